@@ -1,0 +1,37 @@
+"""Backfill: a new meter revision is filled in from the raw events of slices sealed before it (design.md section 4.4)."""
+
+from aggregator.fold import SliceFold
+from meterline.event import decode_event
+from meterline.measure import measures_of
+from meterline.meter import Catalogue, Meter
+from meterline.pack import position
+from meterline.ports import ProgressStore, UsageStore
+from meterline.rows import Flush, Seal, SliceId
+
+
+async def backfilled_one(
+    usage: UsageStore, progress: ProgressStore, catalogue: Catalogue, log: int, number: int
+) -> bool:
+    """Fill the oldest slice of a partition that lacks a meter's revision; False where none does.
+
+    The rows are those that the live fold would have written, so a killed or doubled backfill does no harm.
+    """
+    for meter in catalogue.meters:
+        for seal in await progress.unfilled(log, number, meter.revision, 1):
+            await _fill(usage, progress, catalogue, meter, seal)
+            return True
+    return False
+
+
+async def _fill(
+    usage: UsageStore, progress: ProgressStore, catalogue: Catalogue, meter: Meter, seal: Seal
+) -> None:
+    slice_id = SliceId(seal.log, seal.partition, seal.slice)
+    fold = SliceFold(slice_id, measures_of(Catalogue(catalogue.version, (meter,))))
+    if seal.events:
+        rows = await usage.slice_events(slice_id, [(meter.namespace, meter.event_type)])
+        for row in rows:
+            fold.add(decode_event(row.text.encode()), position(row.offset, row.place))
+        tallies, members, rejected = fold.take()
+        await usage.write(Flush(tallies=tallies, members=members, rejected=rejected))
+    await progress.mark_filled(slice_id, meter.revision)

@@ -1,0 +1,198 @@
+"""Shell: the aggregator driven by a Faust worker (the distributed set-up; design.md section 4.7).
+
+Faust is transport here, not truth. What was found safe, and nothing else: `stream.noack().events()`, an own buffer,
+acks for whole sealed slices, no exception out of the agent, `stream_wait_empty=False`.
+"""
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Callable
+from typing import Any
+
+import faust
+import structlog
+
+from aggregator.housekeeping import Housekeeping
+from aggregator.step import Aggregator
+from meterline.limits import (
+    FAUST_BUFFER_RECORDS_MAX,
+    FAUST_SESSION_TIMEOUT_S,
+    HOUSEKEEPING_INTERVAL_S,
+    STALLED_AFTER_S,
+    WORKER_BACKOFF_MAX_S,
+    WORKER_BACKOFF_MIN_S,
+)
+from meterline.pack import Record
+from meterline.ports import Clock, Unavailable
+
+logger = structlog.get_logger()
+
+
+class FaustWorker:
+    """Works on the partitions that the consumer group assigns."""
+
+    def __init__(
+        self,
+        aggregator: Aggregator,
+        housekeeping: Housekeeping,
+        clock: Clock,
+        record_of: Callable[[Any], Record],
+        *,
+        group: str,
+        brokers: str,
+        topic: str,
+        datadir: str,
+    ) -> None:
+        self._aggregator = aggregator
+        self._housekeeping = housekeeping
+        self._clock = clock
+        self._record_of = record_of
+        self._lock = asyncio.Lock()
+        self._held: dict[int, deque[Any]] = defaultdict(deque)  # events not yet sealed, in order
+        self._follows: dict[int, int] = {}
+        self._revoked: set[int] = set()
+        self._moved: dict[int, tuple[int, int]] = {}  # offset and the instant at which it was first seen
+        self._failed: asyncio.Future[None] | None = None
+        self.app = _app(group, brokers, datadir)
+        raw = self.app.topic(
+            topic,
+            key_type=bytes,
+            value_type=bytes,
+            key_serializer="raw",
+            value_serializer="raw",
+        )
+        self.app.agent(raw, concurrency=1)(self._agent)
+        self.app.on_partitions_revoked.connect(self._on_revoked)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop` is set, or until an error that is not of the world: then that is raised."""
+        self._failed = asyncio.get_running_loop().create_future()
+        await self.app.start()
+        ticking = asyncio.create_task(self._tick_for_ever())
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait({stopping, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ticking.cancel()
+            stopping.cancel()
+            await asyncio.gather(ticking, stopping, return_exceptions=True)
+            await self.app.stop()
+            self._aggregator.close_all()
+        if self._failed.done():
+            self._failed.result()
+
+    async def _agent(self, stream: Any) -> None:
+        async for event in stream.noack().events():
+            try:
+                async with self._lock:
+                    await self._take(event)
+            except Exception as error:  # noqa: BLE001 - nothing may leave the agent: Faust would lose the record
+                self._fail(error)
+                await asyncio.Event().wait()
+
+    async def _take(self, event: Any) -> None:
+        record = self._record_of(event.message)
+        number = record.partition
+        self._held[number].append(event)
+        backoff_s = WORKER_BACKOFF_MIN_S
+        while True:
+            try:
+                await self._absorb(record)
+                break
+            except Unavailable as error:
+                logger.warning("aggregator_waits", reason=str(error), wait_s=backoff_s)
+                await asyncio.sleep(backoff_s)
+                backoff_s = min(2 * backoff_s, WORKER_BACKOFF_MAX_S)
+        self._ack(number)
+
+    async def _absorb(self, record: Record) -> None:
+        self._close_revoked()
+        number = record.partition
+        partition = await self._aggregator.open(number)
+        follows = self._follows.get(number, record.offset)
+        while not await self._aggregator.feed(record, follows):
+            if not await self._aggregator.read_some(number):
+                follows = partition.next_offset  # the log holds nothing in between
+        self._follows[number] = record.offset + 1
+
+    def _ack(self, number: int) -> None:
+        """Let Faust commit what lies in sealed slices: committed offsets are always borders."""
+        held = self._held[number]
+        partition = self._aggregator.partitions.get(number)
+        while held and partition is not None and held[0].message.offset < partition.sealed_end:
+            held.popleft().ack()
+
+    async def _tick_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
+            try:
+                async with self._lock:
+                    await self._tick()
+            except Unavailable as error:
+                logger.warning("aggregator_waits", reason=str(error))
+                await asyncio.sleep(WORKER_BACKOFF_MIN_S)
+            except Exception as error:  # noqa: BLE001 - reported by `run`
+                self._fail(error)
+                return
+
+    async def _tick(self) -> None:
+        self._close_revoked()
+        for number in self._assigned():
+            partition = await self._aggregator.open(number)
+            if partition.next_offset < self._follows.get(number, 0):
+                await self._aggregator.read_some(number)  # a dropped slice is read again without new records
+        now_ms = self._clock.now_ms()
+        await self._housekeeping.tick(now_ms, idle=not self._aggregator.unflushed_events)
+        for number in self._assigned():
+            self._ack(number)
+        await self._watch(now_ms)
+
+    async def _watch(self, now_ms: int) -> None:
+        """Lag without progress: Faust is known to stall; a new process is the cure (library-facts 1.1)."""
+        for number, partition in self._aggregator.partitions.items():
+            offset, since_ms = self._moved.get(number, (-1, now_ms))
+            if partition.next_offset != offset:
+                self._moved[number] = (partition.next_offset, now_ms)
+            elif now_ms - since_ms > STALLED_AFTER_S * 1000:
+                if await self._aggregator.log.end(number) > offset:
+                    message = f"partition {number} stands at {offset} although the log goes on"
+                    raise RuntimeError(message)
+                self._moved[number] = (offset, now_ms)
+
+    def _assigned(self) -> set[int]:
+        return {tp.partition for tp in self.app.consumer.assignment()}
+
+    async def _on_revoked(self, _app: Any, revoked: Any, **_: Any) -> None:
+        self._revoked |= {tp.partition for tp in revoked}
+
+    def _close_revoked(self) -> None:
+        for number in self._revoked:
+            self._aggregator.close(number)
+            self._held.pop(number, None)
+            self._follows.pop(number, None)
+            self._moved.pop(number, None)
+        self._revoked.clear()
+
+    def _fail(self, error: Exception) -> None:
+        logger.error("aggregator_failed", error=str(error), exc_info=error)
+        if self._failed is not None and not self._failed.done():
+            self._failed.set_exception(error)
+
+
+def _app(group: str, brokers: str, datadir: str) -> faust.App:
+    return faust.App(
+        group,
+        broker=";".join(f"kafka://{broker}" for broker in brokers.split(",")),
+        datadir=datadir,
+        store="memory://",
+        topic_disable_leader=True,
+        topic_allow_declare=False,
+        table_standby_replicas=0,
+        stream_wait_empty=False,
+        stream_buffer_maxsize=FAUST_BUFFER_RECORDS_MAX,
+        broker_session_timeout=FAUST_SESSION_TIMEOUT_S,
+        broker_max_poll_records=FAUST_BUFFER_RECORDS_MAX,
+        consumer_auto_offset_reset="earliest",  # never relied on: the start comes from the seals
+        web_enabled=False,
+        worker_redirect_stdouts=False,
+    )

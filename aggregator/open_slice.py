@@ -1,0 +1,177 @@
+"""An open slice of one partition: verdicts, fold and account of its records so far, all in memory (pure).
+
+Nothing in here outlives a crash, and nothing needs to: the slice is read again from its first record.
+"""
+
+from collections.abc import Sequence
+
+from aggregator.fold import NO_KEY, SliceFold
+from aggregator.slice import Border, opened
+from aggregator.verdict import Seen, Verdict, judged
+from meterline.event import Event
+from meterline.limits import REJECT_TEXT_BYTES_MAX
+from meterline.measure import Measures
+from meterline.pack import Record, Unreadable, position
+from meterline.rowhash import counted, together
+from meterline.rows import (
+    AccountRow,
+    Counted,
+    EventRow,
+    Flush,
+    RejectRow,
+    SeenRow,
+    SliceId,
+)
+
+_EMPTY = Counted(0, 0)
+
+
+class OpenSlice:
+    """The slice that begins with the first record it is given."""
+
+    def __init__(self, slice_id: SliceId, append_ms: int, measures: Measures) -> None:
+        self.id = slice_id
+        self.end = slice_id.slice  # offset after the last record taken in
+        self.border: Border = opened(append_ms)
+        self.seen: list[SeenRow] = []  # of the whole slice: goes to the seen store when it is sealed
+        self.verdicts = dict.fromkeys(Verdict, 0)
+        self._fold = SliceFold(slice_id, measures)
+        self._overlay: dict[bytes, Seen] = {}
+        self._version = position(slice_id.slice, 0)
+        self._events: list[EventRow] = []
+        self._rejects: list[RejectRow] = []
+        self._seen_taken = 0
+        self._counted: dict[str, Counted] = {}
+
+    def unknown_keys(self, items: Sequence[Event | Unreadable]) -> list[bytes]:
+        """Keys of which only the seen store can know something."""
+        overlay = self._overlay
+        return [i.key for i in items if isinstance(i, Event) and i.key not in overlay]
+
+    def absorb(
+        self,
+        record: Record,
+        append_ms: int,
+        items: Sequence[Event | Unreadable],
+        stored: dict[bytes, Seen],
+        horizon_ms: int,
+    ) -> None:
+        """Take in the next record. `append_ms` is the running maximum; `stored` what the seen store knows."""
+        assert record.offset >= self.end, "records come in order, each once"
+        overlay = self._overlay
+        for place, item in enumerate(items):
+            if isinstance(item, Unreadable):
+                self._refuse(record, append_ms, item)
+                continue
+            at = position(record.offset, place)
+            earlier = overlay.get(item.key) or stored.get(item.key)
+            verdict = judged(earlier, at, append_ms, item.check, horizon_ms)
+            self.verdicts[verdict] += 1
+            if verdict is Verdict.NEW:
+                overlay[item.key] = (at, append_ms, item.check)
+                self._count(record, place, append_ms, item)
+                self._fold.add(item, at)
+            elif verdict is Verdict.CONFLICT:
+                self._conflict(record, place, append_ms, item)
+        self._version = position(record.offset, max(len(items) - 1, 0))
+        self.end = record.offset + 1
+        self.border = self.border.grown(len(items))
+
+    def _count(self, record: Record, place: int, append_ms: int, event: Event) -> None:
+        log, partition, slice_ = self.id
+        offset = record.offset
+        self.seen.append(
+            SeenRow(log, partition, offset, place, slice_, append_ms, event.key, event.check)
+        )
+        self._events.append(
+            EventRow(
+                log,
+                partition,
+                offset,
+                place,
+                slice_,
+                append_ms,
+                event.key,
+                event.namespace,
+                event.type,
+                event.subject,
+                event.source,
+                event.id,
+                event.time_ms,
+                event.recorded_ms,
+                event.text.decode(),
+            )
+        )
+
+    def _conflict(self, record: Record, place: int, append_ms: int, event: Event) -> None:
+        self._rejects.append(
+            RejectRow(
+                self.id.log,
+                self.id.partition,
+                record.offset,
+                place,
+                self.id.slice,
+                append_ms,
+                Verdict.CONFLICT.value,
+                event.namespace,
+                event.key,
+                "id",
+                "the same source and id came before with another type, subject, time or data",
+                event.text.decode(),
+            )
+        )
+
+    def _refuse(self, record: Record, append_ms: int, item: Unreadable) -> None:
+        self.verdicts[Verdict.INVALID] += 1
+        self._rejects.append(
+            RejectRow(
+                self.id.log,
+                self.id.partition,
+                record.offset,
+                item.index,
+                self.id.slice,
+                append_ms,
+                Verdict.INVALID.value,
+                "",
+                NO_KEY,
+                item.field,
+                item.reason,
+                item.text[:REJECT_TEXT_BYTES_MAX].decode(errors="replace"),
+            )
+        )
+
+    def account(self) -> AccountRow:
+        """received = new + duplicate + conflict + invalid, by construction of `absorb`."""
+        verdicts = self.verdicts
+        return AccountRow(
+            *self.id,
+            self._version,
+            sum(verdicts.values()),
+            verdicts[Verdict.NEW],
+            verdicts[Verdict.DUPLICATE],
+            verdicts[Verdict.CONFLICT],
+            verdicts[Verdict.INVALID],
+        )
+
+    def take(self) -> Flush:
+        """Rows for all that came since the last time."""
+        tallies, members, rejected = self._fold.take()
+        flush = Flush(
+            self._events,
+            self._rejects,
+            self.seen[self._seen_taken :],
+            tallies,
+            members,
+            rejected,
+            [self.account()],
+        )
+        self._events, self._rejects = [], []
+        self._seen_taken = len(self.seen)
+        for table in ("events", "rejects", "seen", "members", "rejected"):
+            fresh = counted(table, getattr(flush, table))
+            self._counted[table] = together(self._counted.get(table, _EMPTY), fresh)
+        return flush
+
+    def counted(self) -> dict[str, Counted]:
+        """What count-back must find once everything taken is written."""
+        return {**self._counted, "tallies": counted("tallies", self._fold.final())}

@@ -1,0 +1,26 @@
+"""Slices: where one ends follows from the log alone, so every reader cuts a log alike (design.md section 4.1)."""
+
+from dataclasses import dataclass
+
+from meterline.limits import SLICE_EVENTS_MAX, SLICE_SPAN_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """What of an open slice decides where it ends: events so far, and the five-minute span of its first record."""
+
+    events: int
+    span: int
+
+    def ends_before(self, events: int, append_ms: int) -> bool:
+        """Whether a record of so many events, appended then, belongs to the next slice."""
+        return self.events + events > SLICE_EVENTS_MAX or append_ms // SLICE_SPAN_MS != self.span
+
+    def grown(self, events: int) -> "Border":
+        """The border after a record of so many events was taken in."""
+        return Border(self.events + events, self.span)
+
+
+def opened(append_ms: int) -> Border:
+    """The border of a slice whose first record was appended then."""
+    return Border(0, append_ms // SLICE_SPAN_MS)

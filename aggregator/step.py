@@ -1,0 +1,204 @@
+"""The aggregator's step: records in, durable rows out, in an order that makes every crash harmless.
+
+Order of effects (design.md section 4.3). A flush: events, rejects, seen -> tallies, members -> account. A seal:
+count-back -> seal row -> seen store -> (the shell's) offset commit. Nothing here loops for ever or reads a clock.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from aggregator.catch_up import caught_up_seen, start_of
+from aggregator.partition import Partition
+from meterline.limits import COUNT_BACK_TRIES_MAX, LOG_READ_RECORDS_MAX
+from meterline.measure import measures_of
+from meterline.meter import Catalogue
+from meterline.pack import Record, decode_record
+from meterline.ports import CatalogueStore, Log, ProgressStore, SeenStore, UsageStore
+from meterline.rows import Flush, Seal
+
+logger = structlog.get_logger()
+
+
+class CountBackDiffers(Exception):
+    """The store does not hold what was written to it, again and again: someone must look."""
+
+
+class Aggregator:
+    """Partitions of one log on their way into the usage store. Not safe for use by two tasks at once."""
+
+    def __init__(
+        self,
+        log: Log,
+        usage: UsageStore,
+        progress: ProgressStore,
+        catalogue_store: CatalogueStore,
+        open_seen: Callable[[int], SeenStore],
+        horizon_ms: int,
+    ) -> None:
+        self.log = log
+        self.usage = usage
+        self.progress = progress
+        self.catalogue = Catalogue(-1, ())
+        self.partitions: dict[int, Partition] = {}
+        self.unflushed_events = 0
+        self._catalogue_store = catalogue_store
+        self._open_seen = open_seen
+        self._horizon_ms = horizon_ms
+        self._measures = measures_of(self.catalogue)
+        self._unwritten: Flush | None = None
+
+    # --- partitions ---
+
+    async def open(self, number: int) -> Partition:
+        """Take a partition on: find its start, bring its seen store up to it."""
+        if number in self.partitions:
+            return self.partitions[number]
+        if self.catalogue.version < 0:
+            await self.refresh_catalogue()
+        seal = await self.progress.last_seal(self.log.number, number)
+        seen = self._open_seen(number)
+        try:
+            start = await start_of(self.log, self.usage, number, seal, seen.applied)
+            await caught_up_seen(self.usage, self.log.number, number, seen, start)
+        except BaseException:
+            seen.close()
+            raise
+        partition = Partition(self.log.number, number, start, seen)
+        partition.append_ms = 0 if seal is None else seal.append_ms
+        self.partitions[number] = partition
+        return partition
+
+    def close(self, number: int) -> None:
+        """Let go of a partition; its open slice is somebody else's to read again."""
+        partition = self.partitions.pop(number, None)
+        if partition is not None:
+            partition.seen.close()
+        self._forget_unwritten()
+
+    def close_all(self) -> None:
+        """Let go of every partition."""
+        for number in list(self.partitions):
+            self.close(number)
+
+    # --- records ---
+
+    async def feed(self, record: Record, follows: int) -> bool:
+        """Take in a record; True also for what was taken in before. Raises `Unavailable`: feed it again then.
+
+        `follows` says that no record lies between that offset and this record. False means that records are
+        missing before it (a slice was dropped): read them from the log first.
+        """
+        partition = self.partitions[record.partition]
+        if record.offset < partition.next_offset:
+            return True
+        if follows > partition.next_offset:
+            return False
+        if self._unwritten is not None:
+            await self.flush()  # a failed flush comes first, or it would speak for records it does not hold
+        items = decode_record(record)
+        if partition.closes_with(record, items):
+            await self.seal(partition)
+            if partition.next_offset < follows:
+                return False
+        partition.absorb(record, items, self._measures, self._horizon_ms)
+        self.unflushed_events += len(items)
+        return True
+
+    async def read_some(self, number: int) -> int:
+        """Feed the next records from the log itself; how many there were."""
+        follows = self.partitions[number].next_offset
+        records = await self.log.read(number, follows, LOG_READ_RECORDS_MAX)
+        for record in records:
+            if not await self.feed(record, follows):
+                break
+            follows = record.offset + 1
+            await asyncio.sleep(0)  # whoever shares the loop (the gateway, embedded) gets its turn
+        return len(records)
+
+    # --- effects ---
+
+    async def flush(self) -> None:
+        """Write what changed in all partitions. Raises `Unavailable`: call again, the rows are kept."""
+        if self._unwritten is None:
+            self._unwritten = self._taken()
+        if self._unwritten.accounts:
+            await self.usage.write(self._unwritten)
+        self._unwritten = None
+        self.unflushed_events = 0
+        for partition in self.partitions.values():
+            if partition.flushed_end < partition.next_offset:
+                end = partition.next_offset
+                await self.progress.flushed(
+                    self.log.number, partition.number, self.catalogue.version, end
+                )
+                partition.flushed_end = end
+
+    def _taken(self) -> Flush:
+        whole = Flush()
+        for partition in self.partitions.values():
+            if partition.slice is not None and partition.flushed_end < partition.slice.end:
+                whole.extend(partition.slice.take())
+        return whole
+
+    async def seal(self, partition: Partition) -> None:
+        """Finish the open slice: flush, count back, record it. Where the store differs, the slice is read again."""
+        await self.flush()
+        open_slice = partition.slice
+        assert open_slice is not None, "only an open slice is sealed"
+        revisions = [meter.revision for meter in self.catalogue.meters]
+        stored = await self.usage.count_back(open_slice.id, revisions)
+        expected = open_slice.counted()
+        if stored != expected:
+            self._differs(partition, stored, expected)
+            return
+        seal = Seal(
+            *open_slice.id,
+            open_slice.end,
+            open_slice.account().new,
+            self.catalogue.version,
+            partition.append_ms,
+        )
+        await self.progress.seal(seal)
+        partition.seal_slice()
+
+    def _differs(self, partition: Partition, stored: object, expected: object) -> None:
+        partition.count_back_tries += 1
+        logger.warning(
+            "count_back_differs",
+            partition=partition.number,
+            stored=stored,
+            expected=expected,
+            tries=partition.count_back_tries,
+        )
+        if partition.count_back_tries >= COUNT_BACK_TRIES_MAX:
+            message = (
+                f"partition {partition.number}: after {partition.count_back_tries} tries the usage store"
+                f" still does not hold what was written. Stored {stored}, expected {expected}. Nothing is lost:"
+                " the log holds it all. Check the usage store's disk and replicas, then start again."
+            )
+            raise CountBackDiffers(message)
+        partition.drop_slice()
+
+    # --- the catalogue ---
+
+    async def refresh_catalogue(self) -> bool:
+        """Take on a newer catalogue, if there is one: like a crash, open slices are dropped and read again."""
+        if await self._catalogue_store.catalogue_version() <= self.catalogue.version:
+            return False
+        self.catalogue = await self._catalogue_store.catalogue()
+        self._measures = measures_of(self.catalogue)
+        self._forget_unwritten()
+        for partition in self.partitions.values():
+            partition.drop_slice()
+        return True
+
+    def _forget_unwritten(self) -> None:
+        """Rows of a flush that failed may be of a slice that is dropped now: drop all, they are read again."""
+        if self._unwritten is not None:
+            self._unwritten = None
+            for partition in self.partitions.values():
+                partition.drop_slice()
+
+

@@ -1,0 +1,1 @@
+"""The usage store on ClickHouse, server or embedded (chDB): one adapter, the same SQL."""

@@ -1,0 +1,121 @@
+"""Connections to ClickHouse: one client per thread, a bounded pool of threads, errors of the world as `Unavailable`.
+
+clickhouse-connect's asyncio client refuses chDB, so both set-ups use the same sync client in threads (it lets go of
+the interpreter lock while the engine works).
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import clickhouse_connect
+from clickhouse_connect.driver.client import Client
+from clickhouse_connect.driver.exceptions import ClickHouseError
+
+from meterline.limits import USAGE_STORE_THREADS_MAX, USAGE_STORE_TIMEOUT_S
+from meterline.ports import Unavailable
+
+# The engine's own insert de-duplication would eat a repair; an asynchronous insert would be acknowledged too early.
+INSERT_SETTINGS: Final[dict[str, Any]] = {"insert_deduplicate": 0, "deduplicate_insert": "disable", "async_insert": 0}
+QUERY_SETTINGS: Final[dict[str, Any]] = {
+    "do_not_merge_across_partitions_select_final": 1,
+    "optimize_move_to_prewhere_if_final": 0,
+    "use_skip_indexes_if_final": 1,
+    "max_threads": 2,
+}
+
+T = TypeVar("T")
+Rows = Sequence[Sequence[Any]]
+
+
+class Connection:
+    """Where the usage store is: `chdb:<folder>` or `http(s)://user:password@host:port/database`."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._local = threading.local()
+        self._clients: list[Client] = []
+        self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(USAGE_STORE_THREADS_MAX, "usage-store")
+
+    def _client(self) -> Client:
+        client: Client | None = getattr(self._local, "client", None)
+        if client is None:
+            with self._lock:  # chDB opens its folder once; two at a time would race
+                client = _connect(self._url)
+                self._clients.append(client)
+            self._local.client = client
+        return client
+
+    async def run(self, work: Callable[[Client], T]) -> T:
+        """Do `work` with a client in a thread. Raises `Unavailable` for every error of store or network."""
+
+        def call() -> T:
+            return work(self._client())
+
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        except (ClickHouseError, OSError) as error:
+            raise Unavailable(f"usage store: {_first_line(error)}") from error
+
+    async def query(self, sql: str, parameters: dict[str, Any]) -> Rows:
+        """Rows of a query; parameters are bound by the server, `{name:Type}`."""
+
+        def work(client: Client) -> Rows:
+            result = client.query(sql, parameters=parameters, settings=QUERY_SETTINGS)
+            rows: Rows = result.result_rows
+            return rows
+
+        return await self.run(work)
+
+    async def insert(self, table: str, columns: Sequence[str], rows: Rows) -> None:
+        """Insert rows as one block; returns when the store has synced it to disk."""
+
+        def work(client: Client) -> None:
+            client.insert(
+                table,
+                list(zip(*rows, strict=True)),
+                column_names=columns,
+                column_oriented=True,
+                settings=INSERT_SETTINGS,
+            )
+
+        await self.run(work)
+
+    async def execute(self, sql: str) -> None:
+        """Run a statement that gives no rows."""
+
+        def work(client: Client) -> None:
+            client.command(sql)
+
+        await self.run(work)
+
+    async def close(self) -> None:
+        """Finish what runs and close every client."""
+        await asyncio.to_thread(self._threads.shutdown, wait=True)
+        for client in self._clients:
+            client.close()
+
+
+def _connect(url: str) -> Client:
+    if url.startswith("chdb:"):
+        return clickhouse_connect.get_client(interface="chdb", path=url.removeprefix("chdb:"))
+    parts = urlsplit(url)
+    return clickhouse_connect.get_client(
+        interface=parts.scheme,
+        host=parts.hostname or "127.0.0.1",
+        port=parts.port or (8443 if parts.scheme == "https" else 8123),
+        username=unquote(parts.username or "default"),
+        password=unquote(parts.password or ""),
+        database=parts.path.strip("/") or "default",
+        autogenerate_session_id=False,  # queries run side by side
+        send_receive_timeout=USAGE_STORE_TIMEOUT_S,
+        connect_timeout=10,
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:500]

@@ -1,0 +1,25 @@
+"""SQL by name: the statements of schema.sql and queries.sql, each under its `-- name:` line."""
+
+import re
+from importlib.resources import files
+from typing import Final
+
+_NAME: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+# A changed fold must never meet half of a table after a power loss: money rests on these (design.md 4.5).
+_DURABLE: Final = (
+    "SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1,"
+    " min_compressed_bytes_to_fsync_after_merge = 1, old_parts_lifetime = 480"
+)
+
+
+def _load(name: str) -> dict[str, str]:
+    text = files(__package__).joinpath(name).read_text("utf-8")
+    parts = _NAME.split(text)[1:]
+    return {
+        key: body.strip().rstrip(";").replace("{durable}", _DURABLE)
+        for key, body in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+TABLES: Final = _load("schema.sql")
+QUERIES: Final = _load("queries.sql")

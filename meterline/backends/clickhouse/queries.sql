@@ -1,0 +1,83 @@
+-- name: count_back
+-- Identities of one slice per table, and the sum of a hash over each whole row. Only identity columns are filtered
+-- under FINAL: a value column there would bring back superseded rows.
+SELECT 'events' AS name, count() AS rows, sum(xxHash64(concat(toString(offset), '|', toString(place), '|',
+    toString(append_ms), '|', toString(time_ms), '|', toString(recorded_ms), '|', hex(key), '|', text))) AS digest
+FROM events FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND offset >= {slice:UInt64}
+    AND slice = {slice:UInt64}
+UNION ALL
+SELECT 'rejects', count(), sum(xxHash64(concat(toString(offset), '|', toString(place), '|', toString(append_ms), '|',
+    kind, '|', hex(key), '|', field, '|', reason, '|', text)))
+FROM rejects FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND offset >= {slice:UInt64}
+    AND slice = {slice:UInt64}
+UNION ALL
+SELECT 'seen', count(), sum(xxHash64(concat(toString(offset), '|', toString(place), '|', toString(append_ms), '|',
+    hex(key), '|', hex(check))))
+FROM seen FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND offset >= {slice:UInt64}
+    AND slice = {slice:UInt64}
+UNION ALL
+SELECT 'tallies', count(), sum(xxHash64(concat(toString(revision), '|', toString(window), '|', subject, '|', groups,
+    '|', toString(version), '|', toString(total), '|', toString(counted), '|', toString(rejected), '|',
+    toString(minimum), '|', toString(maximum), '|', toString(latest_time_ms), '|', toString(latest_recorded_ms), '|',
+    hex(latest_key), '|', toString(latest))))
+FROM tallies FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
+    AND revision IN {revisions:Array(UInt32)}
+UNION ALL
+SELECT 'members', count(), sum(xxHash64(concat(toString(revision), '|', toString(window), '|', subject, '|', groups,
+    '|', hex(member))))
+FROM members FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
+    AND revision IN {revisions:Array(UInt32)}
+UNION ALL
+SELECT 'rejected', count(), sum(xxHash64(concat(toString(revision), '|', toString(offset), '|', toString(place), '|',
+    subject, '|', groups, '|', toString(window), '|', reason, '|', value)))
+FROM rejected FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
+    AND revision IN {revisions:Array(UInt32)};
+
+-- name: account
+SELECT log, partition, slice, version, received, new, duplicate, conflict, invalid
+FROM accounts FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64};
+
+-- name: accounts
+SELECT max(version), sum(received), sum(new), sum(duplicate), sum(conflict), sum(invalid)
+FROM accounts FINAL WHERE log = {log:UInt16};
+
+-- name: slice_events
+-- All versions of an event row are the same bytes, so one per identity is enough and FINAL is not needed.
+SELECT log, partition, offset, place, slice, append_ms, key, namespace, type, subject, source, id, time_ms,
+    recorded_ms, text
+FROM events
+WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
+    AND offset >= {slice:UInt64}
+    AND (empty({types:Array(String)}) OR has({types:Array(String)}, concat(namespace, '\n', type)))
+ORDER BY offset, place
+LIMIT 1 BY offset, place;
+
+-- name: seen_between
+SELECT log, partition, offset, place, slice, append_ms, key, check
+FROM seen
+WHERE log = {log:UInt16} AND partition = {partition:UInt16}
+    AND (offset, place) > ({offset:UInt64}, {place:Int32}) AND offset >= {offset:UInt64} AND offset < {end:UInt64}
+ORDER BY offset, place
+LIMIT 1 BY offset, place
+LIMIT {rows:UInt64};
+
+-- name: cut_events
+-- Events of one type in a part of a minute.
+SELECT offset, place, text
+FROM events
+WHERE namespace = {namespace:String} AND type = {type:String}
+    AND time_ms >= {from_ms:Int64} AND time_ms < {to_ms:Int64}
+ORDER BY log, partition, offset, place
+LIMIT 1 BY log, partition, offset, place;
+
+-- name: rejected_page
+SELECT revision, log, partition, offset, place, slice, subject, groups, window, reason, value
+FROM rejected FINAL
+WHERE revision = {revision:UInt32} AND (log, partition, offset, place) >
+    ({log:UInt16}, {partition:UInt16}, {offset:UInt64}, {place:Int32})
+ORDER BY log, partition, offset, place
+LIMIT {rows:UInt64};
+
+-- name: span
+SELECT min(window), max(window), count() FROM tallies
+WHERE revision = {revision:UInt32} AND window >= {first:UInt32} AND window < {end:UInt32};

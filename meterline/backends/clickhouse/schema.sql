@@ -1,0 +1,81 @@
+-- The tables of the usage store. Every row is a pure function of the log (docs/architecture.md), so rows may be
+-- written any number of times, in any order. Names in braces are filled in by schema.py: only numbers and settings.
+
+-- name: events
+-- Events whose verdict is new, as accepted. Ordered along the log; the minute index serves cut minutes.
+CREATE TABLE IF NOT EXISTS events (
+    log UInt16, partition UInt16, offset UInt64, place UInt16, slice UInt64, append_ms Int64,
+    key FixedString(16), namespace String, type String, subject String, source String, id String,
+    time_ms Int64, recorded_ms Int64, text String CODEC(ZSTD(1)),
+    INDEX by_time time_ms TYPE minmax GRANULARITY 1,
+    INDEX by_slice slice TYPE minmax GRANULARITY 1
+) ENGINE = ReplacingMergeTree
+PARTITION BY toYYYYMM(toDateTime(intDiv(append_ms, 1000), 'UTC'))
+ORDER BY (log, partition, offset, place)
+{durable};
+
+-- name: rejects
+-- Events that count nowhere: conflicts and what could not be read.
+CREATE TABLE IF NOT EXISTS rejects (
+    log UInt16, partition UInt16, offset UInt64, place UInt16, slice UInt64, append_ms Int64,
+    kind String, namespace String, key FixedString(16), field String, reason String, text String CODEC(ZSTD(1))
+) ENGINE = ReplacingMergeTree
+PARTITION BY toYYYYMM(toDateTime(intDiv(append_ms, 1000), 'UTC'))
+ORDER BY (log, partition, offset, place)
+{durable};
+
+-- name: seen
+-- The first position of every key: what the seen store is rebuilt from. No personal data.
+CREATE TABLE IF NOT EXISTS seen (
+    log UInt16, partition UInt16, offset UInt64, place UInt16, slice UInt64, append_ms Int64,
+    key FixedString(16), check FixedString(8)
+) ENGINE = ReplacingMergeTree
+PARTITION BY toYYYYMM(toDateTime(intDiv(append_ms, 1000), 'UTC'))
+ORDER BY (log, partition, offset, place)
+{durable};
+
+-- name: tallies
+-- The absolute tally of a cell in a slice. Numbers are decimals times 10**18. Time comes before subject in the order:
+-- a report asks for one window of all subjects; the bloom filters serve one subject, and count-back of one slice.
+CREATE TABLE IF NOT EXISTS tallies (
+    revision UInt32, subject String, groups String, window UInt32,
+    log UInt16, partition UInt16, slice UInt64, version UInt64,
+    total Int256, counted UInt64, rejected UInt64, minimum Int128, maximum Int128,
+    latest_time_ms Int64, latest_recorded_ms Int64, latest_key FixedString(16), latest Int128,
+    INDEX by_slice slice TYPE bloom_filter(0.001) GRANULARITY 1,
+    INDEX by_subject subject TYPE bloom_filter(0.01) GRANULARITY 1
+) ENGINE = ReplacingMergeTree(version)
+PARTITION BY toYear(toDateTime(window * 60, 'UTC'))
+ORDER BY (revision, window, subject, groups, log, partition, slice)
+{durable};
+
+-- name: members
+-- Distinct values of unique counts; a set, so no version is needed.
+CREATE TABLE IF NOT EXISTS members (
+    revision UInt32, subject String, groups String, window UInt32, member FixedString(16),
+    log UInt16, partition UInt16, slice UInt64,
+    INDEX by_slice slice TYPE bloom_filter(0.001) GRANULARITY 1,
+    INDEX by_subject subject TYPE bloom_filter(0.01) GRANULARITY 1
+) ENGINE = ReplacingMergeTree
+PARTITION BY toYear(toDateTime(window * 60, 'UTC'))
+ORDER BY (revision, window, subject, groups, member, log, partition, slice)
+{durable};
+
+-- name: rejected
+-- Events that a meter matched without a usable value: they can be listed.
+CREATE TABLE IF NOT EXISTS rejected (
+    revision UInt32, log UInt16, partition UInt16, offset UInt64, place UInt16, slice UInt64,
+    subject String, groups String, window UInt32, reason String, value String
+) ENGINE = ReplacingMergeTree
+PARTITION BY toYear(toDateTime(window * 60, 'UTC'))
+ORDER BY (revision, log, partition, offset, place)
+{durable};
+
+-- name: accounts
+-- What became of every event of a slice.
+CREATE TABLE IF NOT EXISTS accounts (
+    log UInt16, partition UInt16, slice UInt64, version UInt64,
+    received UInt64, new UInt64, duplicate UInt64, conflict UInt64, invalid UInt64
+) ENGINE = ReplacingMergeTree(version)
+ORDER BY (log, partition, slice)
+{durable};

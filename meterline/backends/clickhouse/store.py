@@ -1,0 +1,165 @@
+"""`UsageStore` on ClickHouse and chDB (design.md sections 4.1 to 4.5)."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+
+from meterline.backends.clickhouse.connection import Connection, Rows
+from meterline.backends.clickhouse.named_sql import QUERIES, TABLES
+from meterline.backends.clickhouse.usage_answer import answer
+from meterline.limits import FLUSH_YEARS_MAX, SEEN_CHUNK_ROWS
+from meterline.rows import (
+    AccountRow,
+    Counted,
+    EventRow,
+    Flush,
+    MemberRow,
+    RejectedRow,
+    RejectRow,
+    SeenRow,
+    SliceId,
+    TallyRow,
+)
+from meterline.usage import UsageQuery, UsageRow
+
+_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
+    "events": EventRow._fields,
+    "rejects": RejectRow._fields,
+    "seen": SeenRow._fields,
+    "tallies": TallyRow._fields,
+    "members": MemberRow._fields,
+    "rejected": RejectedRow._fields,
+    "accounts": AccountRow._fields,
+}
+# Where a table's rows fall into partitions by the year of their window.
+_WINDOW_AT: Final = {
+    "tallies": TallyRow._fields.index("window"),
+    "members": MemberRow._fields.index("window"),
+    "rejected": RejectedRow._fields.index("window"),
+}
+_MINUTES_PER_YEAR: Final = 525_600
+
+
+class ClickHouseUsageStore:
+    """See `meterline.ports.UsageStore`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def create_tables(self) -> None:
+        """Make the tables that are not there."""
+        for statement in TABLES.values():
+            await self._connection.execute(statement)
+
+    async def write(self, flush: Flush) -> None:
+        """Three stages, each durable before the next: an account never speaks of rows that are not there."""
+        await asyncio.gather(
+            self._insert("events", flush.events),
+            self._insert("rejects", flush.rejects),
+            self._insert("seen", flush.seen),
+        )
+        await asyncio.gather(
+            self._insert("tallies", flush.tallies),
+            self._insert("members", flush.members),
+            self._insert("rejected", flush.rejected),
+        )
+        await self._insert("accounts", flush.accounts)
+
+    async def _insert(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        for block in _blocks(table, rows):
+            await self._connection.insert(table, _COLUMNS[table], block)
+
+    async def count_back(
+        self, slice_id: SliceId, revisions: Sequence[int]
+    ) -> dict[str, Counted]:
+        """Identities and hash sums of a slice per table, computed by the store from what it holds."""
+        parameters = {**slice_id._asdict(), "revisions": list(revisions)}
+        rows = await self._connection.query(QUERIES["count_back"], parameters)
+        return {name: Counted(count, digest) for name, count, digest in rows}
+
+    async def account(self, slice_id: SliceId) -> AccountRow | None:
+        """The newest account of a slice."""
+        rows = await self._connection.query(QUERIES["account"], slice_id._asdict())
+        return AccountRow(*rows[0]) if rows else None
+
+    async def accounts(self, log: int) -> AccountRow:
+        """The sum over all slices of a log."""
+        rows = await self._connection.query(QUERIES["accounts"], {"log": log})
+        version, *counts = rows[0]
+        return AccountRow(log, 0, 0, version, *counts)
+
+    async def slice_events(
+        self, slice_id: SliceId, namespaced_types: Sequence[tuple[str, str]] | None = None
+    ) -> list[EventRow]:
+        """The new events of a slice in order."""
+        types = [f"{namespace}\n{name}" for namespace, name in namespaced_types or ()]
+        parameters = {**slice_id._asdict(), "types": types}
+        rows = await self._connection.query(QUERIES["slice_events"], parameters)
+        return [EventRow(*row) for row in rows]
+
+    async def seen_between(
+        self, log: int, partition: int, offset_first: int, offset_end: int
+    ) -> AsyncIterator[list[SeenRow]]:
+        """Seen rows in chunks, by position."""
+        offset, place = offset_first, -1
+        while True:
+            parameters = {
+                "log": log,
+                "partition": partition,
+                "offset": offset,
+                "place": place,
+                "end": offset_end,
+                "rows": SEEN_CHUNK_ROWS,
+            }
+            rows = await self._connection.query(QUERIES["seen_between"], parameters)
+            if rows:
+                yield [SeenRow(*row) for row in rows]
+            if len(rows) < SEEN_CHUNK_ROWS:
+                return
+            offset, place = rows[-1][2], rows[-1][3]
+
+    async def usage(self, query: UsageQuery) -> list[UsageRow]:
+        """Whole minutes from tallies and members, cut minutes from raw events."""
+        return await answer(self._connection, query)
+
+    async def rejected(self, revision: int, limit: int, after: str | None) -> list[RejectedRow]:
+        """A page of rejected values; the cursor is `log.partition.offset.place` of the last row seen."""
+        log, partition, offset, place = _cursor(after)
+        parameters = {
+            "revision": revision,
+            "log": log,
+            "partition": partition,
+            "offset": offset,
+            "place": place,
+            "rows": limit,
+        }
+        rows = await self._connection.query(QUERIES["rejected_page"], parameters)
+        return [RejectedRow(*row) for row in rows]
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._connection.close()
+
+
+def _cursor(after: str | None) -> tuple[int, int, int, int]:
+    if after is None:
+        return 0, 0, 0, -1
+    log, partition, offset, place = (int(part) for part in after.split("."))
+    return log, partition, offset, place
+
+
+def _blocks(table: str, rows: Sequence[tuple[Any, ...]]) -> list[Rows]:
+    """Rows as blocks that each span at most FLUSH_YEARS_MAX of the table's partitions; none for no rows."""
+    if not rows:
+        return []
+    at = _WINDOW_AT.get(table)
+    if at is None:
+        return [rows]
+    windows = [row[at] for row in rows]
+    if (max(windows) - min(windows)) // _MINUTES_PER_YEAR < FLUSH_YEARS_MAX - 1:
+        return [rows]
+    by_span: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+    for row in rows:
+        by_span[row[at] // (_MINUTES_PER_YEAR * (FLUSH_YEARS_MAX - 1))].append(row)
+    return list(by_span.values())

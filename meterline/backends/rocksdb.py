@@ -1,0 +1,105 @@
+"""`SeenStore` on RocksDB: one store per partition, the deduplication state as of a slice border (design.md 4.2).
+
+Keys lie in generations, each as long as the horizon by append time: a look-up reads the newest two, and older ones
+leave whole. So removal follows the log and never the wall clock.
+"""
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from rocksdict import BlockBasedOptions, Cache, Options, Rdict, WriteBatch, WriteOptions
+
+from meterline.limits import SEEN_CACHE_BYTES, SEEN_WRITE_BUFFER_BYTES
+from meterline.pack import position
+from meterline.rows import SeenRow
+
+_VALUE: Final = struct.Struct(">QQ8s")  # position, append_ms, check
+_APPLIED: Final = b"meta:applied"  # generation prefixes are shorter than this and start with "g"
+_NEWEST: Final = b"meta:newest"
+_NUMBER: Final = struct.Struct(">Q")
+
+Seen = tuple[int, int, bytes]
+
+
+class RocksSeenStore:
+    """See `meterline.ports.SeenStore`. The folder is made where it is not there; one process owns it."""
+
+    def __init__(self, folder: Path, horizon_ms: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._horizon_ms = horizon_ms
+        self._store = Rdict(str(folder), _options())
+        self._durable = WriteOptions()
+        self._durable.sync = True
+        self._applied = self._number(_APPLIED)
+        self._newest = self._number(_NEWEST)
+        self._has_older = self._holds(self._newest - 1)
+
+    def _number(self, name: bytes) -> int:
+        stored = self._store.get(name)
+        return _NUMBER.unpack(stored)[0] if stored is not None else 0
+
+    def _holds(self, generation: int) -> bool:
+        """Whether a generation has any key: a look-up that finds nothing is then spared."""
+        if generation < 0:
+            return False
+        first = next(iter(self._store.keys(from_key=_prefix(generation))), b"")
+        return isinstance(first, bytes) and first.startswith(_prefix(generation))
+
+    @property
+    def applied(self) -> int:
+        """Every record below this offset is in."""
+        return self._applied
+
+    def get_many(self, keys: Sequence[bytes]) -> list[Seen | None]:
+        """The latest position per key; newer generations win."""
+        found = self._generation(self._newest, keys)
+        if self._has_older and None in found:
+            missing = [key for key, value in zip(keys, found, strict=True) if value is None]
+            older = iter(self._generation(self._newest - 1, missing))
+            found = [next(older) if value is None else value for value in found]
+        return [None if value is None else _VALUE.unpack(value) for value in found]
+
+    def _generation(self, generation: int, keys: Sequence[bytes]) -> list[bytes | None]:
+        prefix = _prefix(generation)
+        return list(self._store.get([prefix + key for key in keys]) or ())
+
+    def apply(self, rows: Sequence[SeenRow], applied: int) -> None:
+        """Rows in order of position, and the offset below which everything is in; one synced batch."""
+        batch = WriteBatch(raw_mode=True)
+        newest = self._newest
+        for row in rows:
+            generation = row.append_ms // self._horizon_ms
+            newest = max(newest, generation)
+            value = _VALUE.pack(position(row.offset, row.place), row.append_ms, row.check)
+            batch.put(_prefix(generation) + row.key, value)
+        if newest > self._newest:
+            batch.delete_range(b"g", _prefix(max(newest - 1, 0)))
+            batch.put(_NEWEST, _NUMBER.pack(newest))
+        batch.put(_APPLIED, _NUMBER.pack(max(applied, self._applied)))
+        self._store.write(batch, self._durable)
+        if newest > self._newest:
+            self._newest = newest
+            self._has_older = self._holds(newest - 1)
+        self._applied = max(applied, self._applied)
+
+    def close(self) -> None:
+        """Close the files; another process may open them then."""
+        self._store.close()
+
+
+def _prefix(generation: int) -> bytes:
+    return b"g" + generation.to_bytes(4, "big")
+
+
+def _options() -> Options:
+    table = BlockBasedOptions()
+    table.set_bloom_filter(10, block_based=False)
+    table.set_block_cache(Cache(SEEN_CACHE_BYTES))
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_block_based_table_factory(table)
+    options.set_write_buffer_size(SEEN_WRITE_BUFFER_BYTES)
+    options.set_keep_log_file_num(2)
+    return options

@@ -1,0 +1,100 @@
+"""A usage event as the log keeps it (contract section 2.1; CloudEvents 1.0), and what makes it itself."""
+
+import hashlib
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from meterline.number import from_json_float
+
+DEFAULT_NAMESPACE: Final = "default"
+KEY_BYTES: Final = 16
+CHECK_BYTES: Final = 8
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """One accepted event, decoded.
+
+    `time_ms` is the event's own time or, where it has none, its `recorded_ms`, for ever. `data` holds JSON
+    values with exact numbers (int, Decimal). `text` is the event's JSON as it stands in the log.
+    """
+
+    key: bytes  # 16 bytes, see `identity_key`
+    check: bytes  # 8 bytes, see `payload_check`
+    namespace: str
+    source: str
+    id: str
+    type: str
+    subject: str
+    time_ms: int
+    recorded_ms: int
+    data: object
+    text: bytes
+
+
+class LoggedEvent(msgspec.Struct, gc=False):
+    """The attributes of an event in a pack that the system reads; extensions stay in the text."""
+
+    id: str
+    source: str
+    type: str
+    subject: str
+    namespace: str
+    recordedtime: datetime
+    time: datetime | None = None
+    data: object = None
+
+
+_decoder: Final = msgspec.json.Decoder(LoggedEvent, float_hook=from_json_float)
+_canonical: Final = msgspec.json.Encoder(order="sorted", decimal_format="number")
+
+
+def identity_key(namespace: str, source: str, event_id: str) -> bytes:
+    """The 16-byte key of the identity (namespace, source, id): blake2b over the length-prefixed parts.
+
+    Its first four bytes choose the partition, so copies of an event always meet (design.md section 3).
+    """
+    parts = f"{len(namespace)}:{namespace}{len(source)}:{source}{event_id}"
+    return hashlib.blake2b(parts.encode(), digest_size=KEY_BYTES).digest()
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """The partition of the log in which every copy of the event with this key lies."""
+    return int.from_bytes(key[:4], "big") % partitions
+
+
+def payload_check(event_type: str, subject: str, time_ms: int | None, data: object) -> bytes:
+    """8 bytes over what a copy must repeat: type, subject, time and data, in canonical form.
+
+    A re-serialised copy (other member order, white space or spelling of numbers) has the same check; any
+    other value has another one. The time is None for an event that carries none.
+    """
+    content = _canonical.encode([event_type, subject, time_ms, data])
+    return hashlib.blake2b(content, digest_size=CHECK_BYTES).digest()
+
+
+def instant_ms(moment: datetime) -> int:
+    """Unix milliseconds of an aware datetime; microseconds are cut off, never rounded up."""
+    # a double holds microseconds exactly until 2100, so rounding there and then cutting is exact
+    return round(moment.timestamp() * 1_000_000) // 1_000
+
+
+def decode_event(text: bytes | memoryview) -> Event:
+    """The event in a JSON text of a pack. Raises `ValueError` (also msgspec's errors) and `RecursionError`."""
+    raw = _decoder.decode(text)
+    recorded_ms = instant_ms(raw.recordedtime)
+    own_ms = None if raw.time is None else instant_ms(raw.time)
+    return Event(
+        identity_key(raw.namespace, raw.source, raw.id),
+        payload_check(raw.type, raw.subject, own_ms, raw.data),
+        raw.namespace,
+        raw.source,
+        raw.id,
+        raw.type,
+        raw.subject,
+        recorded_ms if own_ms is None else own_ms,
+        recorded_ms,
+        raw.data,
+        bytes(text),
+    )

@@ -1,0 +1,138 @@
+"""Exact decimals from the JSON text to the report, never float (design.md section 4.1).
+
+A value has at most 20 digits before the point and 18 behind it; digits beyond are rounded half-even. It is
+carried as a *scaled integer*: the value times 10**18. Python's decimal context rounds at 28 digits in
+silence, so every operation here names a context that is wide enough.
+"""
+
+import decimal
+import re
+from decimal import Decimal
+from typing import Final
+
+from meterline.limits import INTEGER_DIGITS_MAX, NUMBER_CHARS_MAX, SCALE
+
+UNIT: Final = 10**SCALE
+SCALED_MAX: Final = 10 ** (INTEGER_DIGITS_MAX + SCALE) - 1
+_INTEGER_MAX: Final = 10**INTEGER_DIGITS_MAX - 1
+_QUANTUM: Final = Decimal(1).scaleb(-SCALE)
+_WIDE: Final = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_EVEN, traps=[])
+_EXACT: Final = decimal.Context(
+    prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN, traps=[]
+)
+# The grammar of RFC 8259 section 6, and a leading "+" or zeros, which senders of numeric strings use.
+_NUMERIC: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
+OUT_OF_RANGE: Final = Decimal("Infinity")
+
+
+def from_json_float(text: str) -> int | Decimal:
+    """The value of a JSON number that has a point or an exponent, in one canonical form.
+
+    `1.50` and `15e-1` give equal values, `1.0` gives the integer 1: so a re-serialised copy of an event is
+    seen as the same. What no decimal can hold is `OUT_OF_RANGE`.
+    """
+    if len(text) > NUMBER_CHARS_MAX:
+        return OUT_OF_RANGE
+    try:
+        value = Decimal(text)
+    except decimal.InvalidOperation:
+        return OUT_OF_RANGE
+    exponent = value.adjusted()
+    if not value:
+        return 0
+    if abs(exponent) > NUMBER_CHARS_MAX:
+        return OUT_OF_RANGE if exponent > 0 else 0
+    value = value.normalize(_EXACT)
+    return int(value) if value == value.to_integral_value(context=_EXACT) else value
+
+
+def scaled(value: object) -> int | None:
+    """The scaled integer of a JSON value, or None where it is no number within range.
+
+    Accepted are numbers and numeric strings (peer-api.md 3); booleans, NaN, infinities and everything else are not.
+    """
+    kind = type(value)
+    if kind is int:
+        if -_INTEGER_MAX <= value <= _INTEGER_MAX:  # type: ignore[operator]
+            return value * UNIT  # type: ignore[operator]
+        return None
+    if kind is Decimal:
+        return _scaled_decimal(value)  # type: ignore[arg-type]
+    if kind is str:
+        return _scaled_text(value)  # type: ignore[arg-type]
+    return None
+
+
+def _scaled_text(text: str) -> int | None:
+    if len(text) > NUMBER_CHARS_MAX or _NUMERIC.fullmatch(text) is None:
+        return None
+    try:
+        return _scaled_decimal(Decimal(text))
+    except decimal.InvalidOperation:  # an exponent that no decimal holds
+        return None
+
+
+def _scaled_decimal(value: Decimal) -> int | None:
+    # The exponent is looked at before scaling: 1e999999 must not become a number of a million digits.
+    if not value.is_finite():
+        return None
+    if not value:
+        return 0
+    exponent = value.adjusted()
+    if exponent >= INTEGER_DIGITS_MAX:
+        return None
+    if exponent < -SCALE - 1:
+        return 0
+    result = int(value.quantize(_QUANTUM, context=_WIDE).scaleb(SCALE, context=_WIDE))
+    return result if -SCALED_MAX <= result <= SCALED_MAX else None
+
+
+def why_rejected(value: object) -> str:
+    """The reason, in a word, why `scaled` gave None for this value."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int | Decimal):
+        return "out_of_range"
+    if isinstance(value, str):
+        return "out_of_range" if _NUMERIC.fullmatch(value) else "not_a_number"
+    if isinstance(value, dict):
+        return "object"
+    return "array" if isinstance(value, list) else "missing"
+
+
+def text(scaled_value: int) -> str:
+    """Decimal text of a scaled integer: no exponent, no trailing zeros, no `-0` (design.md section 7)."""
+    whole, fraction = divmod(abs(scaled_value), UNIT)
+    sign = "-" if scaled_value < 0 else ""
+    if not fraction:
+        return f"{sign}{whole}"
+    digits = f"{fraction:0{SCALE}d}".rstrip("0")
+    return f"{sign}{whole}.{digits}"
+
+
+def divided(total: int, count: int) -> int:
+    """`total / count` as a scaled integer, rounded half-even to 18 digits. `count` is positive."""
+    quotient, rest = divmod(total, count)
+    twice = 2 * rest
+    if twice > count or (twice == count and quotient % 2):
+        quotient += 1
+    return quotient
+
+
+def canonical_scalar(value: object) -> str | None:
+    """Canonical text of a JSON scalar, or None for null, objects, arrays and what is missing.
+
+    Strings as they are, numbers without exponent and trailing zeros, booleans `true` and `false`. It names
+    group values and the members of a unique count (design.md section 7).
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value) if abs(value) < 10**NUMBER_CHARS_MAX else "out_of_range"
+    if isinstance(value, Decimal):
+        return f"{value:f}" if value.is_finite() else "out_of_range"
+    return None

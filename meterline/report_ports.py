@@ -1,0 +1,281 @@
+"""The ports of reports: where they are kept, how their deliveries leave, and what seals their
+secrets.
+
+The rules of `meterline.ports` hold here too: what writes is durable when it returns and may be
+repeated, and what the world does wrong is raised as `Unavailable`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from meterline.report import Report
+from meterline.run import (
+    Attempt,
+    AttemptOutcome,
+    Delivery,
+    DeliveryDraft,
+    DeliveryMove,
+    Manifest,
+    Run,
+    RunMove,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A report and how far its windows have run rows: `planned_until_ms` is the start of the next
+    window.
+    """
+
+    report: Report
+    planned_until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A run whose lease is held under the name `holder`; `sequence_next` numbers its first
+    delivery.
+    """
+
+    run: Run
+    report: Report
+    holder: str
+    sequence_next: int
+
+
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """What a receiver holds for a subject of a window: its newest delivery, by earlier
+    revisions.
+    """
+
+    delivery_id: str
+    usage_digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A report with deliveries that may be sent now, and the endpoint that they go to."""
+
+    report_id: str
+    endpoint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """A claimed delivery with all that its sending needs. `attempt` is its number; it is already
+    recorded.
+    """
+
+    delivery_id: str
+    run_id: str
+    report_id: str
+    namespace: str
+    attempt: int
+    created_at_ms: int
+    endpoint: str
+    signing_secret_sealed: bytes
+    user_info_sealed: bytes | None
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of one POST. `status` is None where none came back; `reason` says so in words."""
+
+    outcome: AttemptOutcome
+    duration_ms: int
+    status: int | None = None
+    reason: str = ""
+    body: bytes = b""  # its start, bounded
+    retry_after: str | None = None  # the header as sent
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnd:
+    """An attempt as it ended, and what that does to its delivery."""
+
+    attempt: Attempt
+    move: DeliveryMove
+
+
+class ReportStore(Protocol):
+    """Reports, their runs and deliveries. Ids win over slugs; deleted reports are found by none
+    of the reads by name.
+    """
+
+    async def create_report(self, report: Report, planned_until_ms: int) -> None:
+        """Keep a new report; its first window starts at `planned_until_ms`. Raises `Problem`
+        (conflict) for a taken slug.
+        """
+        ...
+
+    async def report(self, namespace: str, id_or_slug: str) -> Report | None:
+        """A live report."""
+        ...
+
+    async def reports(self, namespace: str) -> list[Report]:
+        """Live reports by creation."""
+        ...
+
+    async def delete_report(self, report_id: str, now_ms: int) -> None:
+        """Delete logically: undecided runs are skipped, open deliveries cancelled, in one
+        transaction.
+        """
+        ...
+
+    async def resume_report(self, report_id: str) -> None:
+        """A paused or parked report is active again; what it owes is sent."""
+        ...
+
+    async def park_endpoint(self, namespace: str, endpoint: str, reason: str) -> None:
+        """Park every active report of the namespace with this endpoint: nothing more is sent, all
+        is kept as owed.
+        """
+        ...
+
+    async def plans(self, window_end_max_ms: int, limit: int) -> list[Plan]:
+        """Live reports, not paused, whose next window ends at or before the instant; the longest
+        overdue first.
+        """
+        ...
+
+    async def plan(self, report_id: str, runs: Sequence[Run], planned_until_ms: int) -> None:
+        """Add runs (one that exists stays as it is) and move the report's plan forward, in one
+        transaction.
+        """
+        ...
+
+    async def ask_run(
+        self, report: Report, from_ms: int, to_ms: int, now_ms: int, *, revise: bool
+    ) -> tuple[Run, bool]:
+        """The run of a window by hand, and whether it is new.
+
+        An existing run is given back as it is; one that was skipped or refused is set to waiting.
+        With `revise`, a window whose newest run is decided gets a run of the next revision.
+        """
+        ...
+
+    async def undecided(self, now_ms: int, limit: int) -> list[Run]:
+        """For each report, the oldest undecided run of each trigger whose lease is free, by end
+        of window.
+        """
+        ...
+
+    async def await_run(self, run_id: str) -> None:
+        """A scheduled run is seen to be waiting."""
+        ...
+
+    async def claim_run(
+        self, run_id: str, holder: str, now_ms: int, lease_until_ms: int
+    ) -> Claim | None:
+        """Take the lease of an undecided run, under a name never used before; None where another
+        run or holder of the report has it.
+        """
+        ...
+
+    async def release_run(self, run_id: str, holder: str) -> None:
+        """Give the lease back; what was staged is dropped."""
+        ...
+
+    async def stage(self, claim: Claim, drafts: Sequence[DeliveryDraft]) -> None:
+        """Write deliveries of an undecided run; they are seen by nobody until this holder decides
+        the run.
+        """
+        ...
+
+    async def decide(
+        self, claim: Claim, meter_revision: int, manifest: Manifest, now_ms: int
+    ) -> bool:
+        """Make what this holder staged the run's deliveries, in one transaction; False where the
+        lease or the number is lost.
+
+        Conditional on the run being undecided, the lease being held, the report's sequence
+        standing where the claim found it, and the report not being deleted. True again when
+        repeated by the winner.
+        """
+        ...
+
+    async def close_run(self, claim: Claim, move: RunMove, reason: str, now_ms: int) -> bool:
+        """End an undecided run without deliveries (`UNCHANGED`, `REFUSE`); False where the lease
+        is lost.
+        """
+        ...
+
+    async def booked(self, run: Run) -> dict[str, Booked]:
+        """By subject, the newest deliveries of the run's window by earlier revisions."""
+        ...
+
+    async def due(self, now_ms: int) -> list[Due]:
+        """Active reports with a delivery due at the instant, the longest waiting first."""
+        ...
+
+    async def claim_deliveries(
+        self, report_id: str, now_ms: int, lease_until_ms: int, limit: int
+    ) -> list[Parcel]:
+        """Take up to `limit` due deliveries of a report, the oldest first, each with a new
+        attempt recorded.
+
+        A delivery whose courier's lease ran out is due again; the attempt that it left open is
+        marked lost.
+        """
+        ...
+
+    async def record(self, ends: Sequence[AttemptEnd], now_ms: int) -> None:
+        """Record how attempts ended and move their deliveries, in one transaction; the last of a
+        run ends the run.
+
+        `CONFIRM` always wins. Any other move holds only while the attempt is its delivery's
+        newest and that is being sent; the attempt itself is recorded anyhow. Repeating changes
+        nothing.
+        """
+        ...
+
+    async def runs(self, report_id: str, limit: int, before: "Run | None" = None) -> list[Run]:
+        """Runs of a report, newest window first, after the one given."""
+        ...
+
+    async def run(self, report_id: str, run_id: str) -> Run | None:
+        """One run."""
+        ...
+
+    async def deliveries(self, run_id: str, limit: int, after: int = 0) -> list[Delivery]:
+        """Deliveries of a decided run by number, from the one after `after`."""
+        ...
+
+    async def attempts(self, delivery_ids: Sequence[str]) -> list[Attempt]:
+        """Attempts by delivery and number."""
+        ...
+
+    async def reports_of_meter(self, meter_id: str) -> list[Report]:
+        """Live reports that use a meter: it cannot be deleted."""
+        ...
+
+
+class WebhookSender(Protocol):
+    """Sends one POST. It never raises for what a receiver or the network does: that is an
+    `Answer`.
+    """
+
+    async def send(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        """POST the bytes; within the deadline over connecting, headers and body of the answer."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+class SecretBox(Protocol):
+    """Seals secrets for storage."""
+
+    def seal(self, plain: str) -> bytes:
+        """The secret, encrypted and authenticated."""
+        ...
+
+    def open(self, sealed: bytes) -> str:
+        """The secret again. Raises `ValueError` where it was sealed under another key or
+        changed.
+        """
+        ...

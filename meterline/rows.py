@@ -1,0 +1,173 @@
+"""Rows: what the aggregator writes and reads back. Every row is a pure function of the log (design.md section 4).
+
+An identity is (log, partition, offset, place) for what belongs to an event and (cell, log, partition, slice) for
+what belongs to a cell. `log` is the number of the log. A slice is named by its first offset.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class SliceId(NamedTuple):
+    """A slice of one partition of one log."""
+
+    log: int
+    partition: int
+    slice: int
+
+
+class EventRow(NamedTuple):
+    """An event whose verdict is new, as it was accepted."""
+
+    log: int
+    partition: int
+    offset: int
+    place: int  # index of the event in its pack
+    slice: int
+    append_ms: int
+    key: bytes
+    namespace: str
+    type: str
+    subject: str
+    source: str
+    id: str
+    time_ms: int
+    recorded_ms: int
+    text: str
+
+
+class RejectRow(NamedTuple):
+    """An event that counts nowhere: `kind` is conflict, or invalid."""
+
+    log: int
+    partition: int
+    offset: int
+    place: int  # index of the event in its pack
+    slice: int
+    append_ms: int
+    kind: str
+    namespace: str
+    key: bytes  # of the identity; 16 zero bytes where nothing could be read
+    field: str
+    reason: str
+    text: str
+
+
+class SeenRow(NamedTuple):
+    """The first position of a key; no personal data. Catch-up of the seen store reads these."""
+
+    log: int
+    partition: int
+    offset: int
+    place: int  # index of the event in its pack
+    slice: int
+    append_ms: int
+    key: bytes
+    check: bytes
+
+
+class TallyRow(NamedTuple):
+    """The absolute tally of a cell in a slice, up to `version` (a position). Numbers are scaled integers."""
+
+    revision: int
+    subject: str
+    groups: str
+    window: int
+    log: int
+    partition: int
+    slice: int
+    version: int
+    total: int
+    counted: int
+    rejected: int
+    minimum: int  # 0 where none counted
+    maximum: int
+    latest_time_ms: int
+    latest_recorded_ms: int
+    latest_key: bytes
+    latest: int
+
+
+class MemberRow(NamedTuple):
+    """A distinct value of a unique count: 16-byte hash of its canonical text."""
+
+    revision: int
+    subject: str
+    groups: str
+    window: int
+    member: bytes
+    log: int
+    partition: int
+    slice: int
+
+
+class RejectedRow(NamedTuple):
+    """An event that a meter matched and that has no usable value there: listed, never counted as 0."""
+
+    revision: int
+    log: int
+    partition: int
+    offset: int
+    place: int  # index of the event in its pack
+    slice: int
+    subject: str
+    groups: str
+    window: int
+    reason: str
+    value: str  # JSON text of what stood there, cut
+
+
+class AccountRow(NamedTuple):
+    """What became of every event of a slice: received = new + duplicate + conflict + invalid, always."""
+
+    log: int
+    partition: int
+    slice: int
+    version: int  # last position
+    received: int
+    new: int
+    duplicate: int
+    conflict: int
+    invalid: int
+
+
+@dataclass(slots=True)
+class Flush:
+    """Rows to be made durable together: events, rejects, seen -> tallies, members, rejected -> accounts."""
+
+    events: list[EventRow] = field(default_factory=list)
+    rejects: list[RejectRow] = field(default_factory=list)
+    seen: list[SeenRow] = field(default_factory=list)
+    tallies: list[TallyRow] = field(default_factory=list)
+    members: list[MemberRow] = field(default_factory=list)
+    rejected: list[RejectedRow] = field(default_factory=list)
+    accounts: list[AccountRow] = field(default_factory=list)
+
+    def extend(self, other: "Flush") -> None:
+        """Take the rows of another flush, so that a worker writes all its partitions in one block per table."""
+        self.events += other.events
+        self.rejects += other.rejects
+        self.seen += other.seen
+        self.tallies += other.tallies
+        self.members += other.members
+        self.rejected += other.rejected
+        self.accounts += other.accounts
+
+
+class Counted(NamedTuple):
+    """Count-back of one table and slice: identities, and the hash sum (mod 2**64) over whole rows."""
+
+    rows: int
+    digest: int
+
+
+class Seal(NamedTuple):
+    """A finished slice: all its rows are in the store, counted back, folded by the catalogue named."""
+
+    log: int
+    partition: int
+    slice: int  # first offset
+    end: int  # offset after the last
+    events: int  # new events in it
+    catalogue: int
+    append_ms: int  # running maximum of append times at its end

@@ -1,0 +1,272 @@
+"""Runs, deliveries and attempts: one firing of a report, one subject of it, one POST of that.
+
+Ids are functions of what they name, so a run that is made twice, or restored from a backup, has
+the same ids, and receivers can deduplicate for ever (design.md section 5). They hold no dot: the
+signature is made over `id.timestamp.body` (webhook-facts section 1).
+"""
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+_ID_BYTES: Final = 20  # 32 characters of base32, no padding
+
+
+class Trigger(StrEnum):
+    """Why a run exists."""
+
+    SCHEDULE = "schedule"
+    MANUAL = "manual"
+
+
+class RunState(StrEnum):
+    """Where a run stands (design.md section 7)."""
+
+    SCHEDULED = "scheduled"  # its window is over, nobody has looked yet
+    WAITING = "waiting"  # until everything sent for its window counts
+    MATERIALIZING = "materializing"  # one dispatcher holds its lease
+    DELIVERING = "delivering"  # decided: its deliveries will never change
+    SUCCEEDED = "succeeded"
+    PARTLY_FAILED = "partly_failed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class RunMove(StrEnum):
+    """What moves a run."""
+
+    WAIT = "wait"
+    CLAIM = "claim"
+    RELEASE = "release"
+    DECIDE = "decide"
+    DECIDE_EMPTY = "decide_empty"  # no entry passed: nothing to deliver
+    UNCHANGED = "unchanged"  # a revision that would say the same again
+    REFUSE = "refuse"  # its usage cannot be asked for
+    CANCEL = "cancel"  # its report was deleted
+    ALL_DELIVERED = "all_delivered"
+    SOME_DELIVERED = "some_delivered"
+    NONE_DELIVERED = "none_delivered"
+    REVIVE = "revive"  # asked for by hand after all
+
+
+RUN_MOVES: Final[Mapping[tuple[RunState, RunMove], RunState]] = {
+    (RunState.SCHEDULED, RunMove.WAIT): RunState.WAITING,
+    (RunState.SCHEDULED, RunMove.CLAIM): RunState.MATERIALIZING,
+    (RunState.WAITING, RunMove.CLAIM): RunState.MATERIALIZING,
+    (RunState.MATERIALIZING, RunMove.CLAIM): RunState.MATERIALIZING,  # once the lease ran out
+    (RunState.MATERIALIZING, RunMove.RELEASE): RunState.WAITING,
+    (RunState.MATERIALIZING, RunMove.DECIDE): RunState.DELIVERING,
+    (RunState.MATERIALIZING, RunMove.DECIDE_EMPTY): RunState.SUCCEEDED,
+    (RunState.MATERIALIZING, RunMove.UNCHANGED): RunState.SKIPPED,
+    (RunState.MATERIALIZING, RunMove.REFUSE): RunState.FAILED,
+    (RunState.SCHEDULED, RunMove.CANCEL): RunState.SKIPPED,
+    (RunState.WAITING, RunMove.CANCEL): RunState.SKIPPED,
+    (RunState.MATERIALIZING, RunMove.CANCEL): RunState.SKIPPED,
+    (RunState.DELIVERING, RunMove.ALL_DELIVERED): RunState.SUCCEEDED,
+    (RunState.DELIVERING, RunMove.SOME_DELIVERED): RunState.PARTLY_FAILED,
+    (RunState.DELIVERING, RunMove.NONE_DELIVERED): RunState.FAILED,
+    # A courier that was thought dead may report a success after the run was closed.
+    (RunState.FAILED, RunMove.SOME_DELIVERED): RunState.PARTLY_FAILED,
+    (RunState.FAILED, RunMove.ALL_DELIVERED): RunState.SUCCEEDED,
+    (RunState.PARTLY_FAILED, RunMove.SOME_DELIVERED): RunState.PARTLY_FAILED,
+    (RunState.PARTLY_FAILED, RunMove.ALL_DELIVERED): RunState.SUCCEEDED,
+    (RunState.SKIPPED, RunMove.REVIVE): RunState.WAITING,
+    (
+        RunState.FAILED,
+        RunMove.REVIVE,
+    ): RunState.WAITING,  # only one that was refused: it has no deliveries
+}
+UNDECIDED: Final = (RunState.SCHEDULED, RunState.WAITING, RunState.MATERIALIZING)
+
+
+class DeliveryState(StrEnum):
+    """Where a delivery stands (design.md section 7)."""
+
+    PENDING = "pending"
+    SENDING = "sending"  # a courier holds its lease
+    RETRYING = "retrying"
+    DELIVERED = "delivered"
+    FAILED = "failed"  # exhausted and held
+    CANCELLED = "cancelled"
+
+
+class DeliveryMove(StrEnum):
+    """What moves a delivery."""
+
+    CLAIM = "claim"
+    CONFIRM = "confirm"
+    RETRY = "retry"
+    GIVE_UP = "give_up"
+    CANCEL = "cancel"
+
+
+DELIVERY_MOVES: Final[Mapping[tuple[DeliveryState, DeliveryMove], DeliveryState]] = {
+    (DeliveryState.PENDING, DeliveryMove.CLAIM): DeliveryState.SENDING,
+    (DeliveryState.RETRYING, DeliveryMove.CLAIM): DeliveryState.SENDING,
+    (DeliveryState.SENDING, DeliveryMove.CLAIM): DeliveryState.SENDING,  # once the lease ran out
+    (DeliveryState.SENDING, DeliveryMove.RETRY): DeliveryState.RETRYING,
+    (DeliveryState.SENDING, DeliveryMove.GIVE_UP): DeliveryState.FAILED,
+    (DeliveryState.PENDING, DeliveryMove.CANCEL): DeliveryState.CANCELLED,
+    (DeliveryState.SENDING, DeliveryMove.CANCEL): DeliveryState.CANCELLED,
+    (DeliveryState.RETRYING, DeliveryMove.CANCEL): DeliveryState.CANCELLED,
+    # Delivered wins over any later mark, and over any earlier one: the receiver said 2xx.
+    **{(state, DeliveryMove.CONFIRM): DeliveryState.DELIVERED for state in DeliveryState},
+}
+
+
+def run_sources(move: RunMove) -> tuple[RunState, ...]:
+    """The states that a move starts from: the condition of a conditional write."""
+    return tuple(state for state, by in RUN_MOVES if by is move)
+
+
+def run_target(move: RunMove) -> RunState:
+    """The state that a move leads to: one, wherever it starts."""
+    (target,) = {state for (_, by), state in RUN_MOVES.items() if by is move}
+    return target
+
+
+def delivery_sources(move: DeliveryMove) -> tuple[DeliveryState, ...]:
+    """The states that a move starts from."""
+    return tuple(state for state, by in DELIVERY_MOVES if by is move)
+
+
+def outcome_of(delivered: int, total: int) -> RunMove:
+    """The move of a run none of whose deliveries is open any more."""
+    if delivered == total:
+        return RunMove.ALL_DELIVERED
+    return RunMove.SOME_DELIVERED if delivered else RunMove.NONE_DELIVERED
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a decided run says: written once, with the decision.
+
+    `digest` is the blake2b-256, in hex, over the ids and digests of its deliveries in order.
+    Totals are sums of entry values as scaled integers.
+    """
+
+    deliveries: int  # one per subject
+    entries: int
+    filtered_out: int  # entries that did not pass the filter
+    total: int  # of the entries that are delivered
+    total_filtered_out: int
+    complete_until_ms: int  # the watermark that the usage was asked at
+    digest: str
+    sequence_first: int  # 0 where there is no delivery; the last is first + deliveries - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One firing of one report for the window [from_ms, to_ms)."""
+
+    id: str
+    report_id: str
+    namespace: str
+    from_ms: int
+    to_ms: int
+    revision: int  # from 1; a revision of the same window supersedes the ones before
+    trigger: Trigger
+    asked_at_ms: int  # when it was found due, or asked for
+    state: RunState = RunState.SCHEDULED
+    reason: str = ""
+    supersedes: str | None = None  # id of the run of the revision before
+    meter_revision: int | None = None  # of the meter that answered; None until decided
+    decided_at_ms: int | None = None
+    ended_at_ms: int | None = None
+    delivered: int = 0
+    failed: int = 0  # failed and cancelled
+    manifest: Manifest | None = None
+
+    def __post_init__(self) -> None:
+        if not self.from_ms < self.to_ms:
+            message = f"a run's window is not empty: {self.from_ms} to {self.to_ms}"
+            raise ValueError(message)
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryDraft:
+    """A delivery as materialized, before its run is decided: the exact bytes that will be signed
+    and sent.
+    """
+
+    id: str
+    subject: str
+    number: int  # 1 to the number of deliveries of the run
+    sequence: int  # gapless over all deliveries of the report
+    body: bytes
+    digest: bytes  # blake2b-256 of the body
+    usage_digest: bytes  # blake2b-256 of its usage entries alone: tells whether a revision differs
+    supersedes: str | None = None  # id of the delivery whose figures it replaces
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One subject of one run, as it is shown."""
+
+    id: str
+    run_id: str
+    report_id: str
+    subject: str
+    number: int
+    sequence: int
+    revision: int
+    state: DeliveryState
+    attempts: int
+    digest: bytes
+    created_at_ms: int
+    next_attempt_at_ms: int | None = None
+    ended_at_ms: int | None = None
+    supersedes: str | None = None  # id of the delivery whose figures it replaces
+
+
+class AttemptOutcome(StrEnum):
+    """How an attempt ended."""
+
+    SENDING = "sending"
+    DELIVERED = "delivered"
+    REFUSED = "refused"  # an answer that is no 2xx
+    UNREACHED = "unreached"  # no answer
+    FORBIDDEN = "forbidden"  # the address may not be dialled: nothing was sent
+    LOST = "lost"  # the courier died: whether it arrived is not known
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One POST of a delivery. `number` counts from 1; `answer` is the start of the response
+    body.
+    """
+
+    delivery_id: str
+    number: int
+    started_at_ms: int
+    outcome: AttemptOutcome = AttemptOutcome.SENDING
+    duration_ms: int = 0
+    status: int | None = None
+    reason: str = ""
+    answer: bytes = b""
+    next_attempt_at_ms: int | None = None
+
+
+def run_id(report_id: str, from_ms: int, to_ms: int, revision: int) -> str:
+    """The id of the run of a report for a window."""
+    return _id("run", report_id, str(from_ms), str(to_ms), str(revision))
+
+
+def delivery_id(report_id: str, from_ms: int, to_ms: int, subject: str, revision: int) -> str:
+    """The id of a delivery; the receiver's key for deduplication, for ever."""
+    return _id("dlv", report_id, str(from_ms), str(to_ms), subject, str(revision))
+
+
+def digest_of(content: bytes) -> bytes:
+    """blake2b-256: names exact bytes in logs and manifests."""
+    return hashlib.blake2b(content, digest_size=32).digest()
+
+
+def _id(prefix: str, *parts: str) -> str:
+    # Lengths before the parts, so that no two lists of parts give the same text.
+    content = prefix + "".join(f"{len(part)}:{part}" for part in parts)
+    digest = hashlib.blake2b(content.encode(), digest_size=_ID_BYTES).digest()
+    return f"{prefix}_{base64.b32encode(digest).decode().lower()}"

@@ -1,0 +1,114 @@
+"""Usage: what a query asks, the rows that answer it, and how an aggregate becomes one number (peer-api.md 1.6)."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from zoneinfo import ZoneInfo
+
+from meterline.meter import Aggregation, Meter
+from meterline.number import UNIT, divided
+from meterline.tally import Aggregate
+from meterline.window import WindowSize
+
+
+class Operator(StrEnum):
+    """Operators of a filter on a dimension or on the subject (v3 spelling)."""
+
+    EQ = "eq"
+    NEQ = "neq"
+    IN = "in"
+    NIN = "nin"
+    CONTAINS = "contains"
+    NCONTAINS = "ncontains"
+    EXISTS = "exists"  # values ("true",) or ("false",); a missing value is ""
+    AND = "and"
+    OR = "or"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A condition on one text; `and` and `or` have `parts`, `in` and `nin` any number of values, the rest one."""
+
+    operator: Operator
+    values: tuple[str, ...] = ()
+    parts: tuple["Filter", ...] = ()
+
+    def accepts(self, text: str) -> bool:
+        """Whether a text passes; the store's SQL gives the same answers."""
+        match self.operator:
+            case Operator.EQ | Operator.IN:
+                return text in self.values
+            case Operator.NEQ | Operator.NIN:
+                return text not in self.values
+            case Operator.CONTAINS:
+                return self.values[0] in text
+            case Operator.NCONTAINS:
+                return self.values[0] not in text
+            case Operator.EXISTS:
+                return (text != "") == (self.values[0] == "true")
+            case Operator.AND:
+                return all(part.accepts(text) for part in self.parts)
+            case Operator.OR:
+                return any(part.accepts(text) for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class UsageQuery:
+    """Usage of one meter revision in [from_ms, to_ms), either end open.
+
+    `group_by` names dimensions and may hold `subject`; `filters` are (dimension or `subject`, condition), joined by and.
+    """
+
+    meter: Meter
+    from_ms: int | None = None
+    to_ms: int | None = None
+    window: WindowSize | None = None
+    zone: ZoneInfo = ZoneInfo("UTC")
+    group_by: tuple[str, ...] = ()
+    filters: tuple[tuple[str, Filter], ...] = ()
+
+    @property
+    def by_subject(self) -> bool:
+        """Whether rows are split by subject."""
+        return "subject" in self.group_by
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """Dimensions that rows are split by, in the order asked for."""
+        return tuple(name for name in self.group_by if name != "subject")
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """One row of an answer; `value` is a scaled integer. Rows are ordered by window, subject, groups."""
+
+    from_ms: int
+    to_ms: int
+    subject: str | None
+    groups: tuple[tuple[str, str], ...]
+    value: int
+    count: int
+    rejected: int
+
+
+def value_of(aggregation: Aggregation, aggregate: Aggregate) -> int | None:
+    """The scaled value of an aggregate; None where nothing counted, and then there is no row.
+
+    An average is divided here, half-even to 18 digits: the store's own would be a double.
+    """
+    if not aggregate.count:
+        return None
+    match aggregation:
+        case Aggregation.SUM:
+            return aggregate.total
+        case Aggregation.COUNT:
+            return aggregate.count * UNIT
+        case Aggregation.AVG:
+            return divided(aggregate.total, aggregate.count)
+        case Aggregation.MIN:
+            return aggregate.minimum
+        case Aggregation.MAX:
+            return aggregate.maximum
+        case Aggregation.UNIQUE_COUNT:
+            return aggregate.distinct * UNIT
+        case Aggregation.LATEST:
+            return None if aggregate.latest is None else aggregate.latest.value

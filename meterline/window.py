@@ -1,0 +1,105 @@
+"""Windows: half-open spans of time. Stored windows are one minute, by event time, as integer minutes of UTC.
+
+Hours, days, months and time zones are made of them at query time (design.md section 4.1).
+"""
+
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Final
+from zoneinfo import ZoneInfo
+
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 60 * MINUTE_MS
+DAY_MS: Final = 24 * HOUR_MS
+
+
+class WindowSize(StrEnum):
+    """Sizes that a query can ask for (v1 spelling; v3 says PT1M, PT1H, P1D, P1M)."""
+
+    MINUTE = "MINUTE"
+    HOUR = "HOUR"
+    DAY = "DAY"
+    MONTH = "MONTH"
+
+
+ISO_SIZES: Final = {
+    "PT1M": WindowSize.MINUTE,
+    "PT1H": WindowSize.HOUR,
+    "P1D": WindowSize.DAY,
+    "P1M": WindowSize.MONTH,
+}
+
+
+def zone_named(name: str) -> ZoneInfo:
+    """The zone of an IANA name. Raises `ValueError` with words for one that does not exist."""
+    try:
+        if name.startswith(("/", ".")) or not name:
+            raise ValueError(name)
+        return ZoneInfo(name)
+    except (KeyError, OSError, ValueError) as error:
+        message = f"{name!r} is no IANA time zone, such as Europe/Berlin"
+        raise ValueError(message) from error
+
+
+def window_starts(first_ms: int, last_ms: int, size: WindowSize, zone: ZoneInfo) -> list[int]:
+    """Starts of the windows of `size` in `zone` that cover [first_ms, last_ms], and the end of the last.
+
+    So n windows give n + 1 ascending instants, the first at or before `first_ms`, the last after `last_ms`. A
+    day is one local day, of 23 to 25 hours; an hour that a clock change repeats is two windows; where the
+    clock moves by half an hour, the hour around it is longer. Whoever asks bounds the span.
+    """
+    local = datetime.fromtimestamp(first_ms // 1000, zone)
+    if size is WindowSize.MONTH:
+        local = local.replace(day=1)
+    starts = [_midnight_ms(local, zone)]
+    while starts[-1] <= last_ms:
+        starts.append(_next_start_ms(starts[-1], size, zone))
+    covering = sum(1 for start in starts if start <= first_ms) - 1
+    return starts[covering:]
+
+
+def _next_start_ms(start_ms: int, size: WindowSize, zone: ZoneInfo) -> int:
+    if size is WindowSize.MINUTE:
+        return start_ms + MINUTE_MS
+    if size is WindowSize.HOUR:
+        candidate_ms = start_ms + HOUR_MS
+        past = datetime.fromtimestamp(candidate_ms // 1000, zone).minute
+        return candidate_ms + (60 - past) % 60 * MINUTE_MS
+    local = datetime.fromtimestamp(start_ms // 1000, zone)
+    # Counted from noon, so that neither a skipped nor a repeated midnight can lead to another date.
+    noon = datetime(local.year, local.month, local.day, 12, tzinfo=zone)
+    if size is WindowSize.DAY:
+        return _midnight_ms(noon + timedelta(days=1), zone)
+    return _midnight_ms((noon.replace(day=1) + timedelta(days=32)).replace(day=1), zone)
+
+
+def _midnight_ms(local: datetime, zone: ZoneInfo) -> int:
+    midnight = datetime(local.year, local.month, local.day, tzinfo=zone)
+    return int(midnight.timestamp()) * 1000
+
+
+def rfc3339(at_ms: int) -> str:
+    """An instant as the API writes it: UTC, milliseconds only where there are some."""
+    moment = datetime.fromtimestamp(at_ms // 1000, UTC).replace(tzinfo=None)
+    fraction = f".{at_ms % 1000:03d}" if at_ms % 1000 else ""
+    return f"{moment.isoformat()}{fraction}Z"
+
+
+def rfc3339_ms(at_ms: int) -> str:
+    """An instant with milliseconds always, as the contract's reports show it (2.2)."""
+    moment = datetime.fromtimestamp(at_ms // 1000, UTC).replace(tzinfo=None)
+    return f"{moment.isoformat()}.{at_ms % 1000:03d}Z"
+
+
+def parse_instant(text: str) -> int:
+    """Unix milliseconds of an RFC 3339 timestamp with an offset. Raises `ValueError` with words."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        message = f"{text!r} is no RFC 3339 timestamp, such as 2026-01-31T00:00:00Z"
+        raise ValueError(message) from error
+    if moment.tzinfo is None or "T" not in text.upper():
+        message = f"{text!r} needs date, time and offset, such as 2026-01-31T00:00:00Z"
+        raise ValueError(message)
+    delta = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return delta // timedelta(milliseconds=1)

@@ -1,0 +1,1 @@
+"""Tests of Meterline: unit (pure), contract (per port), journey (whole product), bench, tidy."""

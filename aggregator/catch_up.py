@@ -1,11 +1,11 @@
 """Taking a partition on: where to start, and the seen store brought up to that place (design.md sections 4.1, 4.2)."""
 
 from meterline.pack import offset_of
-from meterline.ports import Log, SeenStore, UsageStore
+from meterline.ports import Log, SeenStore, Unsuitable, UsageStore
 from meterline.rows import Seal, SliceId
 
 
-class LogTruncated(Exception):
+class LogTruncated(Unsuitable):
     """The log no longer holds records that were never counted. Nothing more is done, so nothing more is lost."""
 
 

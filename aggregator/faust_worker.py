@@ -52,7 +52,7 @@ class FaustWorker:
         self._follows: dict[int, int] = {}
         self._revoked: set[int] = set()
         self._moved: dict[int, tuple[int, int]] = {}  # offset and the instant at which it was first seen
-        self._failed: asyncio.Future[None] | None = None
+        self._failed: asyncio.Future[Any] | None = None
         self.app = _app(group, brokers, datadir)
         raw = self.app.topic(
             topic,
@@ -62,16 +62,17 @@ class FaustWorker:
             value_serializer="raw",
         )
         self.app.agent(raw, concurrency=1)(self._agent)
-        self.app.on_partitions_revoked.connect(self._on_revoked)
+        revoked: Any = self.app.on_partitions_revoked  # Faust's types refuse its own documented use
+        revoked.connect(self._on_revoked)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set, or until an error that is not of the world: then that is raised."""
         self._failed = asyncio.get_running_loop().create_future()
         await self.app.start()
         ticking = asyncio.create_task(self._tick_for_ever())
-        stopping = asyncio.create_task(stop.wait())
+        stopping: asyncio.Future[Any] = asyncio.create_task(stop.wait())
         try:
-            await asyncio.wait({stopping, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([stopping, self._failed], return_when=asyncio.FIRST_COMPLETED)
         finally:
             ticking.cancel()
             stopping.cancel()

@@ -15,13 +15,20 @@ from meterline.limits import COUNT_BACK_TRIES_MAX, LOG_READ_RECORDS_MAX
 from meterline.measure import measures_of
 from meterline.meter import Catalogue
 from meterline.pack import Record, decode_record
-from meterline.ports import CatalogueStore, Log, ProgressStore, SeenStore, UsageStore
+from meterline.ports import (
+    CatalogueStore,
+    Log,
+    ProgressStore,
+    SeenStore,
+    Unsuitable,
+    UsageStore,
+)
 from meterline.rows import Flush, Seal
 
 logger = structlog.get_logger()
 
 
-class CountBackDiffers(Exception):
+class CountBackDiffers(Unsuitable):
     """The store does not hold what was written to it, again and again: someone must look."""
 
 

@@ -2,11 +2,14 @@
 
 import hashlib
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 import msgspec
 
+from meterline.limits import INSTANTS_REMEMBERED_MAX
 from meterline.number import from_json_float
+from meterline.window import parse_instant
 
 DEFAULT_NAMESPACE: Final = "default"
 KEY_BYTES: Final = 16
@@ -41,11 +44,13 @@ class LoggedEvent(msgspec.Struct, gc=False):
     type: str
     subject: str
     namespace: str
-    recordedtime: datetime
-    time: datetime | None = None
+    recordedtime: str
+    time: str | None = None
     data: object = None
 
 
+# The events of a request share their recordedtime, and often their time.
+_instant_of: Final = lru_cache(INSTANTS_REMEMBERED_MAX)(parse_instant)
 _decoder: Final = msgspec.json.Decoder(LoggedEvent, float_hook=from_json_float)
 _canonical: Final = msgspec.json.Encoder(order="sorted", decimal_format="number")
 
@@ -83,8 +88,8 @@ def instant_ms(moment: datetime) -> int:
 def decode_event(text: bytes | memoryview) -> Event:
     """The event in a JSON text of a pack. Raises `ValueError` (also msgspec's errors) and `RecursionError`."""
     raw = _decoder.decode(text)
-    recorded_ms = instant_ms(raw.recordedtime)
-    own_ms = None if raw.time is None else instant_ms(raw.time)
+    recorded_ms = _instant_of(raw.recordedtime)
+    own_ms = None if raw.time is None else _instant_of(raw.time)
     return Event(
         identity_key(raw.namespace, raw.source, raw.id),
         payload_check(raw.type, raw.subject, own_ms, raw.data),

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 from aiohttp import ClientConnectionResetError, web
+from aiohttp.typedefs import Middleware
 
 from meterline.limits import BODY_READ_TIMEOUT_S, PROBLEM_ERRORS_MAX
 from meterline.ports import Clock, Unavailable
@@ -25,9 +26,9 @@ REQUEST_ID: Final = web.RequestKey("request_id", str)
 LEGACY_PREFIXES: Final = ("/api/v1/", "/api/v2/")  # their problems have `extensions` too
 UNAVAILABLE_RETRY_S: Final = 1
 
-# For AppRunner and TestServer. Bodies are inflated by `read_body`, with its bound; aiohttp's own way
+# For AppRunner and TestServer. Bodies are inflated by `read_body`, with its bound; aiohttp's way
 # answers some bad encodings outside of the application, and not with a problem. A refused body is
-# read and ignored for a moment, so that its sender sees the answer. Requests are not logged singly.
+# read and ignored for a moment, so that its sender sees the answer. No log line for each request.
 SERVER_OPTIONS: Final[Mapping[str, Any]] = {
     "auto_decompress": False,
     "lingering_time": 2.0,
@@ -36,13 +37,14 @@ SERVER_OPTIONS: Final[Mapping[str, Any]] = {
 }
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Middleware = Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]
 
 _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _TWO_DIGITS: Final = tuple(high + low for high in _CROCKFORD for low in _CROCKFORD)
 _SHIFTS: Final = tuple(range(120, -1, -10))
 _log: Final = structlog.get_logger("meterline.http")
-_BY_STATUS: Final = {kind.status: kind for kind in ProblemType if kind.status != HTTPStatus.BAD_REQUEST}
+_BY_STATUS: Final = {
+    kind.status: kind for kind in ProblemType if kind.status != HTTPStatus.BAD_REQUEST
+}
 _WINDOW_BITS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _RAW_DEFLATE_BITS: Final = -15
 
@@ -157,8 +159,8 @@ def _from_http(error: web.HTTPException, request: web.Request) -> Problem:
 async def read_body(request: web.Request, bytes_max: int) -> bytes:
     """The whole body, inflated where it is sent as gzip or deflate.
 
-    At most `bytes_max` bytes are taken, both as sent and inflated. Raises `Problem`: body-too-large, or
-    bad-request for another or a broken encoding and for a body that does not end in time.
+    At most `bytes_max` bytes are taken, both as sent and inflated. Raises `Problem`: body-too-large,
+    or bad-request for another or a broken encoding and for a body that does not end in time.
     """
     encoding = request.headers.get("Content-Encoding")
     body = await _read_sent(request, bytes_max)
@@ -168,7 +170,7 @@ async def read_body(request: web.Request, bytes_max: int) -> bytes:
     if coding in ("", "identity"):
         return body
     if coding not in _WINDOW_BITS:
-        detail = f"Content-Encoding {encoding[:100]!r} is not known here; use gzip, deflate or none."
+        detail = f"Content-Encoding {encoding[:100]!r} is not known; use gzip, deflate or none."
         raise Problem(ProblemType.BAD_REQUEST, detail)
     return _inflated(body, coding, bytes_max)
 

@@ -41,6 +41,8 @@ SLICE_EVENTS_MAX: Final = 65_536
 SLICE_SPAN_MS: Final = 5 * 60 * 1_000
 FLUSH_EVENTS: Final = 20_000  # a flush is due after so many events: bounds memory
 FLUSH_INTERVAL_MS: Final = 1_000  # or after so long: bounds the time from 2xx to queryable
+GROUPS_REMEMBERED_MAX: Final = 10_000  # encoded group values a meter keeps at hand
+INSTANTS_REMEMBERED_MAX: Final = 4_096  # parsed timestamps at hand
 FLUSH_YEARS_MAX: Final = 50  # ClickHouse refuses an insert that spans over 100 of its partitions
 HORIZON_DAYS: Final = 35  # deduplication horizon: a month and a grace
 SEEN_KEPT_BEYOND_HORIZON_DAYS: Final = 7
@@ -61,6 +63,10 @@ QUERY_SUBJECTS_MAX: Final = 1_000
 QUERY_GROUP_BY_MAX: Final = 100  # peer-api.md 1.6
 QUERY_FILTERS_MAX: Final = 10  # keys of one filter, peer-api.md 1.6
 QUERY_FILTER_VALUES_MAX: Final = 100  # values of one `in`, peer-api.md 1.6
+QUERY_FILTER_PARTS_MAX: Final = 10  # parts of one `and` or `or`, peer-api.md 1.6
+QUERY_FILTER_DEPTH_MAX: Final = 2  # `and` and `or` within each other, peer-api.md 1.6
+PAGE_NUMBER_MAX: Final = 1_000_000  # far beyond the last page of anything
+STATUS_PART_TIMEOUT_S: Final = 3  # a part that hangs must not hang the answer that says so
 PAGE_SIZE_DEFAULT: Final = 20
 PAGE_SIZE_MAX: Final = 100
 CONTROL_BODY_BYTES_MAX: Final = 1024 * 1024  # bodies that define things
@@ -68,6 +74,7 @@ CONTROL_BODY_BYTES_MAX: Final = 1024 * 1024  # bodies that define things
 # --- meters and reports ---
 METERS_MAX: Final = 1_000  # of one namespace: each costs time on every matching event
 DIMENSIONS_MAX: Final = 50
+LABELS_MAX: Final = 50  # peer-api.md 1.5
 METER_NAME_CHARS_MAX: Final = 256
 METER_KEY_CHARS_MAX: Final = 64
 METER_DESCRIPTION_CHARS_MAX: Final = 1_024
@@ -75,6 +82,12 @@ PATH_CHARS_MAX: Final = 1_024
 REPORT_SLUG_CHARS_MAX: Final = 64
 REPORT_FILTER_VALUES_MAX: Final = 10_000  # operands of one $in or $nin
 GRACE_MS: Final = 60_000  # a run waits so long after its window for late events
+PLAN_REPORTS_MAX: Final = 100  # reports whose due windows one step records
+PLAN_RUNS_MAX: Final = 500  # windows of one report that one step records: bounds a transaction
+UNDECIDED_RUNS_MAX: Final = 256  # runs that one step looks at
+STAGED_BODIES_MAX: Final = 500  # bodies written in one transaction
+RUNS_LISTED_MAX: Final = 100  # of one answer
+DELIVERIES_LISTED_MAX: Final = 1_000  # of one answer, with their attempts
 CATCH_UP_RUNS_MAX: Final = 1_000  # missed windows made up for one report; older ones are recorded as skipped
 
 # --- delivery (webhook-facts.md) ---
@@ -84,8 +97,13 @@ RETRY_AFTER_MAX_S: Final = 86_400  # a receiver cannot push its deliveries furth
 DELIVERY_TIMEOUT_S: Final = 15  # over connect, headers and body
 DELIVERY_LEASE_S: Final = 60  # a claim outlives the timeout; a dead courier's claim is free after it
 DELIVERIES_IN_FLIGHT_MAX: Final = 32
+ENDPOINT_IN_FLIGHT_MAX: Final = 8  # of them to one endpoint: one that hangs leaves places to others
 DELIVERY_BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 RESPONSE_BYTES_KEPT: Final = 1_024
+RESPONSE_BYTES_READ_MAX: Final = 65_536  # so much keeps the connection; beyond it, it is closed
+ENDPOINT_CHARS_MAX: Final = 2_048
+SIGNING_SECRET_BYTES: Final = 24  # Standard Webhooks asks for 24 to 64
+DISPATCH_IDLE_S: Final = 1.0  # due work is looked for so often, and at once when something was made
 RUN_LEASE_S: Final = 120
 
 # --- the usage store ---

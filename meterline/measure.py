@@ -1,14 +1,17 @@
 """Measures: a meter revision made ready to read events. The fold, backfill and cut minutes all use this one rule."""
 
 import hashlib
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
-from meterline.limits import REJECTED_VALUE_CHARS_MAX
+from meterline.event import Event
+from meterline.limits import GROUPS_REMEMBERED_MAX, REJECTED_VALUE_CHARS_MAX
 from meterline.meter import Aggregation, Catalogue, Meter
 from meterline.number import canonical_scalar, scaled, why_rejected
 from meterline.path import MISSING, Getter, compile_path
+from meterline.tally import Latest, Tally
 
 MEMBER_BYTES: Final = 16
 _encoder: Final = msgspec.json.Encoder(decimal_format="number")
@@ -34,55 +37,100 @@ def member_of(value: object) -> bytes | None:
 
 
 class Measure:
-    """What one meter revision takes from the data of an event of its type."""
+    """What one meter revision takes from the events of its type.
 
-    __slots__ = ("_getters", "_value", "aggregation", "groups", "meter", "revision", "value")
+    `add` puts an event into a tally and says whether its value was usable; only what the aggregation needs is
+    kept. A unique count has no `add`: its members are rows of their own.
+    """
+
+    __slots__ = ("_getters", "_known", "_value", "add", "aggregation", "groups", "meter", "revision")
 
     def __init__(self, meter: Meter) -> None:
         self.meter = meter
         self.revision = meter.revision
         self.aggregation = meter.aggregation
         self._getters: tuple[Getter, ...] = tuple(compile_path(path) for _, path in meter.dimensions)
+        self._known: dict[tuple[object, ...], str] = {}
         path = meter.value_property
-        self._value: Getter | None = None if path is None else compile_path(path)
+        self._value: Getter = _nothing if path is None else compile_path(path)
         self.groups = self._groups if self._getters else _no_groups
-        self.value = _zero if meter.aggregation is Aggregation.COUNT else self._scaled
+        self.add = self._adder()
 
     def _groups(self, data: object) -> str:
-        values = []
-        for getter in self._getters:
-            value = getter(data)
-            if type(value) is not str:
-                value = canonical_scalar(value) or ""
-            values.append(value)
-        return encode_groups(values)
+        values = tuple([getter(data) for getter in self._getters])
+        if not all([type(value) is str for value in values]):
+            return encode_groups([canonical_scalar(value) or "" for value in values])
+        known = self._known.get(values)
+        if known is None:
+            if len(self._known) >= GROUPS_REMEMBERED_MAX:
+                self._known.clear()
+            known = self._known[values] = encode_groups([str(value) for value in values])
+        return known
 
-    def _scaled(self, data: object) -> int | None:
-        assert self._value is not None, "only a count has no value"
-        return scaled(self._value(data))
+    def _adder(self) -> Callable[[Tally, Event], bool]:
+        match self.aggregation:
+            case Aggregation.COUNT | Aggregation.UNIQUE_COUNT:
+                return _count
+            case Aggregation.SUM | Aggregation.AVG:
+                return self._add_total
+            case Aggregation.MIN | Aggregation.MAX:
+                return self._add_extremes
+            case Aggregation.LATEST:
+                return self._add_latest
+
+    def _add_total(self, tally: Tally, event: Event) -> bool:
+        value = scaled(self._value(event.data))
+        if value is None:
+            return False
+        tally.total += value
+        tally.count += 1
+        return True
+
+    def _add_extremes(self, tally: Tally, event: Event) -> bool:
+        value = scaled(self._value(event.data))
+        if value is None:
+            return False
+        tally.count += 1
+        if tally.minimum is None or value < tally.minimum:
+            tally.minimum = value
+        if tally.maximum is None or value > tally.maximum:
+            tally.maximum = value
+        return True
+
+    def _add_latest(self, tally: Tally, event: Event) -> bool:
+        value = scaled(self._value(event.data))
+        if value is None:
+            return False
+        tally.count += 1
+        # Never by position: both set-ups order the log differently and must agree.
+        newer = Latest(event.time_ms, event.recorded_ms, event.key, value)
+        if tally.latest is None or newer > tally.latest:
+            tally.latest = newer
+        return True
 
     def member(self, data: object) -> bytes | None:
         """The member of a unique count, or None where the value is rejected."""
-        assert self._value is not None, "only a count has no value"
         return member_of(self._value(data))
 
     def rejection(self, data: object) -> tuple[str, str]:
         """Why the value is rejected, in a word, and the JSON text of what stands there, cut."""
-        value = MISSING if self._value is None else self._value(data)
+        value = self._value(data)
         if value is MISSING:
             return "missing", ""
-        reason = why_rejected(value)
-        if self.aggregation is Aggregation.UNIQUE_COUNT and reason == "not_a_number":
-            reason = "not_a_scalar"
-        return reason, _encoder.encode(value).decode()[:REJECTED_VALUE_CHARS_MAX]
+        return why_rejected(value), _encoder.encode(value).decode()[:REJECTED_VALUE_CHARS_MAX]
 
 
 def _no_groups(_data: object) -> str:
     return NO_GROUPS
 
 
-def _zero(_data: object) -> int:
-    return 0
+def _nothing(_data: object) -> object:
+    return MISSING
+
+
+def _count(tally: Tally, _event: Event) -> bool:
+    tally.count += 1
+    return True
 
 
 Measures = dict[tuple[str, str], tuple[Measure, ...]]

@@ -223,6 +223,10 @@ class ProgressStore(Protocol):
         where one partition has no such claim, or a backfill of the revision is not finished."""
         ...
 
+    async def completions(self, log: int, catalogue: int) -> dict[int, int]:
+        """By partition, the greatest instant claimed complete by a catalogue at least as new."""
+        ...
+
     async def flushed(self, log: int, partition: int, catalogue: int, offset_end: int) -> None:
         """Everything below the offset is counted by this catalogue and can be queried; merges by the greatest."""
         ...

@@ -57,6 +57,12 @@ class Schedule:
             message = "startAt lies between 1970 and 2100"
             raise ValueError(message)
 
+    def first_window_ms(self, created_at_ms: int) -> int:
+        """Start of the first window that ends after a report was made (design.md section 7)."""
+        length_ms = self.interval.length_ms
+        passed = max(0, (created_at_ms - self.start_at_ms) // length_ms)
+        return self.start_at_ms + passed * length_ms
+
 
 class ReportState(StrEnum):
     """Where a report stands (design.md section 7). Deleted reports keep their last state and have

@@ -157,7 +157,7 @@ class ReportStore(Protocol):
         """
         ...
 
-    async def undecided(self, now_ms: int, limit: int) -> list[Run]:
+    async def undecided(self, now_ms: int, limit: int) -> list[tuple[Run, Report]]:
         """For each report, the oldest undecided run of each trigger whose lease is free, by end
         of window.
         """

@@ -19,7 +19,7 @@ from meterline.rows import (
     TallyRow,
 )
 
-_MODULUS: Final = 1 << 64
+MODULUS: Final = 1 << 64
 
 
 def event_text(row: EventRow) -> str:
@@ -69,6 +69,11 @@ def rejected_text(row: RejectedRow) -> str:
     )
 
 
+def tally_hash(row: TallyRow) -> int:
+    """The hash of one tally."""
+    return xxh64_intdigest(tally_text(row).encode())
+
+
 TEXTS: Final[dict[str, Callable[[Any], str]]] = {
     "events": event_text,
     "rejects": reject_text,
@@ -83,9 +88,9 @@ def counted(table: str, rows: Iterable[Any]) -> Counted:
     """Number and hash sum of rows of a table, as count-back gives them for what is stored."""
     text = TEXTS[table]
     hashes = [xxh64_intdigest(text(row).encode()) for row in rows]
-    return Counted(len(hashes), sum(hashes) % _MODULUS)
+    return Counted(len(hashes), sum(hashes) % MODULUS)
 
 
 def together(one: Counted, other: Counted) -> Counted:
     """The count of both, for rows written in parts."""
-    return Counted(one.rows + other.rows, (one.digest + other.digest) % _MODULUS)
+    return Counted(one.rows + other.rows, (one.digest + other.digest) % MODULUS)

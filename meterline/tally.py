@@ -7,18 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-
-class Cell(NamedTuple):
-    """One window of one subject and group of one meter revision."""
-
-    revision: int
-    subject: str
-    groups: str  # JSON array of the values, in the order of the meter's dimension names
-    window: int  # minutes since 1970 UTC
+Cell = tuple[int, str, str, int]
+"""A cell: meter revision, subject, groups (JSON array text in the order of the meter's dimension names), window
+(minutes since 1970 UTC). A plain tuple: one is made per event and meter."""
 
 
 class Latest(NamedTuple):
-    """The value of the greatest event; never decided by position, so that both set-ups agree."""
+    """The value of the greatest event, by (time, recordedtime, key)."""
 
     time_ms: int
     recorded_ms: int
@@ -27,9 +22,23 @@ class Latest(NamedTuple):
 
 
 class Tally:
-    """What one slice holds for one cell. Mutable while its slice is folded; `version` is the last position."""
+    """What one slice holds for one cell, while the slice is folded.
 
-    __slots__ = ("count", "latest", "maximum", "minimum", "rejected", "total", "version")
+    A meter's aggregation decides which of total, extremes and latest are kept. `version` is the last position
+    that changed the tally, `digest` the hash of its row as last written, `changed` says that it is newer than that.
+    """
+
+    __slots__ = (
+        "changed",
+        "count",
+        "digest",
+        "latest",
+        "maximum",
+        "minimum",
+        "rejected",
+        "total",
+        "version",
+    )
 
     def __init__(self) -> None:
         self.total = 0  # sum of scaled values
@@ -39,18 +48,8 @@ class Tally:
         self.maximum: int | None = None
         self.latest: Latest | None = None
         self.version = -1
-
-    def add(self, value: int, time_ms: int, recorded_ms: int, key: bytes) -> None:
-        """Count one event with its scaled value."""
-        self.total += value
-        self.count += 1
-        if self.minimum is None or value < self.minimum:
-            self.minimum = value
-        if self.maximum is None or value > self.maximum:
-            self.maximum = value
-        latest = self.latest
-        if latest is None or (time_ms, recorded_ms, key) > (latest[0], latest[1], latest[2]):
-            self.latest = Latest(time_ms, recorded_ms, key, value)
+        self.digest = 0
+        self.changed = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ def merged(one: Aggregate, other: Aggregate) -> Aggregate:
         rejected=one.rejected + other.rejected,
         minimum=_pick(min, one.minimum, other.minimum),
         maximum=_pick(max, one.maximum, other.maximum),
-        latest=_later(one.latest, other.latest),
+        latest=_pick_latest(one.latest, other.latest),
         members=one.members | other.members,
         distinct=len(one.members | other.members),
     )
@@ -99,7 +98,7 @@ def _pick(
     return choose(one, other)
 
 
-def _later(one: Latest | None, other: Latest | None) -> Latest | None:
+def _pick_latest(one: Latest | None, other: Latest | None) -> Latest | None:
     if one is None or other is None:
         return other if one is None else one
     return max(one, other)

@@ -73,8 +73,10 @@ def postgres(postgres_service: Service) -> str:
 
 @pytest.fixture(scope="session")
 def chdb_url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """URL of the embedded usage store. One folder per process is all that chDB allows, so tests share
-    it: take a log number and meter revisions of your own (`fresh_numbers`)."""
+    """URL of the embedded usage store, one for all tests: chDB allows one folder a process.
+
+    Take a log number and meter revisions of your own (`fresh_numbers`).
+    """
     return f"chdb:{tmp_path_factory.mktemp('chdb')}"
 
 

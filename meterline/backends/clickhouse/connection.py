@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import clickhouse_connect
 from clickhouse_connect.driver.client import Client
@@ -98,6 +98,19 @@ class Connection:
         await asyncio.to_thread(self._threads.shutdown, wait=True)
         for client in self._clients:
             client.close()
+
+
+async def create_database(url: str) -> None:
+    """Make the database that a server's URL names, if it is not there. Raises `Unavailable`."""
+    parts = urlsplit(url)
+    name = parts.path.strip("/")
+    if not name or name == "default":
+        return
+    server = Connection(urlunsplit(parts._replace(path="")))
+    try:
+        await server.execute(f"CREATE DATABASE IF NOT EXISTS `{name.replace('`', '')}`")
+    finally:
+        await server.close()
 
 
 def _connect(url: str) -> Client:

@@ -12,7 +12,7 @@ from meterline.limits import EVENT_TIME_MAX_MS, QUERY_ROWS_MAX, QUERY_WINDOWS_MA
 from meterline.measure import Measure, decode_groups
 from meterline.meter import Aggregation
 from meterline.problem import Fault, invalid
-from meterline.tally import EMPTY, Aggregate, Latest, merged
+from meterline.tally import EMPTY, Aggregate, Latest, Tally, aggregate_of, merged
 from meterline.usage import UsageQuery, UsageRow, value_of
 from meterline.window import DAY_MS, HOUR_MS, MINUTE_MS, WindowSize, window_starts
 
@@ -169,11 +169,8 @@ def _single(measure: Measure, event: Event) -> Aggregate:
         if member is None:
             return Aggregate(rejected=1)
         return Aggregate(count=1, members=frozenset((member,)), distinct=1)
-    value = measure.value(event.data)
-    if value is None:
-        return Aggregate(rejected=1)
-    latest = Latest(event.time_ms, event.recorded_ms, event.key, value)
-    return Aggregate(value, 1, 0, value, value, latest)
+    tally = Tally()
+    return aggregate_of(tally) if measure.add(tally, event) else Aggregate(rejected=1)
 
 
 def _rows(

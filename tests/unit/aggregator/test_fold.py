@@ -36,7 +36,7 @@ MEASURES: Measures = measures_of(
     Catalogue(1, tuple(meter(i, aggregation) for i, aggregation in enumerate(Aggregation)))
 )
 
-values = st.one_of(
+values: st.SearchStrategy[object] = st.one_of(
     st.integers(-(10**21), 10**21),
     st.decimals(allow_nan=False, allow_infinity=False, places=20, min_value=-(10**9), max_value=10**9),
     st.sampled_from([None, True, "1.5", "x", "-0", [], {"a": 1}]),
@@ -75,7 +75,7 @@ def folded(packs: list[list[Event]], flush_after: set[int]) -> tuple[OpenSlice, 
         if record.offset in flush_after:
             whole.extend(open_slice.take())
     whole.extend(open_slice.take())
-    newest: dict[tuple[object, ...], TallyRow] = {}
+    newest: dict[tuple[int | str, ...], TallyRow] = {}
     for row in whole.tallies:
         if newest.get(row[:7]) is None or newest[row[:7]].version <= row.version:
             newest[row[:7]] = row
@@ -133,6 +133,7 @@ def _fraction(text: str) -> Fraction:
         value = Decimal(value)
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return Fraction(0)
+    assert isinstance(value, int | Decimal)
     if abs(value) >= 10**20:
         return Fraction(0)
     return Fraction(round(Fraction(value) * 10**18), 10**18)  # rounds half to even

@@ -300,7 +300,8 @@ async def test_a_store_that_loses_rows_is_noticed_and_repaired(
     meter = meters.add(Aggregation.SUM, next(fresh_numbers))
     await world.send(numbered(0, 40))
     worker = world.worker(meters)
-    real, lost = world.usage.write, []
+    real = world.usage.write
+    lost: list[object] = []
 
     async def forgetful(flush: Any) -> None:
         if not lost and flush.tallies:

@@ -1,0 +1,73 @@
+# Meterline. `make` lists the targets. Two commands do everything: `make run` and `make test`.
+
+PYTHON ?= python3
+UV_VERSION := 0.13.9
+PORT ?= 8888
+
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+UV := $(BIN)/uv
+
+.DEFAULT_GOAL := help
+.PHONY: help install run demo test check bench format services lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# --- use ---
+
+install: $(INSTALLED) ## make .venv with everything in it (needs Python 3.11 or newer, nothing else)
+
+run: install ## run the whole product, embedded, on http://127.0.0.1:8888 (PORT=...)
+	$(BIN)/meterline up --port $(PORT)
+
+demo: install ## meter every flight that left New York in 2013, and deliver a report
+	$(BIN)/python -m demo
+
+# --- work on it ---
+
+test: install ## run all tests; fetches and starts Kafka, ClickHouse and PostgreSQL
+	$(BIN)/python -m tests.services fetch
+	$(BIN)/pytest $(TESTS)
+
+check: install ## lint, types, layers, deployment files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/yamllint --strict deploy
+	$(BIN)/hadolint deploy/Dockerfile
+	$(BIN)/shellcheck .ci/run
+
+bench: install ## measure events a second, latency and memory (not a test)
+	$(BIN)/python -m tests.services fetch
+	$(BIN)/python -m tests.bench
+
+format: install ## format the code and fix what can be fixed by machine
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+services: install ## start Kafka, ClickHouse and PostgreSQL and print their URLs; Ctrl-C stops them
+	$(BIN)/python -m tests.services
+
+lock: install ## choose the versions in requirements.lock anew, from pyproject.toml (UPGRADE=--upgrade)
+	$(UV) pip compile --quiet --python $(BIN)/python --all-extras --generate-hashes --no-header \
+		--no-emit-index-url --no-annotate $(UPGRADE) -o requirements.lock pyproject.toml
+
+clean: ## remove .venv, caches and fetched servers (not meterline-data)
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo 'Meterline needs Python 3.11 or newer, and `$(PYTHON)` is not: install one and name it,' \
+			'e.g. `make install PYTHON=python3.12`.' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo 'This Python cannot make virtual environments. Debian and Ubuntu: apt install' \
+			'python3-venv. Others: install Python whole, and name it: make install PYTHON=...' >&2; \
+		exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps -e .
+	@touch $@

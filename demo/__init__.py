@@ -1,0 +1,1 @@
+"""The demonstration: every flight that left New York in 2013, metered and reported."""

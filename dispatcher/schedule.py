@@ -1,0 +1,50 @@
+"""Which runs are due: windows tile time from `startAt`, without gap and without overlap."""
+
+from typing import Final
+
+from meterline.report_ports import Plan
+from meterline.run import Run, RunState, Trigger, run_id
+
+TOO_OLD: Final = "more windows were missed at once than are made up for; ask for this run by hand"
+
+
+def due_runs(plan: Plan, now_ms: int, catch_up_max: int, runs_max: int) -> list[Run]:
+    """Runs for the windows from where the plan stands that have ended, in order, at most
+    `runs_max`.
+
+    After an outage the newest `catch_up_max` of the missed windows are scheduled; the older
+    ones are recorded as skipped, so that nothing is left out in silence. Asking again after the
+    plan has moved to the end of the last one gives the rest.
+    """
+    report = plan.report
+    length_ms = report.schedule.interval.length_ms
+    ended = max(0, (now_ms - plan.planned_until_ms) // length_ms)
+    runs = []
+    for place in range(min(ended, runs_max)):
+        from_ms = plan.planned_until_ms + place * length_ms
+        to_ms = from_ms + length_ms
+        skipped = ended - place > catch_up_max
+        runs.append(
+            Run(
+                id=run_id(report.id, from_ms, to_ms, 1),
+                report_id=report.id,
+                namespace=report.namespace,
+                from_ms=from_ms,
+                to_ms=to_ms,
+                revision=1,
+                trigger=Trigger.SCHEDULE,
+                asked_at_ms=now_ms,
+                state=RunState.SKIPPED if skipped else RunState.SCHEDULED,
+                reason=TOO_OLD if skipped else "",
+                ended_at_ms=now_ms if skipped else None,
+            )
+        )
+    return runs
+
+
+def complete_needed_ms(run: Run, grace_ms: int) -> int:
+    """The instant up to which everything must count before a run may be made (design.md section 5).
+
+    Also a run for a window long past waits for what had been sent when it was asked for.
+    """
+    return max(run.to_ms + grace_ms, run.asked_at_ms)

@@ -1,0 +1,203 @@
+"""The shell of the dispatcher: two loops around the steps, one that makes runs and one that
+sends.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from typing import Final
+from uuid import uuid4
+
+import structlog
+
+from dispatcher import courier, planner
+from dispatcher.courier import SendTerms, Sent
+from dispatcher.planner import PlanTerms, Sources
+from meterline import limits
+from meterline.ports import Clock, Unavailable
+from meterline.report_ports import Parcel, SecretBox, WebhookSender
+
+_log: Final = structlog.get_logger("dispatcher")
+
+
+class Dispatcher:
+    """Makes runs and sends deliveries until it is stopped. Several may share one store."""
+
+    def __init__(
+        self,
+        sources: Sources,
+        sender: WebhookSender,
+        box: SecretBox,
+        clock: Clock,
+        plan_terms: PlanTerms,
+        send_terms: SendTerms,
+        idle_s: float = limits.DISPATCH_IDLE_S,
+    ) -> None:
+        self._sources = sources
+        self._sender = sender
+        self._box = box
+        self._clock = clock
+        self._plan_terms = plan_terms
+        self._send_terms = send_terms
+        self._idle_s = idle_s
+        self._stopping = False
+        self._plan_wake = asyncio.Event()
+        self._send_wake = asyncio.Event()
+        self._in_flight: Counter[str] = Counter()  # by endpoint
+        self._posts: set[asyncio.Task[None]] = set()
+        self._sent: list[Sent] = []  # to be recorded; bounded by the places in flight
+        self._sent_wake = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something was made: look now rather than at the next turn."""
+        self._plan_wake.set()
+        self._send_wake.set()
+
+    def stop(self) -> None:
+        """Begin to end: nothing new is claimed; what is in flight is finished and recorded."""
+        self._stopping = True
+        self.wake()
+
+    async def run(self) -> None:
+        """Work until `stop`; returns when all that was sent is recorded."""
+        recorder = asyncio.create_task(self._record_all())
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._plan())
+                group.create_task(self._send())
+            if self._posts:
+                await asyncio.wait(self._posts)
+        finally:
+            self._stopping = True
+            self._sent_wake.set()
+            await recorder
+
+    async def _plan(self) -> None:
+        pause = _Pause(self._idle_s)
+        while not self._stopping:
+            self._plan_wake.clear()
+            try:
+                made = await self._plan_once()
+            except Unavailable as error:
+                _log.warning("plan", action="unavailable", reason=str(error))
+                await _wait(self._plan_wake, pause.longer())
+                continue
+            except Exception:  # noqa: BLE001 - a fault of one turn must not end the dispatcher
+                _log.exception("plan", action="failed")
+                await _wait(self._plan_wake, pause.longer())
+                continue
+            pause.reset()
+            if made:
+                self._send_wake.set()
+            else:
+                await _wait(self._plan_wake, self._idle_s)
+
+    async def _plan_once(self) -> int:
+        now_ms = self._clock.now_ms()
+        terms = self._plan_terms
+        found = await planner.find_due(self._sources.reports, now_ms, terms.catch_up_max)
+        made = await planner.make_runs(self._sources, terms, now_ms, uuid4().hex)
+        if found or made:
+            _log.info("plan", action="planned", found=found, made=made)
+        return found + made
+
+    async def _send(self) -> None:
+        pause = _Pause(self._idle_s)
+        while not self._stopping:
+            self._send_wake.clear()
+            try:
+                parcels = await courier.claim_due(
+                    self._sources.reports, self._send_terms, self._in_flight, self._clock.now_ms()
+                )
+            except Unavailable as error:
+                _log.warning("send", action="unavailable", reason=str(error))
+                await _wait(self._send_wake, pause.longer())
+                continue
+            except Exception:  # noqa: BLE001 - a fault of one turn must not end the dispatcher
+                _log.exception("send", action="failed")
+                await _wait(self._send_wake, pause.longer())
+                continue
+            pause.reset()
+            for parcel in parcels:
+                self._post(parcel)
+            if not parcels:
+                await _wait(self._send_wake, self._idle_s)
+
+    def _post(self, parcel: Parcel) -> None:
+        self._in_flight[parcel.endpoint] += 1
+        task = asyncio.create_task(self._deliver(parcel))
+        self._posts.add(task)
+        task.add_done_callback(self._posts.discard)
+
+    async def _deliver(self, parcel: Parcel) -> None:
+        try:
+            sent = await courier.deliver(
+                parcel,
+                self._sender,
+                self._box,
+                self._send_terms.retry,
+                self._clock.now_ms(),
+                random.random(),  # noqa: S311 - jitter of a delay
+            )
+        except Exception:  # noqa: BLE001 - the lease runs out and another attempt follows
+            _log.exception("send", action="failed", delivery=parcel.delivery_id)
+            self._landed(parcel)
+            return
+        self._sent.append(sent)
+        self._sent_wake.set()
+
+    def _landed(self, parcel: Parcel) -> None:
+        self._in_flight[parcel.endpoint] -= 1
+        if not self._in_flight[parcel.endpoint]:
+            del self._in_flight[parcel.endpoint]
+        self._send_wake.set()
+
+    async def _record_all(self) -> None:
+        """Record what was sent, all that has gathered in one transaction; a place is free only
+        then.
+        """
+        pause = _Pause(self._idle_s)
+        while self._sent or self._posts or not self._stopping:
+            if not self._sent:
+                await _wait(self._sent_wake, self._idle_s)
+                self._sent_wake.clear()
+                continue
+            batch = self._sent[:]
+            try:
+                await courier.record(self._sources.reports, batch, self._clock.now_ms())
+            except Unavailable as error:
+                _log.warning("record", action="unavailable", reason=str(error))
+                if self._stopping:
+                    return  # at least once: after their leases they are sent again
+                await asyncio.sleep(pause.longer())
+                continue
+            except Exception:  # noqa: BLE001 - as above: better sent twice than never again
+                _log.exception("record", action="failed", deliveries=len(batch))
+            pause.reset()
+            del self._sent[: len(batch)]
+            for sent in batch:
+                self._landed(sent.parcel)
+
+
+class _Pause:
+    """A wait that doubles while nothing works."""
+
+    def __init__(self, first_s: float) -> None:
+        self._first_s = first_s
+        self._next_s = first_s
+
+    def longer(self) -> float:
+        now_s = self._next_s
+        self._next_s = min(2 * now_s, limits.WORKER_BACKOFF_MAX_S)
+        return now_s
+
+    def reset(self) -> None:
+        self._next_s = self._first_s
+
+
+async def _wait(event: asyncio.Event, at_most_s: float) -> None:
+    try:
+        async with asyncio.timeout(at_most_s):
+            await event.wait()
+    except TimeoutError:
+        return

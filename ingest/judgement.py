@@ -1,0 +1,256 @@
+"""Judgement: all that is wrong with an event, by field (peer-api.md 1.3; design.md section 7).
+
+Exact and slow: only events that the quick look of `ingest.admission` did not accept come here.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import islice
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+
+from meterline.limits import ATTRIBUTE_CHARS_MAX, JSON_DEPTH_MAX, PROBLEM_ERRORS_MAX
+from meterline.problem import Fault
+
+REQUIRED: Final = ("id", "source", "specversion", "type", "subject")
+KNOWN: Final = frozenset({*REQUIRED, "time", "datacontenttype", "dataschema", "data"})
+RESERVED: Final = frozenset({"namespace", "recordedtime"})  # what the gateway adds
+EXTENSION_NAME: Final = re.compile(r"[a-z0-9]{1,20}")  # CloudEvents 1.0, section 3.1
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+_time: Final = msgspec.json.Decoder(Annotated[datetime, msgspec.Meta(tz=True)])
+_NAMED_CHARS_MAX: Final = 100  # of a member's name in an answer
+
+
+class Span(NamedTuple):
+    """The first and the last instant that an event may have happened at."""
+
+    first: datetime
+    last: datetime
+
+
+class _Members(dict[str, object]):
+    """A decoded object that knows which of its members were repeated."""
+
+    __slots__ = ("repeated",)
+
+    def __init__(self, pairs: list[tuple[str, object]]) -> None:
+        super().__init__(pairs)
+        self.repeated: list[str] = []
+        if len(self) != len(pairs):
+            seen: set[str] = set()
+            for name, _ in pairs:
+                if name in seen and name not in self.repeated:
+                    self.repeated.append(name)
+                seen.add(name)
+
+
+class _NoNumber(str):
+    """NaN, Infinity or -Infinity, which the standard library's decoder lets pass."""
+
+    __slots__ = ()
+
+
+_decoder: Final = json.JSONDecoder(
+    object_pairs_hook=_Members, parse_constant=_NoNumber, parse_int=len, parse_float=len
+)
+
+
+def faults_of(text: bytes, span: Span, index: int | None) -> list[Fault]:
+    """All faults of one event's text (valid UTF-8), at most `PROBLEM_ERRORS_MAX`."""
+    try:
+        members = _decoder.decode(text.decode())
+    except json.JSONDecodeError as error:
+        return [_not_json(error, index)]
+    except RecursionError:
+        return [_too_deep("", index)]
+    if not isinstance(members, _Members):
+        return [Fault("", f"an event is an object, not {_kind(members)}", "type", index=index)]
+    found = islice(_all(members, span), PROBLEM_ERRORS_MAX)
+    return [Fault(field, reason, rule, index=index) for field, reason, rule in found]
+
+
+def split_faults(body: bytes) -> list[Fault]:
+    """Why a body that begins as an array is not one; the event that breaks it is named."""
+    text = body.decode()
+    at = 1
+    index = 0
+    while True:
+        at = _after_white(text, at)
+        if index == 0 and text.startswith("]", at):
+            return [_follows(at + 1)]
+        try:
+            _, end = _decoder.raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            return [_not_json(error, index)]
+        except RecursionError:
+            return [_too_deep("", index)]
+        broken = _broken(text[at:end], index)
+        if broken:
+            return broken
+        at = _after_white(text, end)
+        if text.startswith("]", at):
+            return [_follows(at + 1)]
+        if not text.startswith(",", at):
+            reason = f"not JSON: a comma or the batch's end is missing at character {at}"
+            return [Fault("", reason, "json", index=index)]
+        at += 1
+        index += 1
+
+
+def _broken(text: str, index: int) -> list[Fault]:
+    """Faults of form in one value, which the strict decoder refuses to pass over."""
+    value = _decoder.decode(text)
+    return [
+        Fault(field, reason, rule, index=index)
+        for field, reason, rule in _walk("", value, 1)
+        if rule in ("json", "max_depth")
+    ]
+
+
+def _after_white(text: str, at: int) -> int:
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+_Finding = tuple[str, str, str]  # field, reason, rule
+
+
+def _all(members: _Members, span: Span) -> Iterator[_Finding]:
+    for name in members.repeated:
+        yield _named(name), "the member is repeated", "repeated_member"
+    for name in REQUIRED:
+        if name not in members:
+            yield name, "is missing", "required"
+    for name, value in members.items():
+        if name == "data":
+            yield from _data(value)
+        elif name == "time":
+            yield from _time_of(value, span)
+        elif name in KNOWN:
+            yield from _attribute(name, value)
+        else:
+            yield from _extension(name, value)
+
+
+def _attribute(name: str, value: object) -> Iterator[_Finding]:
+    if value is None and name not in REQUIRED:
+        return
+    if type(value) is not str:
+        yield name, f"must be a string, not {_kind(value)}", "type"
+        return
+    if not value:
+        yield name, "must not be empty", "min_length"
+    yield from _plain(name, value)
+    if name == "specversion" and value != "1.0":
+        yield name, 'must be "1.0"', "enum"
+    if name == "datacontenttype" and value != "application/json":
+        yield name, "must be application/json: data is taken as JSON only", "enum"
+
+
+def _extension(name: str, value: object) -> Iterator[_Finding]:
+    field = _named(name)
+    if name in RESERVED:
+        yield field, "is set by the server; an event cannot bring its own", "reserved_attribute"
+    elif name == "data_base64":
+        yield field, "binary data is not supported; send data as a JSON object", "unknown_property"
+    elif EXTENSION_NAME.fullmatch(name) is None:
+        reason = "is not known; an extension attribute's name has 1 to 20 of a-z and 0-9"
+        yield field, reason, "unknown_property"
+    elif isinstance(value, dict | list):
+        reason = f"an extension attribute is a string, number or boolean, not {_kind(value)}"
+        yield field, reason, "type"
+    elif type(value) is str:
+        yield from _plain(field, value)
+    elif type(value) is _NoNumber:
+        yield from _walk(field, value, 1)
+
+
+def _plain(field: str, value: str) -> Iterator[_Finding]:
+    if len(value) > ATTRIBUTE_CHARS_MAX:
+        yield field, f"has more than {ATTRIBUTE_CHARS_MAX} characters", "max_length"
+    if _CONTROL.search(value):
+        yield field, "holds a control character", "matches_regex"
+    if _SURROGATE.search(value):
+        yield field, "holds half of a surrogate pair", "json"
+
+
+def _time_of(value: object, span: Span) -> Iterator[_Finding]:
+    if value is None:
+        return
+    if type(value) is not str:
+        yield "time", f"must be an RFC 3339 timestamp, not {_kind(value)}", "type"
+        return
+    try:
+        moment = _time.decode(json.dumps(value))
+    except (msgspec.DecodeError, ValueError):
+        reason = "must be an RFC 3339 timestamp with an offset, such as 2026-01-31T00:00:00Z"
+        yield "time", reason, "is_date_time"
+        return
+    if moment < span.first:
+        yield "time", f"must not be before {span.first.isoformat()}", "minimum"
+    elif moment > span.last:
+        yield "time", f"must not be after {span.last.isoformat()}", "maximum"
+
+
+def _data(value: object) -> Iterator[_Finding]:
+    if value is not None and not isinstance(value, dict):
+        yield "data", f"must be an object or null, not {_kind(value)}", "type"
+        return
+    yield from _walk("data", value, 2)
+
+
+def _walk(field: str, value: object, depth: int) -> Iterator[_Finding]:
+    """Faults of form in a value. `depth` counts the objects and arrays around it, and itself."""
+    if isinstance(value, dict | list) and depth > JSON_DEPTH_MAX:
+        yield field, f"is nested deeper than {JSON_DEPTH_MAX}", "max_depth"
+    elif isinstance(value, _Members):
+        for name in value.repeated:
+            yield _member(field, name), "the member is repeated", "repeated_member"
+        for name, inner in value.items():
+            if _SURROGATE.search(name):
+                yield _member(field, name), "its name holds half of a surrogate pair", "json"
+            yield from _walk(_member(field, name), inner, depth + 1)
+    elif isinstance(value, list):
+        for place, inner in enumerate(value):
+            yield from _walk(f"{field}[{place}]", inner, depth + 1)
+    elif type(value) is _NoNumber:
+        yield field, f"{value} is no JSON number", "json"
+    elif type(value) is str and _SURROGATE.search(value):
+        yield field, "holds half of a surrogate pair", "json"
+
+
+def _member(field: str, name: str) -> str:
+    return f"{field}.{_named(name)}" if field else _named(name)
+
+
+def _named(name: str) -> str:
+    return _SURROGATE.sub("\ufffd", name)[:_NAMED_CHARS_MAX]
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "an array"
+    if isinstance(value, bool):
+        return "a boolean"
+    return "a string" if type(value) is str else "a number"
+
+
+def _not_json(error: json.JSONDecodeError, index: int | None) -> Fault:
+    return Fault("", f"not JSON: {error.msg} at character {error.pos}", "json", index=index)
+
+
+def _follows(at: int) -> Fault:
+    return Fault("", f"not JSON: something follows the batch at character {at}", "json")
+
+
+def _too_deep(field: str, index: int | None) -> Fault:
+    return Fault(field, f"is nested deeper than {JSON_DEPTH_MAX}", "max_depth", index=index)

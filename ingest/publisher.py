@@ -1,0 +1,160 @@
+"""The publisher: events of many requests go into the log together; each learns when its own are in.
+
+Each partition is a lane. While the packs of a lane are on their way to the log, what arrives for it
+waits and goes next, all together: so an idle gateway waits for nothing, and a busy one fills its
+packs by itself.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ingest.admission import Admitted
+from ingest.packing import packs_of
+from meterline.limits import APPEND_DEADLINE_MS, PENDING_BYTES_MAX
+from meterline.ports import Clock, Log, Unavailable
+from meterline.problem import Problem, ProblemType
+
+RETRY_AFTER_S: Final = 1
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    """The events of one call; `lanes` counts the partitions in which they are not durable yet."""
+
+    lanes: int
+    since_ms: int
+    done: asyncio.Future[None]
+
+
+@dataclass(slots=True, eq=False)
+class _Lane:
+    """What waits for one partition, and who sends it on."""
+
+    partition: int
+    waiting: list[tuple[_Request, list[bytes]]] = field(default_factory=list)
+    sender: asyncio.Task[None] | None = None
+
+
+class Publisher:
+    """Puts admitted events into the log.
+
+    `waiting_ms_max` bounds how long events wait for their turn; with the log's own deadline for an
+    append it makes the produce deadline.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        clock: Clock,
+        *,
+        waiting_ms_max: int = APPEND_DEADLINE_MS,
+        pending_bytes_max: int = PENDING_BYTES_MAX,
+    ) -> None:
+        self._log = log
+        self._clock = clock
+        self._waiting_ms_max = waiting_ms_max
+        self._pending_bytes_max = pending_bytes_max
+        self._pending_bytes = 0
+        self._lanes = [_Lane(partition) for partition in range(log.partitions)]
+
+    @property
+    def partitions(self) -> int:
+        """Of the log."""
+        return len(self._lanes)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Of events that were handed in and are not durable yet."""
+        return self._pending_bytes
+
+    async def publish(self, events: Sequence[Admitted]) -> None:
+        """Return once every event is durable.
+
+        Raises `Problem` (unavailable): it is not known which of the events are in the log. Sending
+        them again is always safe.
+        """
+        if not events:
+            return
+        size = sum([len(text) for _, text in events])
+        if self._pending_bytes + size > self._pending_bytes_max:
+            detail = "More is waiting to be stored than there is room for; nothing of this is in."
+            raise Problem(ProblemType.UNAVAILABLE, detail, retry_after_s=RETRY_AFTER_S)
+        shares: dict[int, list[bytes]] = {}
+        for partition, text in events:
+            share = shares.get(partition)
+            if share is None:
+                shares[partition] = [text]
+            else:
+                share.append(text)
+        loop = asyncio.get_running_loop()
+        request = _Request(len(shares), self._clock.now_ms(), loop.create_future())
+        self._pending_bytes += size
+        for partition, texts in shares.items():
+            lane = self._lanes[partition]
+            lane.waiting.append((request, texts))
+            if lane.sender is None:
+                lane.sender = loop.create_task(self._send(lane))
+        await request.done
+
+    async def close(self) -> None:
+        """Return when nothing is pending; call it when nothing is published any more."""
+        while senders := [lane.sender for lane in self._lanes if lane.sender is not None]:
+            await asyncio.wait(senders)
+
+    async def _send(self, lane: _Lane) -> None:
+        """Append what waits for a lane, until nothing does."""
+        try:
+            while lane.waiting:
+                taken, lane.waiting = lane.waiting, []
+                oldest_ms = self._clock.now_ms() - self._waiting_ms_max
+                late = [share for share in taken if share[0].since_ms < oldest_ms]
+                if late:
+                    self._tell(late, Unavailable("the events waited too long for their turn"))
+                    taken = [share for share in taken if share[0].since_ms >= oldest_ms]
+                if taken:
+                    self._tell(taken, await self._append(lane.partition, taken))
+        finally:
+            lane.sender = None
+
+    async def _append(
+        self, partition: int, taken: Sequence[tuple[_Request, list[bytes]]]
+    ) -> BaseException | None:
+        """What went wrong, if anything did; then it is not known which of the events are in."""
+        try:
+            packs = packs_of([text for _, texts in taken for text in texts])
+            if len(packs) == 1:
+                await self._log.append(partition, packs[0])
+                return None
+            appends = (self._log.append(partition, pack) for pack in packs)
+            outcomes = await asyncio.gather(*appends, return_exceptions=True)
+        except Exception as error:  # noqa: BLE001 - told to every request that waits
+            return error
+        return next((outcome for outcome in outcomes if outcome is not None), None)
+
+    def _tell(
+        self, taken: Sequence[tuple[_Request, list[bytes]]], error: BaseException | None
+    ) -> None:
+        for request, texts in taken:
+            self._pending_bytes -= sum(map(len, texts))
+            request.lanes -= 1
+            if request.done.done():
+                continue  # another lane failed, or the caller is gone
+            if error is not None:
+                request.done.set_exception(_told(error))
+            elif request.lanes == 0:
+                request.done.set_result(None)
+
+
+def _told(error: BaseException) -> BaseException:
+    """What a request is told of an error of the log; our own errors stay what they are."""
+    if not isinstance(error, Unavailable):
+        return error
+    problem = Problem(
+        ProblemType.UNAVAILABLE,
+        "It is not known whether the events are stored: send them again, none will count twice.",
+        retry_after_s=RETRY_AFTER_S,
+    )
+    problem.__cause__ = error
+    return problem

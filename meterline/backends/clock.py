@@ -1,0 +1,15 @@
+"""The system's clock: the only place of the product that reads wall time."""
+
+import time
+from typing import final
+
+
+@final
+class SystemClock:
+    """`Clock` on the machine's wall time. It may step back: who needs order keeps a maximum."""
+
+    __slots__ = ()
+
+    def now_ms(self) -> int:
+        """Unix milliseconds."""
+        return time.time_ns() // 1_000_000

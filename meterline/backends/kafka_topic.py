@@ -1,0 +1,274 @@
+"""The topic of the log on Kafka: made if it is missing, else its settings are checked.
+
+Kafka gives each topic an id of its own when it is made, which no topic has again: it is the id of
+the log. aiokafka's metadata requests are too old to know it, so the one request that asks for it is
+spelled out here (Kafka protocol, Metadata version 12, KIP-516).
+"""
+
+import asyncio
+import base64
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, Final
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import (
+    KafkaError,
+    LeaderNotAvailableError,
+    NoError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+from aiokafka.protocol.abstract import AbstractType
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.types import (
+    Boolean,
+    CompactArray,
+    CompactString,
+    Int16,
+    Int32,
+    Schema,
+    TaggedFields,
+)
+
+from meterline.limits import PACK_BYTES_MAX
+from meterline.ports import Unavailable, Unsuitable
+
+REPLICAS_WANTED: Final = 3
+IN_SYNC_WANTED: Final = 2  # of three: one broker may be away, and an acknowledged record is on two
+BATCH_BYTES_MAX: Final = 2 * 1024 * 1024  # `max.message.bytes`: a pack, and room that none needs
+REQUEST_TIMEOUT_MS: Final = 10_000
+UUID_BYTES: Final = 16
+KNOWN_TRIES_MAX: Final = 50
+KNOWN_WAIT_S: Final = 0.1
+
+
+class _Uuid(AbstractType[bytes]):  # type: ignore[misc]
+    @classmethod
+    def encode(cls, value: bytes) -> bytes:
+        return value
+
+    @classmethod
+    def decode(cls, data: BytesIO) -> bytes:
+        return data.read(UUID_BYTES)
+
+
+class _TopicIdResponse(Response):  # type: ignore[misc]
+    API_KEY = 3
+    API_VERSION = 12
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "brokers",
+            CompactArray(
+                ("node_id", Int32),
+                ("host", CompactString("utf-8")),
+                ("port", Int32),
+                ("rack", CompactString("utf-8")),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("cluster_id", CompactString("utf-8")),
+        ("controller_id", Int32),
+        (
+            "topics",
+            CompactArray(
+                ("error_code", Int16),
+                ("name", CompactString("utf-8")),
+                ("topic_id", _Uuid),
+                ("is_internal", Boolean),
+                (
+                    "partitions",
+                    CompactArray(
+                        ("error_code", Int16),
+                        ("partition", Int32),
+                        ("leader", Int32),
+                        ("leader_epoch", Int32),
+                        ("replicas", CompactArray(Int32)),
+                        ("isr", CompactArray(Int32)),
+                        ("offline_replicas", CompactArray(Int32)),
+                        ("tags", TaggedFields),
+                    ),
+                ),
+                ("authorized_operations", Int32),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("tags", TaggedFields),
+    )
+
+
+class _TopicIdStruct(RequestStruct):  # type: ignore[misc]
+    API_KEY = 3
+    API_VERSION = 12
+    FLEXIBLE_VERSION = True
+    RESPONSE_TYPE = _TopicIdResponse
+    SCHEMA = Schema(
+        (
+            "topics",
+            CompactArray(
+                ("topic_id", _Uuid), ("name", CompactString("utf-8")), ("tags", TaggedFields)
+            ),
+        ),
+        ("allow_auto_topic_creation", Boolean),
+        ("include_topic_authorized_operations", Boolean),
+        ("tags", TaggedFields),
+    )
+
+
+class _TopicIdRequest(Request[_TopicIdStruct]):  # type: ignore[misc]
+    API_KEY = 3
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+
+    def build(self, request_struct_class: type[_TopicIdStruct]) -> _TopicIdStruct:
+        return request_struct_class(
+            topics=[(bytes(UUID_BYTES), self._topic, {})],
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=False,
+            tags={},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What Kafka says of a topic. `id` is spelled as Kafka's own tools spell it."""
+
+    name: str
+    id: str
+    partitions: int
+
+
+async def ensure_topic(
+    bootstrap: str, name: str, partitions: int, retention_ms: int, security: dict[str, Any]
+) -> Topic:
+    """The topic of a log, made if it is missing.
+
+    Raises `Unavailable`, and `Unsuitable` that names the setting where the topic cannot be a log.
+    """
+    admin = await _started(bootstrap, security)
+    try:
+        topic = await _described(admin, name)
+        if topic is None:
+            await _create(admin, name, partitions, retention_ms)
+            topic = await _known(admin, name)
+        _check_partitions(topic, partitions)
+        _check_settings(name, await _settings(admin, name), retention_ms)
+        return topic
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise Unavailable(f"Kafka at {bootstrap}, topic {name}: {error!r}") from error
+    finally:
+        await admin.close()
+
+
+async def check_inbox_topic(bootstrap: str, name: str, security: dict[str, Any]) -> Topic:
+    """An inbox topic, which its owner makes. Raises `Unavailable` and `Unsuitable`."""
+    admin = await _started(bootstrap, security)
+    try:
+        topic = await _described(admin, name)
+        if topic is None:
+            raise Unsuitable(f"there is no inbox topic {name} at {bootstrap}: make it first")
+        settings = await _settings(admin, name)
+        if settings["message.timestamp.type"] != "LogAppendTime":
+            raise Unsuitable(
+                f"inbox topic {name} must have message.timestamp.type=LogAppendTime: an event is "
+                "recorded when the broker has it, not when its sender says"
+            )
+        return topic
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise Unavailable(f"Kafka at {bootstrap}, topic {name}: {error!r}") from error
+    finally:
+        await admin.close()
+
+
+async def _started(bootstrap: str, security: dict[str, Any]) -> AIOKafkaAdminClient:
+    admin = AIOKafkaAdminClient(
+        bootstrap_servers=bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS, **security
+    )
+    try:
+        await admin.start()
+    except (KafkaError, OSError) as error:
+        await admin.close()
+        raise Unavailable(f"Kafka at {bootstrap} does not answer: {error!r}") from error
+    return admin
+
+
+async def _described(admin: AIOKafkaAdminClient, name: str) -> Topic | None:
+    # The admin client can send any request; it has a method for only some of them.
+    answer = await admin._send_request(_TopicIdRequest(name))  # noqa: SLF001
+    found = answer.to_object()["topics"][0]
+    error = for_code(found["error_code"])
+    if error is UnknownTopicOrPartitionError:
+        return None
+    if error not in (NoError, LeaderNotAvailableError):
+        raise error(name)
+    topic_id = base64.urlsafe_b64encode(found["topic_id"]).decode().rstrip("=")
+    return Topic(name, topic_id, len(found["partitions"]))
+
+
+async def _known(admin: AIOKafkaAdminClient, name: str) -> Topic:
+    """A topic just made, once its brokers know of it."""
+    for _ in range(KNOWN_TRIES_MAX):
+        topic = await _described(admin, name)
+        if topic is not None:
+            return topic
+        await asyncio.sleep(KNOWN_WAIT_S)
+    raise Unavailable(f"topic {name} was made and its brokers do not know it yet")
+
+
+async def _create(
+    admin: AIOKafkaAdminClient, name: str, partitions: int, retention_ms: int
+) -> None:
+    cluster = await admin.describe_cluster()
+    replicas = min(REPLICAS_WANTED, len(cluster["brokers"]))
+    settings = {
+        "message.timestamp.type": "LogAppendTime",
+        "cleanup.policy": "delete",
+        "retention.ms": str(retention_ms),
+        "unclean.leader.election.enable": "false",
+        "max.message.bytes": str(BATCH_BYTES_MAX),
+        "min.insync.replicas": str(IN_SYNC_WANTED if replicas >= REPLICAS_WANTED else 1),
+    }
+    new = NewTopic(name, partitions, replicas, topic_configs=settings)
+    answer = await admin.create_topics([new])
+    code = answer.to_object()["topic_errors"][0]["error_code"]
+    error = for_code(code)
+    if error not in (NoError, TopicAlreadyExistsError):  # another process may have been quicker
+        raise error(name)
+
+
+async def _settings(admin: AIOKafkaAdminClient, name: str) -> dict[str, str]:
+    (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])
+    (resource,) = answer.to_object()["resources"]
+    error = for_code(resource["error_code"])
+    if error is not NoError:
+        raise error(name)
+    return {entry["config_names"]: entry["config_value"] for entry in resource["config_entries"]}
+
+
+def _check_partitions(topic: Topic, partitions: int) -> None:
+    if topic.partitions != partitions:
+        raise Unsuitable(
+            f"topic {topic.name} has {topic.partitions} partitions, the settings say {partitions}: "
+            f"set them to {topic.partitions}, or name another topic; a log's number never changes"
+        )
+
+
+def _check_settings(name: str, found: dict[str, str], retention_ms: int) -> None:
+    wanted = {
+        "message.timestamp.type": "LogAppendTime",
+        "cleanup.policy": "delete",
+        "unclean.leader.election.enable": "false",
+    }
+    wrong = [f"{key}={value}" for key, value in wanted.items() if found[key] != value]
+    if int(found["max.message.bytes"]) <= PACK_BYTES_MAX + PACK_BYTES_MAX // 10:
+        wrong.append(f"max.message.bytes={BATCH_BYTES_MAX}")
+    if 0 <= int(found["retention.ms"]) < retention_ms:
+        wrong.append(f"retention.ms={retention_ms}")
+    if int(found["retention.bytes"]) >= 0:
+        wrong.append("retention.bytes=-1")
+    if wrong:
+        raise Unsuitable(f"topic {name} cannot hold a log until it is set to: {', '.join(wrong)}")

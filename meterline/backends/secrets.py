@@ -1,0 +1,68 @@
+"""SecretBox: Fernet of `cryptography` under a key from the settings, or from a file that is
+made once.
+"""
+
+import base64
+import hashlib
+import os
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from cryptography.fernet import Fernet, InvalidToken
+
+KEY_FILE: Final = "secret.key"
+_KEY_BYTES: Final = 32
+
+
+class FernetSecretBox:
+    """See `report_ports.SecretBox`. The key is any text that is hard to guess."""
+
+    def __init__(self, key: str) -> None:
+        # A text of any form becomes a key of Fernet's; the person keeps it apart from other
+        # uses of the text.
+        digest = hashlib.blake2b(key.encode(), digest_size=_KEY_BYTES, person=b"meterline-secret")
+        self._fernet = Fernet(base64.urlsafe_b64encode(digest.digest()))
+
+    def seal(self, plain: str) -> bytes:
+        """See the port."""
+        return self._fernet.encrypt(plain.encode())
+
+    def open(self, sealed: bytes) -> str:
+        """See the port."""
+        try:
+            return self._fernet.decrypt(sealed).decode()
+        except InvalidToken as error:
+            message = "sealed under another key: is secret_key, or the key file, the one of before?"
+            raise ValueError(message) from error
+
+
+def key_in_file(folder: Path) -> str:
+    """The key in a folder's key file, made at the first call and readable by its owner only.
+
+    Raises `OSError` where it cannot be read or made, and `ValueError` for one that is empty.
+    """
+    path = folder / KEY_FILE
+    if not path.exists():
+        _make(path)
+    key = path.read_text(encoding="ascii").strip()
+    if not key:
+        message = f"{path} is empty: put the key back that was in it, or remove the file"
+        raise ValueError(message)
+    return key
+
+
+def _make(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f"{path.name}.{uuid4().hex}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(base64.urlsafe_b64encode(os.urandom(_KEY_BYTES)) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())  # what is sealed under it must not outlive it
+    try:
+        os.link(fresh, path)  # whole or not at all; of two processes the first wins
+    except FileExistsError:
+        return
+    finally:
+        fresh.unlink()

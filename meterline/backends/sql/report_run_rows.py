@@ -1,0 +1,78 @@
+"""Rows of runs, and the values that they hold."""
+
+from typing import Any
+
+from sqlalchemy import Row
+
+from meterline.run import Manifest, Run, RunState, Trigger
+
+
+def run_row(run: Run) -> dict[str, Any]:
+    """The row of a run that was just made."""
+    assert run.manifest is None, "a new run is undecided"
+    return {
+        "id": run.id,
+        "report_id": run.report_id,
+        "namespace": run.namespace,
+        "from_ms": run.from_ms,
+        "to_ms": run.to_ms,
+        "revision": run.revision,
+        "trigger": run.trigger.value,
+        "asked_at_ms": run.asked_at_ms,
+        "state": run.state.value,
+        "reason": run.reason,
+        "supersedes": run.supersedes,
+        "ended_at_ms": run.ended_at_ms,
+        "delivered": 0,
+        "failed": 0,
+    }
+
+
+def run_of(row: Row[tuple[object, ...]]) -> Run:
+    """The run of a row."""
+    return Run(
+        id=row.id,
+        report_id=row.report_id,
+        namespace=row.namespace,
+        from_ms=int(row.from_ms),
+        to_ms=int(row.to_ms),
+        revision=int(row.revision),
+        trigger=Trigger(row.trigger),
+        asked_at_ms=int(row.asked_at_ms),
+        state=RunState(row.state),
+        reason=row.reason,
+        supersedes=row.supersedes,
+        meter_revision=row.meter_revision,
+        decided_at_ms=row.decided_at_ms,
+        ended_at_ms=row.ended_at_ms,
+        delivered=int(row.delivered),
+        failed=int(row.failed),
+        manifest=None if row.digest is None else _manifest(row),
+    )
+
+
+def _manifest(row: Row[tuple[object, ...]]) -> Manifest:
+    return Manifest(
+        deliveries=int(row.deliveries),
+        entries=int(row.entries),
+        filtered_out=int(row.filtered_out),
+        total=int(row.total),
+        total_filtered_out=int(row.total_filtered_out),
+        complete_until_ms=int(row.complete_until_ms),
+        digest=row.digest,
+        sequence_first=int(row.sequence_first),
+    )
+
+
+def manifest_row(manifest: Manifest) -> dict[str, Any]:
+    """The columns that a decision writes."""
+    return {
+        "deliveries": manifest.deliveries,
+        "entries": manifest.entries,
+        "filtered_out": manifest.filtered_out,
+        "total": str(manifest.total),
+        "total_filtered_out": str(manifest.total_filtered_out),
+        "complete_until_ms": manifest.complete_until_ms,
+        "digest": manifest.digest,
+        "sequence_first": manifest.sequence_first,
+    }

@@ -1,0 +1,127 @@
+"""Tables of meters and progress. Reports have theirs in `schema_reports`, on the same `metadata`.
+
+Instants are unix milliseconds. Migrations (`migrations/versions`) must give the same tables: a test
+holds the two together on both databases.
+"""
+
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    text,
+)
+
+metadata: Final = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# One row. Whoever changes the catalogue updates it first, so changes happen one after the other and
+# their versions become visible in ascending order.
+catalogue_version: Final = Table(
+    "catalogue_version",
+    metadata,
+    Column("one", Integer, primary_key=True, autoincrement=False),
+    Column("version", BigInteger, nullable=False),
+    CheckConstraint("one = 1", name="single_row"),
+)
+
+# What may change without measuring anything anew. Deleted meters stay: their rows are still stored.
+meters: Final = Table(
+    "meters",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("namespace", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("labels", Text, nullable=False),  # JSON object
+    Column("from_settings", Boolean, nullable=False),
+    Column("created_version", BigInteger, nullable=False),  # orders by creation
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("updated_at_ms", BigInteger, nullable=False),
+    Column("deleted_at_ms", BigInteger),
+    Index(
+        "uq_meters_live_key",
+        "namespace",
+        "key",
+        unique=True,
+        sqlite_where=text("deleted_at_ms IS NULL"),
+        postgresql_where=text("deleted_at_ms IS NULL"),
+    ),
+)
+
+# What is measured. The newest revision of a meter is the one in force.
+meter_revisions: Final = Table(
+    "meter_revisions",
+    metadata,
+    Column("revision", BigInteger, primary_key=True, autoincrement=False),
+    Column("meter_id", Text, ForeignKey("meters.id"), nullable=False, index=True),
+    Column("aggregation", Text, nullable=False),
+    Column("event_type", Text, nullable=False),
+    Column("value_property", Text),
+    Column("dimensions", Text, nullable=False),  # JSON object, name to path
+    Column("events_from_ms", BigInteger),
+)
+
+logs: Final = Table(
+    "logs",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("id", Text, nullable=False, unique=True),
+    Column("partitions", Integer, nullable=False),
+)
+
+seals: Final = Table(
+    "seals",
+    metadata,
+    Column("log", Integer, primary_key=True, autoincrement=False),
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    Column("slice", BigInteger, primary_key=True, autoincrement=False),  # first offset
+    Column("offset_end", BigInteger, nullable=False),
+    Column("events", BigInteger, nullable=False),
+    Column("catalogue", BigInteger, nullable=False),
+    Column("append_ms", BigInteger, nullable=False),
+    Index("ix_seals_log_catalogue", "log", "catalogue"),  # for the backfill list
+)
+
+fill_marks: Final = Table(
+    "fill_marks",
+    metadata,
+    Column("log", Integer, primary_key=True, autoincrement=False),
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    Column("revision", BigInteger, primary_key=True, autoincrement=False),
+    Column("slice", BigInteger, primary_key=True, autoincrement=False),
+)
+
+completeness: Final = Table(
+    "completeness",
+    metadata,
+    Column("log", Integer, primary_key=True, autoincrement=False),
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    Column("catalogue", BigInteger, primary_key=True, autoincrement=False),
+    Column("until_ms", BigInteger, nullable=False),
+)
+
+flushed: Final = Table(
+    "flushed",
+    metadata,
+    Column("log", Integer, primary_key=True, autoincrement=False),
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    Column("catalogue", BigInteger, primary_key=True, autoincrement=False),
+    Column("offset_end", BigInteger, nullable=False),
+)

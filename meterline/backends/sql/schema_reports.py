@@ -1,0 +1,160 @@
+"""Tables of reports, runs, deliveries and attempts, on the metadata of `schema`.
+
+`due_at_ms` of a delivery is one column with two meanings that ask for the same: when its next
+attempt is due, and, while a courier holds it, when that courier's lease ends. NULL: nothing is
+due ever again. So a dead courier's deliveries become due by themselves.
+"""
+
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from meterline.backends.sql.schema import metadata
+
+_LIVE: Final = text("deleted_at_ms IS NULL")
+_DUE: Final = text("due_at_ms IS NOT NULL")
+
+reports: Final = Table(
+    "reports",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("namespace", Text, nullable=False),
+    Column("slug", Text, nullable=False),
+    Column("meter_id", Text, ForeignKey("meters.id"), nullable=False, index=True),
+    Column("interval", Text, nullable=False),
+    Column("start_at_ms", BigInteger, nullable=False),
+    Column("group_by", Text, nullable=False),  # JSON array
+    Column("filter", Text, nullable=False),  # JSON object as in the contract
+    Column("endpoint", Text, nullable=False),  # without user information
+    Column("signing_secret_sealed", LargeBinary, nullable=False),
+    Column("user_info_sealed", LargeBinary),
+    Column("state", Text, nullable=False),
+    Column("state_reason", Text, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("deleted_at_ms", BigInteger),
+    Column("next_end_ms", BigInteger, nullable=False),  # end of the first window without a run
+    Column("sequence_next", BigInteger, nullable=False),
+    Index(
+        "uq_reports_live_slug",
+        "namespace",
+        "slug",
+        unique=True,
+        sqlite_where=_LIVE,
+        postgresql_where=_LIVE,
+    ),
+    Index("ix_reports_next_end_ms", "next_end_ms", sqlite_where=_LIVE, postgresql_where=_LIVE),
+)
+
+# The manifest of a run is in its row, NULL until it is decided. Totals are scaled integers of any
+# length.
+report_runs: Final = Table(
+    "report_runs",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("report_id", Text, ForeignKey("reports.id"), nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("from_ms", BigInteger, nullable=False),
+    Column("to_ms", BigInteger, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("trigger", Text, nullable=False),
+    Column("asked_at_ms", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("supersedes", Text),
+    Column("lease_holder", Text),  # of a decided run: the holder whose bodies won
+    Column("lease_until_ms", BigInteger),
+    Column("meter_revision", BigInteger),
+    Column("decided_at_ms", BigInteger),
+    Column("ended_at_ms", BigInteger),
+    Column("delivered", Integer, nullable=False),
+    Column("failed", Integer, nullable=False),
+    Column("deliveries", Integer),
+    Column("entries", Integer),
+    Column("filtered_out", Integer),
+    Column("total", Text),
+    Column("total_filtered_out", Text),
+    Column("complete_until_ms", BigInteger),
+    Column("digest", Text),
+    Column("sequence_first", BigInteger),
+    UniqueConstraint("report_id", "from_ms", "to_ms", "revision", name="uq_report_runs_window"),
+    Index(
+        "ix_report_runs_undecided",
+        "report_id",
+        "trigger",
+        "to_ms",
+        sqlite_where=text("state IN ('scheduled', 'waiting', 'materializing')"),
+        postgresql_where=text("state IN ('scheduled', 'waiting', 'materializing')"),
+    ),
+)
+
+# Bodies as materialized. Several holders may have written some for one run: the run's row names
+# whose count.
+report_bodies: Final = Table(
+    "report_bodies",
+    metadata,
+    Column("run_id", Text, ForeignKey("report_runs.id"), primary_key=True),
+    Column("holder", Text, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("delivery_id", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("usage_digest", LargeBinary, nullable=False),
+    Column("supersedes", Text),
+    Column("body", LargeBinary, nullable=False),
+)
+
+report_deliveries: Final = Table(
+    "report_deliveries",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("run_id", Text, ForeignKey("report_runs.id"), nullable=False),
+    Column("report_id", Text, ForeignKey("reports.id"), nullable=False),
+    Column("holder", Text, nullable=False),  # with run and number: its body
+    Column("subject", Text, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("due_at_ms", BigInteger),
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("ended_at_ms", BigInteger),
+    Column("digest", LargeBinary, nullable=False),
+    Column("usage_digest", LargeBinary, nullable=False),
+    Column("supersedes", Text),
+    UniqueConstraint("run_id", "number", name="uq_report_deliveries_number"),
+    UniqueConstraint("report_id", "sequence", name="uq_report_deliveries_sequence"),
+    Index(
+        "ix_report_deliveries_due",
+        "report_id",
+        "due_at_ms",
+        sqlite_where=_DUE,
+        postgresql_where=_DUE,
+    ),
+)
+
+report_attempts: Final = Table(
+    "report_attempts",
+    metadata,
+    Column("delivery_id", Text, ForeignKey("report_deliveries.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("started_at_ms", BigInteger, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("duration_ms", BigInteger, nullable=False),
+    Column("status", Integer),
+    Column("reason", Text, nullable=False),
+    Column("answer", LargeBinary, nullable=False),
+    Column("next_attempt_at_ms", BigInteger),
+)

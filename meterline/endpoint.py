@@ -1,0 +1,53 @@
+"""Addresses that deliveries go to: a URL is taken apart once, so that its password is shown
+nowhere.
+"""
+
+import base64
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from meterline.limits import ENDPOINT_CHARS_MAX
+
+_SCHEMES: Final = ("http", "https")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A URL fit to be shown, and the `user:password` that was in it, decoded, or None."""
+
+    url: str
+    user_info: str | None = None
+
+
+def parse_endpoint(text: str) -> Endpoint:
+    """The endpoint of a URL. Raises `ValueError` with words, which never repeat a password.
+
+    Whether its address may be dialled is judged when it is dialled: a name can change its answer.
+    """
+    if len(text) > ENDPOINT_CHARS_MAX:
+        message = f"a URL has at most {ENDPOINT_CHARS_MAX} characters"
+        raise ValueError(message)
+    if any(character <= " " or character in "\x7f\\" for character in text):
+        message = "a URL holds no spaces, control characters or backslashes"
+        raise ValueError(message)
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        message = "not a URL, such as https://example.com/hook"
+        raise ValueError(message) from error
+    if parts.scheme not in _SCHEMES or not host or port == 0:
+        message = "must be a URL with http or https and a host, such as https://example.com/hook"
+        raise ValueError(message)
+    user_info, at, location = parts.netloc.rpartition("@")
+    # What follows # is never sent; kept, it would only look as if it were.
+    url = urlunsplit((parts.scheme, location, parts.path or "/", parts.query, ""))
+    return Endpoint(url, unquote(user_info) if at and user_info else None)
+
+
+def basic_authorization(user_info: str) -> str:
+    """The `Authorization` header of user information (RFC 7617)."""
+    if ":" not in user_info:
+        user_info += ":"
+    return f"Basic {base64.b64encode(user_info.encode()).decode()}"

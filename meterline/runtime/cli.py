@@ -1,0 +1,94 @@
+"""The command line `meterline`."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from meterline.ports import Unavailable, Unsuitable
+from meterline.problem import Problem
+from meterline.runtime.receive import receive
+from meterline.runtime.send import send
+from meterline.runtime.settings import Settings, SettingsError, load_settings
+
+EXIT_SETTINGS: Final = 2
+EXIT_FAILED: Final = 1
+
+Role = Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="meterline")
+@click.option("--config", type=click.Path(path_type=Path), help="Settings file; else ./meterline.toml.")
+@click.pass_context
+def main(context: click.Context, config: Path | None) -> None:
+    """Meter usage: events in, exact counts, signed reports out."""
+    context.obj = config
+
+
+def _role_command(name: str, role_name: str, words: str) -> click.Command:
+    """A command that runs one role, with the options that every role has."""
+
+    @click.option("--port", type=int, help="Port to listen on, 0 for any free one. [default: 8888]")
+    @click.option("--host", help="Address to listen on. [default: 127.0.0.1]")
+    @click.option("--data", "data_dir", type=click.Path(path_type=Path), help="Data folder.")
+    @click.pass_context
+    def command(context: click.Context, /, **given: object) -> None:
+        _run(context.obj, given, role_name)
+
+    return click.command(name, help=words)(command)
+
+
+ROLES: Final = {
+    "up": ("up", "Run the whole product in one process and one folder."),
+    "ingest": ("ingest", "Run the door: take events into the log."),
+    "aggregate": ("aggregate", "Run the aggregator: log to windows."),
+    "dispatch": ("dispatch", "Run the dispatcher: windows to signed webhooks."),
+    "control": ("control", "Run the API: meters, usage, reports."),
+    "migrate": ("migrate_all", "Bring all stores to this release, then end."),
+}
+for _name, (_role_name, _words) in ROLES.items():
+    main.add_command(_role_command(_name, _role_name, _words))
+main.add_command(receive)
+main.add_command(send)
+
+
+def _run(config: Path | None, overrides: dict[str, object], role_name: str) -> None:
+    """Run a role until it is told to stop; what is wrong is said in words, with an exit code."""
+    try:
+        settings = load_settings(config, overrides)
+        _run_role(settings, role_name)
+    except SettingsError as error:
+        click.echo(f"meterline: {error}", err=True)
+        sys.exit(EXIT_SETTINGS)
+    except asyncio.CancelledError:
+        pass  # stopped while it waited for a part
+    except Exception as error:
+        told = _told(error)
+        if told is None:
+            raise
+        click.echo(f"meterline: {told}", err=True)
+        sys.exit(EXIT_FAILED)
+
+
+def _run_role(settings: Settings, role_name: str) -> None:
+    # Imported here: `send` and `receive` must not wait for engines that they do not use.
+    from meterline.runtime import process, roles  # noqa: PLC0415
+
+    role: Role = getattr(roles, role_name)
+    process.configure_logs(settings.log_level)
+    process.run(partial(role, settings))
+
+
+def _told(error: BaseException) -> str | None:
+    """The words of an error that a person can do something about; None for a fault of ours."""
+    if isinstance(error, BaseExceptionGroup):
+        told = [_told(one) for one in error.exceptions]
+        return None if None in told else "; ".join(filter(None, told))
+    if isinstance(error, Unavailable | Unsuitable | Problem | OSError):
+        return str(error)
+    return None

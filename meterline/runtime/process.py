@@ -1,0 +1,94 @@
+"""A process: its loop, its signals, its log lines, its HTTP server."""
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack
+from typing import Any, Final, TypeVar
+
+import structlog
+import uvloop
+from aiohttp import web
+
+from meterline.http import SERVER_OPTIONS, problem_middleware
+from meterline.ports import Clock, Unavailable
+
+logger = structlog.get_logger()
+T = TypeVar("T")
+
+RETRY_S_MIN: Final = 0.5
+RETRY_S_MAX: Final = 10.0
+# Rows live for a second or for minutes: collecting often only walks over them.
+GC_THRESHOLDS: Final = (50_000, 20, 50)
+_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+def configure_logs(level: str) -> None:
+    """One line per event on stderr, for people and for machines alike (logfmt)."""
+    number = _LEVELS[level]
+    logging.basicConfig(level=max(number, logging.WARNING), stream=sys.stderr)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+    """Run `main` until SIGINT or SIGTERM sets its event. A second signal ends the process at once."""
+
+    async def guarded() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, _stop, stop, loop, number)
+        await main(stop)
+
+    gc.set_threshold(*GC_THRESHOLDS)
+    uvloop.run(guarded())
+
+
+def _stop(stop: asyncio.Event, loop: asyncio.AbstractEventLoop, number: int) -> None:
+    stop.set()
+    loop.remove_signal_handler(number)
+
+
+async def patiently(what: str, stop: asyncio.Event, act: Callable[[], Awaitable[T]]) -> T:
+    """The result of `act`, tried until what it needs is there; words about the wait go to the log.
+
+    Raises `asyncio.CancelledError` when `stop` is set first.
+    """
+    wait_s = RETRY_S_MIN
+    while not stop.is_set():
+        try:
+            return await act()
+        except Unavailable as error:
+            logger.warning("waiting", part=what, reason=str(error), wait_s=wait_s)
+            try:
+                await asyncio.wait_for(stop.wait(), wait_s)
+            except TimeoutError:
+                wait_s = min(2 * wait_s, RETRY_S_MAX)
+    raise asyncio.CancelledError
+
+
+async def serve(
+    stack: AsyncExitStack, routes: list[web.RouteDef], host: str, port: int, clock: Clock
+) -> int:
+    """Serve routes; the port that was taken. Closed with the stack: requests under way are finished."""
+    app = web.Application(middlewares=[problem_middleware(clock)], client_max_size=2**40)
+    app.add_routes(routes)
+    runner = web.AppRunner(app, **SERVER_OPTIONS)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    site = web.TCPSite(runner, host, port, backlog=1024)
+    await site.start()
+    taken: int = runner.addresses[0][1]
+    return taken

@@ -1,0 +1,355 @@
+"""What can be set, as one frozen value. `meterline.runtime.settings` reads it.
+
+A setting exists because somebody changes it in production; each description says who. Everything
+else is a constant in `meterline.limits`. Bounds keep a slip of the pen from becoming an outage.
+"""
+
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from meterline import limits
+from meterline.runtime.setting_text import decoded, decoded_list
+
+ENV_PREFIX: Final = "METERLINE_"
+LOG_EMBEDDED: Final = "sqlite"
+USAGE_EMBEDDED: Final = "chdb"
+CONTROL_EMBEDDED: Final = "sqlite"
+LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+SECRET_CHARS_MIN: Final = 32  # of a random text: less could be guessed
+DAYS_MAX: Final = 3_660  # ten years: beyond it a number was meant as something else
+DAY_MS: Final = 86_400_000
+
+Network = IPv4Network | IPv6Network
+
+
+def _network(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return ip_network(value)
+    except ValueError as error:
+        raise ValueError(f"{error}; networks are written as 10.20.0.0/16 or fd00::/8") from error
+
+
+def _secret(key: SecretStr) -> SecretStr:
+    if len(key.get_secret_value()) < SECRET_CHARS_MIN:
+        raise ValueError(f"must be random text of at least {SECRET_CHARS_MIN} characters")
+    return key
+
+
+def _log_url(url: str) -> str:
+    if url == LOG_EMBEDDED:
+        return url
+    servers = url.removeprefix("kafka://")
+    if servers == url:
+        raise ValueError("must be sqlite or start with kafka://")
+    for server in servers.split(","):
+        host, _, port = server.rpartition(":")
+        if not host or not port.isdecimal():
+            raise ValueError(f"{server!r} is not host:port")
+    return url
+
+
+def _usage_url(url: str) -> str:
+    if url != USAGE_EMBEDDED and not (
+        url.startswith(("http://", "https://")) and urlsplit(url).hostname
+    ):
+        raise ValueError("must be chdb or an http:// or https:// URL of a ClickHouse server")
+    return url
+
+
+def _control_url(url: str) -> str:
+    if url != CONTROL_EMBEDDED and not (url.startswith("postgresql://") and urlsplit(url).hostname):
+        raise ValueError("must be sqlite or a postgresql:// URL with a host")
+    return url
+
+
+def _default_partitions(settings: dict[str, Any]) -> int:
+    embedded = settings["log_url"] == LOG_EMBEDDED
+    return limits.PARTITIONS_EMBEDDED if embedded else limits.PARTITIONS_KAFKA
+
+
+def _default_seen_dir(settings: dict[str, Any]) -> Path:
+    folder: Path = settings["data_dir"]
+    return folder / "seen"
+
+
+def _default_networks(settings: dict[str, Any]) -> tuple[Network, ...]:
+    """Loopback receivers are for trying things out on one's own machine (design.md, issue 3)."""
+    return LOOPBACK if settings["log_url"] == LOG_EMBEDDED else ()
+
+
+class Settings(BaseSettings):
+    """Every setting, valid and complete; use `load_settings` to read them.
+
+    As constructed directly it reads neither file nor environment: what is not given is a default.
+    """
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", env_prefix=ENV_PREFIX, hide_input_in_errors=True
+    )
+
+    # --- where ---
+    data_dir: Path = Field(
+        default=Path("meterline-data"),
+        description="Folder of all embedded stores and of the key file. Whoever installs sets it.",
+        examples=["meterline-data"],
+    )
+    host: str = Field(
+        default="127.0.0.1",
+        min_length=1,
+        description="Address to listen on. Whoever installs: 0.0.0.0 in a container.",
+        examples=["127.0.0.1"],
+    )
+    port: int = Field(
+        default=8888,
+        ge=0,
+        le=65_535,
+        description="Port to listen on, 0 for any free one. Whoever installs sets it.",
+        examples=[8888],
+    )
+    log_url: Annotated[str, AfterValidator(_log_url)] = Field(
+        default=LOG_EMBEDDED,
+        description="The log: sqlite, or Kafka's servers. Whoever goes from one machine to many.",
+        examples=["sqlite", "kafka://kafka-1:9092,kafka-2:9092"],
+    )
+    usage_url: Annotated[str, AfterValidator(_usage_url)] = Field(
+        default=USAGE_EMBEDDED,
+        description="The usage store: chdb, or ClickHouse's HTTP address. As log_url.",
+        examples=["chdb", "http://clickhouse:8123"],
+    )
+    control_url: Annotated[str, AfterValidator(_control_url)] = Field(
+        default=CONTROL_EMBEDDED,
+        description="The control store: sqlite, or PostgreSQL's address. As log_url.",
+        examples=["sqlite", "postgresql://meterline@postgres:5432/meterline"],
+    )
+
+    # --- the log ---
+    log_topic: str = Field(
+        default="meterline-events",
+        pattern=r"^[A-Za-z0-9._-]{1,249}$",
+        description="Kafka topic of the log. Whoever shares a Kafka cluster with others.",
+        examples=["meterline-events"],
+    )
+    inbox_topics: Annotated[dict[str, str], NoDecode, BeforeValidator(decoded)] = Field(
+        default_factory=dict,
+        description="Kafka topics to read events from, each with the namespace it belongs to. "
+        "Whoever connects a producer that does not speak HTTP.",
+        examples=[{"orders": "default"}],
+    )
+    consumer_group: str = Field(
+        default="meterline-aggregator",
+        pattern=r"^[A-Za-z0-9._-]{1,249}$",
+        description="Kafka consumer group of the aggregators. As log_topic.",
+        examples=["meterline-aggregator"],
+    )
+    partitions: int = Field(
+        default_factory=_default_partitions,
+        ge=1,
+        le=limits.PARTITIONS_MAX,
+        description="Partitions of a log that is made; fixed from then on. By default 4 embedded, "
+        "16 on Kafka. Whoever expects over 100,000 events a second.",
+        examples=[16],
+    )
+    seen_dir: Path = Field(
+        default_factory=_default_seen_dir,
+        description="Folder of the stores that find duplicates; by default in data_dir. Whoever "
+        "gives aggregators a fast volume of their own.",
+        examples=["meterline-data/seen"],
+    )
+    produce_deadline_ms: int = Field(
+        default=limits.PRODUCE_DEADLINE_MS,
+        ge=100,
+        le=600_000,
+        description="An event not durable in the log within this is answered 503. Whoever runs a "
+        "Kafka cluster over long distances. Raise grace_ms with it.",
+        examples=[10_000],
+    )
+    clock_skew_ms: int = Field(
+        default=limits.CLOCK_SKEW_MS,
+        ge=0,
+        le=600_000,
+        description="How far the clocks of two machines may differ. Whoever runs machines without "
+        "a good time source.",
+        examples=[1_000],
+    )
+    log_retention_days: int = Field(
+        default=limits.LOG_RETENTION_DAYS,
+        ge=1,
+        le=DAYS_MAX,
+        description="How long the log keeps what is counted already. Whoever pays for its disks.",
+        examples=[7],
+    )
+
+    # --- what is let in ---
+    body_bytes_max: int = Field(
+        default=limits.BODY_BYTES_MAX,
+        ge=1_024,
+        le=1_024 * 1_024 * 1_024,
+        description="Largest request body, before and after gzip. Whoever sets the plan's limits.",
+        examples=[10_485_760],
+    )
+    event_bytes_max: int = Field(
+        default=limits.EVENT_BYTES_MAX,
+        ge=1_024,
+        le=limits.PACK_BYTES_MAX // 3,
+        description="Largest event. Whoever sets the plan's limits.",
+        examples=[262_144],
+    )
+    batch_events_max: int = Field(
+        default=limits.BATCH_EVENTS_MAX,
+        ge=1,
+        le=1_000_000,
+        description="Most events of one request. Whoever sets the plan's limits.",
+        examples=[10_000],
+    )
+    event_past_ms_max: int | None = Field(
+        default=None,
+        ge=0,
+        description="Refuse an event whose time lies further back; off when absent. Whoever closes "
+        "its books after some days.",
+        examples=[30 * DAY_MS],
+    )
+    event_future_ms_max: int | None = Field(
+        default=None,
+        ge=0,
+        description="Refuse an event whose time lies further ahead; off when absent. As "
+        "event_past_ms_max, and against wrong clocks.",
+        examples=[60_000],
+    )
+
+    # --- counting ---
+    horizon_days: int = Field(
+        default=limits.HORIZON_DAYS,
+        ge=1,
+        le=DAYS_MAX,
+        description="How long a repeated event is known as a duplicate. Whoever has senders that "
+        "retry for longer than a month.",
+        examples=[35],
+    )
+    grace_ms: int = Field(
+        default=limits.GRACE_MS,
+        validate_default=True,  # it depends on two others
+        ge=0,
+        le=DAY_MS,
+        description="How long a run waits after its window for late events; at least "
+        "produce_deadline_ms + clock_skew_ms. Whoever has senders that buffer.",
+        examples=[60_000],
+    )
+    flush_interval_ms: int = Field(
+        default=limits.FLUSH_INTERVAL_MS,
+        ge=10,
+        le=60_000,
+        description="How often counts are written. Whoever trades freshness for fewer inserts.",
+        examples=[1_000],
+    )
+    flush_events: int = Field(
+        default=limits.FLUSH_EVENTS,
+        ge=1,
+        le=limits.SLICE_EVENTS_MAX,
+        description="Events after which counts are written earlier. Whoever is short of memory.",
+        examples=[20_000],
+    )
+
+    # --- delivering ---
+    webhook_networks_allowed: Annotated[
+        tuple[Annotated[Network, BeforeValidator(_network)], ...],
+        NoDecode,
+        BeforeValidator(decoded_list),
+    ] = Field(
+        default_factory=_default_networks,
+        description="Networks that are not public and yet may receive deliveries; by default "
+        "loopback when embedded, else none. Whoever delivers inside its own network.",
+        examples=[["10.20.0.0/16"]],
+    )
+    retry_delays_s: Annotated[
+        tuple[Annotated[int, Field(ge=0, le=limits.RETRY_AFTER_MAX_S)], ...],
+        NoDecode,
+        BeforeValidator(decoded_list),
+        Field(min_length=1, max_length=50),
+    ] = Field(
+        default=limits.RETRY_DELAYS_S,
+        description="Seconds before each attempt of a delivery, the first included. Whoever knows "
+        "how long its receivers stay away.",
+        examples=[list(limits.RETRY_DELAYS_S)],
+    )
+    delivery_timeout_s: float = Field(
+        default=limits.DELIVERY_TIMEOUT_S,
+        gt=0,
+        le=limits.DELIVERY_LEASE_S / 2,
+        description="Longest wait for a receiver's answer. Whoever has slow receivers.",
+        examples=[15],
+    )
+    secret_key: Annotated[SecretStr, AfterValidator(_secret)] | None = Field(
+        default=None,
+        description="Key under which signing secrets are stored; without it a key file in data_dir "
+        "is made. Whoever runs more than one process: the same for all of them.",
+        examples=["an-example-of-random-text-that-is-long-enough"],
+    )
+
+    # --- the rest ---
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info",
+        description="What is told on stderr. Whoever looks for a fault.",
+        examples=["info"],
+    )
+    meters: Annotated[list[dict[str, object]], NoDecode, BeforeValidator(decoded)] = Field(
+        default_factory=list,
+        description="Meters that are made at start, each with key, name, aggregation, event_type, "
+        "value_property, dimensions, description. Whoever keeps meters in version control.",
+        examples=[[{"key": "calls", "aggregation": "count", "event_type": "call"}]],
+    )
+
+    @property
+    def embedded(self) -> bool:
+        """Is the whole product one process and one folder?"""
+        return (self.log_url, self.usage_url, self.control_url) == (
+            LOG_EMBEDDED,
+            USAGE_EMBEDDED,
+            CONTROL_EMBEDDED,
+        )
+
+    @property
+    def kafka_servers(self) -> str:
+        """Kafka's servers as its clients want them, `host:port,...`; empty when embedded."""
+        return "" if self.log_url == LOG_EMBEDDED else self.log_url.removeprefix("kafka://")
+
+    @field_validator("grace_ms")
+    @classmethod
+    def _grace_covers_the_deadline(cls, grace_ms: int, info: ValidationInfo) -> int:
+        """A run must not start before the last event of its window is durable (design.md 4.3)."""
+        if {"produce_deadline_ms", "clock_skew_ms"} <= info.data.keys():
+            least = info.data["produce_deadline_ms"] + info.data["clock_skew_ms"]
+            if grace_ms < least:
+                raise ValueError(f"must be at least produce_deadline_ms + clock_skew_ms = {least}")
+        return grace_ms
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take values from the constructor only: `load_settings` knows where each came from."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)

@@ -1,0 +1,215 @@
+"""Wiring: which adapter stands behind which port, from the settings. No code below knows the set-up."""
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from aggregator.completeness import Completeness
+from aggregator.faust_worker import FaustWorker
+from aggregator.housekeeping import Housekeeping, Pace
+from aggregator.poll_worker import PollWorker
+from aggregator.step import Aggregator
+from control.stores import Stores
+from control.v3_meters import MeterBody
+from dispatcher.courier import SendTerms
+from dispatcher.planner import PlanTerms, Sources
+from dispatcher.retry import RetryPolicy
+from dispatcher.worker import Dispatcher
+from ingest.admission import AdmissionRules
+from ingest.publisher import Publisher
+from meterline.backends.clickhouse.connection import Connection, create_database
+from meterline.backends.clickhouse.store import ClickHouseUsageStore
+from meterline.backends.clock import SystemClock
+from meterline.backends.kafka_log import KafkaLog, kafka_record, open_kafka_log
+from meterline.backends.rocksdb import RocksSeenStore
+from meterline.backends.secrets import FernetSecretBox, key_in_file
+from meterline.backends.sql.catalogue import SqlCatalogueStore
+from meterline.backends.sql.engine import Database, open_database
+from meterline.backends.sql.progress import SqlProgressStore
+from meterline.backends.sql.reports import SqlReportStore
+from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
+from meterline.backends.webhook_http import HttpWebhookSender
+from meterline.event import DEFAULT_NAMESPACE
+from meterline.meter import MeterDraft, faults_of
+from meterline.pack import Record
+from meterline.ports import SeenStore
+from meterline.runtime.settings import Settings, SettingsError
+from meterline.window import DAY_MS
+
+CLOCK: Final = SystemClock()
+OpenLog = SqliteLog | KafkaLog
+
+
+async def open_log(settings: Settings, stack: AsyncExitStack) -> OpenLog:
+    """The log; closed with the stack. Raises `Unavailable`, and `Unsuitable` with words."""
+    deadline_ms = settings.produce_deadline_ms // 2  # the other half may be spent waiting for a turn
+    log: OpenLog
+    if settings.kafka_servers:
+        log = await open_kafka_log(
+            settings.kafka_servers,
+            settings.log_topic,
+            settings.partitions,
+            settings.log_retention_days * DAY_MS,
+            deadline_ms=deadline_ms,
+        )
+    else:
+        folder = settings.data_dir / "log"
+        log = open_sqlite_log(folder, settings.partitions, CLOCK, deadline_ms)
+    stack.push_async_callback(log.close)
+    return log
+
+
+def open_control_database(settings: Settings, stack: AsyncExitStack) -> Database:
+    """The control store's database; connects when first used."""
+    url = settings.control_url
+    database = open_database(
+        f"sqlite:///{settings.data_dir}/control.db" if url == "sqlite" else url
+    )
+    stack.push_async_callback(database.close)
+    return database
+
+
+async def open_usage(settings: Settings, stack: AsyncExitStack) -> ClickHouseUsageStore:
+    """The usage store, with its tables. Raises `Unavailable`."""
+    url = settings.usage_url
+    if url == "chdb":
+        settings.data_dir.mkdir(parents=True, exist_ok=True)
+        url = f"chdb:{settings.data_dir / 'usage'}"
+    else:
+        await create_database(url)
+    usage = ClickHouseUsageStore(Connection(url))
+    stack.push_async_callback(usage.close)
+    await usage.create_tables()
+    return usage
+
+
+def secret_box(settings: Settings) -> FernetSecretBox:
+    """Where signing secrets are sealed."""
+    if settings.secret_key is not None:
+        return FernetSecretBox(settings.secret_key.get_secret_value())
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    return FernetSecretBox(key_in_file(settings.data_dir))
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Everything that counting, asking and reporting stand on, with the log's number known."""
+
+    stores: Stores
+    reports: SqlReportStore
+    log: OpenLog
+
+
+async def open_all(
+    settings: Settings, database: Database, usage: ClickHouseUsageStore, log: OpenLog
+) -> Opened:
+    """Register the log and gather the stores. Raises `Unavailable`, `Problem` where the log is not the one known."""
+    progress = SqlProgressStore(database)
+    log.number = await progress.register_log(log.id, log.partitions)
+    stores = Stores(SqlCatalogueStore(database), progress, usage, log, CLOCK)
+    return Opened(stores, SqlReportStore(database), log)
+
+
+def publisher(settings: Settings, log: OpenLog) -> Publisher:
+    """What the gateway hands its events to."""
+    return Publisher(log, CLOCK, waiting_ms_max=settings.produce_deadline_ms // 2)
+
+
+def admission_rules(settings: Settings, log: OpenLog) -> AdmissionRules:
+    """What the gateway lets in."""
+    return AdmissionRules(
+        log.partitions,
+        settings.event_bytes_max,
+        settings.batch_events_max,
+        settings.event_past_ms_max,
+        settings.event_future_ms_max,
+    )
+
+
+def completeness_lag_ms(settings: Settings) -> int:
+    """After this, nothing recorded earlier can still appear in the log."""
+    return settings.produce_deadline_ms + settings.clock_skew_ms
+
+
+def aggregator(settings: Settings, opened: Opened) -> tuple[Aggregator, Housekeeping]:
+    """The step of counting and what goes on around it."""
+    horizon_ms = settings.horizon_days * DAY_MS
+
+    def open_seen(number: int) -> SeenStore:
+        return RocksSeenStore(settings.seen_dir / opened.log.id / str(number), horizon_ms)
+
+    stores = opened.stores
+    step = Aggregator(
+        opened.log, stores.usage, stores.progress, stores.catalogue, open_seen, horizon_ms
+    )
+    completeness = Completeness(step, completeness_lag_ms(settings))
+    pace = Pace(settings.flush_interval_ms, settings.flush_events)
+    return step, Housekeeping(step, completeness, pace)
+
+
+def aggregation_worker(settings: Settings, opened: Opened) -> PollWorker | FaustWorker:
+    """The shell that drives counting: a poll loop embedded, Faust on Kafka."""
+    step, housekeeping = aggregator(settings, opened)
+    if not settings.kafka_servers:
+        return PollWorker(step, housekeeping, CLOCK)
+
+    def record_of(message: Any) -> Record:
+        return kafka_record(
+            message.partition,
+            message.offset,
+            round(message.timestamp * 1000),
+            message.headers,
+            message.value,
+        )
+
+    return FaustWorker(
+        step,
+        housekeeping,
+        CLOCK,
+        record_of,
+        group=settings.consumer_group,
+        brokers=settings.kafka_servers,
+        topic=settings.log_topic,
+        datadir=str(settings.data_dir / "faust"),
+    )
+
+
+def dispatcher(settings: Settings, opened: Opened, box: FernetSecretBox) -> tuple[Dispatcher, HttpWebhookSender]:
+    """The shell that makes runs and sends deliveries, and the sender to close after it."""
+    stores = opened.stores
+    sender = HttpWebhookSender(
+        CLOCK, settings.webhook_networks_allowed, timeout_s=settings.delivery_timeout_s
+    )
+    retry = RetryPolicy(settings.retry_delays_s)
+    worker = Dispatcher(
+        Sources(opened.reports, stores.catalogue, stores.progress, stores.usage),
+        sender,
+        box,
+        CLOCK,
+        PlanTerms(opened.log.number, opened.log.partitions, grace_ms=settings.grace_ms),
+        SendTerms(retry=retry),
+    )
+    return worker, sender
+
+
+async def put_meters(settings: Settings, opened: Opened) -> None:
+    """Make or revise the meters of the settings file. Raises `SettingsError` that names the meter and the field."""
+    for at, given in enumerate(settings.meters):
+        draft = _draft(at, given)
+        await opened.stores.catalogue.put_settings_meter(DEFAULT_NAMESPACE, draft, CLOCK.now_ms())
+
+
+def _draft(at: int, given: dict[str, object]) -> MeterDraft:
+    named = f"meters[{at}] ({given.get('key', 'without key')})"
+    try:
+        draft = MeterBody.model_validate({"name": given.get("key"), **given}).draft()
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise SettingsError(f"{named}: {where}: {first['msg']}") from error
+    faults = faults_of(draft)
+    if faults:
+        raise SettingsError("; ".join(f"{named}: {f.field}: {f.reason}" for f in faults))
+    return draft

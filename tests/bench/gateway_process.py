@@ -1,0 +1,76 @@
+"""One gateway as a process of its own, for the benchmark: `python -m tests.bench.gateway_process`.
+
+Arguments: what stands behind it (`sqlite:FOLDER`, `kafka:BOOTSTRAP/TOPIC`, or `decode` for a handler
+that decodes and answers). Prints the port, then serves until its standard input is closed.
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+import uvloop
+from aiohttp import web
+
+from ingest.admission import AdmissionRules
+from ingest.gateway import EVENTS_PATHS, routes
+from ingest.publisher import Publisher
+from meterline.backends.clock import SystemClock
+from meterline.backends.kafka_log import open_kafka_log
+from meterline.backends.sqlite_log import open_sqlite_log
+from meterline.http import SERVER_OPTIONS, problem_middleware
+from meterline.limits import PARTITIONS_EMBEDDED, PARTITIONS_KAFKA
+from meterline.ports import Log
+
+RETENTION_MS = 3_600_000
+
+
+async def open_log(behind: str) -> Log:
+    """The log that an argument names."""
+    kind, _, where = behind.partition(":")
+    if kind == "sqlite":
+        return open_sqlite_log(Path(where), PARTITIONS_EMBEDDED, SystemClock())
+    bootstrap, _, topic = where.partition("/")
+    return await open_kafka_log(bootstrap, topic, PARTITIONS_KAFKA, RETENTION_MS)
+
+
+async def decode_only(request: web.Request) -> web.Response:
+    """What a handler costs that decodes the events and does nothing with them."""
+    msgspec.json.decode(await request.read())
+    return web.Response(status=202)
+
+
+async def serve(behind: str) -> None:
+    """Serve until standard input ends."""
+    async with contextlib.AsyncExitStack() as stack:
+        app = web.Application()
+        if behind == "decode":
+            app.add_routes([web.post(path, decode_only) for path in EVENTS_PATHS])
+        else:
+            clock = SystemClock()
+            log = await open_log(behind)
+            stack.push_async_callback(log.close)
+            publisher = Publisher(log, clock)
+            app = web.Application(middlewares=[problem_middleware(clock)])
+            app.add_routes(routes(publisher, AdmissionRules(log.partitions), clock))
+        runner = web.AppRunner(app, **SERVER_OPTIONS)
+        await runner.setup()
+        stack.push_async_callback(runner.cleanup)
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        sys.stdout.write(f"{runner.addresses[0][1]}\n")
+        sys.stdout.flush()
+        await asyncio.to_thread(sys.stdin.read)
+
+
+def main() -> None:
+    """Run pinned to the first core, where the system can: one core is what is measured."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    uvloop.run(serve(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,259 @@
+"""What every CatalogueStore promises (meterline/ports.py), on SQLite and PostgreSQL."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Column, insert, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from meterline.backends.sql.catalogue import SqlCatalogueStore
+from meterline.backends.sql.engine import Database
+from meterline.backends.sql.schema import meters as meters_table
+from meterline.backends.sql.schema_reports import reports
+from meterline.limits import METERS_MAX
+from meterline.meter import Aggregation, Meter, MeterDraft
+from meterline.ports import CatalogueStore
+from meterline.problem import Problem, ProblemType
+
+NOW_MS = 1_700_000_000_123
+DRAFT = MeterDraft(
+    key="distance",
+    name="Distance flown",
+    aggregation=Aggregation.SUM,
+    event_type="flight",
+    value_property="$.distance",
+    description="Miles",
+    dimensions=(("origin", "$.origin"), ("dest", "$['dest']")),
+    events_from_ms=5,
+    labels=(("team", "air"),),
+)
+
+
+@pytest.fixture
+def store(control_database: Database) -> CatalogueStore:
+    """A fresh catalogue."""
+    return SqlCatalogueStore(control_database)
+
+
+def _draft(key: str) -> MeterDraft:
+    return replace(DRAFT, key=key)
+
+
+async def _refusal(awaited: object) -> Problem:
+    assert asyncio.iscoroutine(awaited)
+    with pytest.raises(Problem) as caught:
+        await awaited
+    return caught.value
+
+
+async def test_an_empty_catalogue_has_version_zero(store: CatalogueStore) -> None:
+    found = await store.catalogue()
+    assert (found.version, found.meters) == (0, ())
+    assert await store.catalogue_version() == 0
+    assert await store.meters("default") == []
+
+
+async def test_a_created_meter_reads_back_as_it_was_given(store: CatalogueStore) -> None:
+    made = await store.create_meter("default", DRAFT, NOW_MS)
+    assert made == Meter(
+        id=made.id,
+        revision=1,
+        namespace="default",
+        key="distance",
+        name="Distance flown",
+        description="Miles",
+        aggregation=Aggregation.SUM,
+        event_type="flight",
+        value_property="$.distance",
+        dimensions=(("dest", "$['dest']"), ("origin", "$.origin")),  # sorted by name
+        created_at_ms=NOW_MS,
+        updated_at_ms=NOW_MS,
+        from_settings=False,
+        events_from_ms=5,
+        labels=(("team", "air"),),
+    )
+    assert len(made.id) == 26
+    assert (await store.catalogue()).meters == (made,)
+    assert await store.meters("default") == [made]
+
+
+async def test_every_change_makes_a_version_and_a_revision_is_its_version(
+    store: CatalogueStore,
+) -> None:
+    first = await store.create_meter("default", _draft("a"), NOW_MS)
+    second = await store.create_meter("other", _draft("a"), NOW_MS)
+    assert (first.revision, second.revision) == (1, 2)
+    await store.delete_meter("default", "a", NOW_MS)
+    third = await store.create_meter("default", _draft("a"), NOW_MS + 1)
+    assert third.revision == await store.catalogue_version() == 4
+    assert third.id != first.id
+    assert [m.revision for m in (await store.catalogue()).meters] == [2, 4]
+
+
+async def test_a_meter_is_found_by_id_in_any_case_and_by_key(store: CatalogueStore) -> None:
+    made = await store.create_meter("default", DRAFT, NOW_MS)
+    for name in (made.id, made.id.lower(), "distance"):
+        assert await store.meter("default", name) == made
+    assert await store.meter("other", made.id) is None
+    assert await store.meter("default", "Distance") is None
+
+
+async def test_an_id_wins_over_a_key(store: CatalogueStore) -> None:
+    by_id = await store.create_meter("default", _draft("a"), NOW_MS)
+    by_key = await store.create_meter("default", _draft(by_id.id.lower()), NOW_MS)
+    assert await store.meter("default", by_key.key) == by_id
+    await store.delete_meter("default", by_id.id, NOW_MS)
+    assert await store.meter("default", by_key.key) == by_key
+
+
+async def test_a_taken_key_is_a_conflict_and_changes_nothing(store: CatalogueStore) -> None:
+    await store.create_meter("default", DRAFT, NOW_MS)
+    problem = await _refusal(store.create_meter("default", DRAFT, NOW_MS))
+    assert problem.type is ProblemType.CONFLICT
+    assert "'distance'" in problem.detail
+    assert await store.catalogue_version() == 1
+
+
+async def test_a_deleted_meter_is_gone_and_a_second_delete_is_not_found(
+    store: CatalogueStore,
+) -> None:
+    made = await store.create_meter("default", DRAFT, NOW_MS)
+    assert (await _refusal(store.delete_meter("other", made.id, 1))).type is ProblemType.NOT_FOUND
+    await store.delete_meter("default", made.id, NOW_MS)
+    assert await store.meter("default", made.id) is None
+    assert (await store.catalogue()).meters == ()
+    problem = await _refusal(store.delete_meter("default", made.id, NOW_MS))
+    assert problem.type is ProblemType.NOT_FOUND
+    assert await store.catalogue_version() == 2
+
+
+async def test_a_meter_with_a_report_is_in_use_until_the_report_is_deleted(
+    store: CatalogueStore, control_database: Database
+) -> None:
+    made = await store.create_meter("default", DRAFT, NOW_MS)
+
+    async def report(connection: AsyncConnection) -> None:
+        row = {c.name: _some_value(c) for c in reports.c if not c.nullable}
+        named = {"id": "r", "slug": "monthly", "meter_id": made.id}
+        await connection.execute(insert(reports).values({**row, **named}))
+
+    async def drop(connection: AsyncConnection) -> None:
+        await connection.execute(update(reports).values(deleted_at_ms=NOW_MS))
+
+    await control_database.write(report)
+    problem = await _refusal(store.delete_meter("default", made.id, NOW_MS))
+    assert problem.type is ProblemType.CONFLICT
+    assert "'monthly'" in problem.detail
+    assert await store.catalogue_version() == 1
+    await control_database.write(drop)
+    await store.delete_meter("default", made.id, NOW_MS)
+    assert await store.meter("default", made.id) is None
+
+
+def _some_value(column: Column[object]) -> object:
+    return {str: "", int: 0, bytes: b""}[column.type.python_type]
+
+
+async def test_meters_come_by_creation(store: CatalogueStore) -> None:
+    for key in ("c", "a", "b"):
+        await store.create_meter("default", _draft(key), NOW_MS)
+    await store.create_meter("other", _draft("d"), NOW_MS)
+    assert [m.key for m in await store.meters("default")] == ["c", "a", "b"]
+
+
+async def test_a_namespace_has_a_bound_of_meters(
+    store: CatalogueStore, control_database: Database
+) -> None:
+    async def fill(connection: AsyncConnection) -> None:
+        await connection.execute(insert(meters_table), [_row(n) for n in range(METERS_MAX - 1)])
+
+    await control_database.write(fill)
+    await store.create_meter("default", _draft("last"), NOW_MS)
+    problem = await _refusal(store.create_meter("default", _draft("more"), NOW_MS))
+    assert problem.type is ProblemType.CONFLICT
+    assert str(METERS_MAX) in problem.detail
+    await store.create_meter("other", _draft("more"), NOW_MS)
+    await store.delete_meter("default", "last", NOW_MS)
+    await store.create_meter("default", _draft("more"), NOW_MS)
+
+
+def _row(number: int) -> dict[str, object]:
+    return {
+        "id": f"{number:026d}",
+        "namespace": "default",
+        "key": f"m{number}",
+        "name": "",
+        "description": "",
+        "labels": "{}",
+        "from_settings": False,
+        "created_version": 0,
+        "created_at_ms": 0,
+        "updated_at_ms": 0,
+    }
+
+
+async def test_changes_at_once_have_versions_of_their_own(store: CatalogueStore) -> None:
+    drafts = [_draft(f"m{n}") for n in range(12)]
+    made = await asyncio.gather(*(store.create_meter("default", d, NOW_MS) for d in drafts))
+    assert sorted(m.revision for m in made) == list(range(1, 13))
+    found = await store.catalogue()
+    assert [m.revision for m in found.meters] == list(range(1, found.version + 1))
+
+
+async def test_one_of_many_takes_a_key(store: CatalogueStore) -> None:
+    tries = [store.create_meter("default", DRAFT, NOW_MS) for _ in range(6)]
+    ended = await asyncio.gather(*tries, return_exceptions=True)
+    assert sum(isinstance(end, Meter) for end in ended) == 1
+    refused = [end.type for end in ended if isinstance(end, Problem)]
+    assert refused == [ProblemType.CONFLICT] * 5
+    assert await store.catalogue_version() == 1
+
+
+async def test_a_meter_of_the_settings_file_is_made_once(store: CatalogueStore) -> None:
+    made = await store.put_settings_meter("default", DRAFT, NOW_MS)
+    assert made.from_settings
+    assert await store.put_settings_meter("default", DRAFT, NOW_MS + 9) == made
+    assert await store.catalogue_version() == 1
+
+
+async def test_a_changed_settings_meter_is_a_new_revision_of_the_same_meter(
+    store: CatalogueStore,
+) -> None:
+    made = await store.put_settings_meter("default", DRAFT, NOW_MS)
+    await store.create_meter("default", _draft("b"), NOW_MS)
+    longer = replace(DRAFT, dimensions=(*DRAFT.dimensions, ("carrier", "$.carrier")))
+    changed = await store.put_settings_meter("default", longer, NOW_MS + 9)
+    assert (changed.id, changed.revision, changed.updated_at_ms) == (made.id, 3, NOW_MS + 9)
+    assert changed.dimension_names == ("carrier", "dest", "origin")
+    assert [m.key for m in (await store.catalogue()).meters] == ["b", "distance"]
+    assert [m.key for m in await store.meters("default")] == ["distance", "b"]
+
+
+async def test_other_words_need_no_new_revision(store: CatalogueStore) -> None:
+    made = await store.put_settings_meter("default", DRAFT, NOW_MS)
+    named = replace(DRAFT, name="Miles", description="", labels=())
+    changed = await store.put_settings_meter("default", named, NOW_MS + 9)
+    assert changed == replace(
+        made, name="Miles", description="", labels=(), updated_at_ms=NOW_MS + 9
+    )
+    assert await store.catalogue_version() == 2
+
+
+async def test_the_settings_file_takes_a_meter_over_and_only_it_may_delete(
+    store: CatalogueStore,
+) -> None:
+    made = await store.create_meter("default", DRAFT, NOW_MS)
+    taken = await store.put_settings_meter("default", DRAFT, NOW_MS)
+    assert taken == replace(made, from_settings=True)
+    problem = await _refusal(store.delete_meter("default", made.id, NOW_MS))
+    assert problem.type is ProblemType.CONFLICT
+    assert "settings file" in problem.detail
+
+
+async def test_a_deleted_settings_key_can_be_made_by_the_file_again(store: CatalogueStore) -> None:
+    made = await store.create_meter("default", DRAFT, NOW_MS)
+    await store.delete_meter("default", made.id, NOW_MS)
+    again = await store.put_settings_meter("default", DRAFT, NOW_MS)
+    assert again.id != made.id
+    assert again.revision == 3

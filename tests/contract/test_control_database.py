@@ -1,0 +1,155 @@
+"""The control store's database: what its errors become; broken off transactions run again."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select, text, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from meterline.backends.sql.engine import Database, insert, open_database, put_greatest
+from meterline.backends.sql.schema import flushed, logs
+from meterline.ports import Unavailable
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("mysql://user:hidden@host/db", "mysql:// is no control store"),
+        ("no url at all", "A control URL is"),
+        ("sqlite://", "needs a file"),
+        ("sqlite:///:memory:", "needs a file"),
+    ],
+)
+def test_a_wrong_url_is_refused_in_words(url: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words) as caught:
+        open_database(url)
+    assert "hidden" not in str(caught.value)
+
+
+async def _one(connection: AsyncConnection) -> int:
+    return int((await connection.execute(text("SELECT 1"))).scalar_one())
+
+
+async def test_a_server_that_is_not_there_is_unavailable() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        database = open_database(f"postgresql://u:hidden@127.0.0.1:{probe.getsockname()[1]}/db")
+        with pytest.raises(Unavailable, match="control store") as caught:
+            await database.read(_one)
+        assert "hidden" not in str(caught.value)
+        await database.close()
+
+
+async def test_a_database_that_is_not_there_is_unavailable(postgres: str) -> None:
+    database = open_database(f"{postgres.rsplit('/', 1)[0]}/no_such_database")
+    with pytest.raises(Unavailable, match="no_such_database"):
+        await database.read(_one)
+    await database.close()
+
+
+async def test_a_file_that_cannot_be_written_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "control.db").mkdir()
+    database = open_database(f"sqlite:///{tmp_path / 'control.db'}")
+    with pytest.raises(Unavailable, match="unable to open"):
+        await database.read(_one)
+    await database.close()
+    await asyncio.sleep(0.1)  # aiosqlite's thread tells the loop its end, so the loop must be there
+
+
+async def test_a_folder_is_made_for_the_file(tmp_path: Path) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'a' / 'b' / 'control.db'}")
+    assert await database.read(_one) == 1
+    await database.close()
+
+
+async def test_a_connection_that_the_server_ended_costs_nothing(postgres: str) -> None:
+    database, other = open_database(postgres), open_database(postgres)
+
+    async def own_pid(connection: AsyncConnection) -> int:
+        return int((await connection.execute(text("SELECT pg_backend_pid()"))).scalar_one())
+
+    pid = await database.read(own_pid)
+
+    async def end_it(connection: AsyncConnection) -> None:
+        await connection.execute(text(f"SELECT pg_terminate_backend({pid}, 5000)"))
+
+    await other.read(end_it)
+    assert await database.read(own_pid) != pid
+    await database.close()
+    await other.close()
+
+
+async def test_an_error_of_ours_passes_and_undoes_everything(control_database: Database) -> None:
+    async def twice(connection: AsyncConnection) -> None:
+        row = {"number": 1, "id": "one", "partitions": 4}
+        await connection.execute(insert(connection, logs).values(row))
+        await connection.execute(insert(connection, logs).values(row))
+
+    with pytest.raises(IntegrityError):
+        await control_database.write(twice)
+
+    async def count(connection: AsyncConnection) -> int:
+        return len((await connection.execute(select(logs))).all())
+
+    assert await control_database.read(count) == 0
+
+
+async def test_transactions_that_lock_each_other_out_all_happen(
+    control_database: Database,
+) -> None:
+    async def make(connection: AsyncConnection) -> None:
+        for partition in (0, 1):
+            row = {"log": 1, "partition": partition, "catalogue": 1, "offset_end": 0}
+            await put_greatest(connection, flushed, row, by="offset_end")
+
+    await control_database.write(make)
+
+    async def bump_both(order: tuple[int, int]) -> None:
+        async def act(connection: AsyncConnection) -> None:
+            for partition in order:
+                await connection.execute(
+                    update(flushed)
+                    .where(flushed.c.partition == partition)
+                    .values(offset_end=flushed.c.offset_end + 1)
+                )
+                await asyncio.sleep(0.01)
+
+        await control_database.write(act)
+
+    await asyncio.gather(
+        *(bump_both((0, 1)) for _ in range(2)), *(bump_both((1, 0)) for _ in range(2))
+    )
+
+    async def ends(connection: AsyncConnection) -> list[int]:
+        found = await connection.execute(select(flushed.c.offset_end).order_by(flushed.c.partition))
+        return [int(row.offset_end) for row in found]
+
+    assert await control_database.read(ends) == [4, 4]
+
+
+async def test_two_processes_share_one_file(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'control.db'}"
+    one, other = open_database(url), open_database(url)
+
+    async def make(connection: AsyncConnection) -> None:
+        await connection.run_sync(flushed.create)
+        row = {"log": 1, "partition": 0, "catalogue": 1, "offset_end": 0}
+        await put_greatest(connection, flushed, row, by="offset_end")
+
+    await one.write(make)
+
+    async def bump(connection: AsyncConnection) -> None:
+        end = (await connection.execute(select(flushed.c.offset_end))).scalar_one()
+        await connection.execute(update(flushed).values(offset_end=end + 1))
+
+    await asyncio.gather(*(database.write(bump) for database in (one, other) for _ in range(10)))
+
+    async def end(connection: AsyncConnection) -> int:
+        return int((await connection.execute(select(flushed.c.offset_end))).scalar_one())
+
+    assert await other.read(end) == 20
+    await one.close()
+    await other.close()

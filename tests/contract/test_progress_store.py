@@ -1,0 +1,154 @@
+"""What every ProgressStore promises (meterline/ports.py), on SQLite and PostgreSQL."""
+
+import asyncio
+
+import pytest
+
+from meterline.backends.sql.engine import Database
+from meterline.backends.sql.progress import SqlProgressStore
+from meterline.ports import ProgressStore
+from meterline.problem import Problem, ProblemType
+from meterline.rows import Seal, SliceId
+
+LARGE = 2**62  # offsets and instants need more than 32 bits
+
+
+@pytest.fixture
+def store(control_database: Database) -> ProgressStore:
+    """A store in which nothing has happened."""
+    return SqlProgressStore(control_database)
+
+
+def _seal(slice_: int, catalogue: int, *, log: int = 1, partition: int = 0) -> Seal:
+    return Seal(log, partition, slice_, slice_ + 10, events=7, catalogue=catalogue, append_ms=LARGE)
+
+
+async def test_a_log_keeps_the_number_of_its_first_registration(store: ProgressStore) -> None:
+    assert await store.register_log("one", 4) == 1
+    assert await store.register_log("two", 16) == 2
+    assert await store.register_log("one", 4) == 1
+
+
+async def test_other_partitions_are_refused(store: ProgressStore) -> None:
+    await store.register_log("one", 4)
+    with pytest.raises(Problem) as caught:
+        await store.register_log("one", 5)
+    assert caught.value.type is ProblemType.CONFLICT
+    assert "4 partitions" in caught.value.detail
+
+
+async def test_logs_registered_at_once_have_numbers_of_their_own(store: ProgressStore) -> None:
+    names = [f"log {n % 5}" for n in range(10)]
+    numbers = await asyncio.gather(*(store.register_log(name, 4) for name in names))
+    assert sorted(set(numbers)) == [1, 2, 3, 4, 5]
+    assert numbers[:5] == numbers[5:]
+
+
+async def test_the_last_seal_is_that_of_the_greatest_offset(store: ProgressStore) -> None:
+    assert await store.last_seal(1, 0) is None
+    for slice_ in (0, LARGE, 10):
+        await store.seal(_seal(slice_, 1))
+    await store.seal(_seal(LARGE + 50, 1, partition=1))
+    await store.seal(_seal(LARGE + 50, 1, log=2))
+    assert await store.last_seal(1, 0) == _seal(LARGE, 1)
+
+
+async def test_of_two_seals_with_one_name_the_greater_catalogue_wins(store: ProgressStore) -> None:
+    for catalogue in (2, 5, 3):
+        await store.seal(_seal(0, catalogue))
+    assert await store.last_seal(1, 0) == _seal(0, 5)
+
+
+async def test_the_backfill_list_names_older_seals_without_a_mark(store: ProgressStore) -> None:
+    for slice_, catalogue in ((20, 1), (0, 2), (10, 3), (30, 2)):
+        await store.seal(_seal(slice_, catalogue))
+    await store.seal(_seal(0, 1, partition=1))
+    await store.seal(_seal(0, 1, log=2))
+    assert await store.unfilled(1, 0, 3, 10) == [_seal(0, 2), _seal(20, 1), _seal(30, 2)]
+    assert await store.unfilled(1, 0, 3, 2) == [_seal(0, 2), _seal(20, 1)]
+    assert await store.unfilled(1, 0, 2, 10) == [_seal(20, 1)]
+    await store.mark_filled(SliceId(1, 0, 20), 3)
+    await store.mark_filled(SliceId(1, 0, 20), 3)
+    assert await store.unfilled(1, 0, 3, 10) == [_seal(0, 2), _seal(30, 2)]
+    assert await store.unfilled(1, 0, 2, 10) == [_seal(20, 1)], "a mark is for one revision"
+
+
+async def test_completeness_is_the_least_of_all_partitions(store: ProgressStore) -> None:
+    assert await store.complete_until(1, 2, 0) is None
+    await store.complete(1, 0, 1, 500)
+    assert await store.complete_until(1, 2, 0) is None, "partition 1 has no claim"
+    await store.complete(1, 1, 1, LARGE)
+    await store.complete(2, 0, 1, 1)
+    assert await store.complete_until(1, 2, 1) == 500
+    assert await store.complete_until(1, 1, 1) == 500
+
+
+async def test_completions_name_the_greatest_claim_of_each_partition(store: ProgressStore) -> None:
+    assert await store.completions(1, 0) == {}
+    await store.complete(1, 0, 4, 900)
+    await store.complete(1, 0, 5, 700)
+    await store.complete(1, 3, 5, LARGE)
+    await store.complete(2, 1, 5, 1)
+    assert await store.completions(1, 4) == {0: 900, 3: LARGE}
+    assert await store.completions(1, 5) == {0: 700, 3: LARGE}
+    assert await store.completions(1, 6) == {}
+
+
+async def test_claims_merge_by_the_greatest(store: ProgressStore) -> None:
+    for until_ms in (100, 300, 200):
+        await store.complete(1, 0, 1, until_ms)
+    assert await store.complete_until(1, 1, 1) == 300
+
+
+async def test_claims_of_an_older_catalogue_say_nothing_of_a_newer_meter(
+    store: ProgressStore,
+) -> None:
+    await store.complete(1, 0, 4, 900)
+    await store.complete(1, 0, 5, 700)
+    assert await store.complete_until(1, 1, 4) == 900
+    assert await store.complete_until(1, 1, 5) == 700
+    assert await store.complete_until(1, 1, 6) is None
+
+
+async def test_nothing_is_complete_before_the_backfill_is_done(store: ProgressStore) -> None:
+    await store.seal(_seal(0, 1))
+    await store.seal(_seal(0, 1, partition=1))
+    await store.complete(1, 0, 2, 100)
+    await store.complete(1, 1, 2, 100)
+    assert await store.complete_until(1, 2, 2) is None
+    await store.mark_filled(SliceId(1, 0, 0), 2)
+    assert await store.complete_until(1, 2, 2) is None
+    await store.mark_filled(SliceId(1, 1, 0), 2)
+    assert await store.complete_until(1, 2, 2) == 100
+    assert await store.complete_until(1, 2, 1) == 100
+
+
+async def test_flushed_ends_merge_by_the_greatest(store: ProgressStore) -> None:
+    assert await store.flushed_ends(1, 0) == {}
+    for end in (5, LARGE, 7):
+        await store.flushed(1, 0, 1, end)
+    await store.flushed(1, 3, 1, 8)
+    await store.flushed(2, 0, 1, 9)
+    assert await store.flushed_ends(1, 1) == {0: LARGE, 3: 8}
+
+
+async def test_a_flush_by_an_older_catalogue_says_nothing_of_a_newer_meter(
+    store: ProgressStore,
+) -> None:
+    await store.flushed(1, 0, 4, 90)
+    await store.flushed(1, 0, 5, 70)
+    await store.flushed(1, 1, 5, 20)
+    assert await store.flushed_ends(1, 4) == {0: 90, 1: 20}
+    assert await store.flushed_ends(1, 5) == {0: 70, 1: 20}
+    assert await store.flushed_ends(1, 6) == {}
+
+
+async def test_writers_at_once_lose_nothing(store: ProgressStore) -> None:
+    await asyncio.gather(
+        *(store.flushed(1, n % 3, 1, n) for n in range(30)),
+        *(store.complete(1, n % 3, 1, n) for n in range(30)),
+        *(store.seal(_seal(n % 3, n)) for n in range(30)),
+    )
+    assert await store.flushed_ends(1, 1) == {0: 27, 1: 28, 2: 29}
+    assert await store.complete_until(1, 3, 1) == 27
+    assert await store.last_seal(1, 0) == _seal(2, 29)

@@ -1,0 +1,29 @@
+"""ClickHouse as a local process: the engine's library with its HTTP interface switched on."""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+from tests.services.fetch import Say, clickhouse_engine
+from tests.services.local import LocalService, data_folder, free_port
+from tests.services.ready import clickhouse_problem
+
+
+def local_clickhouse(say: Say) -> LocalService:
+    """Return a server that is ready to start, on a free port with an empty data folder."""
+    library = clickhouse_engine(say)
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with data_folder("clickhouse") as folder:
+        (folder / "data").mkdir()
+    program = Path(__file__).with_name("clickhouse_process.py")
+    return LocalService(
+        name="ClickHouse",
+        url=url,
+        folder=folder,
+        command=[
+            *(sys.executable, "-I", str(program)),
+            *(str(library), str(folder / "data"), str(port)),
+        ],
+        problem=partial(clickhouse_problem, url),
+    )

@@ -1,0 +1,42 @@
+"""Run one command to its end, or say what went wrong."""
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.services.service import ServiceError
+
+
+def run_to_end(
+    purpose: str,
+    command: Sequence[str],
+    folder: Path,
+    within_s: float,
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Run `command` in `folder`.
+
+    Raises:
+        ServiceError: it failed or took too long; the text has the purpose and all that was printed.
+
+    """
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env={**os.environ, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=within_s,
+        )
+    except subprocess.TimeoutExpired as error:
+        message = f"{purpose}: `{' '.join(command)}` did not end within {within_s:g} s"
+        raise ServiceError(message) from error
+    if done.returncode != 0:
+        words = f"{done.stdout}\n{done.stderr}".strip()
+        message = f"{purpose}: `{' '.join(command)}` ended with code {done.returncode}:\n{words}"
+        raise ServiceError(message)

@@ -1,0 +1,135 @@
+"""A server as a local process: own folder, own port, ended by its process id."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from tests.services.service import ServiceError
+
+POLL_S = 0.05
+STOP_WITHIN_S = 10.0
+LOG_TAIL_BYTES = 4000
+TETHER = Path(__file__).with_name("tether.py")
+
+# A tethered process dies with the thread that spawned it (see tether.py). This one lives as long
+# as the interpreter; pytest's fixtures and `asyncio.to_thread` may use threads that do not.
+_SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
+
+
+def free_port() -> int:
+    """Return a loopback TCP port nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def data_folder(name: str) -> Iterator[Path]:
+    """Make a temporary folder for one server; it stays, unless the body fails."""
+    folder = Path(tempfile.mkdtemp(prefix=f"meterline-{name}-"))
+    try:
+        yield folder
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+@dataclass(slots=True)
+class LocalService:
+    """A server process of ours; `problem()` returns why it does not serve yet, or None."""
+
+    name: str
+    url: str
+    folder: Path
+    command: Sequence[str]
+    problem: Callable[[], str | None]
+    stop_signal: signal.Signals = signal.SIGTERM
+    start_within_s: float = 60.0
+    user: str | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    _process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running server."""
+        if self._process is None:
+            message = f"{self.name} is not running: start() it first"
+            raise ServiceError(message)
+        return self._process.pid
+
+    @property
+    def log_path(self) -> Path:
+        """Everything that the server printed, over all its starts."""
+        return self.folder / "output.log"
+
+    def start(self) -> None:
+        """See `Service.start`."""
+        if self._process is not None:
+            return
+        self._process = _SPAWNER.submit(self._spawn).result()
+        deadline = time.monotonic() + self.start_within_s
+        while (reason := self.problem()) is not None:
+            code = self._process.poll()
+            if code is None and time.monotonic() < deadline:
+                time.sleep(POLL_S)
+                continue
+            ended = f"ended with code {code}" if code is not None else f"does not serve: {reason}"
+            tail = self._log_tail()
+            self.kill()
+            message = f"{self.name} {ended}; its last words in {self.log_path}:\n{tail}"
+            raise ServiceError(message)
+
+    def kill(self) -> None:
+        """See `Service.kill`: the process and all its children, as when a container is killed."""
+        if self._process is None:
+            return
+        with contextlib.suppress(psutil.NoSuchProcess):
+            family = psutil.Process(self._process.pid).children(recursive=True)
+            self._process.kill()
+            for child in family:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    child.kill()
+            psutil.wait_procs(family, timeout=STOP_WITHIN_S)
+        self._process.wait()
+        self._process = None
+
+    def stop(self) -> None:
+        """See `Service.stop`."""
+        if self._process is not None:
+            self._process.send_signal(self.stop_signal)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_WITHIN_S)
+            self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        with self.log_path.open("ab") as log:
+            return subprocess.Popen(
+                [
+                    *(sys.executable, "-I", str(TETHER), str(os.getpid()), self.user or "-"),
+                    *self.command,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+                env={**os.environ, **self.environment},
+                start_new_session=True,  # Ctrl-C is for the tests: they stop their servers
+            )
+
+    def _log_tail(self) -> str:
+        raw = self.log_path.read_bytes()[-LOG_TAIL_BYTES:]
+        return raw.decode(errors="replace").strip() or "(it printed nothing)"

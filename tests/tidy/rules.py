@@ -1,0 +1,150 @@
+"""The style rules as functions: source text in, findings (one line each) out."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Final
+
+FILE_LINES_MAX: Final = 400
+FUNCTION_LINES_MAX: Final = 60
+BANNED_NAMES: Final = frozenset({"utils", "helpers", "common", "misc", "base", "manager"})
+
+CLOCK_CALLS: Final = frozenset(
+    {
+        *(f"time.{name}" for name in ("time", "time_ns", "monotonic", "monotonic_ns")),
+        *(f"datetime.datetime.{name}" for name in ("now", "utcnow", "today")),
+        "datetime.date.today",
+    }
+)
+CLOCK_ALLOWED: Final = ("meterline/backends/clock.py", "demo/", "tests/")
+PRINT_ALLOWED: Final = ("meterline/runtime/cli", "demo/")
+
+# Put together, so that this file does not contain what it looks for.
+_REGISTRIES: Final = (
+    ("py", "pi.org"),
+    ("files.python", "hosted.org"),
+    ("registry.", "npmjs.org"),
+    ("repo1.maven", ".org"),
+    ("repo.maven", ".apache.org"),
+    ("crates", ".io"),
+    ("proxy.go", "lang.org"),
+    ("registry-1.", "docker.io"),
+)
+_HOSTS: Final = re.compile("|".join(re.escape(left + right) for left, right in _REGISTRIES))
+_MACHINE_PATH: Final = re.compile(r"(?<![\w./-])/(?:" + "|".join(("wo" + "rk", "ro" + "ot")) + ")/")
+
+
+def file_length(source: str) -> Iterator[str]:
+    """A module is read in one sitting."""
+    lines = source.count("\n")
+    if lines > FILE_LINES_MAX:
+        yield f"{lines} lines, at most {FILE_LINES_MAX}: split it by concept"
+
+
+def function_length(source: str) -> Iterator[str]:
+    """A function fits on a screen; its docstring counts, its decorators do not."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None, "parsed from text"
+            lines = node.end_lineno - node.lineno + 1
+            if lines > FUNCTION_LINES_MAX:
+                yield f"line {node.lineno}: {node.name} has {lines} lines, {FUNCTION_LINES_MAX} max"
+
+
+def banned_name(path: str) -> Iterator[str]:
+    """A name says what is inside, and these say nothing."""
+    for part in PurePosixPath(path).parts:
+        stem = part.split(".", maxsplit=1)[0]
+        if stem in BANNED_NAMES:
+            yield f"{stem!r} says nothing: name it after what it holds"
+
+
+def clock_read(path: str, source: str) -> Iterator[str]:
+    """Time is an argument; one file reads the clock."""
+    if path.startswith(CLOCK_ALLOWED):
+        return
+    for line, name in _uses(source):
+        if name in CLOCK_CALLS:
+            yield f"line {line}: {name}: take `now_ms` or a Clock (meterline/backends/clock.py)"
+
+
+def mock_used(source: str) -> Iterator[str]:
+    """Embedded adapters are the fakes; patching our own code repeats it."""
+    for line, name in _uses(source):
+        if name.startswith("unittest.mock") or name.split(".")[0] in {"mock", "pytest_mock"}:
+            yield f"line {line}: {name}: use an embedded adapter"
+        if name == "monkeypatch.setattr":
+            yield f"line {line}: {name}: pass what varies as an argument (setenv, chdir are fine)"
+
+
+def print_used(path: str, source: str) -> Iterator[str]:
+    """Only what talks to a person prints; the rest logs."""
+    if path.startswith(PRINT_ALLOWED):
+        return
+    for node in ast.walk(ast.parse(source)):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "print"
+        ):
+            yield f"line {node.lineno}: print: log it"
+
+
+def foreign_place(text: str) -> Iterator[str]:
+    """No registry's host name and no path of one machine: each user has their own."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        found = _HOSTS.search(line) or _MACHINE_PATH.search(line)
+        if found is not None:
+            yield f"line {number}: {found[0]!r}"
+
+
+def more_than_protocols(source: str) -> Iterator[str]:
+    """The ports are shapes: protocols, their errors and type aliases, and nothing that runs."""
+    for node in ast.parse(source).body:
+        match node:
+            case ast.Import() | ast.ImportFrom() | ast.Expr(ast.Constant()):
+                continue
+            case ast.Assign() | ast.AnnAssign():
+                continue  # a constant or a type alias
+            case ast.ClassDef() if _is_shape(node):
+                continue
+        yield f"line {node.lineno}: neither a Protocol nor an error"
+
+
+def _is_shape(node: ast.ClassDef) -> bool:
+    named = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
+    return any(
+        isinstance(base, ast.Name)
+        and (base.id == "Protocol" or base.id.endswith(("Error", "Exception")))
+        for base in named
+    )
+
+
+def _uses(source: str) -> Iterator[tuple[int, str]]:
+    """Yield (line, full name) of every import and every dotted name, seen through the imports."""
+    tree = ast.parse(source)
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                bound = alias.asname or alias.name.split(".")[0]
+                names[bound] = alias.name if alias.asname else bound
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
+            for alias in node.names:
+                names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                yield node.lineno, f"{node.module}.{alias.name}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            first, *rest = _dotted(node)
+            yield node.lineno, ".".join((names.get(first, first), *rest))
+
+
+def _dotted(node: ast.expr) -> list[str]:
+    match node:
+        case ast.Name():
+            return [node.id]
+        case ast.Attribute():
+            return [*_dotted(node.value), node.attr]
+    return ["?"]

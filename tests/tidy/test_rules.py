@@ -1,0 +1,108 @@
+"""The rules find what they look for, and let the rest be."""
+
+import pytest
+
+from tests.tidy import rules
+
+SHORT = "def f():\n" + "    x = 1\n" * 59
+LONG = "class C:\n    async def f(self):\n" + "        x = 1\n" * 60
+
+
+def test_lengths_are_counted_to_the_line() -> None:
+    assert not list(rules.function_length(SHORT))
+    assert list(rules.function_length(LONG)) == ["line 2: f has 61 lines, 60 max"]
+    assert not list(rules.file_length("\n" * 400))
+    assert list(rules.file_length("\n" * 401))
+
+
+@pytest.mark.parametrize(
+    ("path", "bad"),
+    [
+        ("meterline/utils.py", True),
+        ("ingest/common/x.py", True),
+        ("control/manager.py", True),
+        ("ingest/base64_text.py", False),
+        ("meterline/window.py", False),
+    ],
+)
+def test_names(path: str, bad: bool) -> None:
+    assert bool(list(rules.banned_name(path))) is bad
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import time\nx = time.time()",
+        "import time as t\nx = t.monotonic()",
+        "from time import monotonic_ns",
+        "import time\nfield(default_factory=time.time)",
+        "from datetime import datetime\ndatetime.now(UTC)",
+        "import datetime\ndatetime.datetime.utcnow()",
+        "import datetime as dt\ndt.date.today()",
+    ],
+)
+def test_a_clock_read_is_found_outside_the_clock(source: str) -> None:
+    assert list(rules.clock_read("ingest/gateway.py", source))
+    assert not list(rules.clock_read("meterline/backends/clock.py", source))
+    assert not list(rules.clock_read("tests/unit/test_x.py", source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import time\ntime.sleep(1)",
+        "from datetime import datetime\ndatetime.fromtimestamp(0)",
+        "clock.time()",
+        "run.today()",
+    ],
+)
+def test_other_uses_of_time_are_no_clock_read(source: str) -> None:
+    assert not list(rules.clock_read("ingest/gateway.py", source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from unittest.mock import patch",
+        "from unittest import mock",
+        "import unittest.mock",
+        "import mock",
+        "def test(monkeypatch):\n    monkeypatch.setattr(a, 'b', c)",
+    ],
+)
+def test_mocks_are_found(source: str) -> None:
+    assert list(rules.mock_used(source))
+
+
+def test_setting_a_variable_is_no_mock() -> None:
+    assert not list(rules.mock_used("def test(monkeypatch):\n    monkeypatch.setenv('A', 'b')"))
+
+
+def test_print_is_for_people() -> None:
+    assert list(rules.print_used("ingest/gateway.py", "print('x')"))
+    assert not list(rules.print_used("ingest/gateway.py", "out.print('x')"))
+    assert not list(rules.print_used("meterline/runtime/cli.py", "print('x')"))
+
+
+@pytest.mark.parametrize(
+    ("text", "bad"),
+    [
+        ("see https://py" + "pi.org/simple", True),
+        ("registry." + "npmjs.org", True),
+        ("cd /wo" + "rk/main", True),
+        ("/ro" + "ot/.cache", True),
+        ("a/wo" + "rk/b", False),
+        ("https://example.org/wo" + "rk/", False),
+    ],
+)
+def test_foreign_places(text: str, bad: bool) -> None:
+    assert bool(list(rules.foreign_place(text))) is bad
+
+
+def test_ports_hold_shapes() -> None:
+    good = (
+        "from typing import Protocol\nclass P(Protocol):\n    ...\nclass Gone(Exception):\n    ..."
+    )
+    assert not list(rules.more_than_protocols(good))
+    assert list(rules.more_than_protocols("def f(): ..."))
+    assert list(rules.more_than_protocols("class C: ..."))

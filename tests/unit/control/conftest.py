@@ -1,0 +1,172 @@
+"""The control API over real SQLite stores, and a usage store that answers what the test put in."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from control.routes import routes
+from control.stores import Stores
+from meterline.backends.sql.catalogue import SqlCatalogueStore
+from meterline.backends.sql.engine import open_database
+from meterline.backends.sql.migrate import migrate
+from meterline.backends.sql.progress import SqlProgressStore
+from meterline.backends.sqlite_log import open_sqlite_log
+from meterline.http import SERVER_OPTIONS, problem_middleware
+from meterline.ports import Unavailable
+from meterline.rows import (
+    AccountRow,
+    Counted,
+    EventRow,
+    Flush,
+    RejectedRow,
+    SeenRow,
+    SliceId,
+)
+from meterline.usage import UsageQuery, UsageRow
+
+NOW_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
+NOTHING = AccountRow(1, 0, 0, 0, 0, 0, 0, 0, 0)
+Client = TestClient[web.Request, web.Application]
+
+
+@dataclass(slots=True)
+class HandClock:
+    """A clock that stands still until it is moved by hand."""
+
+    at_ms: int = NOW_MS
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+
+@dataclass(slots=True)
+class ShelfUsage:
+    """A usage store that answers what lies on its shelf, and keeps the questions."""
+
+    rows: list[UsageRow] = field(default_factory=list)
+    rejected_rows: list[RejectedRow] = field(default_factory=list)
+    account_row: AccountRow = NOTHING
+    asked: list[UsageQuery] = field(default_factory=list)
+    away: bool = False
+
+    async def usage(self, query: UsageQuery) -> list[UsageRow]:
+        self.asked.append(query)
+        return self.rows
+
+    async def rejected(self, revision: int, limit: int, after: str | None) -> list[RejectedRow]:
+        found = [row for row in self.rejected_rows if row.revision == revision]
+        names = [f"{row.log}.{row.partition}.{row.offset}.{row.place}" for row in found]
+        first = 0 if after is None else names.index(after) + 1
+        return found[first : first + limit]
+
+    async def accounts(self, log: int) -> AccountRow:
+        if self.away:
+            raise Unavailable("usage store: connection refused")
+        return self.account_row._replace(log=log)
+
+    async def write(self, flush: Flush) -> None:
+        raise AssertionError(f"control writes no usage: {flush}")
+
+    async def count_back(self, slice_id: SliceId, revisions: Sequence[int]) -> dict[str, Counted]:
+        raise AssertionError(f"control counts nothing back: {slice_id} {revisions}")
+
+    async def account(self, slice_id: SliceId) -> AccountRow | None:
+        raise AssertionError(f"control asks for whole logs: {slice_id}")
+
+    async def slice_events(
+        self, slice_id: SliceId, namespaced_types: Sequence[tuple[str, str]] | None = None
+    ) -> list[EventRow]:
+        raise AssertionError(f"control reads no events: {slice_id} {namespaced_types}")
+
+    def seen_between(
+        self, log: int, partition: int, offset_first: int, offset_end: int
+    ) -> AsyncIterator[list[SeenRow]]:
+        raise AssertionError(
+            f"control reads no seen rows: {log, partition, offset_first, offset_end}"
+        )
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+@dataclass(slots=True)
+class Api:
+    """A running API and what it stands on."""
+
+    client: Client
+    stores: Stores
+    usage: ShelfUsage
+    clock: HandClock
+
+    async def json(self, method: str, path: str, expected: int = 200, **more: Any) -> Any:
+        """The JSON of an answer that has the expected status."""
+        async with self.client.request(method, path, **more) as response:
+            text = await response.text()
+            assert response.status == expected, text
+            return await response.json(content_type=None) if text else None
+
+    async def faults(self, method: str, path: str, **more: Any) -> dict[str, str]:
+        """Fields and rules that a 400 names."""
+        problem = await self.json(method, path, 400, **more)
+        assert problem["type"] == "urn:meterline:problem:bad-request"
+        listed = problem["invalid_parameters"]
+        assert all(fault["reason"] for fault in listed)
+        return {fault["field"]: fault.get("rule", "") for fault in listed}
+
+
+ServeApi = Callable[[Stores], Awaitable[Client]]
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[ServeApi]:
+    """Serve an API on other stores."""
+    clients: list[Client] = []
+
+    async def start(stores: Stores) -> Client:
+        app = web.Application(middlewares=[problem_middleware(stores.clock)])
+        app.add_routes(routes(stores))
+        server = TestServer(app)
+        await server.start_server(**SERVER_OPTIONS)
+        client: Client = TestClient(server)
+        clients.append(client)
+        return client
+
+    yield start
+    for client in clients:
+        await client.close()
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of an empty control store: copied, it costs a test less than migrations do."""
+    path = tmp_path_factory.mktemp("control") / "control.db"
+
+    async def make() -> None:
+        database = open_database(f"sqlite:///{path}")
+        await migrate(database)
+        await database.close()
+
+    asyncio.run(make())
+    return path
+
+
+@pytest.fixture
+async def api(tmp_path: Path, migrated: Path, serve: ServeApi) -> AsyncIterator[Api]:
+    """The API of an empty installation with two partitions."""
+    clock, usage = HandClock(), ShelfUsage()
+    shutil.copy(migrated, tmp_path / "control.db")
+    database = open_database(f"sqlite:///{tmp_path / 'control.db'}")
+    progress = SqlProgressStore(database)
+    log = open_sqlite_log(tmp_path / "log", 2, clock)
+    log.number = await progress.register_log(log.id, log.partitions)
+    stores = Stores(SqlCatalogueStore(database), progress, usage, log, clock)
+    yield Api(await serve(stores), stores, usage, clock)
+    await log.close()
+    await database.close()

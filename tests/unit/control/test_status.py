@@ -1,0 +1,160 @@
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meterline.backends.sql.catalogue import SqlCatalogueStore
+from meterline.backends.sql.engine import open_database
+from meterline.backends.sql.progress import SqlProgressStore
+from meterline.ports import Unavailable
+from meterline.rows import AccountRow, Seal, SliceId
+from tests.unit.control.conftest import NOW_MS, Api, ServeApi
+
+PATH = "/api/v3/metering/status"
+METER = {"key": "flights", "name": "Flights", "aggregation": "count", "event_type": "flight"}
+
+
+async def _status(api: Api) -> Any:
+    status = await api.json("GET", PATH)
+    assert await api.json("GET", "/api/v3/openmeter/status") == status
+    return status
+
+
+async def test_an_empty_installation_is_caught_up(api: Api) -> None:
+    status = await _status(api)
+    log = api.stores.log
+    assert status == {
+        "log": {"id": log.id, "number": 1, "partitions": 2},
+        "catalogue_version": 0,
+        "caught_up": True,
+        "backfilling": False,
+        "lag_records": 0,
+        "complete_until": None,
+        "freshness_ms": None,
+        "account": {"received": 0, "new": 0, "duplicate": 0, "conflict": 0, "invalid": 0},
+        "partitions": [
+            {
+                "partition": number,
+                "begin": 0,
+                "end": 0,
+                "flushed_end": None,
+                "lag_records": 0,
+                "complete_until": None,
+            }
+            for number in (0, 1)
+        ],
+        "unavailable": [],
+    }
+
+
+async def test_what_lies_in_the_log_lags_until_it_is_flushed(api: Api) -> None:
+    log, progress = api.stores.log, api.stores.progress
+    for _ in range(3):
+        await log.append(0, b"[]")
+    await log.append(1, b"[]")
+    await progress.flushed(log.number, 0, 0, 1)
+    status = await _status(api)
+    assert (status["caught_up"], status["lag_records"]) == (False, 3)
+    assert [p["lag_records"] for p in status["partitions"]] == [2, 1]
+    assert [p["end"] for p in status["partitions"]] == [3, 1]
+    assert [p["flushed_end"] for p in status["partitions"]] == [1, None]
+    await progress.flushed(log.number, 0, 0, 3)
+    await progress.flushed(log.number, 1, 0, 1)
+    assert (await _status(api))["caught_up"] is True
+
+
+async def test_a_new_meter_has_to_be_counted_too(api: Api) -> None:
+    log, progress = api.stores.log, api.stores.progress
+    await log.append(0, b"[]")
+    await progress.flushed(log.number, 0, 0, 1)
+    assert (await _status(api))["caught_up"] is True
+    await api.json("POST", "/api/v3/metering/meters", 201, json=METER)
+    status = await _status(api)
+    assert (status["caught_up"], status["catalogue_version"]) == (False, 1)
+    await progress.seal(Seal(log.number, 0, 0, 1, events=1, catalogue=0, append_ms=1))
+    await progress.flushed(log.number, 0, 1, 1)
+    status = await _status(api)
+    assert (status["caught_up"], status["backfilling"]) == (False, True)
+    await progress.mark_filled(SliceId(log.number, 0, 0), 1)
+    assert (await _status(api))["caught_up"] is True
+
+
+async def test_completeness_account_and_freshness_are_shown(api: Api) -> None:
+    progress = api.stores.progress
+    api.usage.account_row = AccountRow(1, 0, 0, 77, 10, 6, 2, 1, 1)
+    await progress.complete(1, 0, 0, NOW_MS - 5_000)
+    await progress.complete(1, 1, 0, NOW_MS - 2_000)
+    status = await _status(api)
+    assert status["account"] == {
+        "received": 10,
+        "new": 6,
+        "duplicate": 2,
+        "conflict": 1,
+        "invalid": 1,
+    }
+    assert status["complete_until"] == "2023-11-14T22:13:15Z"
+    assert status["freshness_ms"] == 5_000
+    assert [p["complete_until"] for p in status["partitions"]] == [
+        "2023-11-14T22:13:15Z",
+        "2023-11-14T22:13:18Z",
+    ]
+
+
+async def test_parts_that_are_away_are_null_with_words(
+    api: Api, serve: ServeApi, tmp_path: Path
+) -> None:
+    (tmp_path / "away.db").mkdir()
+    away = open_database(f"sqlite:///{tmp_path / 'away.db'}")
+    stores = replace(api.stores, catalogue=SqlCatalogueStore(away), progress=SqlProgressStore(away))
+    api.usage.away = True
+    client = await serve(stores)
+    async with client.get(PATH) as response:
+        status = await response.json()
+    assert response.status == 200
+    assert {one["part"] for one in status["unavailable"]} == {"control", "usage"}
+    assert all(one["reason"] for one in status["unavailable"])
+    nulls = ("caught_up", "lag_records", "complete_until", "account", "catalogue_version")
+    assert all(status[name] is None for name in nulls)
+    assert [p["end"] for p in status["partitions"]] == [0, 0]
+    async with client.get("/readyz") as response:
+        problem = await response.json()
+    assert (response.status, response.headers["Retry-After"]) == (503, "1")
+    assert problem["type"] == "urn:meterline:problem:unavailable"
+    assert [one["field"] for one in problem["invalid_parameters"]] == ["control", "usage"]
+    async with client.get("/api/v3/metering/meters") as response:
+        assert response.status == 503
+    await away.close()
+    await asyncio.sleep(0.1)  # aiosqlite's thread tells the loop its end
+
+
+@pytest.mark.parametrize("hang_at", ["begin", "end"])
+async def test_a_part_that_hangs_does_not_hang_the_answer(
+    api: Api, serve: ServeApi, hang_at: str
+) -> None:
+    class Hanging:
+        """A log whose broker takes connections and says nothing."""
+
+        id, number, partitions = "log", 1, 2
+
+        async def begin(self, partition: int) -> int:
+            return await self._answer("begin", partition)
+
+        async def end(self, partition: int) -> int:
+            return await self._answer("end", partition)
+
+        async def _answer(self, name: str, partition: int) -> int:
+            if name == hang_at and partition == 1:
+                await asyncio.sleep(60)
+            if partition > 1:
+                raise Unavailable("no such partition")
+            return 0
+
+    client = await serve(replace(api.stores, log=Hanging()))  # type: ignore[arg-type]
+    async with client.get(PATH) as response:
+        status = await response.json()
+    assert [one["part"] for one in status["unavailable"]] == ["log"]
+    assert "3 s" in status["unavailable"][0]["reason"]
+    assert status["account"] is not None
+    assert status["partitions"][0]["begin"] is None

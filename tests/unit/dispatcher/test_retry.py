@@ -1,0 +1,73 @@
+"""Retries: delays with jitter, Retry-After honoured in full up to a cap, an end."""
+
+from email.utils import formatdate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatcher.retry import GiveUp, RetryAt, RetryPolicy, decide, retry_after_ms
+from meterline.report_ports import Answer
+from meterline.run import AttemptOutcome
+
+NOW = 1_770_000_000_000
+POLICY = RetryPolicy((0, 5_000, 300_000))
+draws = st.floats(0, 1, exclude_max=True)
+
+
+def refused(status: int = 500, retry_after: str | None = None) -> Answer:
+    return Answer(AttemptOutcome.REFUSED, 10, status, retry_after=retry_after)
+
+
+@given(st.integers(1, 2), draws)
+def test_delays_are_those_of_the_policy_within_the_jitter(attempt: int, draw: float) -> None:
+    verdict = decide(POLICY, attempt, refused(), NOW, draw)
+    assert isinstance(verdict, RetryAt)
+    delay_ms = POLICY.delays_ms[attempt]
+    assert abs(verdict.at_ms - NOW - delay_ms) <= 0.2 * delay_ms
+
+
+@given(st.integers(3, 100), draws)
+def test_after_the_last_attempt_it_is_given_up(attempt: int, draw: float) -> None:
+    verdict = decide(POLICY, attempt, refused(), NOW, draw)
+    assert verdict == GiveUp(f"given up after {attempt} attempts")
+
+
+@given(st.integers(1, 200), draws)
+def test_gone_is_gone_at_once(attempt: int, draw: float) -> None:
+    verdict = decide(POLICY, attempt, refused(410), NOW, draw)
+    assert isinstance(verdict, GiveUp)
+    assert verdict.gone
+
+
+@given(st.integers(0, 10**12), draws)
+def test_retry_after_moves_an_attempt_away_up_to_the_cap_and_never_nearer(
+    seconds: int, draw: float
+) -> None:
+    plain = decide(POLICY, 1, refused(), NOW, draw)
+    asked = decide(POLICY, 1, refused(429, str(seconds)), NOW, draw)
+    assert isinstance(plain, RetryAt)
+    assert isinstance(asked, RetryAt)
+    assert asked.at_ms >= plain.at_ms
+    assert asked.at_ms >= NOW + min(seconds * 1_000, 86_400_000)
+    assert asked.at_ms <= NOW + 1.2 * 86_400_000 + 1
+
+
+@pytest.mark.parametrize(
+    ("header", "expected_ms"),
+    [
+        (None, 0),
+        ("120", 120_000),
+        (" 7 ", 7_000),
+        ("-5", 0),
+        ("soon", 0),
+        ("", 0),
+        ("²", 0),
+        ("9" * 400, 999_999_999_000),
+        (formatdate(NOW / 1000 + 90, usegmt=True), 90_000),
+        (formatdate(NOW / 1000 - 90, usegmt=True), 0),
+        ("Wed, 99 Feb 2026 99:00:00 GMT", 0),
+    ],
+)
+def test_both_forms_of_retry_after(header: str | None, expected_ms: int) -> None:
+    assert retry_after_ms(header, NOW) == expected_ms

@@ -1,0 +1,50 @@
+"""Endpoints: what a URL must be, and its password apart from it."""
+
+import pytest
+
+from meterline.endpoint import Endpoint, basic_authorization, parse_endpoint
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "user_info"),
+    [
+        ("https://example.com/hook", "https://example.com/hook", None),
+        ("https://example.com", "https://example.com/", None),
+        ("http://127.0.0.1:9000/a?b=c#d", "http://127.0.0.1:9000/a?b=c", None),
+        ("https://me:p%40ss@example.com/x", "https://example.com/x", "me:p@ss"),
+        ("https://me@[::1]:8443/x", "https://[::1]:8443/x", "me"),
+        ("https://a@b@example.com/", "https://example.com/", "a@b"),
+        ("https://@example.com/", "https://example.com/", None),
+    ],
+)
+def test_a_url_is_taken_apart(text: str, url: str, user_info: str | None) -> None:
+    assert parse_endpoint(text) == Endpoint(url, user_info)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "example.com/hook",
+        "ftp://example.com/",
+        "file:///etc/passwd",
+        "https://",
+        "https://user:secret@/x",
+        "https://example.com:99999/",
+        "https://example.com:0/",
+        "https://exa mple.com/",
+        "https://example.com\\@evil.com/",
+        "https://example.com/\r\nX: y",
+        "https://[::1/",
+        "https://example.com/" + "x" * 2_048,
+    ],
+)
+def test_what_is_no_endpoint_is_refused_without_its_password(text: str) -> None:
+    with pytest.raises(ValueError, match="URL") as caught:
+        parse_endpoint(text)
+    assert "secret" not in str(caught.value)
+
+
+def test_basic_authorization() -> None:
+    assert basic_authorization("Aladdin:open sesame") == "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="
+    assert basic_authorization("user") == "Basic dXNlcjo="

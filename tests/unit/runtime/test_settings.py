@@ -1,0 +1,178 @@
+import os
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from meterline.runtime.setting_fields import ENV_PREFIX
+from meterline.runtime.settings import Settings, SettingsError, load_settings
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Work in an empty folder, without any METERLINE_* variable; return the folder."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith(ENV_PREFIX)]:
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+def refusal(config_path: Path | None = None, overrides: dict[str, object] | None = None) -> str:
+    """Load settings that must be refused; return the words of the refusal."""
+    with pytest.raises(SettingsError) as caught:
+        load_settings(config_path, overrides)
+    return str(caught.value)
+
+
+def test_without_file_and_variables_the_product_is_embedded() -> None:
+    settings = load_settings()
+    assert settings == Settings()
+    assert settings.embedded
+    assert (settings.host, settings.port) == ("127.0.0.1", 8888)
+    assert settings.partitions == 4
+    assert settings.seen_dir == Path("meterline-data/seen")
+    assert settings.kafka_servers == ""
+    assert ip_network("127.0.0.0/8") in settings.webhook_networks_allowed
+    assert settings.retry_delays_s == (0, 5, 300, 1800, 7200, 18000, 36000, 36000)
+
+
+def test_command_line_wins_over_variable_wins_over_file(
+    clean: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (clean / "meterline.toml").write_text('port = 1\nhost = "h"\nlog_level = "error"\n')
+    monkeypatch.setenv("METERLINE_PORT", "2")
+    monkeypatch.setenv("METERLINE_HOST", "v")
+    settings = load_settings(overrides={"port": 3, "host": None})
+    assert (settings.port, settings.host, settings.log_level) == (3, "v", "error")
+
+
+def test_the_file_is_named_by_option_then_variable(
+    clean: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, name in enumerate(("meterline.toml", "variable.toml", "option.toml"), start=1):
+        (clean / name).write_text(f"port = {number}\n")
+    assert load_settings().port == 1
+    monkeypatch.setenv("METERLINE_CONFIG", "variable.toml")
+    assert load_settings().port == 2
+    assert load_settings(Path("option.toml")).port == 3
+
+
+def test_a_distributed_setup_has_its_own_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METERLINE_LOG_URL", "kafka://a:9092,b:9092")
+    monkeypatch.setenv("METERLINE_DATA_DIR", "elsewhere")
+    settings = load_settings()
+    assert settings.partitions == 16
+    assert settings.kafka_servers == "a:9092,b:9092"
+    assert settings.webhook_networks_allowed == ()
+    assert settings.seen_dir == Path("elsewhere/seen")
+    assert not settings.embedded
+
+
+def test_lists_and_tables_can_be_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METERLINE_INBOX_TOPICS", '{"orders": "shop"}')
+    monkeypatch.setenv("METERLINE_WEBHOOK_NETWORKS_ALLOWED", "10.0.0.0/8, fd00::/8")
+    monkeypatch.setenv("METERLINE_RETRY_DELAYS_S", "[0, 60]")
+    settings = load_settings()
+    assert settings.inbox_topics == {"orders": "shop"}
+    assert settings.webhook_networks_allowed == (ip_network("10.0.0.0/8"), ip_network("fd00::/8"))
+    assert settings.retry_delays_s == (0, 60)
+
+
+def test_meters_are_kept_as_the_file_has_them(clean: Path) -> None:
+    (clean / "meterline.toml").write_text(
+        '[[meters]]\nkey = "calls"\naggregation = "count"\n\n[[meters]]\nkey = "bytes"\n'
+        'dimensions = { region = "$.region" }\n'
+    )
+    assert load_settings().meters == [
+        {"key": "calls", "aggregation": "count"},
+        {"key": "bytes", "dimensions": {"region": "$.region"}},
+    ]
+
+
+def test_every_faulty_setting_is_listed_with_its_names_its_origin_and_an_example(
+    clean: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (clean / "meterline.toml").write_text("horizon_days = 0\n")
+    monkeypatch.setenv("METERLINE_PORT", "http")
+    words = refusal(overrides={"log_level": "loud"})
+    assert words.startswith("3 settings cannot be used:")
+    (horizon,) = (line for line in words.splitlines() if "horizon_days (" in line)
+    assert "METERLINE_HORIZON_DAYS" in horizon
+    assert "given by meterline.toml" in horizon
+    assert "greater than or equal to 1" in horizon
+    assert "`horizon_days = 35`" in horizon
+    assert "port (variable METERLINE_PORT), given by METERLINE_PORT" in words
+    assert "log_level (variable METERLINE_LOG_LEVEL), given by --log-level" in words
+
+
+def test_an_unknown_setting_is_an_error_that_names_the_likely_one(
+    clean: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (clean / "meterline.toml").write_text("horizon_day = 3\nzzz = 1\n")
+    monkeypatch.setenv("METERLINE_HOTS", "0.0.0.0")
+    words = refusal()
+    assert "METERLINE_HOTS: there is no such setting. Did you mean METERLINE_HOST?" in words
+    assert "horizon_day in meterline.toml: there is no such setting. Did you mean horiz" in words
+    assert "zzz in meterline.toml: there is no such setting. Remove it." in words
+
+
+def test_variables_of_the_tests_and_empty_ones_are_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("METERLINE_TEST_KAFKA", "127.0.0.1:9092")
+    monkeypatch.setenv("METERLINE_SECRET_KEY", "")
+    assert load_settings() == Settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("log_url", "kafka://", "is not host:port"),
+        ("log_url", "kafka://a:9092,b", "'b' is not host:port"),
+        ("log_url", "redis://a", "must be sqlite or start with kafka://"),
+        ("usage_url", "clickhouse://a", "must be chdb or an http://"),
+        ("control_url", "mysql://a/b", "must be sqlite or a postgresql://"),
+        ("grace_ms", 10_999, "produce_deadline_ms + clock_skew_ms = 11000"),
+        ("produce_deadline_ms", 60_000, "produce_deadline_ms + clock_skew_ms = 61000"),
+        ("webhook_networks_allowed", ["10.0.0.1/8"], "has host bits set"),
+        ("retry_delays_s", [0, -1], "retry_delays_s[1]"),
+        ("retry_delays_s", [], "at least 1 item"),
+        ("log_topic", "a topic", "should match pattern"),
+        ("partitions", 0, "greater than or equal to 1"),
+        ("secret_key", "short", "at least 32 characters"),
+        ("inbox_topics", "{", "is not JSON"),
+        ("port", 65_536, "less than or equal to 65535"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_refused(name: str, value: object, said: str) -> None:
+    assert said in refusal(overrides={name: value})
+
+
+def test_passwords_and_keys_are_never_shown() -> None:
+    key = "k3y-" * 10
+    words = refusal(overrides={"secret_key": "hunter2", "control_url": "mysql://u:hunter2@h/d"})
+    assert "hunter2" not in words
+    assert key not in repr(Settings.model_validate({"secret_key": key}))
+
+
+def test_a_file_that_is_named_must_be_there_and_be_toml(clean: Path) -> None:
+    assert "absent.toml: no such file. Correct --config" in refusal(Path("absent.toml"))
+    (clean / "broken.toml").write_text("port = \n")
+    assert "broken.toml is not TOML" in refusal(Path("broken.toml"))
+    assert "line 1" in refusal(Path("broken.toml"))
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        Settings().port = 1  # type: ignore[misc] # the type says it as well
+
+
+@pytest.mark.parametrize("name", sorted(Settings.model_fields))
+def test_every_setting_says_who_changes_it_and_shows_values_that_work(name: str) -> None:
+    field = Settings.model_fields[name]
+    assert field.description is not None
+    assert "hoever " in field.description or " As " in f" {field.description}"
+    assert field.examples, name
+    for example in field.examples:
+        load_settings(overrides={name: example})

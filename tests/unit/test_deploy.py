@@ -1,0 +1,109 @@
+"""The files in deploy/ agree with the product: its roles, its settings, its pinned versions."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from meterline.runtime.cli import main
+from meterline.runtime.settings import Settings
+from tests.services import container
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCKERFILE = (ROOT / "deploy/Dockerfile").read_text()
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+ROLES = ["ingest", "aggregate", "dispatch", "control"]
+OURS = [*ROLES, "migrate"]
+PREFIX = "METERLINE_"
+
+
+def filled(text: str) -> str:
+    """Replace `${NAME}` and `${NAME:?why}` by a value that is long enough for a key."""
+    return re.sub(r"\$\{[A-Z_]+(:\?[^}]*)?\}", "x" * 32, text)
+
+
+def image_settings() -> dict[str, str]:
+    """Return the METERLINE_* variables that the image sets."""
+    return dict(re.findall(rf"^\s*(?:ENV )?({PREFIX}\w+)=(\S+)", DOCKERFILE, re.MULTILINE))
+
+
+def as_settings(variables: dict[str, str]) -> dict[str, str]:
+    """Return variables under the names of their settings."""
+    return {name.removeprefix(PREFIX).lower(): filled(value) for name, value in variables.items()}
+
+
+def test_every_role_has_a_service_that_runs_its_command() -> None:
+    assert isinstance(main, click.Group)
+    assert set(SERVICES) == {*OURS, "kafka", "clickhouse", "postgres"}
+    for name in OURS:
+        assert SERVICES[name]["command"] == [name]
+        assert name in main.commands, "a role is a command of the CLI"
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_its_variables_are_settings_that_the_product_takes(name: str) -> None:
+    variables = {**image_settings(), **SERVICES[name]["environment"]}
+    assert {variable for variable in variables if not variable.startswith(PREFIX)} == set()
+    settings = Settings.model_validate(as_settings(variables))
+    assert not settings.embedded
+    assert settings.kafka_servers == "kafka:9092"
+    assert settings.secret_key is not None, "processes on several machines need the same key"
+    assert settings.host == "0.0.0.0", "in a container, others must reach it"
+    assert settings.seen_dir == Path("/data/seen"), "on the volume"
+
+
+def test_the_addresses_are_those_of_the_services() -> None:
+    settings = as_settings(SERVICES["ingest"]["environment"])
+    for key, service, port in (
+        ("log_url", "kafka", 9092),
+        ("usage_url", "clickhouse", 8123),
+        ("control_url", "postgres", 5432),
+    ):
+        assert re.search(rf"(//|@){service}:{port}(/|$)", settings[key]), key
+        assert service in SERVICES
+    assert "PLAINTEXT://kafka:9092" in SERVICES["kafka"]["environment"].values()
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_it_comes_back_is_watched_and_keeps_its_data(name: str) -> None:
+    service = SERVICES[name]
+    assert service["restart"] in {"unless-stopped", "on-failure:5"}
+    if name in ROLES:
+        assert "healthcheck" not in service, "the image has one, on /readyz"
+        assert service["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
+    elif name != "migrate":
+        assert service["healthcheck"]["test"]
+        assert SERVICES["migrate"]["depends_on"][name] == {"condition": "service_healthy"}
+        assert service["volumes"]
+    for volume in service.get("volumes", []):
+        assert volume.split(":")[0] in COMPOSE["volumes"]
+
+
+def test_only_the_doors_are_open_to_the_outside() -> None:
+    ports = {name: s["ports"] for name, s in SERVICES.items() if "ports" in s}
+    assert ports == {"ingest": ["8888:8888"], "control": ["8889:8888"]}
+    assert image_settings()["METERLINE_PORT"] == "8888"
+    assert "EXPOSE 8888" in DOCKERFILE
+
+
+def test_servers_are_the_versions_that_are_tested() -> None:
+    assert SERVICES["kafka"]["image"] == container.KAFKA_IMAGE
+    assert SERVICES["clickhouse"]["image"] == container.CLICKHOUSE_IMAGE
+    assert SERVICES["postgres"]["image"] == container.POSTGRES_IMAGE
+
+
+def test_the_image_is_built_as_the_project_says() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    version = project["project"]["version"]
+    assert {SERVICES[name]["image"] for name in OURS} == {f"meterline:{version}"}
+    copied = set(re.findall(r"^COPY (\w+) \1$", DOCKERFILE, re.MULTILINE))
+    assert copied == set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
+    makefile = (ROOT / "Makefile").read_text()
+    (pinned,) = re.findall(r"^UV_VERSION := (\S+)$", makefile, re.MULTILINE)
+    assert f"uv=={pinned} " in DOCKERFILE
+    assert re.search(r"^USER 10001:10001$", DOCKERFILE, re.MULTILINE), "not root"

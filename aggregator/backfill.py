@@ -1,4 +1,6 @@
-"""Backfill: a new meter revision is filled in from the raw events of slices sealed before it (design.md section 4.4)."""
+"""Backfill: a new meter revision is filled in from the raw events of slices sealed before it
+(design.md section 4.4).
+"""
 
 from aggregator.fold import SliceFold
 from meterline.event import decode_event
@@ -14,7 +16,8 @@ async def backfilled_one(
 ) -> bool:
     """Fill the oldest slice of a partition that lacks a meter's revision; False where none does.
 
-    The rows are those that the live fold would have written, so a killed or doubled backfill does no harm.
+    The rows are those that the live fold would have written, so a killed or doubled backfill does
+    no harm.
     """
     for meter in catalogue.meters:
         for seal in await progress.unfilled(log, number, meter.revision, 1):
@@ -31,7 +34,7 @@ async def _fill(
     if seal.events:
         rows = await usage.slice_events(slice_id, [(meter.namespace, meter.event_type)])
         for row in rows:
-            fold.add(decode_event(row.text.encode()), position(row.offset, row.place))
+            fold.add(decode_event(row.text), position(row.offset, row.place))
         tallies, members, rejected = fold.take()
         await usage.write(Flush(tallies=tallies, members=members, rejected=rejected))
     await progress.mark_filled(slice_id, meter.revision)

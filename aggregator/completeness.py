@@ -1,4 +1,6 @@
-"""Completeness: "everything recorded up to T is counted", as a fact about the log (design.md section 4.3)."""
+"""Completeness: "everything recorded up to T is counted", as a fact about the log (design.md
+section 4.3).
+"""
 
 from dataclasses import dataclass
 
@@ -7,7 +9,7 @@ from aggregator.step import Aggregator
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The end of a partition as its leader gave it, and the instant before the question was asked."""
+    """The end of a partition as its leader gave it, and the instant before it was asked for."""
 
     asked_ms: int
     end: int
@@ -16,8 +18,9 @@ class Probe:
 class Completeness:
     """Claims for the partitions of one worker. `lag_ms` = produce deadline + clock skew.
 
-    Whatever was recorded at or before T = asked - lag is either below the end that the leader gave, or was answered
-    with 503. So once all below that end is durable in the store, everything up to T is counted.
+    Whatever was recorded at or before T = asked - lag is either below the end that the leader gave,
+    or was answered with 503. So once all below that end is durable in the store, everything up to T
+    is counted.
     """
 
     def __init__(self, aggregator: Aggregator, lag_ms: int) -> None:
@@ -26,9 +29,11 @@ class Completeness:
         self._probes: dict[int, Probe] = {}
 
     async def probe(self, number: int, now_ms: int) -> int:
-        """Ask the leader for the end of a partition unless an earlier answer still waits; the end is returned.
+        """Ask the leader for the end of a partition unless an earlier answer still waits; the end
+        is returned.
 
-        `now_ms` is read before the call. A remembered end is never renewed: it only becomes a claim.
+        `now_ms` is read before the call. A remembered end is never renewed: it only becomes a
+        claim.
         """
         waiting = self._probes.get(number)
         if waiting is not None:

@@ -1,7 +1,8 @@
 """Shell: the aggregator driven by a Faust worker (the distributed set-up; design.md section 4.7).
 
-Faust is transport here, not truth. What was found safe, and nothing else: `stream.noack().events()`, an own buffer,
-acks for whole sealed slices, no exception out of the agent, `stream_wait_empty=False`.
+Faust is transport here, not truth. What was found safe, and nothing else:
+`stream.noack().events()`, an own buffer, acks for whole sealed slices, no exception out of the
+agent, `stream_wait_empty=False`.
 """
 
 import asyncio
@@ -51,7 +52,9 @@ class FaustWorker:
         self._held: dict[int, deque[Any]] = defaultdict(deque)  # events not yet sealed, in order
         self._follows: dict[int, int] = {}
         self._revoked: set[int] = set()
-        self._moved: dict[int, tuple[int, int]] = {}  # offset and the instant at which it was first seen
+        self._moved: dict[
+            int, tuple[int, int]
+        ] = {}  # offset and the instant at which it was first seen
         self._failed: asyncio.Future[Any] | None = None
         self.app = _app(group, brokers, datadir)
         raw = self.app.topic(
@@ -141,7 +144,9 @@ class FaustWorker:
         for number in self._assigned():
             partition = await self._aggregator.open(number)
             if partition.next_offset < self._follows.get(number, 0):
-                await self._aggregator.read_some(number)  # a dropped slice is read again without new records
+                await self._aggregator.read_some(
+                    number
+                )  # a dropped slice is read again without new records
         now_ms = self._clock.now_ms()
         await self._housekeeping.tick(now_ms, idle=not self._aggregator.unflushed_events)
         for number in self._assigned():
@@ -149,7 +154,9 @@ class FaustWorker:
         await self._watch(now_ms)
 
     async def _watch(self, now_ms: int) -> None:
-        """Lag without progress: Faust is known to stall; a new process is the cure (library-facts 1.1)."""
+        """Lag without progress: Faust is known to stall; a new process is the cure (library-facts
+        1.1).
+        """
         for number, partition in self._aggregator.partitions.items():
             offset, since_ms = self._moved.get(number, (-1, now_ms))
             if partition.next_offset != offset:

@@ -1,7 +1,8 @@
-"""The fold: events into tallies, members and rejected values of one slice (pure; design.md section 4.1).
+"""The fold: events into tallies, members and rejected values of one slice (pure; design.md section
+4.1).
 
-Laws, held by property tests: the order of events within a window does not matter to any value; folding a slice in
-parts gives what folding it at once gives; folding it again gives the same rows.
+Laws, held by property tests: the order of events within a window does not matter to any value;
+folding a slice in parts gives what folding it at once gives; folding it again gives the same rows.
 """
 
 from typing import Final
@@ -21,7 +22,7 @@ _NO_LATEST: Final = Latest(0, 0, NO_KEY, 0)
 
 
 class SliceFold:
-    """Tallies of one slice for a set of measures; what changed since the last `take` is remembered."""
+    """Tallies of one slice for a set of measures; it remembers what changed since `take`."""
 
     __slots__ = (
         "_changed",
@@ -98,7 +99,9 @@ class SliceFold:
         )
 
     def take(self) -> tuple[list[TallyRow], list[MemberRow], list[RejectedRow]]:
-        """Rows for all that changed since the last time: tallies absolute, members and rejected the new ones."""
+        """Rows for all that changed since the last time: tallies absolute, members and rejected the
+        new ones.
+        """
         changed = [self._taken(cell, self._tallies[cell]) for cell in self._changed]
         members, rejected = self._new_members, self._rejected
         self._changed = []

@@ -1,4 +1,6 @@
-"""What a worker does between records, by the clock it is given: flush, new catalogues, completeness, backfill."""
+"""What a worker does between records, by the clock it is given: flush, new catalogues,
+completeness, backfill.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,15 +8,22 @@ from dataclasses import dataclass
 from aggregator.backfill import backfilled_one
 from aggregator.completeness import Completeness
 from aggregator.step import Aggregator
-from meterline.limits import CATALOGUE_POLL_MS, CLAIM_INTERVAL_MS
+from meterline.limits import (
+    CATALOGUE_POLL_MS,
+    CLAIM_INTERVAL_MS,
+    IDLE_SLICE_MS,
+    TRIM_INTERVAL_MS,
+)
+from meterline.pack import encode_pack
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """When a flush is due, whichever comes first."""
+    """When a flush is due, whichever comes first, and how long the log keeps what is counted."""
 
     flush_interval_ms: int
     flush_events: int
+    retention_ms: int
 
 
 class Housekeeping:
@@ -27,10 +36,13 @@ class Housekeeping:
         self._flushed_ms = 0
         self._catalogue_ms = 0
         self._claimed_ms = 0
+        self._trimmed_ms = 0
 
     async def tick(self, now_ms: int, *, idle: bool) -> bool:
-        """Do what is due at `now_ms`; True where it did something. Backfill waits until the worker is idle
-        or a flush was just written, so that it never starves live events nor is starved by them."""
+        """Do what is due at `now_ms`; True where it did something. Backfill waits until the worker
+        is idle or a flush was just written, so that it never starves live events nor is starved by
+        them.
+        """
         aggregator = self._aggregator
         did = False
         if now_ms - self._catalogue_ms >= CATALOGUE_POLL_MS:
@@ -42,6 +54,9 @@ class Housekeeping:
                 await self._completeness.probe(number, now_ms)
             self._claimed_ms = now_ms
         await self._completeness.claim()
+        if now_ms - self._trimmed_ms >= TRIM_INTERVAL_MS:
+            await self._trim(now_ms)
+            self._trimmed_ms = now_ms
         if idle or flushed:
             did |= await self._backfill(list(aggregator.partitions))
         return did or flushed
@@ -49,14 +64,26 @@ class Housekeeping:
     async def _flush_if_due(self, now_ms: int) -> bool:
         pending = self._aggregator.unflushed_events
         late = now_ms - self._flushed_ms >= self._pace.flush_interval_ms
-        behind = any(
-            p.flushed_end < p.next_offset for p in self._aggregator.partitions.values()
-        )
+        behind = any(p.flushed_end < p.next_offset for p in self._aggregator.partitions.values())
         if pending < self._pace.flush_events and not (late and behind):
             return False
         await self._aggregator.flush()
         self._flushed_ms = now_ms
         return True
+
+    async def _trim(self, now_ms: int) -> None:
+        """Let the log drop old records of sealed slices, and close slices that nothing closes.
+
+        A partition without new records keeps its last slice open for ever, and one day its records
+        expire. An empty pack ends it; the slice that begins with that pack holds nothing that could
+        be lost.
+        """
+        log = self._aggregator.log
+        for partition in self._aggregator.partitions.values():
+            await log.trim(partition.number, partition.sealed_end, now_ms - self._pace.retention_ms)
+            idle = now_ms - partition.append_ms > IDLE_SLICE_MS
+            if idle and partition.slice is not None and partition.slice.border.events:
+                await log.append(partition.number, encode_pack([]))
 
     async def _backfill(self, numbers: Sequence[int]) -> bool:
         aggregator = self._aggregator

@@ -1,6 +1,8 @@
-"""An open slice of one partition: verdicts, fold and account of its records so far, all in memory (pure).
+"""An open slice of one partition: verdicts, fold and account of its records so far, all in memory
+(pure).
 
-Nothing in here outlives a crash, and nothing needs to: the slice is read again from its first record.
+Nothing in here outlives a crash, and nothing needs to: the slice is read again from its first
+record.
 """
 
 from collections.abc import Sequence
@@ -33,7 +35,9 @@ class OpenSlice:
         self.id = slice_id
         self.end = slice_id.slice  # offset after the last record taken in
         self.border: Border = opened(append_ms)
-        self.seen: list[SeenRow] = []  # of the whole slice: goes to the seen store when it is sealed
+        self.seen: list[
+            SeenRow
+        ] = []  # of the whole slice: goes to the seen store when it is sealed
         self.verdicts = dict.fromkeys(Verdict, 0)
         self._fold = SliceFold(slice_id, measures)
         self._overlay: dict[bytes, Seen] = {}
@@ -56,7 +60,9 @@ class OpenSlice:
         stored: dict[bytes, Seen],
         horizon_ms: int,
     ) -> None:
-        """Take in the next record. `append_ms` is the running maximum; `stored` what the seen store knows."""
+        """Take in the next record. `append_ms` is the running maximum; `stored` what the seen store
+        knows.
+        """
         assert record.offset >= self.end, "records come in order, each once"
         overlay = self._overlay
         for place, item in enumerate(items):
@@ -81,7 +87,8 @@ class OpenSlice:
         log, partition, slice_ = self.id
         offset = record.offset
         where = (log, partition, offset, place, slice_, append_ms, event.key)
-        # tuple.__new__: a named tuple's own constructor costs several times as much, twice per event
+        # tuple.__new__: a named tuple's own constructor costs several times as much, twice per
+        # event
         self.seen.append(tuple.__new__(SeenRow, (*where, event.check)))
         self._events.append(
             tuple.__new__(
@@ -95,7 +102,7 @@ class OpenSlice:
                     event.id,
                     event.time_ms,
                     event.recorded_ms,
-                    event.text.decode(),
+                    event.text,
                 ),
             )
         )
@@ -138,7 +145,7 @@ class OpenSlice:
         )
 
     def account(self) -> AccountRow:
-        """received = new + duplicate + conflict + invalid, by construction of `absorb`."""
+        """Received = new + duplicate + conflict + invalid, by construction of `absorb`."""
         verdicts = self.verdicts
         return AccountRow(
             *self.id,

@@ -62,5 +62,3 @@ class Partition:
         self.sealed_end = self.slice.end
         self.slice = None
         self.count_back_tries = 0
-
-

@@ -13,7 +13,9 @@ logger = structlog.get_logger()
 
 
 class PollWorker:
-    """Works on all partitions of a log until stopped; waits and goes on when something outside is away."""
+    """Works on all partitions of a log until stopped; waits and goes on when something outside is
+    away.
+    """
 
     def __init__(self, aggregator: Aggregator, housekeeping: Housekeeping, clock: Clock) -> None:
         self._aggregator = aggregator
@@ -22,7 +24,9 @@ class PollWorker:
         self._backoff_s = WORKER_BACKOFF_MIN_S
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until `stop` is set. Errors that are not of the world end it: see `LogTruncated`, `CountBackDiffers`."""
+        """Until `stop` is set. Errors that are not of the world end it: see `LogTruncated`,
+        `CountBackDiffers`.
+        """
         try:
             while not stop.is_set():
                 try:

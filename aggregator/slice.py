@@ -1,4 +1,6 @@
-"""Slices: where one ends follows from the log alone, so every reader cuts a log alike (design.md section 4.1)."""
+"""Slices: where one ends follows from the log alone, so every reader cuts a log alike (design.md
+section 4.1).
+"""
 
 from dataclasses import dataclass
 
@@ -7,7 +9,9 @@ from meterline.limits import SLICE_EVENTS_MAX, SLICE_SPAN_MS
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """What of an open slice decides where it ends: events so far, and the five-minute span of its first record."""
+    """What of an open slice decides where it ends: events so far, and the five-minute span of its
+    first record.
+    """
 
     events: int
     span: int

@@ -1,7 +1,8 @@
 """The aggregator's step: records in, durable rows out, in an order that makes every crash harmless.
 
-Order of effects (design.md section 4.3). A flush: events, rejects, seen -> tallies, members -> account. A seal:
-count-back -> seal row -> seen store -> (the shell's) offset commit. Nothing here loops for ever or reads a clock.
+Order of effects (design.md section 4.3). A flush: events, rejects, seen -> tallies, members ->
+account. A seal: count-back -> seal row -> seen store -> (the shell's) offset commit. Nothing here
+loops for ever or reads a clock.
 """
 
 import asyncio
@@ -33,7 +34,9 @@ class CountBackDiffers(Unsuitable):
 
 
 class Aggregator:
-    """Partitions of one log on their way into the usage store. Not safe for use by two tasks at once."""
+    """Partitions of one log on their way into the usage store. Not safe for use by two tasks at
+    once.
+    """
 
     def __init__(
         self,
@@ -92,10 +95,11 @@ class Aggregator:
     # --- records ---
 
     async def feed(self, record: Record, follows: int) -> bool:
-        """Take in a record; True also for what was taken in before. Raises `Unavailable`: feed it again then.
+        """Take in a record; True also for what was taken in before. Raises `Unavailable`: feed it
+        again then.
 
-        `follows` says that no record lies between that offset and this record. False means that records are
-        missing before it (a slice was dropped): read them from the log first.
+        `follows` says that no record lies between that offset and this record. False means that
+        records are missing before it (a slice was dropped): read them from the log first.
         """
         partition = self.partitions[record.partition]
         if record.offset < partition.next_offset:
@@ -103,7 +107,9 @@ class Aggregator:
         if follows > partition.next_offset:
             return False
         if self._unwritten is not None:
-            await self.flush()  # a failed flush comes first, or it would speak for records it does not hold
+            await (
+                self.flush()
+            )  # a failed flush comes first, or it would speak for records it does not hold
         items = decode_record(record)
         if partition.closes_with(record, items):
             await self.seal(partition)
@@ -127,7 +133,9 @@ class Aggregator:
     # --- effects ---
 
     async def flush(self) -> None:
-        """Write what changed in all partitions. Raises `Unavailable`: call again, the rows are kept."""
+        """Write what changed in all partitions. Raises `Unavailable`: call again, the rows are
+        kept.
+        """
         if self._unwritten is None:
             self._unwritten = self._taken()
         if self._unwritten.accounts:
@@ -150,7 +158,9 @@ class Aggregator:
         return whole
 
     async def seal(self, partition: Partition) -> None:
-        """Finish the open slice: flush, count back, record it. Where the store differs, the slice is read again."""
+        """Finish the open slice: flush, count back, record it. Where the store differs, the slice
+        is read again.
+        """
         await self.flush()
         open_slice = partition.slice
         assert open_slice is not None, "only an open slice is sealed"
@@ -181,9 +191,10 @@ class Aggregator:
         )
         if partition.count_back_tries >= COUNT_BACK_TRIES_MAX:
             message = (
-                f"partition {partition.number}: after {partition.count_back_tries} tries the usage store"
-                f" still does not hold what was written. Stored {stored}, expected {expected}. Nothing is lost:"
-                " the log holds it all. Check the usage store's disk and replicas, then start again."
+                f"partition {partition.number}: after {partition.count_back_tries} tries the usage"
+                f" store still does not hold what was written. Stored {stored}, expected"
+                f" {expected}. Nothing is lost: the log holds it all. Check the usage store's disk"
+                " and replicas, then start again."
             )
             raise CountBackDiffers(message)
         partition.drop_slice()
@@ -191,7 +202,9 @@ class Aggregator:
     # --- the catalogue ---
 
     async def refresh_catalogue(self) -> bool:
-        """Take on a newer catalogue, if there is one: like a crash, open slices are dropped and read again."""
+        """Take on a newer catalogue, if there is one: like a crash, open slices are dropped and
+        read again.
+        """
         if await self._catalogue_store.catalogue_version() <= self.catalogue.version:
             return False
         self.catalogue = await self._catalogue_store.catalogue()
@@ -202,10 +215,10 @@ class Aggregator:
         return True
 
     def _forget_unwritten(self) -> None:
-        """Rows of a flush that failed may be of a slice that is dropped now: drop all, they are read again."""
+        """Rows of a flush that failed may be of a slice that is dropped now: drop all, they are
+        read again.
+        """
         if self._unwritten is not None:
             self._unwritten = None
             for partition in self.partitions.values():
                 partition.drop_slice()
-
-

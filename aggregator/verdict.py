@@ -1,4 +1,6 @@
-"""Verdicts: what becomes of an event, by what was seen of its identity before (design.md section 4.2)."""
+"""Verdicts: what becomes of an event, by what was seen of its identity before (design.md section
+4.2).
+"""
 
 from enum import StrEnum
 
@@ -19,8 +21,8 @@ def judged(
 ) -> Verdict:
     """The verdict on a readable event at `position`.
 
-    New: nothing earlier within the horizon, or what was seen is this very event, read again. The horizon is a
-    distance of append times, so a replay in a year gives the same verdicts.
+    New: nothing earlier within the horizon, or what was seen is this very event, read again. The
+    horizon is a distance of append times, so a replay in a year gives the same verdicts.
     """
     if earlier is None:
         return Verdict.NEW

@@ -132,6 +132,9 @@ async def _ready(
 
 async def _make(sources: Sources, it: _Ready, claim: Claim, asked: _Asked, now_ms: int) -> bool:
     reports = sources.reports
+    if missing := set(it.report.group_by) - set(it.meter.dimension_names):
+        why = f"the meter has no group-by key {min(missing)!r} any more; make the report anew"
+        return await reports.close_run(claim, RunMove.REFUSE, why, now_ms)
     try:
         if asked.query != it.query:
             asked.query = None

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import structlog
 
-from dispatcher import courier, planner
+from dispatcher import courier, planner, signing
 from dispatcher.courier import SendTerms, Sent
 from dispatcher.planner import PlanTerms, Sources
 from meterline import limits
@@ -60,6 +60,7 @@ class Dispatcher:
 
     async def run(self) -> None:
         """Work until `stop`; returns when all that was sent is recorded."""
+        await asyncio.to_thread(signing.load)
         recorder = asyncio.create_task(self._record_all())
         try:
             async with asyncio.TaskGroup() as group:

@@ -1,4 +1,6 @@
-"""A usage event as the log keeps it (contract section 2.1; CloudEvents 1.0), and what makes it itself."""
+"""A usage event as the log keeps it (contract section 2.1; CloudEvents 1.0), and what makes it
+itself.
+"""
 
 import hashlib
 from datetime import datetime
@@ -19,8 +21,9 @@ CHECK_BYTES: Final = 8
 class Event(msgspec.Struct, frozen=True, gc=False):
     """One accepted event, decoded.
 
-    `time_ms` is the event's own time or, where it has none, its `recorded_ms`, for ever. `data` holds JSON
-    values with exact numbers (int, Decimal). `text` is the event's JSON as it stands in the log.
+    `time_ms` is the event's own time or, where it has none, its `recorded_ms`, for ever. `data`
+    holds JSON values with exact numbers (int, Decimal). `text` is the event's JSON as it stands in
+    the log.
     """
 
     key: bytes  # 16 bytes, see `identity_key`
@@ -56,9 +59,11 @@ _canonical: Final = msgspec.json.Encoder(order="sorted", decimal_format="number"
 
 
 def identity_key(namespace: str, source: str, event_id: str) -> bytes:
-    """The 16-byte key of the identity (namespace, source, id): blake2b over the length-prefixed parts.
+    """The 16-byte key of the identity (namespace, source, id): blake2b over the length-prefixed
+    parts.
 
-    Its first four bytes choose the partition, so copies of an event always meet (design.md section 3).
+    Its first four bytes choose the partition, so copies of an event always meet (design.md section
+    3).
     """
     parts = f"{len(namespace)}:{namespace}{len(source)}:{source}{event_id}"
     return hashlib.blake2b(parts.encode(), digest_size=KEY_BYTES).digest()
@@ -72,8 +77,8 @@ def partition_of(key: bytes, partitions: int) -> int:
 def payload_check(event_type: str, subject: str, time_ms: int | None, data: object) -> bytes:
     """8 bytes over what a copy must repeat: type, subject, time and data, in canonical form.
 
-    A re-serialised copy (other member order, white space or spelling of numbers) has the same check; any
-    other value has another one. The time is None for an event that carries none.
+    A re-serialised copy (other member order, white space or spelling of numbers) has the same
+    check; any other value has another one. The time is None for an event that carries none.
     """
     content = _canonical.encode([event_type, subject, time_ms, data])
     return hashlib.blake2b(content, digest_size=CHECK_BYTES).digest()
@@ -86,7 +91,9 @@ def instant_ms(moment: datetime) -> int:
 
 
 def decode_event(text: bytes | memoryview) -> Event:
-    """The event in a JSON text of a pack. Raises `ValueError` (also msgspec's errors) and `RecursionError`."""
+    """The event in a JSON text of a pack. Raises `ValueError` (also msgspec's errors) and
+    `RecursionError`.
+    """
     raw = _decoder.decode(text)
     recorded_ms = _instant_of(raw.recordedtime)
     own_ms = None if raw.time is None else _instant_of(raw.time)

@@ -159,8 +159,9 @@ def _from_http(error: web.HTTPException, request: web.Request) -> Problem:
 async def read_body(request: web.Request, bytes_max: int) -> bytes:
     """The whole body, inflated where it is sent as gzip or deflate.
 
-    At most `bytes_max` bytes are taken, both as sent and inflated. Raises `Problem`: body-too-large,
-    or bad-request for another or a broken encoding and for a body that does not end in time.
+    At most `bytes_max` bytes are taken, both as sent and inflated. Raises `Problem`:
+    body-too-large, or bad-request for another or a broken encoding and for a body that does not end
+    in time.
     """
     encoding = request.headers.get("Content-Encoding")
     body = await _read_sent(request, bytes_max)

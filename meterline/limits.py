@@ -1,7 +1,8 @@
 """Every bound of the system, with its unit and its reason.
 
-A bound that an operator may want to change is a setting (`meterline.runtime.settings`); its default is here.
-A bound that decides what a stored row looks like (`SLICE_*`, `PACK_*`, digits) is pinned when a log is made.
+A bound that an operator may want to change is a setting (`meterline.runtime.settings`); its default
+is here. A bound that decides what a stored row looks like (`SLICE_*`, `PACK_*`, digits) is pinned
+when a log is made.
 """
 
 from typing import Final
@@ -11,15 +12,21 @@ BODY_BYTES_MAX: Final = 10 * 1024 * 1024  # as sent, and again after gzip: bound
 BODY_READ_TIMEOUT_S: Final = 30  # a slower body holds a connection and memory for nothing
 EVENT_BYTES_MAX: Final = 256 * 1024  # after splicing; a pack must hold at least three such events
 BATCH_EVENTS_MAX: Final = 10_000  # events of one request: bounds the time one answer takes
-ATTRIBUTE_CHARS_MAX: Final = 1_024  # id, source, type, subject, each: they are keys of rows and indexes
+ATTRIBUTE_CHARS_MAX: Final = (
+    1_024  # id, source, type, subject, each: they are keys of rows and indexes
+)
 JSON_DEPTH_MAX: Final = 64  # nesting of an event; far below the decoder's own recursion limit
-NUMBER_CHARS_MAX: Final = 1_024  # a longer number is out of range anyway; bounds the cost of parsing
+NUMBER_CHARS_MAX: Final = (
+    1_024  # a longer number is out of range anyway; bounds the cost of parsing
+)
 EVENT_TIME_MIN_MS: Final = 0  # 1970-01-01T00:00:00Z: windows are unsigned minutes
 EVENT_TIME_MAX_MS: Final = 4_102_444_800_000  # 2100-01-01T00:00:00Z: within ClickHouse's DateTime
 PROBLEM_ERRORS_MAX: Final = 100  # faults listed in one problem: the answer must stay readable
 
 # --- the log ---
-PACK_EVENTS_MAX: Final = 500  # below 2**POSITION_INDEX_BITS; Faust pays per record (library-facts 1.1)
+PACK_EVENTS_MAX: Final = (
+    500  # below 2**POSITION_INDEX_BITS; Faust pays per record (library-facts 1.1)
+)
 PACK_BYTES_MAX: Final = 900_000  # below Kafka's default of 1 MiB per record
 POSITION_INDEX_BITS: Final = 10  # position = offset << 10 | index of the event in its pack
 PARTITIONS_EMBEDDED: Final = 4
@@ -32,8 +39,11 @@ COMMIT_BYTES_MAX: Final = 16 * 1024 * 1024  # of one SQLite transaction: the nex
 READ_BYTES_MAX: Final = 16 * 1024 * 1024  # of one read of the log, but for its first record
 CLOCK_SKEW_MS: Final = 1_000  # largest difference assumed between clocks of two machines
 LINGER_MS: Final = 2  # wait for companions in a pack; below what a sender notices
-PENDING_BYTES_MAX: Final = 64 * 1024 * 1024  # accepted and not yet durable; beyond it the answer is 503
+PENDING_BYTES_MAX: Final = (
+    64 * 1024 * 1024
+)  # accepted and not yet durable; beyond it the answer is 503
 LOG_READ_RECORDS_MAX: Final = 64  # records of one read: 64 packs of 900 kB bound a worker's memory
+INBOX_READ_RECORDS_MAX: Final = 2_000  # of one turn of the inbox; its bytes are bounded as well
 LOG_RETENTION_DAYS: Final = 7
 
 # --- the aggregator (design.md section 4.1) ---
@@ -48,7 +58,9 @@ HORIZON_DAYS: Final = 35  # deduplication horizon: a month and a grace
 SEEN_KEPT_BEYOND_HORIZON_DAYS: Final = 7
 BACKFILL_EVENTS_MAX: Final = 65_536  # events of one backfill step = one slice
 REJECTED_VALUE_CHARS_MAX: Final = 256  # of a value that is listed as rejected
-REJECT_TEXT_BYTES_MAX: Final = 4_096  # of an event that is kept as invalid: enough to find its sender
+REJECT_TEXT_BYTES_MAX: Final = (
+    4_096  # of an event that is kept as invalid: enough to find its sender
+)
 SEEN_CHUNK_ROWS: Final = 50_000  # rows of one step of catch-up
 COUNT_BACK_TRIES_MAX: Final = 5  # a slice that differs so often is a fault to be looked at
 
@@ -57,7 +69,9 @@ SCALE: Final = 18  # decimal digits kept behind the point
 INTEGER_DIGITS_MAX: Final = 20  # digits before the point
 
 # --- queries ---
-QUERY_ROWS_MAX: Final = 1_000_000  # rows of one answer: bounds memory; a narrower query is asked for
+QUERY_ROWS_MAX: Final = (
+    1_000_000  # rows of one answer: bounds memory; a narrower query is asked for
+)
 QUERY_WINDOWS_MAX: Final = 100_000  # windows of one answer: eleven years of hours
 QUERY_SUBJECTS_MAX: Final = 1_000
 QUERY_GROUP_BY_MAX: Final = 100  # peer-api.md 1.6
@@ -88,14 +102,18 @@ UNDECIDED_RUNS_MAX: Final = 256  # runs that one step looks at
 STAGED_BODIES_MAX: Final = 500  # bodies written in one transaction
 RUNS_LISTED_MAX: Final = 100  # of one answer
 DELIVERIES_LISTED_MAX: Final = 1_000  # of one answer, with their attempts
-CATCH_UP_RUNS_MAX: Final = 1_000  # missed windows made up for one report; older ones are recorded as skipped
+CATCH_UP_RUNS_MAX: Final = (
+    1_000  # missed windows made up for one report; older ones are recorded as skipped
+)
 
 # --- delivery (webhook-facts.md) ---
 RETRY_DELAYS_S: Final = (0, 5, 300, 1_800, 7_200, 18_000, 36_000, 36_000)
 RETRY_JITTER: Final = 0.2  # of the delay, both ways
 RETRY_AFTER_MAX_S: Final = 86_400  # a receiver cannot push its deliveries further away than this
 DELIVERY_TIMEOUT_S: Final = 15  # over connect, headers and body
-DELIVERY_LEASE_S: Final = 60  # a claim outlives the timeout; a dead courier's claim is free after it
+DELIVERY_LEASE_S: Final = (
+    60  # a claim outlives the timeout; a dead courier's claim is free after it
+)
 DELIVERIES_IN_FLIGHT_MAX: Final = 32
 ENDPOINT_IN_FLIGHT_MAX: Final = 8  # of them to one endpoint: one that hangs leaves places to others
 DELIVERY_BODY_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -107,7 +125,9 @@ DISPATCH_IDLE_S: Final = 1.0  # due work is looked for so often, and at once whe
 RUN_LEASE_S: Final = 120
 
 # --- the usage store ---
-USAGE_STORE_THREADS_MAX: Final = 8  # statements at once: a flush writes three tables side by side, queries come on top
+USAGE_STORE_THREADS_MAX: Final = (
+    8  # statements at once: a flush writes three tables side by side, queries come on top
+)
 USAGE_STORE_TIMEOUT_S: Final = 60
 
 # --- the seen store: one per partition, so each number counts sixteen times ---
@@ -117,6 +137,10 @@ SEEN_WRITE_BUFFER_BYTES: Final = 8 * 1024 * 1024
 # --- the aggregator's shells ---
 CATALOGUE_POLL_MS: Final = 1_000  # a new meter is seen so soon
 CLAIM_INTERVAL_MS: Final = 500  # completeness is asked for so often
+TRIM_INTERVAL_MS: Final = 60_000
+IDLE_SLICE_MS: Final = (
+    60 * 60 * 1_000
+)  # a slice without new records is closed: far below any retention
 POLL_IDLE_S: Final = 0.05
 HOUSEKEEPING_INTERVAL_S: Final = 0.1
 WORKER_BACKOFF_MIN_S: Final = 0.2

@@ -1,4 +1,6 @@
-"""Measures: a meter revision made ready to read events. The fold, backfill and cut minutes all use this one rule."""
+"""Measures: a meter revision made ready to read events. The fold, backfill and cut minutes all use
+this one rule.
+"""
 
 import hashlib
 from collections.abc import Callable
@@ -19,7 +21,9 @@ NO_GROUPS: Final = "[]"
 
 
 def encode_groups(values: list[str]) -> str:
-    """Group values as one JSON array text: no value can forge a border, and the store's SQL can read it."""
+    """Group values as one JSON array text: no value can forge a border, and the store's SQL can
+    read it.
+    """
     return _encoder.encode(values).decode()
 
 
@@ -39,32 +43,55 @@ def member_of(value: object) -> bytes | None:
 class Measure:
     """What one meter revision takes from the events of its type.
 
-    `add` puts an event into a tally and says whether its value was usable; only what the aggregation needs is
-    kept. A unique count has no `add`: its members are rows of their own.
+    `add` puts an event into a tally and says whether its value was usable; only what the
+    aggregation needs is kept. A unique count has no `add`: its members are rows of their own.
     """
 
-    __slots__ = ("_getters", "_known", "_value", "add", "aggregation", "groups", "meter", "revision")
+    __slots__ = (
+        "_getters",
+        "_known",
+        "_value",
+        "add",
+        "aggregation",
+        "groups",
+        "meter",
+        "revision",
+    )
 
     def __init__(self, meter: Meter) -> None:
         self.meter = meter
         self.revision = meter.revision
         self.aggregation = meter.aggregation
-        self._getters: tuple[Getter, ...] = tuple(compile_path(path) for _, path in meter.dimensions)
-        self._known: dict[tuple[object, ...], str] = {}
+        self._getters: tuple[Getter, ...] = tuple(
+            compile_path(path) for _, path in meter.dimensions
+        )
+        self._known: dict[str | tuple[str, ...], str] = {}
         path = meter.value_property
         self._value: Getter = _nothing if path is None else compile_path(path)
-        self.groups = self._groups if self._getters else _no_groups
+        several = self._groups if len(self._getters) > 1 else self._one_group
+        self.groups = several if self._getters else _no_groups
         self.add = self._adder()
 
+    def _one_group(self, data: object) -> str:
+        value = self._getters[0](data)
+        if type(value) is not str:
+            return encode_groups([canonical_scalar(value) or ""])
+        known = self._known.get(value)
+        return self._learned(value, [value]) if known is None else known
+
     def _groups(self, data: object) -> str:
-        values = tuple([getter(data) for getter in self._getters])
-        if not all([type(value) is str for value in values]):
-            return encode_groups([canonical_scalar(value) or "" for value in values])
-        known = self._known.get(values)
-        if known is None:
-            if len(self._known) >= GROUPS_REMEMBERED_MAX:
-                self._known.clear()
-            known = self._known[values] = encode_groups([str(value) for value in values])
+        values = []
+        for getter in self._getters:
+            value = getter(data)
+            values.append(value if type(value) is str else canonical_scalar(value) or "")
+        key = tuple(values)
+        known = self._known.get(key)
+        return self._learned(key, values) if known is None else known
+
+    def _learned(self, key: str | tuple[str, ...], values: list[str]) -> str:
+        if len(self._known) >= GROUPS_REMEMBERED_MAX:
+            self._known.clear()
+        known = self._known[key] = encode_groups(values)
         return known
 
     def _adder(self) -> Callable[[Tally, Event], bool]:

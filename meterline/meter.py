@@ -1,4 +1,6 @@
-"""Meters (contract section 2.3; peer-api.md 1.5): what is measured of which events, and their revisions."""
+"""Meters (contract section 2.3; peer-api.md 1.5): what is measured of which events, and their
+revisions.
+"""
 
 import re
 from dataclasses import dataclass
@@ -16,7 +18,9 @@ from meterline.problem import Fault
 
 
 class Aggregation(StrEnum):
-    """How the values of a window become one; spelled in v3 as here, in v1 and deliveries in capitals."""
+    """How the values of a window become one; spelled in v3 as here, in v1 and deliveries in
+    capitals.
+    """
 
     SUM = "sum"
     COUNT = "count"
@@ -36,8 +40,8 @@ _DIMENSION: Final = re.compile(r"[a-zA-Z_][0-9a-zA-Z_]*")
 class Meter:
     """One revision of a meter.
 
-    `revision` is the version of the catalogue that brought it in, so it is unique over all meters and names
-    the meter in every row. `dimensions` are (name, path) pairs sorted by name.
+    `revision` is the version of the catalogue that brought it in, so it is unique over all meters
+    and names the meter in every row. `dimensions` are (name, path) pairs sorted by name.
     """
 
     id: str
@@ -86,7 +90,9 @@ class MeterDraft:
 
 
 def faults_of(draft: MeterDraft) -> list[Fault]:
-    """All that is wrong with a definition, by the rules of peer-api.md 1.5; fields by their v3 names."""
+    """All that is wrong with a definition, by the rules of peer-api.md 1.5; fields by their v3
+    names.
+    """
     faults = _text_faults(draft)
     counts = draft.aggregation is Aggregation.COUNT
     if counts and draft.value_property is not None:

@@ -1,8 +1,8 @@
 """Exact decimals from the JSON text to the report, never float (design.md section 4.1).
 
-A value has at most 20 digits before the point and 18 behind it; digits beyond are rounded half-even. It is
-carried as a *scaled integer*: the value times 10**18. Python's decimal context rounds at 28 digits in
-silence, so every operation here names a context that is wide enough.
+A value has at most 20 digits before the point and 18 behind it; digits beyond are rounded
+half-even. It is carried as a *scaled integer*: the value times 10**18. Python's decimal context
+rounds at 28 digits in silence, so every operation here names a context that is wide enough.
 """
 
 import decimal
@@ -20,7 +20,8 @@ _WIDE: Final = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_EVEN, traps=
 _EXACT: Final = decimal.Context(
     prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN, traps=[]
 )
-# The grammar of RFC 8259 section 6, and a leading "+" or zeros, which senders of numeric strings use.
+# The grammar of RFC 8259 section 6, and a leading "+" or zeros, which senders of numeric strings
+# use.
 _NUMERIC: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 OUT_OF_RANGE: Final = Decimal("Infinity")
 
@@ -28,8 +29,8 @@ OUT_OF_RANGE: Final = Decimal("Infinity")
 def from_json_float(text: str) -> int | Decimal:
     """The value of a JSON number that has a point or an exponent, in one canonical form.
 
-    `1.50` and `15e-1` give equal values, `1.0` gives the integer 1: so a re-serialised copy of an event is
-    seen as the same. What no decimal can hold is `OUT_OF_RANGE`.
+    `1.50` and `15e-1` give equal values, `1.0` gives the integer 1: so a re-serialised copy of an
+    event is seen as the same. What no decimal can hold is `OUT_OF_RANGE`.
     """
     if len(text) > NUMBER_CHARS_MAX:
         return OUT_OF_RANGE
@@ -49,7 +50,8 @@ def from_json_float(text: str) -> int | Decimal:
 def scaled(value: object) -> int | None:
     """The scaled integer of a JSON value, or None where it is no number within range.
 
-    Accepted are numbers and numeric strings (peer-api.md 3); booleans, NaN, infinities and everything else are not.
+    Accepted are numbers and numeric strings (peer-api.md 3); booleans, NaN, infinities and
+    everything else are not.
     """
     kind = type(value)
     if kind is int:
@@ -73,7 +75,8 @@ def _scaled_text(text: str) -> int | None:
 
 
 def _scaled_decimal(value: Decimal) -> int | None:
-    # The exponent is looked at before scaling: 1e999999 must not become a number of a million digits.
+    # The exponent is looked at before scaling: 1e999999 must not become a number of a million
+    # digits.
     if not value.is_finite():
         return None
     if not value:
@@ -103,7 +106,9 @@ def why_rejected(value: object) -> str:
 
 
 def text(scaled_value: int) -> str:
-    """Decimal text of a scaled integer: no exponent, no trailing zeros, no `-0` (design.md section 7)."""
+    """Decimal text of a scaled integer: no exponent, no trailing zeros, no `-0` (design.md section
+    7).
+    """
     whole, fraction = divmod(abs(scaled_value), UNIT)
     sign = "-" if scaled_value < 0 else ""
     if not fraction:
@@ -124,8 +129,8 @@ def divided(total: int, count: int) -> int:
 def canonical_scalar(value: object) -> str | None:
     """Canonical text of a JSON scalar, or None for null, objects, arrays and what is missing.
 
-    Strings as they are, numbers without exponent and trailing zeros, booleans `true` and `false`. It names
-    group values and the members of a unique count (design.md section 7).
+    Strings as they are, numbers without exponent and trailing zeros, booleans `true` and `false`.
+    It names group values and the members of a unique count (design.md section 7).
     """
     if isinstance(value, str):
         return value

@@ -1,4 +1,4 @@
-"""Packs: a record of the log holds many events as one CloudEvents JSON batch (design.md section 3)."""
+"""Packs: a record of the log holds a CloudEvents JSON batch (design.md section 3)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,7 +46,9 @@ class Refusal(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """An event, or a whole record (`index` 0), of which nothing can be made; it counts as `invalid`."""
+    """An event, or a whole record (`index` 0), of which nothing can be made; it counts as
+    `invalid`.
+    """
 
     index: int
     field: str
@@ -82,8 +84,8 @@ def encode_refusal(refusal: Refusal) -> bytes:
 def decode_record(record: Record) -> list[Event | Unreadable]:
     """The events of a record, in order; what cannot be read comes as `Unreadable` in its place.
 
-    Nothing is raised: a poisoned record must never stall a partition. A record that is no pack at all
-    is one `Unreadable`.
+    Nothing is raised: a poisoned record must never stall a partition. A record that is no pack at
+    all is one `Unreadable`.
     """
     if record.kind is RecordKind.REFUSAL:
         return [_refused(record.value)]

@@ -1,14 +1,16 @@
 """JSON paths into the `data` of an event: compiled once per meter, called once per event.
 
 The simple forms (`$.a.b`, `$['a']`, `$[0]`) become plain look-ups; everything else is RFC 9535 by
-`jsonpath_rfc9535`, of which the first node found is taken. A property test holds the two to the same answers.
+`jsonpath_rfc9535`, of which the first node found is taken. A property test holds the two to the
+same answers.
 """
 
 import re
 from collections.abc import Callable
 from typing import Final
 
-from jsonpath_rfc9535 import JSONPathError, JSONPathNodeList, compile as compile_rfc9535
+from jsonpath_rfc9535 import JSONPathError, JSONPathNodeList
+from jsonpath_rfc9535 import compile as compile_rfc9535
 
 from meterline.limits import PATH_CHARS_MAX
 
@@ -36,7 +38,9 @@ class PathError(ValueError):
 
 
 def compile_path(path: str) -> Getter:
-    """A function that gives what `path` finds in a decoded JSON value, or `MISSING`. Raises `PathError`."""
+    """A function that gives what `path` finds in a decoded JSON value, or `MISSING`. Raises
+    `PathError`.
+    """
     if not path.startswith("$"):
         raise PathError("a JSON path starts with $, for example $.tokens")
     if len(path) > PATH_CHARS_MAX:
@@ -46,7 +50,7 @@ def compile_path(path: str) -> Getter:
 
 
 def simple_steps(path: str) -> tuple[str | int, ...] | None:
-    """The names and indexes of a path of simple segments; None where the path needs RFC 9535 whole."""
+    """The names and indexes of a path of simple segments; None where it needs RFC 9535 whole."""
     steps: list[str | int] = []
     at = 1
     while at < len(path):

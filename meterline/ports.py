@@ -1,7 +1,9 @@
-"""The ports: all that the stages know of the outside. Each has one contract suite over all its adapters (tests/contract).
+"""The ports: all that the stages know of the outside. Each has one contract suite over all its
+adapters (tests/contract).
 
-Every method that writes is durable when it returns, unless it says otherwise, and may be called again with the same
-arguments with the same effect. Errors of the world are raised as `Unavailable`; a step never swallows one.
+Every method that writes is durable when it returns, unless it says otherwise, and may be called
+again with the same arguments with the same effect. Errors of the world are raised as `Unavailable`;
+a step never swallows one.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -23,7 +25,9 @@ from meterline.usage import UsageQuery, UsageRow
 
 
 class Unavailable(Exception):
-    """Something outside did not answer or refused for now. What was asked may or may not have happened."""
+    """Something outside did not answer or refused for now. What was asked may or may not have
+    happened.
+    """
 
 
 class Unsuitable(Exception):
@@ -59,12 +63,18 @@ class Log(Protocol):
         """Fixed when the log was made."""
         ...
 
-    async def append(self, partition: int, value: bytes, kind: RecordKind = RecordKind.PACK) -> None:
-        """Append one record; returns when it is durable. Raises `Unavailable`: then it is not known whether it is in."""
+    async def append(
+        self, partition: int, value: bytes, kind: RecordKind = RecordKind.PACK
+    ) -> None:
+        """Append one record; returns when it is durable. Raises `Unavailable`: then it is not known
+        whether it is in.
+        """
         ...
 
     async def read(self, partition: int, offset: int, records_max: int) -> list[Record]:
-        """Up to `records_max` records from the first at or after `offset`, in order; empty at the end. Does not wait long."""
+        """Up to `records_max` records from the first at or after `offset`, in order; empty at the
+        end. Does not wait long.
+        """
         ...
 
     async def begin(self, partition: int) -> int:
@@ -72,7 +82,9 @@ class Log(Protocol):
         ...
 
     async def end(self, partition: int) -> int:
-        """Offset after the last record, asked of the leader: every append that returned before the call is below it."""
+        """Offset after the last record, asked of the leader: every append that returned before the
+        call is below it.
+        """
         ...
 
     async def trim(self, partition: int, before: int, older_than_ms: int) -> None:
@@ -109,14 +121,15 @@ class UsageStore(Protocol):
     """Tallies, events and accounts, and the questions asked of them."""
 
     async def write(self, flush: Flush) -> None:
-        """Make the rows durable in the order that `Flush` names. Raises `Unavailable`: part of them may be in."""
+        """Make the rows durable in the order that `Flush` names. Raises `Unavailable`: part of them
+        may be in.
+        """
         ...
 
-    async def count_back(
-        self, slice_id: SliceId, revisions: Sequence[int]
-    ) -> dict[str, Counted]:
-        """By table (events, rejects, seen, tallies, members, rejected): what the store holds of a slice, of
-        these revisions only where rows belong to one."""
+    async def count_back(self, slice_id: SliceId, revisions: Sequence[int]) -> dict[str, Counted]:
+        """By table (events, rejects, seen, tallies, members, rejected): what the store holds of a
+        slice, of these revisions only where rows belong to one.
+        """
         ...
 
     async def account(self, slice_id: SliceId) -> AccountRow | None:
@@ -130,7 +143,7 @@ class UsageStore(Protocol):
     async def slice_events(
         self, slice_id: SliceId, namespaced_types: Sequence[tuple[str, str]] | None = None
     ) -> list[EventRow]:
-        """The new events of a slice by position; of some (namespace, type) pairs only, where given."""
+        """The new events of a slice by position; of some (namespace, type) only, where given."""
         ...
 
     def seen_between(
@@ -140,15 +153,18 @@ class UsageStore(Protocol):
         ...
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
-        """Answer a query: rows ordered by window, subject, groups; windows without usage have no row.
+        """Answer a query: rows ordered by window, subject, groups; windows without usage have no
+        row.
 
-        Edges off the minute are cut from raw events. Raises `Problem` for a query that cannot be answered
-        within its bounds.
+        Edges off the minute are cut from raw events. Raises `Problem` for a query that cannot be
+        answered within its bounds.
         """
         ...
 
     async def rejected(self, revision: int, limit: int, after: str | None) -> list[RejectedRow]:
-        """Rejected values of a meter revision, by position, after the cursor `log.partition.offset.place`."""
+        """Rejected values of a meter revision, by position, after the cursor
+        `log.partition.offset.place`.
+        """
         ...
 
     async def close(self) -> None:
@@ -174,11 +190,15 @@ class CatalogueStore(Protocol):
         ...
 
     async def put_settings_meter(self, namespace: str, draft: MeterDraft, now_ms: int) -> Meter:
-        """Create the meter of the settings file, or give it a new revision where it differs; else leave it."""
+        """Create the meter of the settings file, or give it a new revision where it differs; else
+        leave it.
+        """
         ...
 
     async def delete_meter(self, namespace: str, id_or_key: str, now_ms: int) -> None:
-        """Delete logically; raises `Problem`: not found, or conflict (in use, or defined in the settings file)."""
+        """Delete logically; raises `Problem`: not found, or conflict (in use, or defined in the
+        settings file).
+        """
         ...
 
     async def meter(self, namespace: str, id_or_key: str) -> Meter | None:
@@ -191,11 +211,14 @@ class CatalogueStore(Protocol):
 
 
 class ProgressStore(Protocol):
-    """How far the aggregator is: seals, fill marks, completeness. Small rows, all merged by the greatest."""
+    """How far the aggregator is: seals, fill marks, completeness. Small rows, all merged by the
+    greatest.
+    """
 
     async def register_log(self, log_id: str, partitions: int) -> int:
-        """The number of the log with this id, given at its first registration. Raises `Problem` (conflict) where the
-        partitions differ from those registered."""
+        """The number of the log with this id, given at its first registration. Raises `Problem`
+        (conflict) where the partitions differ from those registered.
+        """
         ...
 
     async def seal(self, seal: Seal) -> None:
@@ -207,7 +230,9 @@ class ProgressStore(Protocol):
         ...
 
     async def unfilled(self, log: int, partition: int, revision: int, limit: int) -> list[Seal]:
-        """The backfill list: sealed slices folded by an older catalogue than `revision`, without its fill mark, by offset."""
+        """The backfill list: sealed slices folded by an older catalogue than `revision`, without
+        its fill mark, by offset.
+        """
         ...
 
     async def mark_filled(self, slice_id: SliceId, revision: int) -> None:
@@ -215,12 +240,16 @@ class ProgressStore(Protocol):
         ...
 
     async def complete(self, log: int, partition: int, catalogue: int, until_ms: int) -> None:
-        """All events recorded up to the instant are counted by this catalogue; merges by the greatest."""
+        """All events recorded up to the instant are counted by this catalogue; merges by the
+        greatest.
+        """
         ...
 
     async def complete_until(self, log: int, partitions: int, revision: int) -> int | None:
-        """The instant up to which every partition is complete by a catalogue at least as new as the revision; None
-        where one partition has no such claim, or a backfill of the revision is not finished."""
+        """The instant up to which every partition is complete by a catalogue at least as new as the
+        revision; None where one partition has no such claim, or a backfill of the revision is not
+        finished.
+        """
         ...
 
     async def completions(self, log: int, catalogue: int) -> dict[int, int]:
@@ -228,7 +257,9 @@ class ProgressStore(Protocol):
         ...
 
     async def flushed(self, log: int, partition: int, catalogue: int, offset_end: int) -> None:
-        """Everything below the offset is counted by this catalogue and can be queried; merges by the greatest."""
+        """Everything below the offset is counted by this catalogue and can be queried; merges by
+        the greatest.
+        """
         ...
 
     async def flushed_ends(self, log: int, catalogue: int) -> dict[int, int]:

@@ -1,4 +1,5 @@
-"""Problems: the closed list of errors that the outside sees (RFC 9457; contract section 7; design.md section 7).
+"""Problems: the closed list of errors that the outside sees (RFC 9457; contract section 7;
+design.md section 7).
 
 Clients branch on `status` and `type`; both are stable. `detail` is for people.
 """
@@ -42,7 +43,9 @@ class ProblemType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong: where (`field`, `source`, and the event's place in a batch), why, by which rule."""
+    """One thing that is wrong: where (`field`, `source`, and the event's place in a batch), why, by
+    which rule.
+    """
 
     field: str
     reason: str
@@ -52,7 +55,11 @@ class Fault:
 
     def members(self) -> dict[str, object]:
         """An entry of `invalid_parameters`."""
-        entry: dict[str, object] = {"field": self.field, "reason": self.reason, "source": self.source}
+        entry: dict[str, object] = {
+            "field": self.field,
+            "reason": self.reason,
+            "source": self.source,
+        }
         if self.rule:
             entry["rule"] = self.rule
         if self.index is not None:

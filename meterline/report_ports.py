@@ -248,10 +248,6 @@ class ReportStore(Protocol):
         """Attempts by delivery and number."""
         ...
 
-    async def reports_of_meter(self, meter_id: str) -> list[Report]:
-        """Live reports that use a meter: it cannot be deleted."""
-        ...
-
 
 class WebhookSender(Protocol):
     """Sends one POST. It never raises for what a receiver or the network does: that is an

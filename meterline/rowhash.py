@@ -1,7 +1,9 @@
-"""The hash of a row, for count-back: the sum of these over a slice is compared with what the store says it holds.
+"""The hash of a row, for count-back: the sum of these over a slice is compared with what the store
+says it holds.
 
-The text of a row is its values in a fixed order, joined by `|`, bytes as capital hex; the hash is xxHash64 with
-seed 0. Every usage store computes the same over what it really keeps (design.md section 4.3).
+The text of a row is its values in a fixed order, with `|` behind each but the last, keys as bytes;
+the hash is xxHash64 with seed 0. Every usage store computes the same over what it really keeps
+(design.md section 4.3).
 """
 
 from collections.abc import Callable, Iterable
@@ -22,59 +24,54 @@ from meterline.rows import (
 MODULUS: Final = 1 << 64
 
 
-def event_text(row: EventRow) -> str:
+def event_text(row: EventRow) -> bytes:
     """Of an event: where it lies, when, which, and its whole text."""
-    return (
-        f"{row.offset}|{row.place}|{row.append_ms}|{row.time_ms}|{row.recorded_ms}"
-        f"|{row.key.hex().upper()}|{row.text}"
-    )
+    _, _, offset, place, _, append_ms, key, *_, time_ms, recorded_ms, text = row
+    head = b"%d|%d|%d|%d|%d|" % (offset, place, append_ms, time_ms, recorded_ms)
+    return head + key + text
 
 
-def reject_text(row: RejectRow) -> str:
+def reject_text(row: RejectRow) -> bytes:
     """Of a reject: where it lies, and why."""
-    return (
-        f"{row.offset}|{row.place}|{row.append_ms}|{row.kind}|{row.key.hex().upper()}"
-        f"|{row.field}|{row.reason}|{row.text}"
-    )
+    head = b"%d|%d|%d|" % (row.offset, row.place, row.append_ms)
+    return head + row.key + f"{row.kind}|{row.field}|{row.reason}|{row.text}".encode()
 
 
-def seen_text(row: SeenRow) -> str:
+def seen_text(row: SeenRow) -> bytes:
     """Of a first position."""
-    return (
-        f"{row.offset}|{row.place}|{row.append_ms}|{row.key.hex().upper()}|{row.check.hex().upper()}"
-    )
+    _, _, offset, place, _, append_ms, key, check = row
+    return b"%d|%d|%d|" % (offset, place, append_ms) + key + check
 
 
-def tally_text(row: TallyRow) -> str:
+def tally_text(row: TallyRow) -> bytes:
     """Of a tally: cell, version and every value."""
-    return (
-        f"{row.revision}|{row.window}|{row.subject}|{row.groups}|{row.version}|{row.total}|{row.counted}"
-        f"|{row.rejected}|{row.minimum}|{row.maximum}|{row.latest_time_ms}|{row.latest_recorded_ms}"
-        f"|{row.latest_key.hex().upper()}|{row.latest}"
+    head = (
+        f"{row.revision}|{row.window}|{row.subject}|{row.groups}|{row.version}|{row.total}"
+        f"|{row.counted}|{row.rejected}|{row.minimum}|{row.maximum}|{row.latest_time_ms}"
+        f"|{row.latest_recorded_ms}|{row.latest}|"
     )
+    return head.encode() + row.latest_key
 
 
-def member_text(row: MemberRow) -> str:
+def member_text(row: MemberRow) -> bytes:
     """Of a distinct value."""
-    return (
-        f"{row.revision}|{row.window}|{row.subject}|{row.groups}|{row.member.hex().upper()}"
-    )
+    return f"{row.revision}|{row.window}|{row.subject}|{row.groups}|".encode() + row.member
 
 
-def rejected_text(row: RejectedRow) -> str:
+def rejected_text(row: RejectedRow) -> bytes:
     """Of a rejected value."""
     return (
         f"{row.revision}|{row.offset}|{row.place}|{row.subject}|{row.groups}|{row.window}"
         f"|{row.reason}|{row.value}"
-    )
+    ).encode()
 
 
 def tally_hash(row: TallyRow) -> int:
     """The hash of one tally."""
-    return xxh64_intdigest(tally_text(row).encode())
+    return xxh64_intdigest(tally_text(row))
 
 
-TEXTS: Final[dict[str, Callable[[Any], str]]] = {
+TEXTS: Final[dict[str, Callable[[Any], bytes]]] = {
     "events": event_text,
     "rejects": reject_text,
     "seen": seen_text,
@@ -87,7 +84,7 @@ TEXTS: Final[dict[str, Callable[[Any], str]]] = {
 def counted(table: str, rows: Iterable[Any]) -> Counted:
     """Number and hash sum of rows of a table, as count-back gives them for what is stored."""
     text = TEXTS[table]
-    hashes = [xxh64_intdigest(text(row).encode()) for row in rows]
+    hashes = [xxh64_intdigest(text(row)) for row in rows]
     return Counted(len(hashes), sum(hashes) % MODULUS)
 
 

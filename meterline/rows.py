@@ -1,7 +1,9 @@
-"""Rows: what the aggregator writes and reads back. Every row is a pure function of the log (design.md section 4).
+"""Rows: what the aggregator writes and reads back. Every row is a pure function of the log
+(design.md section 4).
 
-An identity is (log, partition, offset, place) for what belongs to an event and (cell, log, partition, slice) for
-what belongs to a cell. `log` is the number of the log. A slice is named by its first offset.
+An identity is (log, partition, offset, place) for what belongs to an event and (cell, log,
+partition, slice) for what belongs to a cell. `log` is the number of the log. A slice is named by
+its first offset.
 """
 
 from dataclasses import dataclass, field
@@ -33,7 +35,7 @@ class EventRow(NamedTuple):
     id: str
     time_ms: int
     recorded_ms: int
-    text: str
+    text: bytes  # JSON, as it stands in the log
 
 
 class RejectRow(NamedTuple):
@@ -67,7 +69,9 @@ class SeenRow(NamedTuple):
 
 
 class TallyRow(NamedTuple):
-    """The absolute tally of a cell in a slice, up to `version` (a position). Numbers are scaled integers."""
+    """The absolute tally of a cell in a slice, up to `version` (a position). Numbers are scaled
+    integers.
+    """
 
     revision: int
     subject: str
@@ -102,7 +106,7 @@ class MemberRow(NamedTuple):
 
 
 class RejectedRow(NamedTuple):
-    """An event that a meter matched and that has no usable value there: listed, never counted as 0."""
+    """An event that a meter matched without a usable value there: listed, never counted as 0."""
 
     revision: int
     log: int
@@ -118,7 +122,9 @@ class RejectedRow(NamedTuple):
 
 
 class AccountRow(NamedTuple):
-    """What became of every event of a slice: received = new + duplicate + conflict + invalid, always."""
+    """What became of every event of a slice: received = new + duplicate + conflict + invalid,
+    always.
+    """
 
     log: int
     partition: int
@@ -133,7 +139,9 @@ class AccountRow(NamedTuple):
 
 @dataclass(slots=True)
 class Flush:
-    """Rows to be made durable together: events, rejects, seen -> tallies, members, rejected -> accounts."""
+    """Rows to be made durable together: events, rejects, seen -> tallies, members, rejected ->
+    accounts.
+    """
 
     events: list[EventRow] = field(default_factory=list)
     rejects: list[RejectRow] = field(default_factory=list)
@@ -144,7 +152,9 @@ class Flush:
     accounts: list[AccountRow] = field(default_factory=list)
 
     def extend(self, other: "Flush") -> None:
-        """Take the rows of another flush, so that a worker writes all its partitions in one block per table."""
+        """Take the rows of another flush, so that a worker writes all its partitions in one block
+        per table.
+        """
         self.events += other.events
         self.rejects += other.rejects
         self.seen += other.seen
@@ -155,14 +165,14 @@ class Flush:
 
 
 class Counted(NamedTuple):
-    """Count-back of one table and slice: identities, and the hash sum (mod 2**64) over whole rows."""
+    """Count-back of one table and slice: identities, and the hash sum (mod 2**64) of rows."""
 
     rows: int
     digest: int
 
 
 class Seal(NamedTuple):
-    """A finished slice: all its rows are in the store, counted back, folded by the catalogue named."""
+    """A finished slice: its rows are in the store, counted back, of this catalogue."""
 
     log: int
     partition: int

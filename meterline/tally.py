@@ -1,4 +1,5 @@
-"""Tallies: the absolute aggregate of one cell in one slice, and how tallies merge (design.md section 4.1).
+"""Tallies: the absolute aggregate of one cell in one slice, and how tallies merge (design.md
+section 4.1).
 
 Merging is commutative and associative, and `EMPTY` is its unit, so order and grouping never matter.
 """
@@ -8,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 Cell = tuple[int, str, str, int]
-"""A cell: meter revision, subject, groups (JSON array text in the order of the meter's dimension names), window
-(minutes since 1970 UTC). A plain tuple: one is made per event and meter."""
+"""A cell: meter revision, subject, groups (JSON array text in the order of the meter's dimension
+names), window (minutes since 1970 UTC). A plain tuple: one is made per event and meter.
+"""
 
 
 class Latest(NamedTuple):
@@ -24,8 +26,9 @@ class Latest(NamedTuple):
 class Tally:
     """What one slice holds for one cell, while the slice is folded.
 
-    A meter's aggregation decides which of total, extremes and latest are kept. `version` is the last position
-    that changed the tally, `digest` the hash of its row as last written, `changed` says that it is newer than that.
+    A meter's aggregation decides which of total, extremes and latest are kept. `version` is the
+    last position that changed the tally, `digest` the hash of its row as last written, `changed`
+    says that it is newer than that.
     """
 
     __slots__ = (
@@ -54,7 +57,9 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """Merged tallies: what a query gets per row before the meter's aggregation makes one number of it."""
+    """Merged tallies: what a query gets per row before the meter's aggregation makes one number of
+    it.
+    """
 
     total: int = 0
     count: int = 0
@@ -70,7 +75,11 @@ EMPTY: Final = Aggregate()
 
 
 def merged(one: Aggregate, other: Aggregate) -> Aggregate:
-    """The aggregate of both. (Distinct counts do not merge: the store counts them over the whole span.)"""
+    """The aggregate of both.
+
+    Distinct counts do not merge by addition: the store counts them over the whole span, and where
+    a minute is cut the members themselves are merged.
+    """
     return Aggregate(
         total=one.total + other.total,
         count=one.count + other.count,
@@ -90,9 +99,7 @@ def aggregate_of(tally: Tally) -> Aggregate:
     )
 
 
-def _pick(
-    choose: Callable[[int, int], int], one: int | None, other: int | None
-) -> int | None:
+def _pick(choose: Callable[[int, int], int], one: int | None, other: int | None) -> int | None:
     if one is None or other is None:
         return other if one is None else one
     return choose(one, other)

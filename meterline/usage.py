@@ -1,13 +1,18 @@
-"""Usage: what a query asks, the rows that answer it, and how an aggregate becomes one number (peer-api.md 1.6)."""
+"""Usage: what a query asks, the rows that answer it, and how an aggregate becomes one number
+(peer-api.md 1.6).
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 from zoneinfo import ZoneInfo
 
 from meterline.meter import Aggregation, Meter
 from meterline.number import UNIT, divided
 from meterline.tally import Aggregate
 from meterline.window import WindowSize
+
+UTC: Final = ZoneInfo("UTC")
 
 
 class Operator(StrEnum):
@@ -26,7 +31,9 @@ class Operator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A condition on one text; `and` and `or` have `parts`, `in` and `nin` any number of values, the rest one."""
+    """A condition on one text; `and` and `or` have `parts`, `in` and `nin` any number of values,
+    the rest one.
+    """
 
     operator: Operator
     values: tuple[str, ...] = ()
@@ -55,14 +62,15 @@ class Filter:
 class UsageQuery:
     """Usage of one meter revision in [from_ms, to_ms), either end open.
 
-    `group_by` names dimensions and may hold `subject`; `filters` are (dimension or `subject`, condition), joined by and.
+    `group_by` names dimensions and may hold `subject`; `filters` are (dimension or `subject`,
+    condition), joined by and.
     """
 
     meter: Meter
     from_ms: int | None = None
     to_ms: int | None = None
     window: WindowSize | None = None
-    zone: ZoneInfo = ZoneInfo("UTC")
+    zone: ZoneInfo = UTC
     group_by: tuple[str, ...] = ()
     filters: tuple[tuple[str, Filter], ...] = ()
 
@@ -79,7 +87,9 @@ class UsageQuery:
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """One row of an answer; `value` is a scaled integer. Rows are ordered by window, subject, groups."""
+    """One row of an answer; `value` is a scaled integer. Rows are ordered by window, subject,
+    groups.
+    """
 
     from_ms: int
     to_ms: int

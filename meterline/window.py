@@ -1,4 +1,5 @@
-"""Windows: half-open spans of time. Stored windows are one minute, by event time, as integer minutes of UTC.
+"""Windows: half-open spans of time. Stored windows are one minute, by event time, as integer
+minutes of UTC.
 
 Hours, days, months and time zones are made of them at query time (design.md section 4.1).
 """
@@ -42,11 +43,13 @@ def zone_named(name: str) -> ZoneInfo:
 
 
 def window_starts(first_ms: int, last_ms: int, size: WindowSize, zone: ZoneInfo) -> list[int]:
-    """Starts of the windows of `size` in `zone` that cover [first_ms, last_ms], and the end of the last.
+    """Starts of the windows of `size` in `zone` that cover [first_ms, last_ms], and the end of the
+    last.
 
-    So n windows give n + 1 ascending instants, the first at or before `first_ms`, the last after `last_ms`. A
-    day is one local day, of 23 to 25 hours; an hour that a clock change repeats is two windows; where the
-    clock moves by half an hour, the hour around it is longer. Whoever asks bounds the span.
+    So n windows give n + 1 ascending instants, the first at or before `first_ms`, the last after
+    `last_ms`. A day is one local day, of 23 to 25 hours; an hour that a clock change repeats is two
+    windows; where the clock moves by half an hour, the hour around it is longer. Whoever asks
+    bounds the span.
     """
     local = datetime.fromtimestamp(first_ms // 1000, zone)
     if size is WindowSize.MONTH:

@@ -125,9 +125,7 @@ class KafkaLog:
             except (KafkaError, OSError, TimeoutError) as error:
                 await self._drop_consumer()
                 raise Unavailable(f"Kafka topic {self._topic}: {error!r}") from error
-        return [
-            kafka_record(e.partition, e.offset, e.timestamp, e.headers, e.value) for e in found
-        ]
+        return [kafka_record(e.partition, e.offset, e.timestamp, e.headers, e.value) for e in found]
 
     async def begin(self, partition: int) -> int:
         """See `Log.begin`."""

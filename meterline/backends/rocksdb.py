@@ -1,7 +1,8 @@
-"""`SeenStore` on RocksDB: one store per partition, the deduplication state as of a slice border (design.md 4.2).
+"""`SeenStore` on RocksDB: one store per partition, the deduplication state as of a slice border
+(design.md 4.2).
 
-Keys lie in generations, each as long as the horizon by append time: a look-up reads the newest two, and older ones
-leave whole. So removal follows the log and never the wall clock.
+Keys lie in generations, each as long as the horizon by append time: a look-up reads the newest two,
+and older ones leave whole. So removal follows the log and never the wall clock.
 """
 
 import struct
@@ -24,7 +25,9 @@ Seen = tuple[int, int, bytes]
 
 
 class RocksSeenStore:
-    """See `meterline.ports.SeenStore`. The folder is made where it is not there; one process owns it."""
+    """See `meterline.ports.SeenStore`. The folder is made where it is not there; one process owns
+    it.
+    """
 
     def __init__(self, folder: Path, horizon_ms: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -66,7 +69,7 @@ class RocksSeenStore:
         return list(self._store.get([prefix + key for key in keys]) or ())
 
     def apply(self, rows: Sequence[SeenRow], applied: int) -> None:
-        """Rows in order of position, and the offset below which everything is in; one synced batch."""
+        """Rows in order of position, and the offset below which all is in; one synced batch."""
         batch = WriteBatch(raw_mode=True)
         newest = self._newest
         for row in rows:
@@ -98,7 +101,7 @@ def _options() -> Options:
     table.set_bloom_filter(10, block_based=False)
     table.set_block_cache(Cache(SEEN_CACHE_BYTES))
     options = Options(raw_mode=True)
-    options.create_if_missing(True)
+    options.create_if_missing(True)  # noqa: FBT003 - the library's own signature
     options.set_block_based_table_factory(table)
     options.set_write_buffer_size(SEEN_WRITE_BUFFER_BYTES)
     options.set_keep_log_file_num(2)

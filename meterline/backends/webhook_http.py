@@ -9,6 +9,7 @@ stored would not see a name change its answer.
 import errno
 import socket
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from typing import Final
 
 from aiohttp import (
@@ -72,7 +73,7 @@ class HttpWebhookSender:
         status = None
         try:
             async with self._session().post(
-                url, data=body, headers=headers, allow_redirects=False
+                url, data=BytesIO(body), headers=headers, allow_redirects=False
             ) as response:
                 status = response.status
                 start = await _read(response)

@@ -1,1 +1,3 @@
-"""The composition root: settings, wiring, processes, command line. Nothing else knows which set-up it is in."""
+"""The composition root: settings, wiring, processes, command line. Nothing else knows which set-up
+it is in.
+"""

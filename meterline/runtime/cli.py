@@ -23,7 +23,9 @@ Role = Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="meterline")
-@click.option("--config", type=click.Path(path_type=Path), help="Settings file; else ./meterline.toml.")
+@click.option(
+    "--config", type=click.Path(path_type=Path), help="Settings file; else ./meterline.toml."
+)
 @click.pass_context
 def main(context: click.Context, config: Path | None) -> None:
     """Meter usage: events in, exact counts, signed reports out."""

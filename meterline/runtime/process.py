@@ -43,7 +43,7 @@ def configure_logs(level: str) -> None:
 
 
 def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
-    """Run `main` until SIGINT or SIGTERM sets its event. A second signal ends the process at once."""
+    """Run `main` until SIGINT or SIGTERM sets its event. A second one ends the process at once."""
 
     async def guarded() -> None:
         stop = asyncio.Event()
@@ -82,7 +82,9 @@ async def patiently(what: str, stop: asyncio.Event, act: Callable[[], Awaitable[
 async def serve(
     stack: AsyncExitStack, routes: list[web.RouteDef], host: str, port: int, clock: Clock
 ) -> int:
-    """Serve routes; the port that was taken. Closed with the stack: requests under way are finished."""
+    """Serve routes; the port that was taken. Closed with the stack: requests under way are
+    finished.
+    """
     app = web.Application(middlewares=[problem_middleware(clock)], client_max_size=2**40)
     app.add_routes(routes)
     runner = web.AppRunner(app, **SERVER_OPTIONS)

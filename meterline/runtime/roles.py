@@ -31,7 +31,7 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         database = wiring.open_control_database(settings, stack)
         await migrate(database)
         usage = await wiring.open_usage(settings, stack)
-        opened = await wiring.open_all(settings, database, usage, log)
+        opened = await wiring.open_all(database, usage, log)
         await wiring.put_meters(settings, opened)
         box = wiring.secret_box(settings)
         worker = wiring.aggregation_worker(settings, opened)
@@ -39,7 +39,9 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         stack.push_async_callback(sender.close)
         routes = _events(settings, log) + _whole_api(opened, box, dispatcher)
         port = await serve(stack, routes, settings.host, settings.port, CLOCK)
-        logger.info("ready", role="all", url=f"http://{settings.host}:{port}", data=str(settings.data_dir))
+        logger.info(
+            "ready", role="all", url=f"http://{settings.host}:{port}", data=str(settings.data_dir)
+        )
         await _until_stopped(stop, worker, dispatcher)
 
 
@@ -100,9 +102,7 @@ async def _opened(settings: Settings, stop: asyncio.Event, stack: AsyncExitStack
     database = wiring.open_control_database(settings, stack)
     await patiently("control", stop, lambda: check_migrated(database))
     usage = await patiently("usage", stop, lambda: wiring.open_usage(settings, stack))
-    return await patiently(
-        "control", stop, lambda: wiring.open_all(settings, database, usage, log)
-    )
+    return await patiently("control", stop, lambda: wiring.open_all(database, usage, log))
 
 
 def _events(settings: Settings, log: OpenLog) -> list[web.RouteDef]:

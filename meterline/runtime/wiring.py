@@ -1,4 +1,6 @@
-"""Wiring: which adapter stands behind which port, from the settings. No code below knows the set-up."""
+"""Wiring: which adapter stands behind which port, from the settings. No code below knows the
+set-up.
+"""
 
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -44,7 +46,9 @@ OpenLog = SqliteLog | KafkaLog
 
 async def open_log(settings: Settings, stack: AsyncExitStack) -> OpenLog:
     """The log; closed with the stack. Raises `Unavailable`, and `Unsuitable` with words."""
-    deadline_ms = settings.produce_deadline_ms // 2  # the other half may be spent waiting for a turn
+    deadline_ms = (
+        settings.produce_deadline_ms // 2
+    )  # the other half may be spent waiting for a turn
     log: OpenLog
     if settings.kafka_servers:
         log = await open_kafka_log(
@@ -102,10 +106,10 @@ class Opened:
     log: OpenLog
 
 
-async def open_all(
-    settings: Settings, database: Database, usage: ClickHouseUsageStore, log: OpenLog
-) -> Opened:
-    """Register the log and gather the stores. Raises `Unavailable`, `Problem` where the log is not the one known."""
+async def open_all(database: Database, usage: ClickHouseUsageStore, log: OpenLog) -> Opened:
+    """Register the log and gather the stores. Raises `Unavailable`, `Problem` where the log is not
+    the one known.
+    """
     progress = SqlProgressStore(database)
     log.number = await progress.register_log(log.id, log.partitions)
     stores = Stores(SqlCatalogueStore(database), progress, usage, log, CLOCK)
@@ -145,7 +149,8 @@ def aggregator(settings: Settings, opened: Opened) -> tuple[Aggregator, Housekee
         opened.log, stores.usage, stores.progress, stores.catalogue, open_seen, horizon_ms
     )
     completeness = Completeness(step, completeness_lag_ms(settings))
-    pace = Pace(settings.flush_interval_ms, settings.flush_events)
+    retention_ms = settings.log_retention_days * DAY_MS
+    pace = Pace(settings.flush_interval_ms, settings.flush_events, retention_ms)
     return step, Housekeeping(step, completeness, pace)
 
 
@@ -154,6 +159,9 @@ def aggregation_worker(settings: Settings, opened: Opened) -> PollWorker | Faust
     step, housekeeping = aggregator(settings, opened)
     if not settings.kafka_servers:
         return PollWorker(step, housekeeping, CLOCK)
+
+    datadir = settings.data_dir / "faust"
+    datadir.mkdir(parents=True, exist_ok=True)  # Faust makes the last folder of it only
 
     def record_of(message: Any) -> Record:
         return kafka_record(
@@ -172,11 +180,13 @@ def aggregation_worker(settings: Settings, opened: Opened) -> PollWorker | Faust
         group=settings.consumer_group,
         brokers=settings.kafka_servers,
         topic=settings.log_topic,
-        datadir=str(settings.data_dir / "faust"),
+        datadir=str(datadir),
     )
 
 
-def dispatcher(settings: Settings, opened: Opened, box: FernetSecretBox) -> tuple[Dispatcher, HttpWebhookSender]:
+def dispatcher(
+    settings: Settings, opened: Opened, box: FernetSecretBox
+) -> tuple[Dispatcher, HttpWebhookSender]:
     """The shell that makes runs and sends deliveries, and the sender to close after it."""
     stores = opened.stores
     sender = HttpWebhookSender(
@@ -195,7 +205,9 @@ def dispatcher(settings: Settings, opened: Opened, box: FernetSecretBox) -> tupl
 
 
 async def put_meters(settings: Settings, opened: Opened) -> None:
-    """Make or revise the meters of the settings file. Raises `SettingsError` that names the meter and the field."""
+    """Make or revise the meters of the settings file. Raises `SettingsError` that names the meter
+    and the field.
+    """
     for at, given in enumerate(settings.meters):
         draft = _draft(at, given)
         await opened.stores.catalogue.put_settings_meter(DEFAULT_NAMESPACE, draft, CLOCK.now_ms())

@@ -1,7 +1,8 @@
 """Events a second through the gateway, each answer durable: on SQLite and on Kafka.
 
-The gateway is a process of its own on one core; the load comes from this process. Beside each figure
-stands its ratio to an aiohttp handler that only decodes.
+The gateway is a process of its own on one core; the load comes from this one. Beside each figure
+stands its ratio to an aiohttp handler that only decodes, and the gateway's own CPU time per event:
+that tells more than the rate where other work, such as the broker's, shares the machine.
 """
 
 import os
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from statistics import median
 
 import msgspec
+import psutil
 import uvloop
 
 from tests.bench.load import Load, request_bytes, run_load
@@ -53,15 +55,15 @@ def requests_of(size: int) -> list[bytes]:
 
 
 @contextmanager
-def gateway(behind: str) -> Iterator[int]:
-    """The port of a gateway with this behind it."""
+def gateway(behind: str) -> Iterator[tuple[int, psutil.Process]]:
+    """The port and the process of a gateway with this behind it."""
     command = [sys.executable, "-m", "tests.bench.gateway_process", behind]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         try:
-            yield int(process.stdout.readline())
+            yield int(process.stdout.readline()), psutil.Process(process.pid)
         finally:
             process.communicate()
 
@@ -70,11 +72,14 @@ def measured(behind: dict[str, str], size: int, say: Callable[[str], None]) -> N
     """Rounds in turn over all that may stand behind the gateway; medians are said."""
     requests = requests_of(size)
     loads: dict[str, list[Load]] = {name: [] for name in behind}
+    costs: dict[str, list[float]] = {name: [] for name in behind}
     for _ in range(ROUNDS):
         for name, argument in behind.items():
-            with gateway(argument) as port:
+            with gateway(argument) as (port, process):
                 uvloop.run(run_load(port, requests, CONNECTIONS[size], 0.5))
+                before_s = cpu_s(process)
                 load = uvloop.run(run_load(port, requests, CONNECTIONS[size], SECONDS))
+                costs[name].append((cpu_s(process) - before_s) / (load.requests * size) * 1e6)
             assert load.refused == 0, f"{name}: {load.refused} requests were refused"
             loads[name].append(load)
     rates = {n: median(x.requests * size / x.seconds for x in runs) for n, runs in loads.items()}
@@ -85,7 +90,14 @@ def measured(behind: dict[str, str], size: int, say: Callable[[str], None]) -> N
         say(
             f"gateway, batch of {size:3}, {name:11}: {rates[name]:9,.0f} events/s"
             f"   ratio {ratio:4.2f}   p50 {p50:5.1f} ms   p99 {p99:5.1f} ms"
+            f"   {median(costs[name]):5.1f} us CPU an event"
         )
+
+
+def cpu_s(process: psutil.Process) -> float:
+    """CPU time of a process so far, in seconds."""
+    times = process.cpu_times()
+    return times.user + times.system
 
 
 def main() -> None:

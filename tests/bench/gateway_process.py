@@ -1,6 +1,6 @@
 """One gateway as a process of its own, for the benchmark: `python -m tests.bench.gateway_process`.
 
-Arguments: what stands behind it (`sqlite:FOLDER`, `kafka:BOOTSTRAP/TOPIC`, or `decode` for a handler
+Argument: what stands behind it (`sqlite:FOLDER`, `kafka:BOOTSTRAP/TOPIC`, or `decode` for a handler
 that decodes and answers). Prints the port, then serves until its standard input is closed.
 """
 

@@ -1,9 +1,10 @@
-"""A load generator of a few lines: keep-alive connections, one request at a time on each, raw sockets."""
+"""A load generator: keep-alive connections over raw sockets, one request at a time on each."""
 
 import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 
 @dataclass(slots=True)
@@ -43,8 +44,7 @@ class _Connection(asyncio.Protocol):
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
         self._send()
 
     def _send(self) -> None:
@@ -67,14 +67,12 @@ class _Connection(asyncio.Protocol):
         self._received = b""
         self._send()
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - asyncio's own
         if not self.done.done():
             self.done.set_result(None)
 
 
-async def run_load(
-    port: int, requests: Sequence[bytes], connections: int, seconds: float
-) -> Load:
+async def run_load(port: int, requests: Sequence[bytes], connections: int, seconds: float) -> Load:
     """Send for some seconds over so many connections."""
     load = Load()
     loop = asyncio.get_running_loop()
@@ -87,6 +85,7 @@ async def run_load(
         )
         for number in range(connections)
     ]
-    await asyncio.gather(*(protocol.done for _, protocol in made))
+    async with asyncio.timeout(seconds + 15):
+        await asyncio.gather(*(protocol.done for _, protocol in made))
     load.seconds = time.perf_counter() - started_at
     return load

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from meterline import limits
 from meterline.backends.clock import SystemClock
 from meterline.backends.webhook_http import HttpWebhookSender
 from meterline.report_ports import WebhookSender
@@ -40,7 +41,7 @@ async def serve() -> AsyncIterator[Callable[[Handler], Awaitable[str]]]:
     servers: list[TestServer] = []
 
     async def start(handler: Handler) -> str:
-        application = web.Application()
+        application = web.Application(client_max_size=limits.DELIVERY_BODY_BYTES_MAX + 1)
         application.router.add_route("*", "/{path:.*}", handler)
         server = TestServer(application)
         await server.start_server()
@@ -109,6 +110,21 @@ async def test_the_bytes_and_headers_arrive_as_given(
         assert named["content-type"] == "application/json"
         assert named["accept-encoding"] == "identity"
         assert "cookie" not in named
+
+
+async def test_a_large_body_arrives_whole(
+    sender: WebhookSender, serve: Callable[[Handler], Awaitable[str]]
+) -> None:
+    seen: list[tuple[int, str | None]] = []
+
+    async def handle(request: web.Request) -> web.Response:
+        seen.append((len(await request.read()), request.headers.get("Content-Length")))
+        return web.Response()
+
+    body = b"x" * limits.DELIVERY_BODY_BYTES_MAX
+    answer = await sender.send(await serve(handle), body, {})
+    assert answer.outcome is AttemptOutcome.DELIVERED
+    assert seen == [(len(body), str(len(body)))]
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 410, 429, 500, 503])

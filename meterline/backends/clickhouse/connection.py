@@ -1,7 +1,8 @@
-"""Connections to ClickHouse: one client per thread, a bounded pool of threads, errors of the world as `Unavailable`.
+"""Connections to ClickHouse: one client per thread, a bounded pool of threads, errors of the world
+as `Unavailable`.
 
-clickhouse-connect's asyncio client refuses chDB, so both set-ups use the same sync client in threads (it lets go of
-the interpreter lock while the engine works).
+clickhouse-connect's asyncio client refuses chDB, so both set-ups use the same sync client in
+threads (it lets go of the interpreter lock while the engine works).
 """
 
 import asyncio
@@ -18,8 +19,13 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from meterline.limits import USAGE_STORE_THREADS_MAX, USAGE_STORE_TIMEOUT_S
 from meterline.ports import Unavailable
 
-# The engine's own insert de-duplication would eat a repair; an asynchronous insert would be acknowledged too early.
-INSERT_SETTINGS: Final[dict[str, Any]] = {"insert_deduplicate": 0, "deduplicate_insert": "disable", "async_insert": 0}
+# The engine's own insert de-duplication would eat a repair; an asynchronous insert would be
+# acknowledged too early.
+INSERT_SETTINGS: Final[dict[str, Any]] = {
+    "insert_deduplicate": 0,
+    "deduplicate_insert": "disable",
+    "async_insert": 0,
+}
 QUERY_SETTINGS: Final[dict[str, Any]] = {
     "do_not_merge_across_partitions_select_final": 1,
     "optimize_move_to_prewhere_if_final": 0,
@@ -51,7 +57,9 @@ class Connection:
         return client
 
     async def run(self, work: Callable[[Client], T]) -> T:
-        """Do `work` with a client in a thread. Raises `Unavailable` for every error of store or network."""
+        """Do `work` with a client in a thread. Raises `Unavailable` for every error of store or
+        network.
+        """
 
         def call() -> T:
             return work(self._client())

@@ -2,29 +2,29 @@
 -- Identities of one slice per table, and the sum of a hash over each whole row. Only identity columns are filtered
 -- under FINAL: a value column there would bring back superseded rows.
 SELECT 'events' AS name, count() AS rows, sum(xxHash64(concat(toString(offset), '|', toString(place), '|',
-    toString(append_ms), '|', toString(time_ms), '|', toString(recorded_ms), '|', hex(key), '|', text))) AS digest
+    toString(append_ms), '|', toString(time_ms), '|', toString(recorded_ms), '|', key, text))) AS digest
 FROM events FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND offset >= {slice:UInt64}
     AND slice = {slice:UInt64}
 UNION ALL
 SELECT 'rejects', count(), sum(xxHash64(concat(toString(offset), '|', toString(place), '|', toString(append_ms), '|',
-    kind, '|', hex(key), '|', field, '|', reason, '|', text)))
+    key, kind, '|', field, '|', reason, '|', text)))
 FROM rejects FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND offset >= {slice:UInt64}
     AND slice = {slice:UInt64}
 UNION ALL
 SELECT 'seen', count(), sum(xxHash64(concat(toString(offset), '|', toString(place), '|', toString(append_ms), '|',
-    hex(key), '|', hex(check))))
+    key, check)))
 FROM seen FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND offset >= {slice:UInt64}
     AND slice = {slice:UInt64}
 UNION ALL
 SELECT 'tallies', count(), sum(xxHash64(concat(toString(revision), '|', toString(window), '|', subject, '|', groups,
     '|', toString(version), '|', toString(total), '|', toString(counted), '|', toString(rejected), '|',
     toString(minimum), '|', toString(maximum), '|', toString(latest_time_ms), '|', toString(latest_recorded_ms), '|',
-    hex(latest_key), '|', toString(latest))))
+    toString(latest), '|', latest_key)))
 FROM tallies FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
     AND revision IN {revisions:Array(UInt32)}
 UNION ALL
 SELECT 'members', count(), sum(xxHash64(concat(toString(revision), '|', toString(window), '|', subject, '|', groups,
-    '|', hex(member))))
+    '|', member)))
 FROM members FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
     AND revision IN {revisions:Array(UInt32)}
 UNION ALL

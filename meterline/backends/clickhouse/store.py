@@ -53,7 +53,9 @@ class ClickHouseUsageStore:
             await self._connection.execute(statement)
 
     async def write(self, flush: Flush) -> None:
-        """Three stages, each durable before the next: an account never speaks of rows that are not there."""
+        """Three stages, each durable before the next: an account never speaks of rows that are not
+        there.
+        """
         await asyncio.gather(
             self._insert("events", flush.events),
             self._insert("rejects", flush.rejects),
@@ -70,10 +72,8 @@ class ClickHouseUsageStore:
         for block in _blocks(table, rows):
             await self._connection.insert(table, _COLUMNS[table], block)
 
-    async def count_back(
-        self, slice_id: SliceId, revisions: Sequence[int]
-    ) -> dict[str, Counted]:
-        """Identities and hash sums of a slice per table, computed by the store from what it holds."""
+    async def count_back(self, slice_id: SliceId, revisions: Sequence[int]) -> dict[str, Counted]:
+        """Identities and hash sums of a slice per table, from what the store holds."""
         parameters = {**slice_id._asdict(), "revisions": list(revisions)}
         rows = await self._connection.query(QUERIES["count_back"], parameters)
         return {name: Counted(count, digest) for name, count, digest in rows}
@@ -96,7 +96,7 @@ class ClickHouseUsageStore:
         types = [f"{namespace}\n{name}" for namespace, name in namespaced_types or ()]
         parameters = {**slice_id._asdict(), "types": types}
         rows = await self._connection.query(QUERIES["slice_events"], parameters)
-        return [EventRow(*row) for row in rows]
+        return [EventRow._make((*values, text.encode())) for *values, text in rows]
 
     async def seen_between(
         self, log: int, partition: int, offset_first: int, offset_end: int
@@ -124,7 +124,9 @@ class ClickHouseUsageStore:
         return await answer(self._connection, query)
 
     async def rejected(self, revision: int, limit: int, after: str | None) -> list[RejectedRow]:
-        """A page of rejected values; the cursor is `log.partition.offset.place` of the last row seen."""
+        """A page of rejected values; the cursor is `log.partition.offset.place` of the last row
+        seen.
+        """
         log, partition, offset, place = _cursor(after)
         parameters = {
             "revision": revision,
@@ -150,7 +152,9 @@ def _cursor(after: str | None) -> tuple[int, int, int, int]:
 
 
 def _blocks(table: str, rows: Sequence[tuple[Any, ...]]) -> list[Rows]:
-    """Rows as blocks that each span at most FLUSH_YEARS_MAX of the table's partitions; none for no rows."""
+    """Rows as blocks that each span at most FLUSH_YEARS_MAX of the table's partitions; none for no
+    rows.
+    """
     if not rows:
         return []
     at = _WINDOW_AT.get(table)

@@ -1,7 +1,10 @@
-"""Answering a usage query: whole minutes by SQL over tallies, minutes that are cut from the raw events."""
+"""Answering a usage query: whole minutes by SQL over tallies, minutes that are cut from the raw
+events.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from meterline.backends.clickhouse.connection import Connection, Rows
@@ -16,7 +19,9 @@ from meterline.tally import EMPTY, Aggregate, Latest, Tally, aggregate_of, merge
 from meterline.usage import UsageQuery, UsageRow, value_of
 from meterline.window import DAY_MS, HOUR_MS, MINUTE_MS, WindowSize, window_starts
 
-Key = tuple[Any, ...]  # bucket in minutes, subject ("" where not asked for), values of the dimensions asked for
+Key = tuple[
+    Any, ...
+]  # bucket in minutes, subject ("" where not asked for), values of the dimensions asked for
 _SHORTEST_MS: Final = {
     WindowSize.MINUTE: MINUTE_MS,
     WindowSize.HOUR: HOUR_MS,
@@ -27,7 +32,9 @@ _SHORTEST_MS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What is asked for, in whole minutes [first, end), and the cut pieces of minutes in milliseconds."""
+    """What is asked for, in whole minutes [first, end), and the cut pieces of minutes in
+    milliseconds.
+    """
 
     first: int
     end: int
@@ -52,7 +59,9 @@ def span_of(from_ms: int | None, to_ms: int | None) -> Span:
 
 
 async def answer(connection: Connection, query: UsageQuery) -> list[UsageRow]:
-    """Rows by window, subject, groups. Raises `Problem` where the answer would be beyond its bounds."""
+    """Rows by window, subject, groups. Raises `Problem` where the answer would be beyond its
+    bounds.
+    """
     lower = [ms for ms in (query.from_ms, query.meter.events_from_ms) if ms is not None]
     span = span_of(max(lower, default=None), query.to_ms)
     events = [e for cut in span.cuts for e in await _cut_events(connection, query, *cut)]
@@ -85,7 +94,9 @@ async def _cut_events(
 async def _extent(
     connection: Connection, query: UsageQuery, span: Span, events: list[Event]
 ) -> tuple[int, int] | None:
-    """First and last instant that usage can lie at: [first, last) in whole minutes; None where there is none."""
+    """First and last instant that usage can lie at: [first, last) in whole minutes; None where
+    there is none.
+    """
     parameters = {"revision": query.meter.revision, "first": span.first, "end": span.end}
     ((first, last, count),) = await connection.query(QUERIES["span"], parameters)
     instants = [event.time_ms // MINUTE_MS for event in events]
@@ -101,7 +112,9 @@ def _starts(query: UsageQuery, first_ms: int, end_ms: int) -> list[int]:
         return []
     assert query.window is not None, "just checked"
     if (end_ms - first_ms) // _SHORTEST_MS[query.window] > QUERY_WINDOWS_MAX:
-        reason = f"usage spans over {QUERY_WINDOWS_MAX} windows; give from and to, or larger windows"
+        reason = (
+            f"usage spans over {QUERY_WINDOWS_MAX} windows; give from and to, or larger windows"
+        )
         raise invalid(Fault("from", reason))
     return window_starts(first_ms, end_ms - 1, query.window, query.zone)
 
@@ -112,15 +125,15 @@ async def _whole(
     if minutes.first >= minutes.end:
         return {}
     rows = await connection.query(*tallies_statement(query, minutes))
-    found = {tuple(row[:-8]): _aggregate(row[-8:]) for row in rows}
+    found = {tuple(row[:-6]): _aggregate(row[-6:]) for row in rows}
     if query.meter.aggregation is not Aggregation.UNIQUE_COUNT:
         return found
-    rows = await connection.query(*members_statement(query, minutes, with_members))
+    rows = await connection.query(*members_statement(query, minutes, whole=with_members))
     return _with_distinct(found, rows)
 
 
 def _aggregate(values: Any) -> Aggregate:
-    total, counted, rejected, minimum, maximum, latest, _, _ = values
+    total, counted, rejected, minimum, maximum, latest = values
     if not counted:
         return Aggregate(rejected=rejected)
     return Aggregate(total, counted, rejected, minimum, maximum, Latest(*latest))
@@ -176,7 +189,7 @@ def _single(measure: Measure, event: Event) -> Aggregate:
 def _rows(
     query: UsageQuery, starts: list[int], extent: tuple[int, int], found: dict[Key, Aggregate]
 ) -> list[UsageRow]:
-    ends = {start // MINUTE_MS: end for start, end in zip(starts, starts[1:], strict=False)}
+    ends = {start // MINUTE_MS: end for start, end in pairwise(starts)}
     rows = []
     for key in sorted(found):
         aggregate = found[key]
@@ -206,6 +219,3 @@ def _bounds(
         return from_ms, extent[1] if query.to_ms is None else query.to_ms
     start_ms = bucket * MINUTE_MS
     return start_ms, start_ms + MINUTE_MS if query.window is WindowSize.MINUTE else ends[bucket]
-
-
-

@@ -1,6 +1,7 @@
 """The SQL of a usage query over whole minutes (pure): parts of text with server-bound parameters.
 
-Only identity columns are filtered under FINAL. Group values are read out of the JSON array that holds them.
+Only identity columns are filtered under FINAL. Group values are read out of the JSON array that
+holds them.
 """
 
 from dataclasses import dataclass, field
@@ -33,7 +34,9 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Minutes:
-    """Whole minutes [first, end) and, unless a row is a minute or everything, the starts of windows in minutes."""
+    """Whole minutes [first, end) and, unless a row is a minute or everything, the starts of windows
+    in minutes.
+    """
 
     first: int
     end: int
@@ -41,24 +44,29 @@ class Minutes:
 
 
 def tallies_statement(query: UsageQuery, minutes: Minutes) -> tuple[str, dict[str, Any]]:
-    """Rows (bucket, subject, values of the dimensions asked for, aggregates...), merged over partitions and slices."""
+    """Rows (bucket, subject, values of the dimensions asked for, aggregates...), merged over
+    partitions and slices.
+    """
     statement = Statement()
     keys = _keys(query, minutes, statement)
     sql = f"""
 SELECT {", ".join(f"{text} AS k{i}" for i, text in enumerate(keys))},
-    sum(total), sum(counted), sum(rejected), minIf(minimum, counted > 0), maxIf(maximum, counted > 0),
-    maxIf(tuple(latest_time_ms, latest_recorded_ms, latest_key, latest), counted > 0), min(window), max(window)
+    sum(total), sum(counted), sum(rejected),
+    minIf(minimum, counted > 0), maxIf(maximum, counted > 0),
+    maxIf(tuple(latest_time_ms, latest_recorded_ms, latest_key, latest), counted > 0)
 FROM tallies FINAL
 WHERE {_where(query, minutes, statement)}
 GROUP BY {", ".join(f"k{i}" for i in range(len(keys)))}
-LIMIT {QUERY_ROWS_MAX + 1}"""
+LIMIT {QUERY_ROWS_MAX + 1}"""  # noqa: S608 - values are bound, names come from this module
     return sql, statement.parameters
 
 
 def members_statement(
-    query: UsageQuery, minutes: Minutes, whole: bool
+    query: UsageQuery, minutes: Minutes, *, whole: bool
 ) -> tuple[str, dict[str, Any]]:
-    """Rows (bucket, subject, dimensions..., distinct count); with `whole` the members themselves instead."""
+    """Rows (bucket, subject, dimensions..., distinct count); with `whole` the members themselves
+    instead.
+    """
     statement = Statement()
     keys = _keys(query, minutes, statement)
     counted = "groupUniqArray(member)" if whole else "uniqExact(member)"
@@ -67,7 +75,7 @@ SELECT {", ".join(f"{text} AS k{i}" for i, text in enumerate(keys))}, {counted}
 FROM members
 WHERE {_where(query, minutes, statement)}
 GROUP BY {", ".join(f"k{i}" for i in range(len(keys)))}
-LIMIT {QUERY_ROWS_MAX + 1}"""
+LIMIT {QUERY_ROWS_MAX + 1}"""  # noqa: S608 - values are bound, names come from this module
     return sql, statement.parameters
 
 

@@ -89,16 +89,6 @@ async def listed(connection: AsyncConnection, namespace: str) -> list[Report]:
     return await _reports(connection, question.order_by(reports.c.created_at_ms, reports.c.id))
 
 
-async def using(connection: AsyncConnection, meter_id: str) -> list[Report]:
-    """Live reports that use a meter, by creation.
-
-    Who deletes a meter asks this in the same transaction, after the update that marks the meter
-    deleted: a report made at the same time then either is seen here or finds no meter.
-    """
-    question = _live.where(reports.c.meter_id == meter_id)
-    return await _reports(connection, question.order_by(reports.c.created_at_ms, reports.c.id))
-
-
 async def with_ids(connection: AsyncConnection, ids: Collection[str]) -> list[Report]:
     """The live ones of these reports."""
     return await _reports(connection, _live.where(reports.c.id.in_(ids)))

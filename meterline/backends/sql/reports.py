@@ -53,12 +53,6 @@ class SqlReportStore:
             lambda connection: report_definitions.listed(connection, namespace)
         )
 
-    async def reports_of_meter(self, meter_id: str) -> list[Report]:
-        """See the port."""
-        return await self._database.read(
-            lambda connection: report_definitions.using(connection, meter_id)
-        )
-
     async def delete_report(self, report_id: str, now_ms: int) -> None:
         """See the port."""
         await self._database.write(

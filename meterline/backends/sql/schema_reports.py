@@ -140,6 +140,7 @@ report_deliveries: Final = Table(
         "ix_report_deliveries_due",
         "report_id",
         "due_at_ms",
+        "sequence",  # the order of claims: a run's deliveries are all due at one instant
         sqlite_where=_DUE,
         postgresql_where=_DUE,
     ),

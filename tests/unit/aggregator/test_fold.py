@@ -38,7 +38,9 @@ MEASURES: Measures = measures_of(
 
 values: st.SearchStrategy[object] = st.one_of(
     st.integers(-(10**21), 10**21),
-    st.decimals(allow_nan=False, allow_infinity=False, places=20, min_value=-(10**9), max_value=10**9),
+    st.decimals(
+        allow_nan=False, allow_infinity=False, places=20, min_value=-(10**9), max_value=10**9
+    ),
     st.sampled_from([None, True, "1.5", "x", "-0", [], {"a": 1}]),
 )
 
@@ -117,7 +119,12 @@ def test_the_account_holds_and_sums_are_those_of_fractions(packs: list[list[Even
     account = open_slice.account()
     assert account.received == sum(len(pack) for pack in packs)
     assert account.received == account.new + account.duplicate + account.conflict + account.invalid
-    assert account.new == len(flush.events) == len(flush.seen) == len({e.key for p in packs for e in p})
+    assert (
+        account.new
+        == len(flush.events)
+        == len(flush.seen)
+        == len({e.key for p in packs for e in p})
+    )
     sums = list(Aggregation).index(Aggregation.SUM)
     matched = sum(row.counted + row.rejected for row in flush.tallies if row.revision == sums)
     assert matched == account.new
@@ -126,7 +133,7 @@ def test_the_account_holds_and_sums_are_those_of_fractions(packs: list[list[Even
     assert Fraction(total, UNIT) == expected
 
 
-def _fraction(text: str) -> Fraction:
+def _fraction(text: bytes) -> Fraction:
     """An oracle of its own: what a value is worth after rounding to 18 digits."""
     value = json.loads(text, parse_float=Decimal)["data"]["v"]
     if isinstance(value, str) and value in ("1.5", "-0"):

@@ -141,7 +141,7 @@ def _deliveries() -> None:
     op.create_index(
         "ix_report_deliveries_due",
         "report_deliveries",
-        ["report_id", "due_at_ms"],
+        ["report_id", "due_at_ms", "sequence"],
         sqlite_where=due,
         postgresql_where=due,
     )

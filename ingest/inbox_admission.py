@@ -1,0 +1,105 @@
+"""Admission of an inbox record: one CloudEvent per Kafka record (CloudEvents Kafka binding 1.0).
+
+Structured mode: the value is the event. Binary mode: attributes are headers `ce_*`, the value is
+the data. The rules are those of the gateway; `recordedtime` is the record's append time in the
+inbox, so that a record that is read twice becomes the same event twice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from ingest.admission import AdmissionRules, Admitted, BodyForm, admit
+from meterline.event import identity_key, partition_of
+from meterline.limits import REJECT_TEXT_BYTES_MAX
+from meterline.pack import Refusal
+from meterline.problem import Fault, Problem, ProblemType
+
+CONTENT_TYPE: Final = "content-type"
+PREFIX: Final = "ce_"
+STRUCTURED: Final = "application/cloudevents"
+
+
+@dataclass(frozen=True, slots=True)
+class InboxRecord:
+    """A record of an inbox topic; `append_ms` is the broker's time of its append."""
+
+    topic: str
+    partition: int
+    offset: int
+    append_ms: int
+    headers: Sequence[tuple[str, bytes]]
+    value: bytes
+
+
+def admit_record(record: InboxRecord, namespace: str, rules: AdmissionRules) -> Admitted | Refusal:
+    """The event of a record, or why it is none."""
+    try:
+        text = _text_of(record)
+        (admitted,) = admit(text, BodyForm.ONE, namespace, record.append_ms, rules)
+    except Problem as problem:
+        fault = problem.faults[0] if problem.faults else Fault("", problem.detail)
+        return Refusal(
+            namespace,
+            record.topic,
+            record.partition,
+            record.offset,
+            fault.field,
+            fault.reason,
+            record.value[:REJECT_TEXT_BYTES_MAX].decode(errors="replace"),
+        )
+    return admitted
+
+
+def refusal_partition(refusal: Refusal, partitions: int) -> int:
+    """The partition of the log that a refusal goes to: always the same for one inbox record."""
+    where = f"{refusal.partition}/{refusal.offset}"
+    return partition_of(identity_key(refusal.namespace, refusal.topic, where), partitions)
+
+
+def _text_of(record: InboxRecord) -> bytes:
+    """The event's JSON. Raises `Problem`."""
+    headers = {name.lower(): value for name, value in record.headers}
+    media_type = headers.get(CONTENT_TYPE, b"").decode(errors="replace")
+    media_type = media_type.partition(";")[0].strip().lower()
+    if media_type.startswith(STRUCTURED):
+        if media_type != BodyForm.ONE.value:
+            reason = f"must be {BodyForm.ONE.value}: an inbox record holds one event as JSON"
+            raise _refused(CONTENT_TYPE, reason)
+        return record.value
+    if not any(name.startswith(PREFIX) for name in headers):
+        return record.value
+    return _from_binary(headers, media_type, record.value)
+
+
+def _from_binary(headers: dict[str, bytes], media_type: str, value: bytes) -> bytes:
+    members = []
+    for name, raw in headers.items():
+        if not name.startswith(PREFIX):
+            continue
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError as error:
+            raise _refused(name, "is not UTF-8") from error
+        members.append(_member(name.removeprefix(PREFIX), text))
+    if media_type and f"{PREFIX}datacontenttype" not in headers:
+        members.append(_member("datacontenttype", media_type))
+    if value:
+        try:
+            # Data goes in as it is; being one whole JSON value, it cannot reach out of its place.
+            msgspec.json.decode(value, type=msgspec.Raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise _refused("data", f"not JSON: {error}") from error
+        members.append(b'"data":' + value)
+    return b"{" + b",".join(members) + b"}"
+
+
+def _member(name: str, text: str) -> bytes:
+    return msgspec.json.encode(name) + b":" + msgspec.json.encode(text)
+
+
+def _refused(field: str, reason: str) -> Problem:
+    fault = Fault(field, reason, source="header" if field != "data" else "body")
+    return Problem(ProblemType.INVALID_EVENT, f"{field}: {reason}", (fault,))

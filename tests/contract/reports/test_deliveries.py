@@ -1,0 +1,164 @@
+"""What every ReportStore promises of deliveries, on SQLite and PostgreSQL."""
+
+import asyncio
+
+import pytest
+
+from meterline.problem import Problem
+from meterline.report import Report, ReportState
+from meterline.report_ports import ReportStore
+from meterline.run import (
+    AttemptOutcome,
+    DeliveryMove,
+    DeliveryState,
+    RunState,
+)
+from meterline.window import HOUR_MS
+from tests.contract.reports.conftest import (
+    LEASE,
+    NOW,
+    SECRET,
+    START,
+    claimed,
+    delivering,
+    ended,
+    manifest,
+    scheduled,
+    states,
+    the_run,
+)
+
+
+async def test_deliveries_are_claimed_once_with_exact_bytes(
+    store: ReportStore, report: Report
+) -> None:
+    run = await delivering(store, report, "a", "b", "c")
+    (due,) = await store.due(NOW)
+    assert (due.report_id, due.endpoint) == (report.id, report.endpoint)
+    assert await store.due(NOW - 1) == []
+    claims = await asyncio.gather(
+        *(store.claim_deliveries(report.id, NOW, LEASE, 2) for _ in range(4))
+    )
+    parcels = sorted((p for claim in claims for p in claim), key=lambda p: p.body)
+    assert [p.body for p in parcels] == [f"{s} of {run.id}".encode() for s in "abc"]
+    first = parcels[0]
+    assert (first.attempt, first.signing_secret_sealed, first.user_info_sealed) == (
+        1,
+        SECRET,
+        b"\x00user",
+    )
+    assert await store.due(NOW) == []
+    assert await states(store, run) == [DeliveryState.SENDING] * 3
+
+
+async def test_the_last_delivery_ends_the_run(store: ReportStore, report: Report) -> None:
+    run = await delivering(store, report, "a", "b")
+    first, second = await store.claim_deliveries(report.id, NOW, LEASE, 9)
+    await store.record([ended(first, DeliveryMove.CONFIRM)], NOW + 1)
+    assert (await the_run(store, run)).state is RunState.DELIVERING
+    for _ in range(2):  # repeating changes nothing
+        await store.record([ended(second, DeliveryMove.CONFIRM)], NOW + 2)
+    found = await the_run(store, run)
+    assert (found.state, found.delivered, found.ended_at_ms) == (RunState.SUCCEEDED, 2, NOW + 2)
+    attempts = await store.attempts([first.delivery_id, second.delivery_id])
+    assert {(a.status, a.duration_ms, a.answer) for a in attempts} == {(204, 12, b"\xffbody")}
+    assert len(attempts) == 2
+
+
+async def test_a_retry_is_due_at_its_instant_and_not_before(
+    store: ReportStore, report: Report
+) -> None:
+    run = await delivering(store, report, "a")
+    (parcel,) = await store.claim_deliveries(report.id, NOW, LEASE, 9)
+    await store.record([ended(parcel, DeliveryMove.RETRY, NOW + 5_000)], NOW)
+    (delivery,) = await store.deliveries(run.id, 9)
+    assert (delivery.state, delivery.next_attempt_at_ms) == (
+        DeliveryState.RETRYING,
+        NOW + 5_000,
+    )
+    assert await store.claim_deliveries(report.id, NOW + 4_999, LEASE, 9) == []
+    (parcel,) = await store.claim_deliveries(report.id, NOW + 5_000, LEASE, 9)
+    assert parcel.attempt == 2
+    await store.record([ended(parcel, DeliveryMove.GIVE_UP)], NOW)
+    found = await the_run(store, run)
+    assert (found.state, found.failed) == (RunState.FAILED, 1)
+    assert await store.due(NOW * 2) == []
+
+
+async def test_a_dead_couriers_delivery_is_due_again_and_its_attempt_lost(
+    store: ReportStore, report: Report
+) -> None:
+    run = await delivering(store, report, "a")
+    (dead,) = await store.claim_deliveries(report.id, NOW, LEASE, 9)
+    assert await store.claim_deliveries(report.id, LEASE - 1, LEASE, 9) == []
+    (living,) = await store.claim_deliveries(report.id, LEASE, LEASE + 60_000, 9)
+    assert (living.attempt, living.body) == (2, dead.body)
+    lost, open_ = await store.attempts([dead.delivery_id])
+    assert (lost.outcome, open_.outcome) == (AttemptOutcome.LOST, AttemptOutcome.SENDING)
+    # what the one thought dead says late counts only if it is a success
+    await store.record([ended(dead, DeliveryMove.GIVE_UP)], LEASE)
+    assert await states(store, run) == [DeliveryState.SENDING]
+    await store.record([ended(dead, DeliveryMove.CONFIRM)], LEASE)
+    assert await states(store, run) == [DeliveryState.DELIVERED]
+    await store.record([ended(living, DeliveryMove.GIVE_UP)], LEASE)
+    assert await states(store, run) == [DeliveryState.DELIVERED]
+    assert (await the_run(store, run)).state is RunState.SUCCEEDED
+
+
+async def test_delivered_wins_over_an_earlier_failure(store: ReportStore, report: Report) -> None:
+    run = await delivering(store, report, "a", "b")
+    parcels = await store.claim_deliveries(report.id, NOW, LEASE, 9)
+    await store.record([ended(parcel, DeliveryMove.GIVE_UP) for parcel in parcels], NOW)
+    assert (await the_run(store, run)).state is RunState.FAILED
+    await store.record([ended(parcels[0], DeliveryMove.CONFIRM)], NOW)
+    found = await the_run(store, run)
+    assert (found.state, found.delivered, found.failed) == (RunState.PARTLY_FAILED, 1, 1)
+    await store.record([ended(parcels[1], DeliveryMove.CONFIRM)], NOW)
+    found = await the_run(store, run)
+    assert (found.state, found.delivered, found.failed) == (RunState.SUCCEEDED, 2, 0)
+
+
+async def test_deleting_skips_what_is_undecided_and_cancels_what_is_open(
+    store: ReportStore, report: Report
+) -> None:
+    run = await delivering(store, report, "a", "b", "c")
+    later = scheduled(report, 1)
+    await store.plan(report.id, [later], later.to_ms)
+    claim = await claimed(store, later, "h2")
+    done, flying = await store.claim_deliveries(report.id, NOW, LEASE, 2)
+    await store.record([ended(done, DeliveryMove.CONFIRM)], NOW)
+    for _ in range(2):
+        await store.delete_report(report.id, NOW + 1)
+    assert await store.report("default", "monthly") is None
+    assert await store.reports("default") == []
+    assert (await the_run(store, later)).state is RunState.SKIPPED
+    assert not await store.decide(claim, 7, manifest(claim, 0), NOW)
+    assert sorted(await states(store, run)) == ["cancelled", "cancelled", "delivered"]
+    found = await the_run(store, run)
+    assert (found.state, found.delivered, found.failed) == (RunState.PARTLY_FAILED, 1, 2)
+    assert await store.due(NOW * 2) == []
+    assert await store.claim_deliveries(report.id, NOW * 2, NOW * 3, 9) == []
+    await store.record([ended(flying, DeliveryMove.CONFIRM)], NOW)
+    assert sorted(await states(store, run)) == ["cancelled", "delivered", "delivered"]
+    assert (await the_run(store, run)).failed == 1
+    assert await store.plans(NOW * 2, 10) == []
+    with pytest.raises(Problem):
+        await store.ask_run(report, START, START + 60_000, NOW, revise=False)
+
+
+async def test_a_parked_endpoint_keeps_what_is_owed_and_resumes(
+    store: ReportStore, report: Report
+) -> None:
+    await delivering(store, report, "a")
+    await store.park_endpoint("other", report.endpoint, "gone")
+    assert len(await store.due(NOW)) == 1
+    await store.park_endpoint("default", report.endpoint, "gone")
+    found = await store.report("default", report.id)
+    assert found is not None
+    assert (found.state, found.state_reason) == (ReportState.PARKED, "gone")
+    assert await store.due(NOW) == []
+    assert await store.claim_deliveries(report.id, NOW, LEASE, 9) == []
+    assert len(await store.plans(START + 9 * HOUR_MS, 10)) == 1
+    await store.resume_report(report.id)
+    assert await store.report("default", report.id) == report
+    assert len(await store.claim_deliveries(report.id, NOW, LEASE, 9)) == 1

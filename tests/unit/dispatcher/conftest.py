@@ -1,0 +1,248 @@
+"""The dispatcher over real SQLite stores and a real sender; usage is what the test put in,
+receivers are on loopback.
+"""
+
+import asyncio
+import base64
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_network
+from pathlib import Path
+
+import msgspec
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from svix.webhooks import Webhook
+
+from dispatcher.courier import SendTerms
+from dispatcher.planner import PlanTerms, Sources
+from dispatcher.retry import RetryPolicy
+from meterline.backends.clock import SystemClock
+from meterline.backends.secrets import FernetSecretBox
+from meterline.backends.sql.catalogue import SqlCatalogueStore
+from meterline.backends.sql.engine import open_database
+from meterline.backends.sql.migrate import migrate
+from meterline.backends.sql.progress import SqlProgressStore
+from meterline.backends.sql.reports import SqlReportStore
+from meterline.backends.webhook_http import HttpWebhookSender
+from meterline.meter import Aggregation, Meter, MeterDraft
+from meterline.ports import Unavailable
+from meterline.problem import Problem
+from meterline.report import Interval, Report, Schedule
+from meterline.report_filter import EVERYTHING, ReportFilter
+from meterline.report_ports import ReportStore, SecretBox, WebhookSender
+from meterline.rows import AccountRow, Counted, EventRow, Flush, RejectedRow, SeenRow, SliceId
+from meterline.usage import UsageQuery, UsageRow
+from meterline.window import MINUTE_MS
+
+START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+SECRET = "whsec_" + base64.b64encode(b"s" * 24).decode()
+LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+LOG, PARTITIONS = 1, 2
+
+
+@dataclass(slots=True)
+class CellUsage:
+    """A usage store of sums: values by (subject, model, instant) as the test put them in."""
+
+    cells: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    asked: list[UsageQuery] = field(default_factory=list)
+    errors: list[Unavailable | Problem] = field(default_factory=list)  # raised one by one
+
+    async def usage(self, query: UsageQuery) -> list[UsageRow]:
+        self.asked.append(query)
+        if self.errors:
+            raise self.errors.pop(0)
+        assert query.from_ms is not None
+        assert query.to_ms is not None
+        assert query.by_subject
+        sums: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
+        for (subject, model, at_ms), value in self.cells.items():
+            if query.from_ms <= at_ms < query.to_ms:
+                groups = (("model", model),) if query.dimensions else ()
+                sums[subject, groups] = sums.get((subject, groups), 0) + value
+        return [
+            UsageRow(query.from_ms, query.to_ms, subject, groups, value, 1, 0)
+            for (subject, groups), value in sorted(sums.items())
+        ]
+
+    async def write(self, flush: Flush) -> None:
+        raise AssertionError(f"the dispatcher writes no usage: {flush}")
+
+    async def count_back(self, slice_id: SliceId, revisions: Sequence[int]) -> dict[str, Counted]:
+        raise AssertionError(f"the dispatcher counts nothing back: {slice_id} {revisions}")
+
+    async def account(self, slice_id: SliceId) -> AccountRow | None:
+        raise AssertionError(f"the dispatcher asks for no account: {slice_id}")
+
+    async def accounts(self, log: int) -> AccountRow:
+        raise AssertionError(f"the dispatcher asks for no account: {log}")
+
+    async def slice_events(
+        self, slice_id: SliceId, namespaced_types: Sequence[tuple[str, str]] | None = None
+    ) -> list[EventRow]:
+        raise AssertionError(f"the dispatcher reads no events: {slice_id} {namespaced_types}")
+
+    def seen_between(
+        self, log: int, partition: int, offset_first: int, offset_end: int
+    ) -> AsyncIterator[list[SeenRow]]:
+        raise AssertionError(f"no seen rows: {log, partition, offset_first, offset_end}")
+
+    async def rejected(self, revision: int, limit: int, after: str | None) -> list[RejectedRow]:
+        raise AssertionError(f"no rejected values: {revision, limit, after}")
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+@dataclass(slots=True)
+class Post:
+    """One request as a receiver saw it; its signature was good."""
+
+    id: str
+    body: bytes
+    headers: dict[str, str]
+
+    @property
+    def members(self) -> dict[str, object]:
+        return msgspec.json.decode(self.body, type=dict[str, object])
+
+
+@dataclass(slots=True)
+class Mailbox:
+    """A receiver: keeps what it verified, and answers what the test says (200 when it says
+    nothing).
+    """
+
+    url: str = ""
+    posts: list[Post] = field(default_factory=list)
+    answers: list[int] = field(default_factory=list)  # statuses, one by one
+    hang: asyncio.Event | None = None  # answers nothing until it is set
+
+    async def receive(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        Webhook(SECRET).verify(body, headers)
+        self.posts.append(Post(headers["svix-id"], body, headers))
+        if self.hang is not None:
+            await self.hang.wait()
+        return web.Response(status=self.answers.pop(0) if self.answers else 200)
+
+    @property
+    def subjects(self) -> list[str]:
+        """Subjects in the order of arrival."""
+        found = []
+        for post in self.posts:
+            query = post.members["query"]
+            assert isinstance(query, dict)
+            found.append(str(query["subject"]))
+        return found
+
+
+@dataclass(slots=True)
+class Desk:
+    """A dispatcher's stores and helpers of a test."""
+
+    sources: Sources
+    usage: CellUsage
+    reports: ReportStore
+    sender: WebhookSender
+    box: SecretBox
+    meter: Meter
+    plan_terms: PlanTerms = field(
+        default_factory=lambda: PlanTerms(LOG, PARTITIONS, grace_ms=MINUTE_MS)
+    )
+    send_terms: SendTerms = field(
+        default_factory=lambda: SendTerms(RetryPolicy((0, 20, 20, 20), jitter=0))
+    )
+
+    async def report(
+        self,
+        url: str,
+        slug: str = "minutely",
+        *,
+        created_at_ms: int = START_MS,
+        user_info: str | None = None,
+        filter_: ReportFilter = EVERYTHING,
+    ) -> Report:
+        """Make a report that runs every minute from `START_MS`."""
+        schedule = Schedule(Interval.MINUTE, START_MS)
+        made = Report(
+            id=f"01R{slug.upper()}",
+            namespace="default",
+            slug=slug,
+            meter_id=self.meter.id,
+            schedule=schedule,
+            group_by=("model",),
+            endpoint=url,
+            signing_secret_sealed=self.box.seal(SECRET),
+            created_at_ms=created_at_ms,
+            filter=filter_,
+            user_info_sealed=None if user_info is None else self.box.seal(user_info),
+        )
+        await self.reports.create_report(made, schedule.first_window_ms(created_at_ms))
+        return made
+
+    async def complete(self, until_ms: int) -> None:
+        """Everything recorded up to the instant counts."""
+        for partition in range(PARTITIONS):
+            await self.sources.progress.complete(LOG, partition, self.meter.revision, until_ms)
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of an empty control store: copied, it costs a test less than migrations do."""
+    path = tmp_path_factory.mktemp("control") / "control.db"
+
+    async def make() -> None:
+        database = open_database(f"sqlite:///{path}")
+        await migrate(database)
+        await database.close()
+
+    asyncio.run(make())
+    return path
+
+
+@pytest.fixture
+async def desk(tmp_path: Path, migrated: Path) -> AsyncIterator[Desk]:
+    """A dispatcher's desk with one meter and no report."""
+    shutil.copy(migrated, tmp_path / "control.db")
+    database = open_database(f"sqlite:///{tmp_path / 'control.db'}")
+    catalogue, usage = SqlCatalogueStore(database), CellUsage()
+    draft = MeterDraft(
+        "tokens",
+        "Tokens",
+        Aggregation.SUM,
+        "prompt",
+        "$.tokens",
+        dimensions=(("model", "$.model"),),
+    )
+    meter = await catalogue.create_meter("default", draft, START_MS)
+    reports = SqlReportStore(database)
+    sources = Sources(reports, catalogue, SqlProgressStore(database), usage)
+    sender = HttpWebhookSender(SystemClock(), LOOPBACK, timeout_s=5)
+    yield Desk(sources, usage, reports, sender, FernetSecretBox("key of the test"), meter)
+    await sender.close()
+    await database.close()
+
+
+@pytest.fixture
+async def mailbox() -> AsyncIterator[Callable[[], Awaitable[Mailbox]]]:
+    """Starts receivers."""
+    servers: list[TestServer] = []
+
+    async def start() -> Mailbox:
+        made = Mailbox()
+        application = web.Application()
+        application.router.add_post("/hook", made.receive)
+        server = TestServer(application)
+        await server.start_server()
+        servers.append(server)
+        made.url = str(server.make_url("/hook"))
+        return made
+
+    yield start
+    for server in servers:
+        await server.close()

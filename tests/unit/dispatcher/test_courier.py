@@ -1,0 +1,275 @@
+"""The courier's steps and the worker around them, to real receivers: at least once, the same
+bytes, fair.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from dispatcher.courier import claim_due, deliver, record
+from dispatcher.planner import find_due, make_runs
+from dispatcher.worker import Dispatcher
+from meterline.backends.clock import SystemClock
+from meterline.backends.secrets import FernetSecretBox
+from meterline.number import UNIT
+from meterline.report import Report, ReportState
+from meterline.report_ports import Parcel
+from meterline.run import AttemptOutcome, DeliveryState, Run, RunState
+from meterline.window import MINUTE_MS
+from tests.unit.dispatcher.conftest import START_MS, Desk, Mailbox, Post
+
+Mailboxes = Callable[[], Awaitable[Mailbox]]
+END_MS = START_MS + MINUTE_MS
+NOW_MS = END_MS + MINUTE_MS
+SUBJECTS = ["acme", "beta", "zeta"]
+
+
+def real_now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def made(desk: Desk, report: Report, subjects: list[str]) -> Run:
+    """The first run of a report, decided, with a delivery for each subject."""
+    desk.usage.cells = {(subject, "a", START_MS): UNIT for subject in subjects}
+    await desk.complete(NOW_MS)
+    await find_due(desk.reports, END_MS, 10)
+    assert await make_runs(desk.sources, desk.plan_terms, END_MS, f"h{report.id}") >= 1
+    return (await desk.reports.runs(report.id, 10))[-1]
+
+
+async def posted(desk: Desk, parcels: list[Parcel], now_ms: int, *, recorded: bool) -> None:
+    """Send parcels; a courier that dies after sending records nothing."""
+    retry = desk.send_terms.retry
+    sent = [
+        # signed as of the real time, for receivers compare with theirs
+        await deliver(parcel, desk.sender, desk.box, retry, real_now_ms(), 0.5)
+        for parcel in parcels
+    ]
+    if recorded:
+        await record(desk.reports, sent, now_ms)
+
+
+async def the_run(desk: Desk, run: Run) -> Run:
+    found = await desk.reports.run(run.report_id, run.id)
+    assert found is not None
+    return found
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(20):
+        while not await condition():  # noqa: ASYNC110 - a store has no event to wait for
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def working(desk: Desk) -> AsyncIterator[Dispatcher]:
+    """A dispatcher at work; it ends well."""
+    dispatcher = Dispatcher(
+        desk.sources,
+        desk.sender,
+        desk.box,
+        SystemClock(),
+        desk.plan_terms,
+        desk.send_terms,
+        idle_s=0.02,
+    )
+    task = asyncio.create_task(dispatcher.run())
+    try:
+        yield dispatcher
+    finally:
+        dispatcher.stop()
+        async with asyncio.timeout(10):
+            await task
+
+
+def by_id(posts: list[Post]) -> dict[str, set[bytes]]:
+    found: dict[str, set[bytes]] = {}
+    for post in posts:
+        found.setdefault(post.id, set()).add(post.body)
+    return found
+
+
+async def test_each_subject_is_delivered_signed_and_recorded(
+    desk: Desk, mailbox: Mailboxes
+) -> None:
+    box = await mailbox()
+    report = await desk.report(box.url, user_info="me:p@ss")
+    run = await made(desk, report, SUBJECTS)
+    parcels = await claim_due(desk.reports, desk.send_terms, {}, NOW_MS)
+    await posted(desk, parcels, NOW_MS, recorded=True)
+    assert box.subjects == SUBJECTS
+    listed = await desk.reports.deliveries(run.id, 10)
+    assert [post.id for post in box.posts] == [delivery.id for delivery in listed]
+    assert {d.state for d in listed} == {DeliveryState.DELIVERED}
+    assert (await the_run(desk, run)).state is RunState.SUCCEEDED
+    for post in box.posts:
+        assert post.headers["content-type"] == "application/json"
+        assert post.headers["authorization"] == "Basic bWU6cEBzcw=="
+        assert post.headers["webhook-id"] == post.id
+        assert post.members["type"] == "report.meter"
+    (attempt,) = await desk.reports.attempts([listed[0].id])
+    assert (attempt.outcome, attempt.status) == (AttemptOutcome.DELIVERED, 200)
+
+
+async def test_a_courier_that_dies_after_sending_leads_to_the_same_bytes_again(
+    desk: Desk, mailbox: Mailboxes
+) -> None:
+    box = await mailbox()
+    run = await made(desk, await desk.report(box.url), SUBJECTS)
+    dead = await claim_due(desk.reports, desk.send_terms, {}, NOW_MS)
+    await posted(desk, dead, NOW_MS, recorded=False)
+    assert await claim_due(desk.reports, desk.send_terms, {}, NOW_MS + 1) == []
+    later_ms = NOW_MS + desk.send_terms.lease_ms
+    living = await claim_due(desk.reports, desk.send_terms, {}, later_ms)
+    await posted(desk, living, later_ms, recorded=True)
+    assert box.subjects == SUBJECTS * 2
+    bodies = by_id(box.posts)
+    assert len(bodies) == 3
+    assert all(len(different) == 1 for different in bodies.values())
+    attempts = await desk.reports.attempts([living[0].delivery_id])
+    assert [a.outcome for a in attempts] == [AttemptOutcome.LOST, AttemptOutcome.DELIVERED]
+    assert (await the_run(desk, run)).state is RunState.SUCCEEDED
+
+
+async def test_a_receiver_that_fails_and_recovers_gets_everything(
+    desk: Desk, mailbox: Mailboxes
+) -> None:
+    box = await mailbox()
+    box.answers = [500, 503, 301, 500, 429, 404]
+    report = await desk.report(box.url)
+    run = await made(desk, report, SUBJECTS)
+    async with working(desk):
+        await until(lambda: is_ended(desk, run))
+    assert (await the_run(desk, run)).state is RunState.SUCCEEDED
+    bodies = by_id(box.posts)
+    assert sorted({*box.subjects}) == SUBJECTS
+    assert all(len(different) == 1 for different in bodies.values())
+    listed = await desk.reports.deliveries(run.id, 10)
+    attempts = await desk.reports.attempts([delivery.id for delivery in listed])
+    assert len(attempts) == len(box.posts) == 9
+    assert sum(a.status == 200 for a in attempts) == 3
+    # each attempt is signed anew, each delivery has one id
+    assert {delivery.id for delivery in listed} == set(bodies)
+
+
+async def is_ended(desk: Desk, run: Run) -> bool:
+    return (await the_run(desk, run)).ended_at_ms is not None
+
+
+async def test_an_exhausted_delivery_is_failed_and_held(desk: Desk, mailbox: Mailboxes) -> None:
+    box = await mailbox()
+    box.answers = [500] * 100
+    run = await made(desk, await desk.report(box.url), ["acme"])
+    async with working(desk):
+        await until(lambda: is_ended(desk, run))
+    assert (await the_run(desk, run)).state is RunState.FAILED
+    (delivery,) = await desk.reports.deliveries(run.id, 10)
+    assert (delivery.state, delivery.attempts) == (DeliveryState.FAILED, 4)
+    last = (await desk.reports.attempts([delivery.id]))[-1]
+    assert last.reason.endswith("given up after 4 attempts")
+    assert len(box.posts) == 4
+
+
+async def test_gone_parks_the_endpoint_and_resuming_sends_what_is_owed(
+    desk: Desk, mailbox: Mailboxes
+) -> None:
+    box = await mailbox()
+    box.answers = [410]
+    desk.send_terms = replace(desk.send_terms, in_flight_max=1)
+    report = await desk.report(box.url)
+    run = await made(desk, report, SUBJECTS)
+    (first,) = await claim_due(desk.reports, desk.send_terms, {}, NOW_MS)
+    await posted(desk, [first], NOW_MS, recorded=True)
+    parked = await desk.reports.report("default", report.id)
+    assert parked is not None
+    assert parked.state is ReportState.PARKED
+    assert "410" in parked.state_reason
+    assert await claim_due(desk.reports, desk.send_terms, {}, NOW_MS) == []
+    await desk.reports.resume_report(report.id)
+    async with working(desk):
+        await until(lambda: is_ended(desk, run))
+    found = await the_run(desk, run)
+    assert (found.state, found.delivered, found.failed) == (RunState.PARTLY_FAILED, 2, 1)
+
+
+async def test_deleting_while_deliveries_are_pending_sends_nothing_more(
+    desk: Desk, mailbox: Mailboxes
+) -> None:
+    box = await mailbox()
+    box.hang = asyncio.Event()
+    desk.send_terms = replace(desk.send_terms, endpoint_in_flight_max=1)
+    report = await desk.report(box.url)
+    run = await made(desk, report, SUBJECTS)
+    async with working(desk) as dispatcher:
+        await until(lambda: arrived(box, 1))
+        await desk.reports.delete_report(report.id, NOW_MS)
+        box.hang.set()
+        dispatcher.wake()
+        await until(lambda: counted(desk, run, 1))
+        await asyncio.sleep(0.1)
+    assert len(box.posts) == 1
+    states = [d.state for d in await desk.reports.deliveries(run.id, 10)]
+    assert sorted(states) == ["cancelled", "cancelled", "delivered"]
+
+
+async def arrived(box: Mailbox, count: int) -> bool:
+    return len(box.posts) >= count
+
+
+async def counted(desk: Desk, run: Run, delivered: int) -> bool:
+    return (await the_run(desk, run)).delivered == delivered
+
+
+async def test_a_receiver_that_hangs_does_not_hold_up_another(
+    desk: Desk, mailbox: Mailboxes
+) -> None:
+    slow, quick = await mailbox(), await mailbox()
+    slow.hang = asyncio.Event()
+    desk.send_terms = replace(desk.send_terms, in_flight_max=4, endpoint_in_flight_max=2)
+    hanging = await desk.report(slow.url, "slow")
+    report = await desk.report(quick.url, "quick")
+    many = [f"subject {n:02}" for n in range(30)]
+    await made(desk, hanging, many)
+    run = (await desk.reports.runs(report.id, 10))[-1]
+    async with working(desk):
+        await until(lambda: is_ended(desk, run))
+        assert len(slow.posts) == 2
+        slow.hang.set()
+        slow.hang = None
+    assert sorted(quick.subjects) == many
+
+
+async def test_a_secret_that_cannot_be_opened_is_a_recorded_attempt(
+    desk: Desk, mailbox: Mailboxes
+) -> None:
+    box = await mailbox()
+    run = await made(desk, await desk.report(box.url), ["acme"])
+    desk.box = FernetSecretBox("another key")
+    parcels = await claim_due(desk.reports, desk.send_terms, {}, NOW_MS)
+    await posted(desk, parcels, NOW_MS, recorded=True)
+    assert box.posts == []
+    (delivery,) = await desk.reports.deliveries(run.id, 10)
+    assert delivery.state is DeliveryState.RETRYING
+    (attempt,) = await desk.reports.attempts([delivery.id])
+    assert "secret_key" in attempt.reason
+
+
+async def test_the_worker_makes_and_sends_what_becomes_due(desk: Desk, mailbox: Mailboxes) -> None:
+    box = await mailbox()
+    now_ms = real_now_ms()
+    await desk.complete(now_ms + 10 * MINUTE_MS)
+    start_ms = now_ms - now_ms % MINUTE_MS
+    report = await desk.report(box.url, created_at_ms=start_ms - 3 * MINUTE_MS)
+    desk.usage.cells = {("acme", "a", start_ms - n * MINUTE_MS): n * UNIT for n in range(1, 4)}
+    async with working(desk):
+        await until(lambda: arrived(box, 3))
+    runs = await desk.reports.runs(report.id, 10)
+    assert {run.state for run in runs} == {RunState.SUCCEEDED}
+    sequences = []
+    for post in box.posts:
+        run = post.members["run"]
+        assert isinstance(run, dict)
+        sequences.append(run["sequence"])
+    assert sorted(sequences) == [1, 2, 3]

@@ -1,0 +1,252 @@
+"""The planner's steps: due, complete, made once, whoever dies on the way."""
+
+import asyncio
+
+import pytest
+
+from dispatcher.planner import find_due, make_runs
+from dispatcher.render import drafts, manifest_digest, select, statements
+from meterline.meter import Aggregation, MeterDraft
+from meterline.number import UNIT
+from meterline.ports import Unavailable
+from meterline.problem import Problem, ProblemType
+from meterline.report import Report
+from meterline.report_filter import Comparison, Condition, ReportFilter
+from meterline.run import Delivery, Run, RunState, Trigger
+from meterline.usage import UsageQuery
+from meterline.window import MINUTE_MS
+from tests.unit.dispatcher.conftest import START_MS, Desk
+
+URL = "https://example.com/hook"
+END_MS = START_MS + MINUTE_MS
+LATER_MS = END_MS + 2 * MINUTE_MS
+
+
+@pytest.fixture
+async def report(desk: Desk) -> Report:
+    desk.usage.cells = {
+        ("acme", "a", START_MS): 3 * UNIT,
+        ("acme", "b", START_MS + 1): 4 * UNIT,
+        ("zeta", "a", END_MS - 1): 5 * UNIT,
+        ("late", "a", END_MS): 6 * UNIT,
+    }
+    return await desk.report(URL)
+
+
+async def make(desk: Desk, now_ms: int, holder: str = "h") -> int:
+    await find_due(desk.reports, now_ms, 1_000)
+    return await make_runs(desk.sources, desk.plan_terms, now_ms, f"{holder}{now_ms}")
+
+
+async def first_run(desk: Desk, report: Report) -> Run:
+    return (await desk.reports.runs(report.id, 100))[-1]
+
+
+async def deliveries(desk: Desk, run: Run) -> list[Delivery]:
+    return await desk.reports.deliveries(run.id, 100)
+
+
+async def test_a_run_waits_until_its_window_and_grace_are_complete(
+    desk: Desk, report: Report
+) -> None:
+    assert await make(desk, END_MS - 1) == 0
+    assert await desk.reports.runs(report.id, 10) == []
+    assert await make(desk, END_MS) == 0
+    assert (await first_run(desk, report)).state is RunState.WAITING
+    await desk.complete(END_MS + MINUTE_MS - 1)
+    assert await make(desk, END_MS) == 0
+    await desk.complete(END_MS + MINUTE_MS)
+    assert await make(desk, END_MS) == 1
+    run = await first_run(desk, report)
+    assert run.state is RunState.DELIVERING
+    assert run.meter_revision == desk.meter.revision
+    assert [(d.subject, d.number) for d in await deliveries(desk, run)] == [
+        ("acme", 1),
+        ("zeta", 2),
+    ]
+    assert run.manifest is not None
+    assert (run.manifest.deliveries, run.manifest.entries) == (2, 3)
+    assert (run.manifest.total, run.manifest.filtered_out) == (12 * UNIT, 0)
+    assert run.manifest.complete_until_ms == END_MS + MINUTE_MS
+
+
+async def test_one_partition_behind_holds_the_run(desk: Desk, report: Report) -> None:
+    await desk.sources.progress.complete(1, 0, desk.meter.revision, LATER_MS)
+    assert await make(desk, END_MS) == 0
+    assert (await first_run(desk, report)).state is RunState.WAITING
+
+
+async def test_entries_that_do_not_pass_are_left_out_and_counted(desk: Desk) -> None:
+    filter_ = ReportFilter(
+        usage=(Condition(Comparison.GT, (3 * UNIT,)),),
+        subject=(Condition(Comparison.NE, ("zeta",)),),
+    )
+    desk.usage.cells = {
+        ("acme", "a", START_MS): 3 * UNIT,
+        ("acme", "b", START_MS): 4 * UNIT,
+        ("zeta", "a", START_MS): 5 * UNIT,
+    }
+    report = await desk.report(URL, filter_=filter_)
+    await desk.complete(LATER_MS)
+    assert await make(desk, END_MS) == 1
+    run = await first_run(desk, report)
+    assert run.manifest is not None
+    assert (run.manifest.entries, run.manifest.filtered_out) == (1, 2)
+    assert (run.manifest.total, run.manifest.total_filtered_out) == (4 * UNIT, 8 * UNIT)
+    assert [d.subject for d in await deliveries(desk, run)] == ["acme"]
+
+
+async def test_without_usage_a_run_succeeds_with_nothing_to_deliver(desk: Desk) -> None:
+    report = await desk.report(URL)
+    await desk.complete(LATER_MS)
+    assert await make(desk, END_MS) == 1
+    run = await first_run(desk, report)
+    assert run.state is RunState.SUCCEEDED
+    assert run.manifest is not None
+    assert (run.manifest.deliveries, run.manifest.sequence_first) == (0, 0)
+
+
+async def test_many_planners_make_a_run_once(desk: Desk, report: Report) -> None:
+    await desk.complete(LATER_MS)
+    made = await asyncio.gather(*(make(desk, END_MS, f"h{n}") for n in range(5)))
+    assert sum(made) == 1
+    (run,) = await desk.reports.runs(report.id, 10)
+    assert len(await deliveries(desk, run)) == 2
+
+
+async def test_a_run_made_again_after_a_crash_has_the_same_ids_and_bytes(
+    desk: Desk, report: Report
+) -> None:
+    until_ms = LATER_MS
+    await desk.complete(until_ms)
+    await find_due(desk.reports, END_MS, 10)
+    ((run, _),) = await desk.reports.undecided(END_MS, 10)
+    dead = await desk.reports.claim_run(run.id, "dead", END_MS, END_MS + 1_000)
+    assert dead is not None
+    query = UsageQuery(desk.meter, START_MS, END_MS, group_by=("subject", "model"))
+    said = statements(run, select(await desk.usage.usage(query), report.filter), {})
+    written = list(drafts(report, desk.meter, run, said, dead.sequence_next, until_ms))
+    await desk.reports.stage(dead, written)  # and here it dies
+    assert await make(desk, END_MS) == 0  # its lease holds
+    assert await make(desk, END_MS + 1_001) == 1
+    parcels = await desk.reports.claim_deliveries(report.id, LATER_MS, LATER_MS + 1, 10)
+    assert len(parcels) == 2
+    assert [(p.delivery_id, p.body) for p in parcels] == [(d.id, d.body) for d in written]
+    manifest = (await first_run(desk, report)).manifest
+    assert manifest is not None
+    assert manifest.digest == manifest_digest([(d.id, d.digest) for d in written])
+
+
+async def test_a_store_that_is_away_gives_the_lease_back(desk: Desk, report: Report) -> None:
+    await desk.complete(LATER_MS)
+    desk.usage.errors = [Unavailable("usage store: away")]
+    with pytest.raises(Unavailable):
+        await make(desk, END_MS)
+    assert (await first_run(desk, report)).state is RunState.WAITING
+    assert await make(desk, END_MS + 1) == 1
+
+
+async def test_a_question_that_cannot_be_answered_fails_the_run_with_words(
+    desk: Desk, report: Report
+) -> None:
+    await desk.complete(LATER_MS)
+    desk.usage.errors = [Problem(ProblemType.BAD_REQUEST, "too many rows")]
+    assert await make(desk, END_MS) == 1
+    run = await first_run(desk, report)
+    assert (run.state, run.reason) == (RunState.FAILED, "too many rows")
+    again, new = await desk.reports.ask_run(report, START_MS, END_MS, LATER_MS, revise=False)
+    assert (again.id, new) == (run.id, False)
+    await desk.complete(LATER_MS)
+    assert await make(desk, END_MS) == 1
+    assert (await first_run(desk, report)).state is RunState.DELIVERING
+
+
+async def test_a_key_that_the_meter_lost_fails_the_run_with_words(
+    desk: Desk, report: Report
+) -> None:
+    changed = MeterDraft("tokens", "Tokens", Aggregation.SUM, "prompt", "$.tokens")
+    await desk.sources.catalogue.put_settings_meter("default", changed, LATER_MS)
+    desk.meter = (await desk.sources.catalogue.meters("default"))[0]
+    await desk.complete(LATER_MS)
+    assert await make(desk, END_MS) == 1
+    run = await first_run(desk, report)
+    assert run.state is RunState.FAILED
+    assert "no group-by key 'model'" in run.reason
+
+
+async def test_missed_windows_run_in_order_and_are_asked_about_one_at_a_time(
+    desk: Desk, report: Report
+) -> None:
+    now_ms = START_MS + 5 * MINUTE_MS
+    await desk.complete(now_ms + 2 * MINUTE_MS)
+    for _ in range(5):
+        assert await make(desk, now_ms) == 1
+        now_ms += 1
+    runs = await desk.reports.runs(report.id, 10)
+    assert all(run.manifest is not None for run in runs)
+    asked = [query.from_ms for query in desk.usage.asked]
+    assert asked == [START_MS + n * MINUTE_MS for n in range(5)]
+    numbers = [d.sequence for run in runs[::-1] for d in await deliveries(desk, run)]
+    assert numbers == [1, 2, 3]
+
+
+async def test_reports_on_one_meter_and_window_share_a_question(desk: Desk, report: Report) -> None:
+    others = [await desk.report(URL, f"r{n}") for n in range(3)]
+    await desk.complete(LATER_MS)
+    assert await make(desk, END_MS) == 4
+    assert len(desk.usage.asked) == 1
+    for one in (report, *others):
+        assert len(await deliveries(desk, await first_run(desk, one))) == 2
+
+
+async def test_a_run_by_hand_waits_for_what_was_sent_before_it_was_asked_for(
+    desk: Desk, report: Report
+) -> None:
+    long_past = START_MS - 100 * MINUTE_MS
+    desk.usage.cells["old", "a", long_past] = UNIT
+    run, _ = await desk.reports.ask_run(
+        report, long_past, long_past + MINUTE_MS, END_MS - 10, revise=False
+    )
+    await desk.complete(END_MS - 11)
+    assert await make(desk, END_MS - 1) == 0
+    await desk.complete(END_MS - 10)
+    assert await make(desk, END_MS - 1) == 1
+    made = await desk.reports.run(report.id, run.id)
+    assert made is not None
+    assert (made.state, made.trigger) == (RunState.DELIVERING, Trigger.MANUAL)
+    assert [d.subject for d in await deliveries(desk, made)] == ["old"]
+
+
+async def revised(desk: Desk, report: Report, now_ms: int) -> Run:
+    run, new = await desk.reports.ask_run(report, START_MS, END_MS, now_ms, revise=True)
+    assert new
+    await desk.complete(now_ms + MINUTE_MS)
+    assert await make_runs(desk.sources, desk.plan_terms, now_ms, f"rev{now_ms}") == 1
+    made = await desk.reports.run(report.id, run.id)
+    assert made is not None
+    return made
+
+
+async def test_a_revision_delivers_what_differs_and_names_what_it_replaces(
+    desk: Desk, report: Report
+) -> None:
+    await desk.complete(LATER_MS)
+    assert await make(desk, END_MS) == 1
+    first = {d.subject: d for d in await deliveries(desk, await first_run(desk, report))}
+    desk.usage.cells["acme", "b", START_MS + 1] += UNIT
+    desk.usage.cells["new", "a", START_MS] = UNIT
+    second = await revised(desk, report, LATER_MS)
+    told = {d.subject: d for d in await deliveries(desk, second)}
+    assert {name: d.supersedes for name, d in told.items()} == {
+        "acme": first["acme"].id,
+        "new": None,
+    }
+    assert all(d.revision == 2 for d in told.values())
+    assert [d.sequence for d in told.values()] == [3, 4]
+    del desk.usage.cells["new", "a", START_MS]
+    third = await revised(desk, report, LATER_MS + 1)
+    (gone,) = await deliveries(desk, third)
+    assert (gone.subject, gone.supersedes, gone.revision) == ("new", told["new"].id, 3)
+    fourth = await revised(desk, report, LATER_MS + 2)
+    assert fourth.state is RunState.SKIPPED
+    assert "the revision before" in fourth.reason

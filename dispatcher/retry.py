@@ -16,9 +16,9 @@ _GONE = 410
 class RetryPolicy:
     """Delays before each attempt, the first included, so their number is that of the attempts."""
 
-    delays_ms: tuple[int, ...] = tuple(delay * 1_000 for delay in RETRY_DELAYS_S)
+    delays_s: tuple[float, ...] = RETRY_DELAYS_S
     jitter: float = RETRY_JITTER  # of the delay, both ways
-    retry_after_max_ms: int = RETRY_AFTER_MAX_S * 1_000
+    retry_after_max_s: float = RETRY_AFTER_MAX_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ def decide(
         return GiveUp(
             "the receiver answered 410: nobody will take deliveries there any more", gone=True
         )
-    if attempt >= len(policy.delays_ms):
+    if attempt >= len(policy.delays_s):
         return GiveUp(f"given up after {attempt} attempts")
-    delay_ms = policy.delays_ms[attempt] * (1 + policy.jitter * (2 * draw - 1))
-    asked_ms = min(retry_after_ms(answer.retry_after, now_ms), policy.retry_after_max_ms)
+    delay_ms = 1_000 * policy.delays_s[attempt] * (1 + policy.jitter * (2 * draw - 1))
+    asked_ms = min(retry_after_ms(answer.retry_after, now_ms), 1_000 * policy.retry_after_max_s)
     # later than asked for, so that a thousand deliveries do not come back in one moment
     return RetryAt(now_ms + round(max(delay_ms, asked_ms * (1 + policy.jitter * draw))))
 

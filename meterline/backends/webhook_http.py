@@ -7,6 +7,7 @@ stored would not see a name change its answer.
 """
 
 import errno
+import os
 import socket
 from collections.abc import Mapping, Sequence
 from io import BytesIO
@@ -160,7 +161,9 @@ def _explain(error: Exception, timeout_s: float) -> tuple[AttemptOutcome, str]:
     elif isinstance(error, ClientSSLError):
         reason = f"TLS failed: {_tls_words(error)}"
     elif isinstance(error, ClientConnectorError):
-        reason = f"no connection: {error.os_error.strerror or 'failed'}"
+        # by its number: the words of asyncio hold the address
+        number = error.os_error.errno
+        reason = f"no connection: {os.strerror(number) if number else 'failed'}"
     elif isinstance(error, ServerDisconnectedError):
         reason = "the receiver closed the connection without an answer"
     else:

@@ -46,8 +46,8 @@ def ndjson_lines(source: BinaryIO) -> Generator[Line]:
         if not text:
             continue
         try:
-            decoder.decode(text)
-        except (msgspec.DecodeError, RecursionError) as error:
+            decoder.decode(text.decode())  # as a text: the decoder looks into no raw string
+        except (ValueError, RecursionError) as error:
             hint = "; send takes one event a line" if text.startswith(b"[") else ""
             raise InputError(f"line {number} is no JSON object: {error}{hint}") from error
         yield Line(number, text)

@@ -2,6 +2,7 @@
 set-up.
 """
 
+import json
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Final
@@ -216,7 +217,9 @@ async def put_meters(settings: Settings, opened: Opened) -> None:
 def _draft(at: int, given: dict[str, object]) -> MeterDraft:
     named = f"meters[{at}] ({given.get('key', 'without key')})"
     try:
-        draft = MeterBody.model_validate({"name": given.get("key"), **given}).draft()
+        # as JSON, for the body is judged as strictly as one that came over HTTP
+        text = json.dumps({"name": given.get("key"), **given}, default=str)
+        draft = MeterBody.model_validate_json(text).draft()
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])

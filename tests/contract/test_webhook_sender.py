@@ -257,7 +257,7 @@ async def test_what_breaks_on_the_way_is_told_in_words(
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")
 
     expected = {
-        f"http://127.0.0.1:{unused_tcp_port}/": "no connection",
+        f"http://127.0.0.1:{unused_tcp_port}/": "no connection: Connection refused",
         "http://no-such-name.invalid/": "does not resolve",
         await serve_raw(leave): "closed the connection without an answer",
         await serve_raw(babble): "no usable answer",
@@ -269,6 +269,7 @@ async def test_what_breaks_on_the_way_is_told_in_words(
         answer = await sender.send(url, b"{}", {})
         assert answer.outcome is AttemptOutcome.UNREACHED, url
         assert words in answer.reason, url
+        assert "127.0.0.1" not in answer.reason
 
 
 def self_signed(folder: Path) -> ssl.SSLContext:

@@ -155,7 +155,7 @@ class Desk:
         default_factory=lambda: PlanTerms(LOG, PARTITIONS, grace_ms=MINUTE_MS)
     )
     send_terms: SendTerms = field(
-        default_factory=lambda: SendTerms(RetryPolicy((0, 20, 20, 20), jitter=0))
+        default_factory=lambda: SendTerms(RetryPolicy((0, 0.02, 0.02, 0.02), jitter=0))
     )
 
     async def report(

@@ -3,17 +3,22 @@ bytes, fair.
 """
 
 import asyncio
+import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import msgspec
+
 from dispatcher.courier import claim_due, deliver, record
 from dispatcher.planner import find_due, make_runs
+from dispatcher.retry import RetryPolicy
 from dispatcher.worker import Dispatcher
 from meterline.backends.clock import SystemClock
 from meterline.backends.secrets import FernetSecretBox
 from meterline.number import UNIT
+from meterline.ports import Unavailable
 from meterline.report import Report, ReportState
 from meterline.report_ports import Parcel
 from meterline.run import AttemptOutcome, DeliveryState, Run, RunState
@@ -273,3 +278,67 @@ async def test_the_worker_makes_and_sends_what_becomes_due(desk: Desk, mailbox: 
         assert isinstance(run, dict)
         sequences.append(run["sequence"])
     assert sorted(sequences) == [1, 2, 3]
+
+
+async def test_the_worker_goes_on_when_a_store_was_away(desk: Desk, mailbox: Mailboxes) -> None:
+    box = await mailbox()
+    report = await desk.report(box.url)
+    desk.usage.cells = {("acme", "a", START_MS): UNIT}
+    window = (START_MS - MINUTE_MS, START_MS + MINUTE_MS)
+    await desk.reports.plan(report.id, [], real_now_ms() + 10 * MINUTE_MS)
+    run, _ = await desk.reports.ask_run(report, *window, START_MS, revise=False)
+    desk.usage.errors = [Unavailable("usage store: away"), Unavailable("usage store: away")]
+    await desk.complete(NOW_MS)
+    async with working(desk):
+        await until(lambda: is_ended(desk, run))
+    assert box.subjects == ["acme"]
+    assert desk.usage.errors == []
+
+
+async def test_stopping_finishes_and_records_what_is_in_flight(
+    desk: Desk, mailbox: Mailboxes
+) -> None:
+    box = await mailbox()
+    box.hang = asyncio.Event()
+    run = await made(desk, await desk.report(box.url), SUBJECTS)
+    async with working(desk) as dispatcher:
+        await until(lambda: arrived(box, 3))
+        dispatcher.stop()
+        await asyncio.sleep(0.1)
+        assert (await the_run(desk, run)).delivered == 0
+        box.hang.set()
+    assert (await the_run(desk, run)).state is RunState.SUCCEEDED
+
+
+async def test_two_dispatchers_share_the_work_and_nothing_is_missing_or_double(
+    desk: Desk, mailbox: Mailboxes
+) -> None:
+    box = await mailbox()
+    chance = random.Random(7)
+    box.answers = [chance.choice([200, 200, 500]) for _ in range(200)]
+    desk.send_terms = replace(desk.send_terms, retry=RetryPolicy((0.01,) * 40, jitter=0))
+    now_ms = real_now_ms()
+    await desk.complete(now_ms + 10 * MINUTE_MS)
+    start_ms = now_ms - now_ms % MINUTE_MS - 8 * MINUTE_MS
+    report = await desk.report(box.url, created_at_ms=start_ms)
+    desk.usage.cells = {
+        (f"s{n}", "a", start_ms + window * MINUTE_MS): (n + window) * UNIT
+        for window in range(8)
+        for n in range(5)
+        if (n + window) % 3
+    }
+
+    async def all_ended() -> bool:
+        runs = await desk.reports.runs(report.id, 20)
+        return len(runs) >= 8 and all(run.ended_at_ms is not None for run in runs)
+
+    async with working(desk), working(desk):
+        await until(all_ended)
+    bodies = by_id(box.posts)
+    assert all(len(different) == 1 for different in bodies.values())
+    assert len(bodies) == len(desk.usage.cells)
+    told = [msgspec.json.decode(next(iter(body)))["run"] for body in bodies.values()]
+    assert sorted(run["sequence"] for run in told) == list(range(1, len(told) + 1))
+    for name in {run["id"] for run in told}:
+        numbers = [(run["number"], run["of"]) for run in told if run["id"] == name]
+        assert sorted(numbers) == [(n + 1, len(numbers)) for n in range(len(numbers))]

@@ -11,7 +11,7 @@ from meterline.report_ports import Answer
 from meterline.run import AttemptOutcome
 
 NOW = 1_770_000_000_000
-POLICY = RetryPolicy((0, 5_000, 300_000))
+POLICY = RetryPolicy((0, 5, 300))
 draws = st.floats(0, 1, exclude_max=True)
 
 
@@ -23,8 +23,13 @@ def refused(status: int = 500, retry_after: str | None = None) -> Answer:
 def test_delays_are_those_of_the_policy_within_the_jitter(attempt: int, draw: float) -> None:
     verdict = decide(POLICY, attempt, refused(), NOW, draw)
     assert isinstance(verdict, RetryAt)
-    delay_ms = POLICY.delays_ms[attempt]
+    delay_ms = POLICY.delays_s[attempt] * 1_000
     assert abs(verdict.at_ms - NOW - delay_ms) <= 0.2 * delay_ms
+
+
+def test_the_delays_of_the_product_are_seconds() -> None:
+    verdict = decide(RetryPolicy(), 2, refused(), NOW, 0.5)
+    assert verdict == RetryAt(NOW + 5 * 60_000)
 
 
 @given(st.integers(3, 100), draws)

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import msgspec
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.admission import AdmissionRules, BodyForm, _quickly, admit
@@ -68,9 +68,10 @@ def written(value: object, draw: Any, ascii_only: bool) -> str:  # noqa: FBT001
 @st.composite
 def bodies(draw: Any) -> bytes:
     """Texts of events, mostly good ones, with every kind of oddity now and then."""
-    ordinary = st.text("abc-\u00e9\u00a0", min_size=1, max_size=9)
+    letters = "abc-\u00e9" if draw(st.integers(0, 4)) else "abc\u00a0\\"
+    ordinary = st.text(letters, min_size=1, max_size=9)
     members = [
-        ("specversion", draw(st.sampled_from(["1.0"] * 9 + ["0.3", 1.0]))),
+        ("specversion", draw(st.sampled_from(["1.0"] * 30 + ["0.3", 1.0]))),
         *((name, draw(ordinary)) for name in ("id", "source", "type", "subject")),
     ]
     times = ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.123456789+02:00", "2200-01-01T00:00:00Z"]
@@ -79,13 +80,14 @@ def bodies(draw: Any) -> bytes:
         ("datacontenttype", st.sampled_from(["application/json", None, "text/xml"])),
         ("dataschema", st.one_of(st.none(), ordinary)),
         ("data", st.lists(st.tuples(NAMES, VALUES), max_size=4).map(Pairs)),
-        ("data", VALUES),
         ("traceparent", SCALARS),
         ("extension", VALUES),
     ]
     for name, values in optional:
         if draw(st.integers(0, 2)) == 0:
             members.append((name, draw(values)))
+    if draw(st.integers(0, 9)) == 0:
+        members.append(("data", draw(VALUES)))
     if draw(st.integers(0, 5)) == 0:
         members.append((draw(NAMES), draw(VALUES)))
     if draw(st.integers(0, 9)) == 0:
@@ -96,7 +98,7 @@ def bodies(draw: Any) -> bytes:
 
 
 @given(bodies())
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_what_is_admitted_can_be_read_and_is_what_was_sent(body: bytes) -> None:
     try:
         ((partition, stored),) = admit(body, BodyForm.ONE, "space", NOW_MS, RULES)
@@ -118,7 +120,7 @@ def test_what_is_admitted_can_be_read_and_is_what_was_sent(body: bytes) -> None:
 
 
 @given(bodies())
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_the_quick_look_accepts_only_what_the_judgement_does(body: bytes) -> None:
     try:
         body.decode()
@@ -136,7 +138,7 @@ def test_the_quick_look_accepts_only_what_the_judgement_does(body: bytes) -> Non
 
 
 @given(bodies())
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_repeated_members_are_found_wherever_they_are(body: bytes) -> None:
     repeated = False
 
@@ -146,7 +148,8 @@ def test_repeated_members_are_found_wherever_they_are(body: bytes) -> None:
         return dict(found)
 
     json.loads(body.decode(errors="surrogatepass"), object_pairs_hook=pairs)
-    assume(repeated)
+    if not repeated:
+        return
     try:
         admit(body, BodyForm.ONE, "n", NOW_MS, RULES)
     except Problem:
@@ -155,7 +158,7 @@ def test_repeated_members_are_found_wherever_they_are(body: bytes) -> None:
 
 
 @given(st.lists(bodies(), max_size=6))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_a_batch_is_its_events_or_nothing(parts: list[bytes]) -> None:
     alone: list[tuple[int, bytes]] = []
     good = True

@@ -88,7 +88,9 @@ async def start() -> AsyncIterator[Start]:
 
 async def _send(*arguments: str, stdin: bytes | None = None) -> Result:
     """Run the command in a thread, beside the server."""
-    return await asyncio.to_thread(CliRunner().invoke, send, list(arguments), input=stdin)
+    patience = [] if "--give-up-after" in arguments else ["--give-up-after", "10"]
+    given = [*arguments, *patience]
+    return await asyncio.to_thread(CliRunner().invoke, send, given, input=stdin)
 
 
 def _event(number: int) -> dict[str, Any]:
@@ -149,21 +151,22 @@ async def test_csv_is_sent_by_a_mapping(start: Start, tmp_path: Path) -> None:
     path.write_text('carrier;miles\nUA;0.10\n"A;A";\n', encoding="utf-8-sig")
     result = await _send(str(path), "--to", door.url, "--map", CSV_MAP, "--delimiter", ";")
     assert result.exit_code == 0, result.output
-    assert [(e["subject"], e["data"]["miles"]) for e in door.events] == [("UA", 0.10), ("A;A", None)]
+    assert [(e["subject"], e["data"]["miles"]) for e in door.events] == [
+        ("UA", 0.10),
+        ("A;A", None),
+    ]
 
 
 async def test_passing_errors_are_tried_again(start: Start, tmp_path: Path) -> None:
     statuses = {0: 503, 1: 500, 2: 429, 4: 502}
-    door = await start(
-        Door(lambda n: web.Response(status=statuses[n]) if n in statuses else None)
-    )
+    door = await start(Door(lambda n: web.Response(status=statuses[n]) if n in statuses else None))
     result = await _send(_ndjson(tmp_path / "e.ndjson", 30), "--to", door.url, "--batch", "10")
     assert result.exit_code == 0, result.output
     assert door.ids == list(range(1, 31))
     assert "4 of them sent again" in result.output
 
 
-async def test_a_server_that_comes_late_gets_everything(start: Start, tmp_path: Path) -> None:
+async def test_a_server_that_comes_late_gets_everything(tmp_path: Path) -> None:
     port = unused_port()
     file = _ndjson(tmp_path / "e.ndjson", 20)
     sending = asyncio.create_task(_send(file, "--to", f"http://127.0.0.1:{port}"))

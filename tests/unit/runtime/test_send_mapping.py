@@ -85,20 +85,16 @@ def test_numbers_keep_their_digits(text: str, written: str) -> None:
 @given(st.decimals(allow_nan=False, allow_infinity=False))
 def test_every_decimal_goes_through_unchanged(value: Decimal) -> None:
     found = _value("number", str(value))
-    assert Decimal(str(found)).compare_total_mag(value.copy_abs()) == 0 or found == value
+    assert isinstance(found, int | Decimal)
+    assert Decimal(found) == value
 
 
-@pytest.mark.parametrize("text", ["", "-", ".", "e5", "1,5", "NaN", "inf", "0x1", "1 2", "٣", "--1"])
+@pytest.mark.parametrize(
+    "text", ["-", ".", "e5", "1,5", "NaN", "inf", "0x1", "1 2", "\u0663", "--1"]
+)
 def test_what_is_no_number_is_told_with_its_column(text: str) -> None:
-    if not text:
-        return _empty_is_null()
-    with pytest.raises(MappingError, match="column 'miles'.*is no number"):
+    with pytest.raises(MappingError, match=r"column 'miles'.*is no number"):
         _value("number", text)
-    return None
-
-
-def _empty_is_null() -> None:
-    assert _value("number", "") is None
 
 
 @pytest.mark.parametrize(
@@ -165,5 +161,5 @@ def test_a_row_that_does_not_fit_is_told() -> None:
     reader = RowReader(parse_mapping([FLIGHT]), HEADER)
     with pytest.raises(MappingError, match="has 2 cells, the header has 5"):
         reader.event(["1", "UA"], 1)
-    with pytest.raises(MappingError, match="subject .column 'carrier'. is empty"):
+    with pytest.raises(MappingError, match=r"subject .column 'carrier'. is empty"):
         reader.event(["1", "", "", "", ""], 1)

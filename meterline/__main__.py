@@ -1,0 +1,6 @@
+"""`python -m meterline` is the command line."""
+
+from meterline.runtime.cli import main
+
+if __name__ == "__main__":
+    main()

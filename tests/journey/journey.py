@@ -1,0 +1,109 @@
+"""The way of a year's flights through one set-up, step by step; what was seen on it is kept."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from demo.flights import METERS, TYPE
+from tests.journey.client import Answer, Server
+from tests.journey.deadline import until
+from tests.journey.oracle import LATE_METER
+from tests.journey.processes import run_command
+from tests.journey.questions import AGAIN, JANUARY, QUESTIONS, Question
+from tests.journey.receiver import Mailbox
+from tests.journey.setups import SetUp
+
+SLUG = "january"
+RUN_WITHIN_S = 60.0
+COUNTED_WITHIN_S = 60.0
+METERS_PATH = "/api/v3/metering/meters"
+# How far everything is differs from moment to moment; all else must not.
+COMPLETE_UNTIL = re.compile(rb'"complete_until":(?:null|"[^"]*"),')
+
+
+def told(answer: Answer) -> bytes:
+    """The body without the one member that says when it was asked."""
+    return COMPLETE_UNTIL.sub(b"", answer.body, count=1)
+
+
+@dataclass(slots=True)
+class Journey:
+    """One set-up, and what it said at each step."""
+
+    setup: SetUp
+    mailbox: Mailbox
+    account_first: dict[str, int] = field(default_factory=dict)
+    account_again: dict[str, int] = field(default_factory=dict)
+    answers: dict[Question, bytes] = field(default_factory=dict)
+    answers_again: dict[Question, bytes] = field(default_factory=dict)
+    run: Any = None
+
+    @property
+    def api(self) -> Server:
+        """The server that answers questions."""
+        return self.setup.control
+
+    def go(self, flights: Path) -> None:
+        """All steps. What is wrong with a number is for the tests to say; here everything succeeds."""
+        make_meters(self.api, METERS)
+        make_report(self.api, self.mailbox)
+        send_file(self.setup, flights)
+        self.account_first = self.setup.status["account"]
+        self.run = ask_run(self.api)
+        self.answers = self._asked([q for q in QUESTIONS if q.asked.meter != LATE_METER["key"]])
+        send_file(self.setup, flights, "--batch", "1777", "--in-flight", "3", "--gzip")
+        self.account_again = self.setup.status["account"]
+        self.answers_again = self._asked([q for q in AGAIN if q in self.answers])
+        make_meters(self.api, [LATE_METER])
+        until("a meter is filled in", COUNTED_WITHIN_S, lambda: self.setup.status["caught_up"])
+        self.answers |= self._asked([q for q in QUESTIONS if q.asked.meter == LATE_METER["key"]])
+        self.run = finished_run(self.api, self.run["id"])
+
+    def _asked(self, questions: Sequence[Question]) -> dict[Question, bytes]:
+        return {question: told(question.put_to(self.api)) for question in questions}
+
+
+def make_meters(api: Server, definitions: Sequence[Any]) -> None:
+    """Define meters of flights."""
+    for definition in definitions:
+        api.made(METERS_PATH, {**definition, "event_type": TYPE})
+
+
+def make_report(api: Server, mailbox: Mailbox) -> None:
+    """A report of miles flown by route; the mailbox learns its secret."""
+    report = api.made(
+        "/api/v1/reports",
+        {
+            "slug": SLUG,
+            "meterIdOrSlug": "distance",
+            "type": "webhook",
+            "schedule": {"interval": "1d", "startAt": "2013-01-01T00:00:00.000Z"},
+            "query": {"groupBy": ["origin", "dest"]},
+            "endpoint": {"url": mailbox.url},
+        },
+    )
+    mailbox.secret = report["endpoint"]["signingSecret"]
+
+
+def send_file(setup: SetUp, flights: Path, *arguments: str) -> None:
+    """Send flights as a user does, and wait until all of them count."""
+    where = ("--to", setup.ingest.url, "--status", setup.control.url)
+    run_command(["send", str(flights), *where, "--wait", *arguments], setup.folder, {})
+
+
+def ask_run(api: Server) -> Any:
+    """Ask for January by hand; the run."""
+    start, end = JANUARY
+    return api.made(f"/api/v1/reports/{SLUG}/runs", {"from": start, "to": end})
+
+
+def finished_run(api: Server, run_id: str) -> Any:
+    """The run with its deliveries once all is done."""
+
+    def done() -> Any:
+        run = api.get(f"/api/v1/reports/{SLUG}/runs/{run_id}").json
+        return run if run["endedAt"] else None
+
+    return until("the run ends", RUN_WITHIN_S, done)

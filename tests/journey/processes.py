@@ -1,0 +1,78 @@
+"""The product's own processes: its command `meterline`, run as a user or a container runs it."""
+
+import contextlib
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from tests.services.command import run_to_end
+from tests.services.local import LocalService
+
+PROGRAM = Path(sys.executable).with_name("meterline")
+COMMAND_WITHIN_S = 120.0
+START_WITHIN_S = 60.0
+PROBE_S = 5.0
+
+
+def role_process(
+    name: str, command: Sequence[str], folder: Path, port: int, settings: Mapping[str, str]
+) -> LocalService:
+    """A role that is ready to start, in a folder of its own, serving on a port.
+
+    `kill` and `start` again keep its folder; `stop` drops it.
+    """
+    folder.mkdir(parents=True)
+    url = f"http://127.0.0.1:{port}"
+    return LocalService(
+        name=name,
+        url=url,
+        folder=folder,
+        command=[str(PROGRAM), *command],
+        problem=partial(_not_ready, url),
+        start_within_s=START_WITHIN_S,
+        environment={**settings, "METERLINE_PORT": str(port)},
+    )
+
+
+def run_command(arguments: Sequence[str], folder: Path, settings: Mapping[str, str]) -> None:
+    """Run `meterline ARGUMENTS` to its end. Raises `ServiceError` with its words if it fails."""
+    purpose = f"meterline {arguments[0]}"
+    run_to_end(purpose, [str(PROGRAM), *arguments], folder, COMMAND_WITHIN_S, settings)
+
+
+@contextlib.contextmanager
+def sending(arguments: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`meterline send -` with a pipe to its input; ended with the block if it did not end itself.
+
+    What it prints goes to `send.log` in the folder.
+    """
+    with (folder / "send.log").open("ab") as log:
+        process = subprocess.Popen(
+            [str(PROGRAM), "send", "-", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdin is not None:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+
+
+def _not_ready(url: str) -> str | None:
+    try:
+        with urllib.request.urlopen(f"{url}/readyz", timeout=PROBE_S):
+            return None
+    except urllib.error.HTTPError as error:
+        with error:
+            return f"/readyz: {error.code} {error.read()[:500]!r}"
+    except OSError as error:
+        return f"/readyz: {error}"

@@ -1,0 +1,79 @@
+"""A receiver of deliveries as the contract wants one (4.5), verifying with the svix library alone."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from svix.webhooks import Webhook, WebhookVerificationError
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """One POST whose signature was verified."""
+
+    id: str
+    content_type: str
+    body: bytes
+
+
+@dataclass(slots=True)
+class Mailbox:
+    """What came for one path: `secret` must have signed it."""
+
+    url: str
+    secret: str = ""
+    delivered: list[Delivered] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Receiver:
+    """Mailboxes by path, at one address."""
+
+    url: str
+    boxes: dict[str, Mailbox] = field(default_factory=dict)
+
+    def mailbox(self, name: str) -> Mailbox:
+        """A new mailbox; give it the secret before anything is sent."""
+        self.boxes[f"/{name}"] = box = Mailbox(f"{self.url}/{name}")
+        return box
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    """Receive on a loopback port until the block ends."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            box = receiver.boxes[self.path]
+            try:
+                Webhook(box.secret).verify(body, dict(self.headers))
+            except WebhookVerificationError as error:
+                box.refused.append(f"{error}: {dict(self.headers)}")
+                self._answer(400)
+                return
+            content_type = self.headers["Content-Type"]
+            box.delivered.append(Delivered(self.headers["svix-id"], content_type, body))
+            self._answer(200)
+
+        def _answer(self, status: int) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        receiver = Receiver(f"http://127.0.0.1:{server.server_port}")
+        thread = threading.Thread(target=server.serve_forever, name="receiver")
+        thread.start()
+        try:
+            yield receiver
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,132 @@
+"""The two set-ups as real processes: one `meterline up`, or the roles of deploy/compose.yaml."""
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import yaml
+
+from tests.journey.client import Server
+from tests.journey.processes import role_process, run_command
+from tests.services.local import LocalService, free_port
+
+COMPOSE: dict[str, Any] = yaml.safe_load(
+    (Path(__file__).resolve().parents[2] / "deploy/compose.yaml").read_text()
+)
+# Processes of the distributed set-up: name here, service in compose.yaml.
+PROCESSES = {
+    "ingest": "ingest",
+    "aggregate-1": "aggregate",
+    "aggregate-2": "aggregate",
+    "dispatch": "dispatch",
+    "control": "control",
+}
+PARTITIONS = "4"  # as embedded by default, so that both cut the load alike
+LOOPBACK = "127.0.0.0/8"
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Where the three servers are, as `tests/conftest.py` gives it."""
+
+    kafka: str
+    clickhouse: str
+    postgres: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetUp:
+    """A running product. `ingest` takes events, `control` answers everything else."""
+
+    name: str
+    folder: Path
+    processes: Mapping[str, LocalService]
+    ingest: Server
+    control: Server
+
+    def start(self) -> None:
+        """Start every process; returns when all are ready."""
+        with ThreadPoolExecutor(len(self.processes)) as threads:
+            for started in [threads.submit(one.start) for one in self.processes.values()]:
+                started.result()
+
+    def kill(self) -> None:
+        """End every process as kill -9 does. Safe to call twice."""
+        for process in self.processes.values():
+            process.kill()
+
+    def logs(self) -> str:
+        """The last words of every process, for a failure's report."""
+        told = []
+        for name, process in self.processes.items():
+            with suppress(OSError):
+                tail = process.log_path.read_text(errors="replace")[-3000:]
+                told.append(f"--- {name}\n{tail}")
+        return "\n".join(told)
+
+    @property
+    def status(self) -> Any:
+        """How far everything is."""
+        return self.control.get("/api/v3/metering/status").json
+
+
+def embedded(folder: Path) -> SetUp:
+    """Everything in one process and one folder, with no setting but these two."""
+    settings = {"METERLINE_DATA_DIR": str(folder / "data")}
+    port = free_port()
+    process = role_process("up", ["up"], folder / "up", port, settings)
+    server = Server(process.url)
+    return SetUp("embedded", folder, {"up": process}, server, server)
+
+
+def distributed(folder: Path, servers: Servers) -> SetUp:
+    """Each role as a process of its own, with a fresh topic and fresh databases, migrated."""
+    name = f"journey_{secrets.token_hex(4)}"
+    addresses = {
+        "METERLINE_LOG_URL": f"kafka://{servers.kafka}",
+        "METERLINE_USAGE_URL": f"{servers.clickhouse.rstrip('/')}/{name}",
+        "METERLINE_CONTROL_URL": _fresh_database(servers.postgres, name),
+        "METERLINE_SECRET_KEY": secrets.token_hex(32),
+    }
+    # What compose.yaml need not say: its containers do not share servers, ports or folders.
+    shared = {
+        "METERLINE_LOG_TOPIC": name,
+        "METERLINE_CONSUMER_GROUP": name,
+        "METERLINE_PARTITIONS": PARTITIONS,
+        "METERLINE_WEBHOOK_NETWORKS_ALLOWED": LOOPBACK,
+    }
+    for service in {*PROCESSES.values(), "migrate"}:
+        given = COMPOSE["services"][service]["environment"]
+        assert given.keys() == addresses.keys(), f"{service} is set up as in compose.yaml"
+    settings = {**addresses, **shared}
+    run_command(COMPOSE["services"]["migrate"]["command"], folder, settings)
+    processes = {}
+    for process, service in PROCESSES.items():
+        own = {"METERLINE_DATA_DIR": str(folder / process / "data")}
+        command = COMPOSE["services"][service]["command"]
+        processes[process] = role_process(
+            process, command, folder / process, free_port(), settings | own
+        )
+    ingest, control = Server(processes["ingest"].url), Server(processes["control"].url)
+    return SetUp("distributed", folder, processes, ingest, control)
+
+
+def _fresh_database(postgres: str, name: str) -> str:
+    """Make a database; its URL as the product takes it."""
+    dsn = postgres.replace("postgresql+asyncpg://", "postgresql://", 1)
+
+    async def make() -> None:
+        connection = await asyncpg.connect(dsn)
+        try:
+            await connection.execute(f"CREATE DATABASE {name}")
+        finally:
+            await connection.close()
+
+    asyncio.run(make())
+    return f"{dsn.rpartition('/')[0]}/{name}"

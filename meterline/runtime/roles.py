@@ -6,8 +6,6 @@ from contextlib import AsyncExitStack
 import structlog
 from aiohttp import web
 
-from aggregator.faust_worker import FaustWorker
-from aggregator.poll_worker import PollWorker
 from control.health import Check, Health, checks_of
 from control.routes import routes as control_routes
 from control.v1_reports import V1Reports
@@ -18,7 +16,7 @@ from meterline.backends.sql.migrate import check_migrated, migrate
 from meterline.runtime import wiring
 from meterline.runtime.process import patiently, serve
 from meterline.runtime.settings import Settings
-from meterline.runtime.wiring import CLOCK, Opened, OpenLog
+from meterline.runtime.wiring import CLOCK, Opened, OpenLog, Worker
 
 logger = structlog.get_logger()
 
@@ -133,7 +131,7 @@ async def _serve_health(
 
 
 async def _until_stopped(
-    stop: asyncio.Event, worker: PollWorker | FaustWorker | None, dispatcher: Dispatcher
+    stop: asyncio.Event, worker: Worker | None, dispatcher: Dispatcher
 ) -> None:
     """Run until `stop`; a worker that fails ends the others, and its error is raised."""
 

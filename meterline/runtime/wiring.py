@@ -2,15 +2,15 @@
 set-up.
 """
 
+import asyncio
 import json
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pydantic import ValidationError
 
 from aggregator.completeness import Completeness
-from aggregator.faust_worker import FaustWorker
 from aggregator.housekeeping import Housekeeping, Pace
 from aggregator.poll_worker import PollWorker
 from aggregator.step import Aggregator
@@ -43,6 +43,14 @@ from meterline.window import DAY_MS
 
 CLOCK: Final = SystemClock()
 OpenLog = SqliteLog | KafkaLog
+
+
+class Worker(Protocol):
+    """A shell that works until it is stopped."""
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Return after `stop` is set; raise what a person must look at."""
+        ...
 
 
 async def open_log(settings: Settings, stack: AsyncExitStack) -> OpenLog:
@@ -155,11 +163,13 @@ def aggregator(settings: Settings, opened: Opened) -> tuple[Aggregator, Housekee
     return step, Housekeeping(step, completeness, pace)
 
 
-def aggregation_worker(settings: Settings, opened: Opened) -> PollWorker | FaustWorker:
+def aggregation_worker(settings: Settings, opened: Opened) -> Worker:
     """The shell that drives counting: a poll loop embedded, Faust on Kafka."""
     step, housekeeping = aggregator(settings, opened)
     if not settings.kafka_servers:
         return PollWorker(step, housekeeping, CLOCK)
+    from aggregator.faust_worker import FaustWorker  # noqa: PLC0415 - a second that embedded saves
+
 
     datadir = settings.data_dir / "faust"
     datadir.mkdir(parents=True, exist_ok=True)  # Faust makes the last folder of it only

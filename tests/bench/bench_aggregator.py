@@ -73,7 +73,7 @@ def services() -> Iterator[dict[str, str]]:
 
 def role(name: str, variables: dict[str, str], folder: Path, port: int) -> subprocess.Popen[bytes]:
     """A role as a process."""
-    command = [sys.executable, "-m", "meterline", name, "--port", str(port)]
+    command = [sys.executable, "-m", "meterline.runtime", name, "--port", str(port)]
     environment = {**os.environ, **variables, "METERLINE_DATA_DIR": str(folder / name)}
     return subprocess.Popen(command, env=environment)
 
@@ -221,7 +221,7 @@ async def distributed(variables: dict[str, str], folder: Path) -> None:
     """The figures on Kafka, ClickHouse and PostgreSQL."""
     os.environ.update(variables)
     settings = load_settings()
-    subprocess.run([sys.executable, "-m", "meterline", "migrate"], check=True)
+    subprocess.run([sys.executable, "-m", "meterline.runtime", "migrate"], check=True)
     async with AsyncExitStack() as stack:
         database = wiring.open_control_database(settings, stack)
         for draft in METERS:
@@ -257,7 +257,7 @@ async def embedded(folder: Path) -> None:
         + (f'value_property = "{m.value_property}"\n' if m.value_property else "")
         for m in METERS
     ))  # fmt: skip
-    command = [sys.executable, "-m", "meterline", "--config", str(config), "up"]
+    command = [sys.executable, "-m", "meterline.runtime", "--config", str(config), "up"]
     command += ["--port", "18703", "--data", str(folder / "embedded")]
     process = subprocess.Popen(command)
     async with running(process, 18_703) as url:

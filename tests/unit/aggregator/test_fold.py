@@ -140,9 +140,10 @@ def _fraction(text: bytes) -> Fraction:
         value = Decimal(value)
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return Fraction(0)
-    if abs(value) >= 10**20:
+    exact = Fraction(value)
+    if abs(exact) >= 10**20:
         return Fraction(0)
-    return Fraction(round(Fraction(value) * 10**18), 10**18)  # rounds half to even
+    return Fraction(round(exact * 10**18), 10**18)  # rounds half to even
 
 
 def test_what_cannot_be_read_is_invalid_and_stalls_nothing() -> None:

@@ -1,6 +1,7 @@
 """The gateway over HTTP, on the SQLite log: what is answered, and what is in the log after it."""
 
 import gzip
+import io
 import json
 import zlib
 from collections.abc import AsyncIterator
@@ -45,7 +46,7 @@ class Gateway:
         if content_type is not None:
             named["Content-Type"] = content_type
         skip = {"Content-Type"} if content_type is None else None
-        return await self.client.post(path, data=body, headers=named, skip_auto_headers=skip)
+        return await self.client.post(path, data=io.BytesIO(body), headers=named, skip_auto_headers=skip)
 
     async def events(self) -> list[Event]:
         """Everything in the log."""
@@ -247,7 +248,7 @@ async def test_a_body_over_the_limit(gateway: Gateway) -> None:
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
 async def test_a_body_that_inflates_over_the_limit(gateway: Gateway, encoding: str) -> None:
     compress = gzip.compress if encoding == "gzip" else zlib.compress
-    for size in (BODY_BYTES_MAX + 1, 500 * 1024 * 1024):
+    for size in (BODY_BYTES_MAX + 1, 100 * 1024 * 1024):
         bomb = compress(bytes(size))
         assert len(bomb) < BODY_BYTES_MAX
         response = await gateway.post(bomb, Content_Encoding=encoding)

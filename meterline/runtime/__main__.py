@@ -1,4 +1,4 @@
-"""`python -m meterline` is the command line."""
+"""`python -m meterline.runtime` is the command line."""
 
 from meterline.runtime.cli import main
 

@@ -1,0 +1,187 @@
+"""What only the log on Kafka does: its topic, and brokers that die, freeze and come back."""
+
+import asyncio
+import os
+import signal
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from meterline.backends.kafka_log import KafkaLog, open_kafka_log
+from meterline.pack import RecordKind
+from meterline.ports import Unavailable, Unsuitable
+from tests.services.local import LocalService
+from tests.services.service import Service
+
+RETENTION_MS = 3_600_000
+
+
+@pytest.fixture
+async def admin(kafka: str) -> AsyncIterator[AIOKafkaAdminClient]:
+    client = AIOKafkaAdminClient(bootstrap_servers=kafka)
+    await client.start()
+    yield client
+    await client.close()
+
+
+def fresh_topic() -> str:
+    return f"log_{uuid.uuid4().hex}"
+
+
+async def values(log: KafkaLog, partition: int = 0) -> list[bytes]:
+    found: list[bytes] = []
+    offset = 0
+    while records := await log.read(partition, offset, 100):
+        found += [record.value for record in records]
+        offset = records[-1].offset + 1
+    return found
+
+
+async def test_a_topic_with_other_settings_is_refused_by_name(
+    kafka: str, admin: AIOKafkaAdminClient
+) -> None:
+    topic = fresh_topic()
+    settings = {"cleanup.policy": "compact", "retention.ms": "1000", "max.message.bytes": "5000"}
+    await admin.create_topics([NewTopic(topic, 2, 1, topic_configs=settings)])
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                await open_kafka_log(kafka, topic, 2, RETENTION_MS)
+            except Unsuitable as error:
+                told = str(error)
+                break
+    assert topic in told
+    for setting in (
+        "message.timestamp.type=LogAppendTime",
+        "cleanup.policy=delete",
+        "max.message.bytes=",
+        "retention.ms=3600000",
+    ):
+        assert setting in told
+
+
+async def test_a_topic_made_anew_is_another_log(kafka: str, admin: AIOKafkaAdminClient) -> None:
+    topic = fresh_topic()
+    first = await open_kafka_log(kafka, topic, 2, RETENTION_MS)
+    await first.append(0, b"a")
+    await first.close()
+    again = await open_kafka_log(kafka, topic, 2, RETENTION_MS)
+    assert again.id == first.id
+    await again.close()
+    await admin.delete_topics([topic])
+    async with asyncio.timeout(20):
+        while topic in await admin.list_topics():
+            await asyncio.sleep(0.1)
+    other = await open_kafka_log(kafka, topic, 2, RETENTION_MS)
+    assert other.id != first.id
+    await other.append(0, b"b")
+    (record,) = await other.read(0, 0, 10)
+    assert record.log_id == other.id
+    await other.close()
+
+
+async def test_a_record_of_another_writer_is_read_as_it_is(kafka: str) -> None:
+    log = await open_kafka_log(kafka, fresh_topic(), 1, RETENTION_MS)
+    producer = AIOKafkaProducer(bootstrap_servers=kafka)
+    await producer.start()
+    await producer.send_and_wait(log.topic, b"foreign", partition=0)
+    await producer.send_and_wait(log.topic, None, key=b"k", partition=0)
+    await producer.stop()
+    records = await log.read(0, 0, 10)
+    assert [(r.kind, r.value, r.log_id) for r in records] == [
+        (RecordKind.PACK, b"foreign", ""),
+        (RecordKind.PACK, b"", ""),
+    ]
+    await log.close()
+
+
+async def test_gaps_that_transactions_leave_are_passed(kafka: str) -> None:
+    log = await open_kafka_log(kafka, fresh_topic(), 1, RETENTION_MS)
+    await log.append(0, b"one")
+    producer = AIOKafkaProducer(bootstrap_servers=kafka, transactional_id=f"t{uuid.uuid4().hex}")
+    await producer.start()
+    async with producer.transaction():
+        await producer.send_and_wait(log.topic, b"two", partition=0)
+    await producer.stop()
+    await log.append(0, b"three")
+    assert await values(log) == [b"one", b"two", b"three"]
+    assert await log.end(0) == 4  # the marker has an offset too
+    await log.close()
+
+
+async def test_nobody_there_is_unavailable() -> None:
+    with pytest.raises(Unavailable, match="does not answer"):
+        await open_kafka_log("127.0.0.1:1", "log", 1, RETENTION_MS)
+
+
+async def test_a_killed_broker_loses_nothing_acknowledged(kafka_service: Service) -> None:
+    log = await open_kafka_log(
+        kafka_service.url, fresh_topic(), 1, RETENTION_MS, deadline_ms=1_500
+    )
+    acknowledged: list[bytes] = []
+    unknown: list[bytes] = []
+    ended = asyncio.Event()
+
+    async def send() -> None:
+        number = 0
+        while not ended.is_set() or len(acknowledged) < 20:
+            value = b"%d" % number
+            number += 1
+            try:
+                await log.append(0, value)
+                acknowledged.append(value)
+            except Unavailable:
+                unknown.append(value)
+                await asyncio.sleep(0.05)
+
+    sender = asyncio.create_task(send())
+    await asyncio.sleep(0.5)
+    await asyncio.to_thread(kafka_service.kill)
+    await asyncio.sleep(2.5)
+    with pytest.raises(Unavailable):
+        await log.end(0)
+    await asyncio.to_thread(kafka_service.start)
+    before = len(acknowledged)
+    async with asyncio.timeout(40):
+        while len(acknowledged) < before + 20:
+            await asyncio.sleep(0.1)
+    ended.set()
+    await sender
+    assert unknown, "the broker was away for longer than the deadline"
+    found = await values(log)
+    assert set(acknowledged) <= set(found)
+    assert len(found) == len(set(found))
+    assert await log.end(0) >= len(acknowledged)
+    await log.close()
+
+
+async def test_a_frozen_broker_is_unavailable_and_what_was_given_up_stays_out(
+    kafka_service: Service,
+) -> None:
+    assert isinstance(kafka_service, LocalService)
+    log = await open_kafka_log(
+        kafka_service.url, fresh_topic(), 2, RETENTION_MS, deadline_ms=1_000
+    )
+    await log.append(0, b"before")
+    os.kill(kafka_service.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(Unavailable, match="in time"):
+            await log.append(0, b"on its way")  # its bytes may lie in the broker's socket
+        for number in range(3):
+            with pytest.raises(Unavailable):
+                await log.append(1, b"given up %d" % number)
+    finally:
+        os.kill(kafka_service.pid, signal.SIGCONT)
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                await log.append(1, b"after")
+                break
+            except Unavailable:
+                await asyncio.sleep(0.1)
+    assert await values(log, 0) in ([b"before"], [b"before", b"on its way"])
+    assert await values(log, 1) == [b"after"]
+    await log.close()

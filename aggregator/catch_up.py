@@ -47,8 +47,9 @@ async def _check_nothing_lost(
     if account is None or account.received or offset_of(account.version) + 1 < begin:
         message = (
             f"partition {number}: the log begins at offset {begin}, but records from {start} on"
-            " were not sealed. They expired before they were finished. Keep the log longer than the longest outage"
-            " (METERLINE_LOG_RETENTION_DAYS), and restore it or accept the loss by hand."
+            " were not sealed. They expired before they were finished. Keep the log longer than the"
+            " longest outage (METERLINE_LOG_RETENTION_DAYS), and restore it or accept the loss by"
+            " hand."
         )
         raise LogTruncated(message)
 

@@ -81,7 +81,7 @@ class FaustWorker:
             stopping.cancel()
             await asyncio.gather(ticking, stopping, return_exceptions=True)
             await self.app.stop()
-            self._aggregator.close_all()
+            await self._aggregator.close_all()
         if self._failed.done():
             self._failed.result()
 

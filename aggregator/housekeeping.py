@@ -48,6 +48,7 @@ class Housekeeping:
         if now_ms - self._catalogue_ms >= CATALOGUE_POLL_MS:
             did = await aggregator.refresh_catalogue()
             self._catalogue_ms = now_ms
+        await aggregator.settle()
         flushed = await self._flush_if_due(now_ms)
         if now_ms - self._claimed_ms >= CLAIM_INTERVAL_MS:
             for number in list(aggregator.partitions):
@@ -62,14 +63,16 @@ class Housekeeping:
         return did or flushed
 
     async def _flush_if_due(self, now_ms: int) -> bool:
-        pending = self._aggregator.unflushed_events
+        aggregator = self._aggregator
+        if aggregator.unflushed_events >= 2 * self._pace.flush_events:
+            await aggregator.flush()  # the store is slower than the log: wait, memory is bounded
+            return True
         late = now_ms - self._flushed_ms >= self._pace.flush_interval_ms
-        behind = any(p.flushed_end < p.next_offset for p in self._aggregator.partitions.values())
-        if pending < self._pace.flush_events and not (late and behind):
+        due = aggregator.unflushed_events >= self._pace.flush_events
+        if not due and not (late and aggregator.has_news):
             return False
-        await self._aggregator.flush()
         self._flushed_ms = now_ms
-        return True
+        return await aggregator.flush_soon()
 
     async def _trim(self, now_ms: int) -> None:
         """Let the log drop old records of sealed slices, and close slices that nothing closes.

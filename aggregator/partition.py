@@ -23,6 +23,9 @@ class Partition:
         self.append_ms = 0  # running maximum: a log's clock may step back, slices must not
         self.slice: OpenSlice | None = None
         self.count_back_tries = 0
+        self.epoch = 0  # grows whenever a slice is dropped
+        self.taken_end = start  # everything below is in a flush, on its way or durable
+        self.recorded: tuple[int, int] | None = None  # catalogue and end last told to the world
 
     def closes_with(self, record: Record, items: Sequence[Event | Unreadable]) -> bool:
         """Whether the open slice ends before this record."""
@@ -52,8 +55,10 @@ class Partition:
         """Forget the open slice: it is read again from its first record, like after a crash."""
         if self.slice is not None:
             self.next_offset = self.slice.id.slice
-            self.flushed_end = self.next_offset
+            self.flushed_end = self.taken_end = self.next_offset
             self.slice = None
+            self.recorded = None
+            self.epoch += 1
 
     def seal_slice(self) -> None:
         """The open slice is sealed: its verdicts become the seen store's."""

@@ -37,7 +37,7 @@ class PollWorker:
                     await asyncio.sleep(self._backoff_s)
                     self._backoff_s = min(2 * self._backoff_s, WORKER_BACKOFF_MAX_S)
         finally:
-            self._aggregator.close_all()
+            await self._aggregator.close_all()
 
     async def _round(self) -> None:
         aggregator = self._aggregator

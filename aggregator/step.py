@@ -12,6 +12,7 @@ import structlog
 
 from aggregator.catch_up import caught_up_seen, start_of
 from aggregator.partition import Partition
+from aggregator.writer import Reached, Writer
 from meterline.limits import COUNT_BACK_TRIES_MAX, LOG_READ_RECORDS_MAX
 from meterline.measure import measures_of
 from meterline.meter import Catalogue
@@ -57,7 +58,7 @@ class Aggregator:
         self._open_seen = open_seen
         self._horizon_ms = horizon_ms
         self._measures = measures_of(self.catalogue)
-        self._unwritten: Flush | None = None
+        self._writer = Writer(usage, progress)
 
     # --- partitions ---
 
@@ -84,11 +85,12 @@ class Aggregator:
         """Let go of a partition; its open slice is somebody else's to read again."""
         partition = self.partitions.pop(number, None)
         if partition is not None:
+            partition.drop_slice()
             partition.seen.close()
-        self._forget_unwritten()
 
-    def close_all(self) -> None:
-        """Let go of every partition."""
+    async def close_all(self) -> None:
+        """Let go of every partition and of what is on its way."""
+        await self._writer.abandon()
         for number in list(self.partitions):
             self.close(number)
 
@@ -106,10 +108,6 @@ class Aggregator:
             return True
         if follows > partition.next_offset:
             return False
-        if self._unwritten is not None:
-            await (
-                self.flush()
-            )  # a failed flush comes first, or it would speak for records it does not hold
         items = decode_record(record)
         if partition.closes_with(record, items):
             await self.seal(partition)
@@ -133,29 +131,49 @@ class Aggregator:
     # --- effects ---
 
     async def flush(self) -> None:
-        """Write what changed in all partitions. Raises `Unavailable`: call again, the rows are
+        """Everything taken in is durable on return. Raises `Unavailable`: call again, the rows are
         kept.
         """
-        if self._unwritten is None:
-            self._unwritten = self._taken()
-        if self._unwritten.accounts:
-            await self.usage.write(self._unwritten)
-        self._unwritten = None
-        self.unflushed_events = 0
-        for partition in self.partitions.values():
-            if partition.flushed_end < partition.next_offset:
-                end = partition.next_offset
-                await self.progress.flushed(
-                    self.log.number, partition.number, self.catalogue.version, end
-                )
-                partition.flushed_end = end
+        await self._writer.finish()
+        if self._begin_flush():
+            await self._writer.finish()
 
-    def _taken(self) -> Flush:
-        whole = Flush()
+    async def settle(self) -> None:
+        """Take note of a flush that has ended. Raises `Unavailable` where it failed: call again."""
+        if not self._writer.busy:
+            await self._writer.finish()
+
+    async def flush_soon(self) -> bool:
+        """Begin to write what changed, unless a flush is still on its way; false then. Raises
+        `Unavailable` for the one before: call again, the rows are kept.
+        """
+        if self._writer.busy:
+            return False
+        await self._writer.finish()
+        return self._begin_flush()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is anything that a flush would tell the world."""
+        version = self.catalogue.version
+        return self._writer.owes or any(
+            p.recorded != (version, p.next_offset) for p in self.partitions.values()
+        )
+
+    def _begin_flush(self) -> bool:
+        version = self.catalogue.version
+        rows, reached = Flush(), []
         for partition in self.partitions.values():
-            if partition.slice is not None and partition.flushed_end < partition.slice.end:
-                whole.extend(partition.slice.take())
-        return whole
+            end = partition.next_offset
+            if partition.slice is not None and partition.taken_end < end:
+                rows.extend(partition.slice.take())
+                partition.taken_end = end
+            if partition.recorded != (version, end):
+                reached.append(Reached(partition, partition.epoch, end))
+        self.unflushed_events = 0
+        if reached:
+            self._writer.start(rows, reached, version)
+        return bool(reached)
 
     async def seal(self, partition: Partition) -> None:
         """Finish the open slice: flush, count back, record it. Where the store differs, the slice
@@ -209,16 +227,6 @@ class Aggregator:
             return False
         self.catalogue = await self._catalogue_store.catalogue()
         self._measures = measures_of(self.catalogue)
-        self._forget_unwritten()
         for partition in self.partitions.values():
             partition.drop_slice()
         return True
-
-    def _forget_unwritten(self) -> None:
-        """Rows of a flush that failed may be of a slice that is dropped now: drop all, they are
-        read again.
-        """
-        if self._unwritten is not None:
-            self._unwritten = None
-            for partition in self.partitions.values():
-                partition.drop_slice()

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from functools import lru_cache
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -112,8 +113,7 @@ def admit(
     texts, batch = _texts(body, form, rules)
     # then no string holds a control character: the quick look need not ask of each
     clean = body.isascii() and b"\\" not in body and b"\x7f" not in body
-    tail = _tail(namespace, recorded_ms)
-    span = rules.span(recorded_ms)
+    tail, span = _frame(namespace, recorded_ms, rules)
     size_max = rules.event_bytes_max
     partitions = rules.partitions
     admitted: list[Admitted] = []
@@ -275,6 +275,12 @@ def _refusal(faults: Sequence[Fault]) -> Problem:
     field = f"{first.field}: " if first.field else ""
     more = f" (and {len(kept) - 1} more)" if len(kept) > 1 else ""
     return Problem(ProblemType.INVALID_EVENT, f"{where}{field}{first.reason}{more}", kept)
+
+
+@lru_cache(maxsize=4)
+def _frame(namespace: str, recorded_ms: int, rules: AdmissionRules) -> tuple[bytes, Span]:
+    """What depends on the moment only: requests of one millisecond share it."""
+    return _tail(namespace, recorded_ms), rules.span(recorded_ms)
 
 
 def _tail(namespace: str, recorded_ms: int) -> bytes:

@@ -42,7 +42,9 @@ LINGER_MS: Final = 2  # wait for companions in a pack; below what a sender notic
 PENDING_BYTES_MAX: Final = (
     64 * 1024 * 1024
 )  # accepted and not yet durable; beyond it the answer is 503
-LOG_READ_RECORDS_MAX: Final = 64  # records of one read: 64 packs of 900 kB bound a worker's memory
+LOG_READ_RECORDS_MAX: Final = (
+    16  # records of one read: 16 packs bound a worker's memory and its turn
+)
 INBOX_READ_RECORDS_MAX: Final = 2_000  # of one turn of the inbox; its bytes are bounded as well
 LOG_RETENTION_DAYS: Final = 7
 

@@ -22,7 +22,8 @@ _EXACT: Final = decimal.Context(
 )
 # The grammar of RFC 8259 section 6, and a leading "+" or zeros, which senders of numeric strings
 # use.
-_NUMERIC: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
+_NUMERIC: Final = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]+))?([eE][+-]?[0-9]+)?", re.ASCII)
+_POWERS: Final = tuple(10**exponent for exponent in range(SCALE + 1))
 OUT_OF_RANGE: Final = Decimal("Infinity")
 
 
@@ -34,6 +35,9 @@ def from_json_float(text: str) -> int | Decimal:
     """
     if len(text) > NUMBER_CHARS_MAX:
         return OUT_OF_RANGE
+    whole, _, fraction = text.partition(".")
+    if fraction.isdecimal() and not fraction.strip("0"):
+        return int(whole)  # 227.0, as floats of whole numbers are written
     try:
         value = Decimal(text)
     except decimal.InvalidOperation:
@@ -66,8 +70,16 @@ def scaled(value: object) -> int | None:
 
 
 def _scaled_text(text: str) -> int | None:
-    if len(text) > NUMBER_CHARS_MAX or _NUMERIC.fullmatch(text) is None:
+    if len(text) > NUMBER_CHARS_MAX:
         return None
+    found = _NUMERIC.fullmatch(text)
+    if found is None:
+        return None
+    sign, whole, fraction, exponent = found.groups("")
+    if not exponent and len(fraction) <= SCALE and len(whole) <= INTEGER_DIGITS_MAX:
+        # Nothing to round and nothing out of range: the digits are the scaled integer.
+        result: int = int(whole + fraction) * _POWERS[SCALE - len(fraction)]
+        return -result if sign == "-" else result
     try:
         return _scaled_decimal(Decimal(text))
     except decimal.InvalidOperation:  # an exponent that no decimal holds

@@ -97,7 +97,7 @@ def rfc3339_ms(at_ms: int) -> str:
 def parse_instant(text: str) -> int:
     """Unix milliseconds of an RFC 3339 timestamp with an offset. Raises `ValueError` with words."""
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text.upper())  # RFC 3339 has t and z, too
     except ValueError as error:
         message = f"{text!r} is no RFC 3339 timestamp, such as 2026-01-31T00:00:00Z"
         raise ValueError(message) from error

@@ -3,7 +3,7 @@
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,13 +42,13 @@ class Server:
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
             named.setdefault("Content-Type", "application/json")
-        request = urllib.request.Request(self.url + path, body, named, method=method)  # type: ignore[arg-type]
+        request = urllib.request.Request(self.url + path, body, named, method=method)
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
-                return _answer(response.status, response.headers, response.read())
+                return _answer(response.status, response.headers.items(), response.read())
         except urllib.error.HTTPError as error:
             with error:
-                return _answer(error.code, error.headers, error.read())
+                return _answer(error.code, error.headers.items(), error.read())
 
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
         """GET, which must succeed."""
@@ -63,5 +63,5 @@ class Server:
         return answer.json
 
 
-def _answer(status: int, headers: Mapping[str, str], body: bytes) -> Answer:
-    return Answer(status, {name.lower(): value for name, value in headers.items()}, body)
+def _answer(status: int, headers: Iterable[tuple[str, str]], body: bytes) -> Answer:
+    return Answer(status, {name.lower(): value for name, value in headers}, body)

@@ -4,22 +4,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from demo.flights import write_ndjson
 from tests.journey.journey import Journey
-from tests.journey.oracle import table
 from tests.journey.receiver import Receiver, receiving
 from tests.journey.setups import Servers, SetUp, distributed, embedded
 from tests.services.service import Service
 
 SETUPS = ("embedded", "distributed")
-
-
-@pytest.fixture(scope="session")
-def all_flights() -> pd.DataFrame:
-    return table()
 
 
 @pytest.fixture(scope="session")

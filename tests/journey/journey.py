@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tests.journey.setups import SetUp
 SLUG = "january"
 RUN_WITHIN_S = 60.0
 COUNTED_WITHIN_S = 60.0
+QUESTIONS_AT_ONCE = 4
 METERS_PATH = "/api/v3/metering/meters"
 # How far everything is differs from moment to moment; all else must not.
 COMPLETE_UNTIL = re.compile(rb'"complete_until":(?:null|"[^"]*"),')
@@ -46,7 +48,7 @@ class Journey:
         return self.setup.control
 
     def go(self, flights: Path) -> None:
-        """All steps. What is wrong with a number is for the tests to say; here everything succeeds."""
+        """All steps. Wrong numbers are for the tests to find; here every step succeeds."""
         make_meters(self.api, METERS)
         make_report(self.api, self.mailbox)
         send_file(self.setup, flights)
@@ -62,7 +64,9 @@ class Journey:
         self.run = finished_run(self.api, self.run["id"])
 
     def _asked(self, questions: Sequence[Question]) -> dict[Question, bytes]:
-        return {question: told(question.put_to(self.api)) for question in questions}
+        with ThreadPoolExecutor(QUESTIONS_AT_ONCE) as threads:
+            answers = threads.map(lambda question: told(question.put_to(self.api)), questions)
+            return dict(zip(questions, answers, strict=True))
 
 
 def make_meters(api: Server, definitions: Sequence[Any]) -> None:

@@ -1,4 +1,4 @@
-"""A receiver of deliveries as the contract wants one (4.5), verifying with the svix library alone."""
+"""A receiver of deliveries as the contract wants one (4.5), with the svix library alone."""
 
 import threading
 from collections.abc import Iterator

@@ -3,53 +3,49 @@
 import json
 from urllib.parse import quote
 
-import pandas as pd
 import pytest
 
 from demo.flights import METERS
 from meterline.meter import Aggregation
 from tests.journey.journey import METERS_PATH, Journey
-from tests.journey.oracle import DEFINITIONS, expected
+from tests.journey.oracle import ALL_FLIGHTS, DEFINITIONS, expected, table
 from tests.journey.questions import AGAIN, QUESTIONS
 
 PAGE = 100
 COUNTED = [q for q in QUESTIONS if (q.version, q.media) == ("v3", "application/json")]
 
 
-def test_the_table_and_the_meters_are_what_the_issue_says(all_flights: pd.DataFrame) -> None:
-    assert len(all_flights) == 336_776
-    assert all_flights["air_time"].isna().sum() == 9_430
-    assert all_flights["tailnum"].isna().sum() == 2_512
-    assert all_flights["time"].is_unique
+def test_the_table_and_the_meters_are_what_the_issue_says() -> None:
+    flights = table()
+    assert len(flights) == ALL_FLIGHTS
+    assert flights["air_time"].isna().sum() == 9_430
+    assert flights["tailnum"].isna().sum() == 2_512
+    assert flights["time"].is_unique
     assert {meter["aggregation"] for meter in METERS} == {str(one) for one in Aggregation}
 
 
 @pytest.mark.parametrize("meter", DEFINITIONS)
-def test_every_answer_equals_pandas(
-    journey: Journey, meter: str, all_flights: pd.DataFrame
-) -> None:
+def test_every_answer_equals_pandas(journey: Journey, meter: str) -> None:
     questions = [question for question in QUESTIONS if question.asked.meter == meter]
     assert len(questions) >= 5
     for question in questions:
-        rows = expected(question.asked, all_flights)
+        rows = expected(question.asked)
         assert rows, question
         figures = [(row.start, row.end, row.groups, row.value) for row in rows]
         assert question.figures(journey.answers[question]) == figures, question
 
 
-def test_every_event_is_either_counted_or_rejected(
-    journey: Journey, all_flights: pd.DataFrame
-) -> None:
+def test_every_event_is_either_counted_or_rejected(journey: Journey) -> None:
     for question in COUNTED:
         rows = question.rows(journey.answers[question])
-        assert rows == expected(question.asked, all_flights), question
+        assert rows == expected(question.asked), question
 
 
 def test_the_account_adds_up(journey: Journey) -> None:
     nothing = {"conflict": 0, "invalid": 0}
-    first = {"received": 336_776, "new": 336_776, "duplicate": 0}
+    first = {"received": ALL_FLIGHTS, "new": ALL_FLIGHTS, "duplicate": 0}
     assert journey.account_first == first | nothing
-    again = {"received": 2 * 336_776, "new": 336_776, "duplicate": 336_776}
+    again = {"received": 2 * ALL_FLIGHTS, "new": ALL_FLIGHTS, "duplicate": 336_776}
     assert journey.account_again == again | nothing
 
 
@@ -62,13 +58,12 @@ def test_the_same_file_sent_again_changes_nothing(journey: Journey) -> None:
     assert journey.answers_again.keys() <= set(AGAIN)
 
 
-def test_null_is_rejected_and_listed_and_never_a_zero(
-    journey: Journey, all_flights: pd.DataFrame
-) -> None:
+def test_null_is_rejected_and_listed_and_never_a_zero(journey: Journey) -> None:
     listed = rejected(journey, "air_time")
     assert len(listed) == 9_430
     assert {(entry["reason"], entry["value"]) for entry in listed} == {("null", "null")}
-    missing = all_flights[all_flights["air_time"].isna()]
+    flights = table()
+    missing = flights[flights["air_time"].isna()]
     minutes = missing["time"].dt.floor("min").dt.strftime("%Y-%m-%dT%H:%M:%SZ")
     assert sorted((e["subject"], e["from"]) for e in listed) == sorted(
         zip(missing["subject"], minutes, strict=True)

@@ -31,7 +31,7 @@ def test_of_what_was_rejected(embedded_journey: Journey, distributed_journey: Jo
 
 def test_in_what_they_deliver(embedded_journey: Journey, distributed_journey: Journey) -> None:
     one, other = (
-        sorted((_made_alike(delivered.body) for delivered in journey.mailbox.delivered))
+        sorted(_made_alike(delivered.body) for delivered in journey.mailbox.delivered)
         for journey in (embedded_journey, distributed_journey)
     )
     assert len(one) == 16

@@ -183,16 +183,16 @@ async def test_events_sent_twice_count_once_over_restarts(
     await world.send(numbered(0, 100))
     worker = world.worker(meters)
     await world.run(worker)
-    worker.close_all()
+    await worker.close_all()
     await world.send(numbered(50, 150))
     worker = world.worker(meters)
     await world.run(worker, seal=True)
-    worker.close_all()
+    await worker.close_all()
     await world.send(numbered(0, 150))
     worker = world.worker(meters)
     await world.run(worker)
     await world.check(meter)
-    worker.close_all()
+    await worker.close_all()
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -218,7 +218,7 @@ async def test_killed_and_failing_between_any_two_effects(
         if turn == 4:
             second = meters.add(Aggregation.COUNT, next(fresh_numbers))
         if rng.random() < 0.1:
-            worker.close_all()
+            await worker.close_all()
             for path in (world.folder / "seen").glob("*/*"):
                 path.unlink()  # the seen store is lost
         try:
@@ -227,9 +227,9 @@ async def test_killed_and_failing_between_any_two_effects(
         except Unavailable:
             continue
         except Killed:
-            worker.close_all()
+            await worker.close_all()
             worker = world.worker(meters, fate)
-    worker.close_all()
+    await worker.close_all()
     assert second is not None
     assert happened["well"] < sum(happened.values()), "the fates must bite"
     worker = world.worker(meters)
@@ -240,7 +240,7 @@ async def test_killed_and_failing_between_any_two_effects(
         ):
             pass
     await world.check(first, second)
-    worker.close_all()
+    await worker.close_all()
 
 
 async def test_a_meter_created_after_its_events_is_filled_in(
@@ -270,7 +270,7 @@ async def test_a_meter_created_after_its_events_is_filled_in(
             pass
     assert await complete(world.log.number, PARTITIONS, later.revision) == 5_000
     await world.check(first, later)
-    worker.close_all()
+    await worker.close_all()
 
 
 async def test_no_claim_before_everything_below_the_end_is_durable(
@@ -290,7 +290,7 @@ async def test_no_claim_before_everything_below_the_end_is_durable(
     await world.run(worker)
     await completeness.claim()
     assert await world.progress.complete_until(log, PARTITIONS, meter.revision) == 89_000
-    worker.close_all()
+    await worker.close_all()
 
 
 async def test_a_store_that_loses_rows_is_noticed_and_repaired(
@@ -313,7 +313,7 @@ async def test_a_store_that_loses_rows_is_noticed_and_repaired(
     assert lost
     await world.run(worker, seal=True)
     await world.check(meter)
-    worker.close_all()
+    await worker.close_all()
 
 
 async def test_a_store_that_always_differs_stops_the_worker_with_words(
@@ -334,7 +334,7 @@ async def test_a_store_that_always_differs_stops_the_worker_with_words(
         await world.run(worker, seal=True)
     with pytest.raises(CountBackDiffers, match="Nothing is lost"):
         await world.run(worker, seal=True)
-    worker.close_all()
+    await worker.close_all()
 
 
 async def test_a_log_made_anew_stops_the_worker_with_words(
@@ -345,7 +345,7 @@ async def test_a_log_made_anew_stops_the_worker_with_words(
     await world.send(numbered(0, 40))
     worker = world.worker(meters)
     await world.run(worker, seal=True)
-    worker.close_all()
+    await worker.close_all()
     number = world.log.number
     await world.log.close()
     world.log = open_sqlite_log(world.folder / "other", PARTITIONS, SystemClock())
@@ -372,4 +372,4 @@ async def test_slices_end_where_the_log_says(world: World, fresh_numbers: Iterat
     assert seal.events <= SLICE_EVENTS_MAX
     assert seal.end <= packs
     assert await world.value(meter) == packs * 500
-    worker.close_all()
+    await worker.close_all()

@@ -24,6 +24,14 @@ class HandClock:
         return self.at_ms
 
 
+async def run(program: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """A Python program in a process of its own, given the folder."""
+    command = [sys.executable, "-c", program, str(folder)]
+    return await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, check=False
+    )
+
+
 async def values(log: SqliteLog, partition: int = 0) -> list[tuple[int, bytes]]:
     return [(r.offset, r.value) for r in await log.read(partition, 0, 1000)]
 
@@ -93,9 +101,7 @@ async def test_a_second_opening_is_refused_here_and_elsewhere(tmp_path: Path) ->
         "from meterline.backends.sqlite_log import open_sqlite_log\n"
         "open_sqlite_log(Path(sys.argv[1]), 1, SystemClock())\n"
     )
-    other = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False
-    )
+    other = await run(program, tmp_path)
     assert other.returncode == 1
     assert "another process uses the log" in other.stderr
     await log.close()
@@ -114,7 +120,7 @@ async def test_acknowledged_records_outlive_a_kill(tmp_path: Path) -> None:
         "    os._exit(9)\n"
         "asyncio.run(run())\n"
     )
-    killed = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
+    killed = await run(program, tmp_path)
     assert killed.returncode == 9
     log = open_sqlite_log(tmp_path, 1, SystemClock())
     assert [value for _, value in await values(log)] == [b"%d" % n for n in range(50)]

@@ -46,7 +46,9 @@ class Gateway:
         if content_type is not None:
             named["Content-Type"] = content_type
         skip = {"Content-Type"} if content_type is None else None
-        return await self.client.post(path, data=io.BytesIO(body), headers=named, skip_auto_headers=skip)
+        return await self.client.post(
+            path, data=io.BytesIO(body), headers=named, skip_auto_headers=skip
+        )
 
     async def events(self) -> list[Event]:
         """Everything in the log."""
@@ -207,9 +209,7 @@ async def test_bad_input_is_told_by_event_and_field_and_nothing_is_in(
     gateway: Gateway, name: str, path: str
 ) -> None:
     body, content_type, index, field, rule = BAD[name]
-    document = await problem_of(
-        await gateway.post(body, content_type, path), 400, "invalid-event"
-    )
+    document = await problem_of(await gateway.post(body, content_type, path), 400, "invalid-event")
     found = next(f for f in document["invalid_parameters"] if f["field"] == field)
     assert found["rule"] == rule
     assert found["reason"]

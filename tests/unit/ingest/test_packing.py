@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,10 +19,7 @@ def test_packs_hold_all_in_order_within_bounds_and_no_two_could_be_one(
     assert [bytes(text) for pack in held for text in pack] == texts
     assert all(1 <= len(pack) <= events_max for pack in held)
     assert all(len(pack) <= bytes_max for pack in packs)
-    for (one, other), (raw, following) in zip(
-        zip(held, held[1:], strict=False), zip(packs, packs[1:], strict=False), strict=True
-    ):
-        assert other
+    for one, (raw, following) in zip(held, pairwise(packs), strict=False):
         fits = len(raw) + 1 + len(bytes(msgspec.json.decode(following, type=list[msgspec.Raw])[0]))
         assert len(one) == events_max or fits > bytes_max
 

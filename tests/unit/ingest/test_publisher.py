@@ -59,7 +59,7 @@ class MemoryLog:
         return sum(where == partition for where, _ in self.packs)
 
     async def trim(self, partition: int, before: int, older_than_ms: int) -> None:
-        raise AssertionError("the publisher trims nothing")
+        raise AssertionError(f"nobody trims {partition} to {before}, {older_than_ms}")
 
     async def close(self) -> None:
         self.closed = True

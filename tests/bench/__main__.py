@@ -1,0 +1,22 @@
+"""`python -m tests.bench`: every benchmark in turn, or those named: `python -m tests.bench gateway`."""
+
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from tests.bench import bench_gateway
+
+BENCHES: Final[dict[str, Callable[[], None]]] = {"gateway": bench_gateway.main}
+
+
+def main() -> None:
+    """Run them; each prints its figures."""
+    names = sys.argv[1:] or list(BENCHES)
+    for name in names:
+        if name not in BENCHES:
+            sys.exit(f"there is no benchmark {name!r}; there are: {', '.join(BENCHES)}")
+        BENCHES[name]()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""The inbox on a real broker, into the SQLite log: all arrives, and how far it is can be told."""
+
+import asyncio
+import contextlib
+import json
+import sqlite3
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from ingest.admission import AdmissionRules
+from ingest.inbox import Inbox
+from ingest.publisher import Publisher
+from meterline.backends.clock import SystemClock
+from meterline.backends.kafka_inbox import InboxWatch
+from meterline.backends.sqlite_log import DATABASE_NAME, SqliteLog, open_sqlite_log
+from meterline.event import Event
+from meterline.limits import CLOCK_SKEW_MS, PRODUCE_DEADLINE_MS
+from meterline.pack import Unreadable, decode_record
+from meterline.ports import Unavailable, Unsuitable
+
+MARGIN_MS = PRODUCE_DEADLINE_MS + CLOCK_SKEW_MS
+
+
+@dataclass(slots=True)
+class Place:
+    """A broker's inbox topic and a log."""
+
+    bootstrap: str
+    topic: str
+    group: str
+    log: SqliteLog
+
+    def watch(self) -> InboxWatch:
+        return InboxWatch(self.bootstrap, self.group, [self.topic])
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """An inbox at work."""
+        publisher = Publisher(self.log, SystemClock())
+        watch = self.watch()
+        inbox = Inbox(
+            self.bootstrap,
+            self.group,
+            {self.topic: "space"},
+            publisher,
+            self.log,
+            AdmissionRules(self.log.partitions),
+            watch.check,
+        )
+        task = asyncio.create_task(inbox.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            await watch.close()
+
+    async def found(self) -> tuple[list[Event], list[Unreadable]]:
+        """What is in the log."""
+        events: list[Event] = []
+        refused: list[Unreadable] = []
+        for partition in range(self.log.partitions):
+            for record in await self.log.read(partition, 0, 10_000):
+                for event in decode_record(record):
+                    if isinstance(event, Event):
+                        events.append(event)
+                    else:
+                        refused.append(event)
+        return events, refused
+
+    async def wait_for(self, events: int, refused: int) -> tuple[list[Event], list[Unreadable]]:
+        """What is in the log once it is so many."""
+        async with asyncio.timeout(30):
+            while True:
+                found = await self.found()
+                if len(found[0]) >= events and len(found[1]) >= refused:
+                    return found
+                await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+async def place(kafka: str, tmp_path: Path) -> AsyncIterator[Place]:
+    name = uuid.uuid4().hex
+    await make_topic(kafka, f"inbox_{name}", "LogAppendTime")
+    log = open_sqlite_log(tmp_path / "log", 4, SystemClock())
+    yield Place(kafka, f"inbox_{name}", f"group_{name}", log)
+    await log.close()
+
+
+async def make_topic(bootstrap: str, topic: str, times: str) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    settings = {"message.timestamp.type": times}
+    await admin.create_topics([NewTopic(topic, 3, 1, topic_configs=settings)])
+    await admin.close()
+
+
+async def send(place: Place, *values: bytes, first: int = 0) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=place.bootstrap)
+    await producer.start()
+    for number, value in enumerate(values):
+        await producer.send_and_wait(place.topic, value, partition=(first + number) % 3)
+    await producer.stop()
+
+
+def event(number: int) -> bytes:
+    members = {"specversion": "1.0", "id": str(number), "source": "s", "type": "t", "subject": "u"}
+    return json.dumps(members).encode()
+
+
+async def test_records_become_events_or_refusals_once(place: Place) -> None:
+    before_ms = SystemClock().now_ms()
+    await send(place, *(event(number) for number in range(60)), b"broken", b"{}")
+    async with place.running():
+        events, refused = await place.wait_for(60, 2)
+        after_ms = SystemClock().now_ms()
+        assert sorted(int(e.id) for e in events) == list(range(60))
+        assert {e.namespace for e in events} == {"space"}
+        assert all(before_ms <= e.recorded_ms <= after_ms for e in events)
+        assert sorted(r.field for r in refused) == ["", "id"]
+        await send(place, event(60))
+        await place.wait_for(61, 2)
+
+    # Another member of the group goes on behind what was committed.
+    await send(place, event(61))
+    async with place.running():
+        events, refused = await place.wait_for(62, 2)
+    assert sorted(int(e.id) for e in events) == list(range(62))
+    assert len(refused) == 2
+
+
+async def test_how_far_the_inbox_is(place: Place) -> None:
+    watch = place.watch()
+    assert await watch.drained_until(1_000_000) is None
+    # Nothing was ever sent: all up to the first asking is in the log.
+    assert await watch.drained_until(2_000_000) == 1_000_000 - MARGIN_MS
+
+    await send(place, event(1), event(2))
+    assert await watch.drained_until(3_000_000) == 2_000_000 - MARGIN_MS  # asked before the sending
+    for now_ms in (4_000_000, 5_000_000):
+        assert await watch.drained_until(now_ms) == 2_000_000 - MARGIN_MS
+    async with place.running():
+        await place.wait_for(2, 0)
+        async with asyncio.timeout(20):
+            drained_ms = await watch.drained_until(6_000_000)
+            while drained_ms != 3_000_000 - MARGIN_MS:
+                await asyncio.sleep(0.05)
+                drained_ms = await watch.drained_until(6_000_000)
+    await watch.close()
+
+
+async def test_the_inbox_waits_for_a_log_that_is_away(place: Place, tmp_path: Path) -> None:
+    await place.log.append(0, b"[]")
+    trigger = (
+        "CREATE TRIGGER full BEFORE INSERT ON records_{0} "
+        "BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
+    )
+    breaker = sqlite3.connect(tmp_path / "log" / DATABASE_NAME, isolation_level=None)
+    for partition in range(4):
+        breaker.execute(trigger.format(partition).replace("full", f"full{partition}"))
+    await send(place, event(1), b"broken")
+    async with place.running():
+        watch = place.watch()
+        await watch.drained_until(1_000_000)
+        await asyncio.sleep(2)
+        assert await place.found() == ([], [])
+        assert await watch.drained_until(2_000_000) is None
+        for partition in range(4):
+            breaker.execute(f"DROP TRIGGER full{partition}")
+        await place.wait_for(1, 1)
+        await watch.close()
+    breaker.close()
+
+
+async def test_a_topic_with_times_of_its_senders_is_refused(kafka: str) -> None:
+    topic = f"inbox_{uuid.uuid4().hex}"
+    await make_topic(kafka, topic, "CreateTime")
+    watch = InboxWatch(kafka, "group", [topic])
+    told = ""
+    async with asyncio.timeout(20):
+        while "LogAppendTime" not in told:  # the brokers learn of a new topic one by one
+            with pytest.raises((Unsuitable, Unavailable)) as caught:
+                await watch.check()
+            told = str(caught.value)
+    assert topic in told
+    with pytest.raises(Unsuitable, match="there is no inbox topic"):
+        await InboxWatch(kafka, "group", [f"missing_{topic}"]).check()
+    await watch.close()

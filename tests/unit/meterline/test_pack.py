@@ -1,0 +1,116 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meterline.event import Event
+from meterline.limits import PACK_EVENTS_MAX, POSITION_INDEX_BITS
+from meterline.pack import (
+    Record,
+    RecordKind,
+    Refusal,
+    Unreadable,
+    decode_record,
+    encode_pack,
+    encode_refusal,
+    index_of,
+    offset_of,
+    position,
+)
+
+
+def record(value: bytes, kind: RecordKind = RecordKind.PACK) -> Record:
+    return Record(2, 7, 1_000, kind, value, "log")
+
+
+def text(number: int) -> bytes:
+    return json.dumps(
+        {
+            "specversion": "1.0",
+            "id": str(number),
+            "source": "s",
+            "type": "t",
+            "subject": "u",
+            "namespace": "n",
+            "recordedtime": "2026-01-31T00:00:00.000Z",
+        }
+    ).encode()
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**50), st.integers(0, 2**POSITION_INDEX_BITS - 1)), min_size=2
+    )
+)
+def test_positions_order_as_offset_and_index_do(pairs: list[tuple[int, int]]) -> None:
+    assert [position(*pair) for pair in sorted(pairs)] == sorted(position(*p) for p in pairs)
+    for offset, index in pairs:
+        both = position(offset, index)
+        assert (offset_of(both), index_of(both)) == (offset, index)
+    assert PACK_EVENTS_MAX < 2**POSITION_INDEX_BITS
+
+
+@given(st.lists(st.one_of(st.integers(0, 99).map(text), st.just(b'{"id":5}')), max_size=30))
+def test_a_pack_gives_back_its_events_in_their_places(texts: list[bytes]) -> None:
+    found = decode_record(record(encode_pack(texts)))
+    assert len(found) == len(texts)
+    for index, (event, sent) in enumerate(zip(found, texts, strict=True)):
+        if sent == b'{"id":5}':
+            assert isinstance(event, Unreadable)
+            assert (event.index, event.text) == (index, sent)
+            assert event.reason
+        else:
+            assert isinstance(event, Event)
+            assert event.text == sent
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"{}", b"null", b"[", b"[1,]", b"\xff", b"[" * 100_000, text(1), b"[" + text(1) + b"]x"],
+)
+def test_what_is_no_pack_is_one_unreadable(value: bytes) -> None:
+    (found,) = decode_record(record(value))
+    assert isinstance(found, Unreadable)
+    assert (found.index, found.text) == (0, value)
+    assert found.reason.startswith("not a pack")
+
+
+@given(st.binary(max_size=200), st.sampled_from(RecordKind))
+def test_no_record_brings_down_its_reader(value: bytes, kind: RecordKind) -> None:
+    for found in decode_record(record(value, kind)):
+        assert isinstance(found, Unreadable)
+
+
+@given(st.binary(max_size=40))
+def test_no_event_brings_down_its_reader(poison: bytes) -> None:
+    nasty = text(1)[:-1] + b',"data":{"a":' + poison + b"}}"
+    decode_record(record(encode_pack([text(0), nasty, text(2)])))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"1" * 5_000, b"[" * 60_000 + b"]" * 60_000, b'"\xff"', b"1e99999999999", b'"\\ud800"', b"-"],
+)
+def test_poison_in_one_event_leaves_the_others(data: bytes) -> None:
+    nasty = text(1)[:-1] + b',"data":{"a":' + data + b"}}"
+    found = decode_record(record(encode_pack([text(0), nasty])))
+    assert isinstance(found[0], Event | Unreadable)
+    if len(found) == 2:
+        assert isinstance(found[0], Event)
+
+
+def test_too_many_events_are_no_pack() -> None:
+    (found,) = decode_record(record(encode_pack([text(1)] * (PACK_EVENTS_MAX + 1))))
+    assert isinstance(found, Unreadable)
+    assert len(decode_record(record(encode_pack([text(1)] * PACK_EVENTS_MAX)))) == PACK_EVENTS_MAX
+
+
+def test_refusals_keep_their_reason() -> None:
+    refusal = Refusal("n", "topic", 1, 2, "id", "must not be empty", "{}")
+    value = encode_refusal(refusal)
+    (found,) = decode_record(record(value, RecordKind.REFUSAL))
+    assert found == Unreadable(0, "id", "must not be empty", value)
+    (broken,) = decode_record(record(b"{}", RecordKind.REFUSAL))
+    assert isinstance(broken, Unreadable)
+    assert broken.reason.startswith("not a refusal")

@@ -45,13 +45,16 @@ class Completeness:
     async def claim(self) -> None:
         """Record a claim for every partition whose probe is reached by what was flushed."""
         aggregator = self._aggregator
+        until_ms: dict[int, int] = {}
         for number, probe in list(self._probes.items()):
             partition = aggregator.partitions.get(number)
             if partition is None:
                 del self._probes[number]
             elif partition.flushed_end >= probe.end:
-                until_ms = probe.asked_ms - self._lag_ms
-                await aggregator.progress.complete(
-                    aggregator.log.number, number, aggregator.catalogue.version, until_ms
-                )
-                del self._probes[number]
+                until_ms[number] = probe.asked_ms - self._lag_ms
+        if until_ms:
+            await aggregator.progress.complete(
+                aggregator.log.number, aggregator.catalogue.version, until_ms
+            )
+        for number in until_ms:
+            del self._probes[number]

@@ -76,6 +76,7 @@ class Writer:
     async def _write(self, flush: Flush) -> None:
         if flush.accounts:
             await self._usage.write(flush)
-        for partition, epoch, end in self._reached:
-            if partition.epoch == epoch:
-                await self._progress.flushed(partition.log, partition.number, self._catalogue, end)
+        told = [it for it in self._reached if it.partition.epoch == it.epoch]
+        if told:
+            ends = {it.partition.number: it.end for it in told}
+            await self._progress.flushed(told[0].partition.log, self._catalogue, ends)

@@ -6,7 +6,7 @@ again with the same arguments with the same effect. Errors of the world are rais
 a step never swallows one.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
 
 from meterline.meter import Catalogue, Meter, MeterDraft
@@ -239,9 +239,9 @@ class ProgressStore(Protocol):
         """The slice holds the tallies of this revision now."""
         ...
 
-    async def complete(self, log: int, partition: int, catalogue: int, until_ms: int) -> None:
-        """All events recorded up to the instant are counted by this catalogue; merges by the
-        greatest.
+    async def complete(self, log: int, catalogue: int, until_ms: Mapping[int, int]) -> None:
+        """By partition: all events recorded up to the instant are counted by this catalogue. Merges
+        by the greatest.
         """
         ...
 
@@ -256,9 +256,9 @@ class ProgressStore(Protocol):
         """By partition, the greatest instant claimed complete by a catalogue at least as new."""
         ...
 
-    async def flushed(self, log: int, partition: int, catalogue: int, offset_end: int) -> None:
-        """Everything below the offset is counted by this catalogue and can be queried; merges by
-        the greatest.
+    async def flushed(self, log: int, catalogue: int, offset_ends: Mapping[int, int]) -> None:
+        """By partition: everything below the offset is counted by this catalogue and can be
+        queried. Merges by the greatest.
         """
         ...
 

@@ -170,7 +170,6 @@ def aggregation_worker(settings: Settings, opened: Opened) -> Worker:
         return PollWorker(step, housekeeping, CLOCK)
     from aggregator.faust_worker import FaustWorker  # noqa: PLC0415 - a second that embedded saves
 
-
     datadir = settings.data_dir / "faust"
     datadir.mkdir(parents=True, exist_ok=True)  # Faust makes the last folder of it only
 

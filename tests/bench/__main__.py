@@ -1,4 +1,4 @@
-"""`python -m tests.bench`: every benchmark in turn, or those named: `python -m tests.bench gateway`."""
+"""`python -m tests.bench`: every benchmark, or those named, as in `python -m tests.bench gateway`.
 
 import sys
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Events a second from the log to queryable, through one Faust worker; seconds from 2xx to queryable.
+"""Events a second from the log to queryable, by one Faust worker; seconds from 2xx to queryable.
 
 The log is filled first, in packs as a busy gateway makes them; then `meterline aggregate` starts,
 and the account in the usage store is watched. The rate is that between the first and the last
@@ -24,6 +24,7 @@ import aiohttp
 import clickhouse_connect
 import msgspec
 import psutil
+from clickhouse_connect.driver.client import Client
 
 from meterline.backends.kafka_log import KafkaLog
 from meterline.backends.sql.catalogue import SqlCatalogueStore
@@ -75,6 +76,13 @@ def role(name: str, variables: dict[str, str], folder: Path, port: int) -> subpr
     """A role as a process."""
     command = [sys.executable, "-m", "meterline.runtime", name, "--port", str(port)]
     environment = {**os.environ, **variables, "METERLINE_DATA_DIR": str(folder / name)}
+    return started(command, environment)
+
+
+def started(
+    command: list[str], environment: dict[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """A process that runs beside this one."""
     return subprocess.Popen(command, env=environment)
 
 
@@ -117,7 +125,8 @@ async def fill(log: KafkaLog) -> None:
 
 async def counted(settings: Settings, worker: psutil.Process) -> tuple[float, float, int]:
     """Events a second between the first and the last flush, CPU microseconds an event, and the
-    largest resident memory in bytes."""
+    largest resident memory in bytes.
+    """
     async with AsyncExitStack() as stack:
         usage = await wiring.open_usage(settings, stack)
         first: tuple[float, float, int] | None = None
@@ -161,11 +170,17 @@ async def bare(settings: Settings) -> float:
         return EVENTS / (time.monotonic() - started)
 
 
-def _insert(client: clickhouse_connect.driver.client.Client, rows: list[tuple[str, str, bytes]]) -> None:
+def _insert(client: Client, rows: list[tuple[str, str, bytes]]) -> None:
     if rows:
         columns = list(zip(*rows, strict=True))
-        client.insert("bare", columns, column_names=["id", "subject", "text"],
-                      column_oriented=True, settings={"async_insert": 0})  # fmt: skip
+        names = ["id", "subject", "text"]
+        client.insert(
+            "bare",
+            columns,
+            column_names=names,
+            column_oriented=True,
+            settings={"async_insert": 0},
+        )
 
 
 async def freshness(url: str) -> list[float]:
@@ -173,8 +188,14 @@ async def freshness(url: str) -> list[float]:
     found = []
     async with aiohttp.ClientSession(url) as session:
         for sample in range(SAMPLES):
-            event = {"specversion": "1.0", "id": f"fresh-{uuid4().hex}", "source": "bench",
-                     "type": "request", "subject": f"fresh-{sample}", "data": {"tokens": 1}}  # fmt: skip
+            event = {
+                "specversion": "1.0",
+                "id": f"fresh-{uuid4().hex}",
+                "source": "bench",
+                "type": "request",
+                "subject": f"fresh-{sample}",
+                "data": {"tokens": 1},
+            }
             headers = {"Content-Type": "application/cloudevents+json"}
             async with session.post(
                 "/api/v3/metering/events", data=msgspec.json.encode(event), headers=headers
@@ -219,9 +240,7 @@ async def running(process: subprocess.Popen[bytes], port: int) -> AsyncIterator[
 
 async def distributed(variables: dict[str, str], folder: Path) -> None:
     """The figures on Kafka, ClickHouse and PostgreSQL."""
-    os.environ.update(variables)
     settings = load_settings()
-    subprocess.run([sys.executable, "-m", "meterline.runtime", "migrate"], check=True)
     async with AsyncExitStack() as stack:
         database = wiring.open_control_database(settings, stack)
         for draft in METERS:
@@ -259,7 +278,7 @@ async def embedded(folder: Path) -> None:
     ))  # fmt: skip
     command = [sys.executable, "-m", "meterline.runtime", "--config", str(config), "up"]
     command += ["--port", "18703", "--data", str(folder / "embedded")]
-    process = subprocess.Popen(command)
+    process = started(command)
     async with running(process, 18_703) as url:
         show_freshness("embedded", await freshness(url))
         memory = psutil.Process(process.pid).memory_info().rss
@@ -271,6 +290,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(embedded(Path(folder)))
         with services() as variables:
+            os.environ.update(variables)
+            subprocess.run([sys.executable, "-m", "meterline.runtime", "migrate"], check=True)
             asyncio.run(distributed(variables, Path(folder)))
 
 

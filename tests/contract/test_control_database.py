@@ -103,7 +103,7 @@ async def test_transactions_that_lock_each_other_out_all_happen(
     async def make(connection: AsyncConnection) -> None:
         for partition in (0, 1):
             row = {"log": 1, "partition": partition, "catalogue": 1, "offset_end": 0}
-            await put_greatest(connection, flushed, row, by="offset_end")
+            await put_greatest(connection, flushed, [row], by="offset_end")
 
     await control_database.write(make)
 
@@ -137,7 +137,7 @@ async def test_two_processes_share_one_file(tmp_path: Path) -> None:
     async def make(connection: AsyncConnection) -> None:
         await connection.run_sync(flushed.create)
         row = {"log": 1, "partition": 0, "catalogue": 1, "offset_end": 0}
-        await put_greatest(connection, flushed, row, by="offset_end")
+        await put_greatest(connection, flushed, [row], by="offset_end")
 
     await one.write(make)
 

@@ -75,20 +75,20 @@ async def test_the_backfill_list_names_older_seals_without_a_mark(store: Progres
 
 async def test_completeness_is_the_least_of_all_partitions(store: ProgressStore) -> None:
     assert await store.complete_until(1, 2, 0) is None
-    await store.complete(1, 0, 1, 500)
+    await store.complete(1, 1, {0: 500})
     assert await store.complete_until(1, 2, 0) is None, "partition 1 has no claim"
-    await store.complete(1, 1, 1, LARGE)
-    await store.complete(2, 0, 1, 1)
+    await store.complete(1, 1, {1: LARGE})
+    await store.complete(2, 1, {0: 1})
     assert await store.complete_until(1, 2, 1) == 500
     assert await store.complete_until(1, 1, 1) == 500
 
 
 async def test_completions_name_the_greatest_claim_of_each_partition(store: ProgressStore) -> None:
     assert await store.completions(1, 0) == {}
-    await store.complete(1, 0, 4, 900)
-    await store.complete(1, 0, 5, 700)
-    await store.complete(1, 3, 5, LARGE)
-    await store.complete(2, 1, 5, 1)
+    await store.complete(1, 4, {0: 900})
+    await store.complete(1, 5, {0: 700})
+    await store.complete(1, 5, {3: LARGE})
+    await store.complete(2, 5, {1: 1})
     assert await store.completions(1, 4) == {0: 900, 3: LARGE}
     assert await store.completions(1, 5) == {0: 700, 3: LARGE}
     assert await store.completions(1, 6) == {}
@@ -96,15 +96,15 @@ async def test_completions_name_the_greatest_claim_of_each_partition(store: Prog
 
 async def test_claims_merge_by_the_greatest(store: ProgressStore) -> None:
     for until_ms in (100, 300, 200):
-        await store.complete(1, 0, 1, until_ms)
+        await store.complete(1, 1, {0: until_ms})
     assert await store.complete_until(1, 1, 1) == 300
 
 
 async def test_claims_of_an_older_catalogue_say_nothing_of_a_newer_meter(
     store: ProgressStore,
 ) -> None:
-    await store.complete(1, 0, 4, 900)
-    await store.complete(1, 0, 5, 700)
+    await store.complete(1, 4, {0: 900})
+    await store.complete(1, 5, {0: 700})
     assert await store.complete_until(1, 1, 4) == 900
     assert await store.complete_until(1, 1, 5) == 700
     assert await store.complete_until(1, 1, 6) is None
@@ -113,8 +113,8 @@ async def test_claims_of_an_older_catalogue_say_nothing_of_a_newer_meter(
 async def test_nothing_is_complete_before_the_backfill_is_done(store: ProgressStore) -> None:
     await store.seal(_seal(0, 1))
     await store.seal(_seal(0, 1, partition=1))
-    await store.complete(1, 0, 2, 100)
-    await store.complete(1, 1, 2, 100)
+    await store.complete(1, 2, {0: 100})
+    await store.complete(1, 2, {1: 100})
     assert await store.complete_until(1, 2, 2) is None
     await store.mark_filled(SliceId(1, 0, 0), 2)
     assert await store.complete_until(1, 2, 2) is None
@@ -126,18 +126,18 @@ async def test_nothing_is_complete_before_the_backfill_is_done(store: ProgressSt
 async def test_flushed_ends_merge_by_the_greatest(store: ProgressStore) -> None:
     assert await store.flushed_ends(1, 0) == {}
     for end in (5, LARGE, 7):
-        await store.flushed(1, 0, 1, end)
-    await store.flushed(1, 3, 1, 8)
-    await store.flushed(2, 0, 1, 9)
+        await store.flushed(1, 1, {0: end})
+    await store.flushed(1, 1, {3: 8})
+    await store.flushed(2, 1, {0: 9})
     assert await store.flushed_ends(1, 1) == {0: LARGE, 3: 8}
 
 
 async def test_a_flush_by_an_older_catalogue_says_nothing_of_a_newer_meter(
     store: ProgressStore,
 ) -> None:
-    await store.flushed(1, 0, 4, 90)
-    await store.flushed(1, 0, 5, 70)
-    await store.flushed(1, 1, 5, 20)
+    await store.flushed(1, 4, {0: 90})
+    await store.flushed(1, 5, {0: 70})
+    await store.flushed(1, 5, {1: 20})
     assert await store.flushed_ends(1, 4) == {0: 90, 1: 20}
     assert await store.flushed_ends(1, 5) == {0: 70, 1: 20}
     assert await store.flushed_ends(1, 6) == {}
@@ -145,8 +145,8 @@ async def test_a_flush_by_an_older_catalogue_says_nothing_of_a_newer_meter(
 
 async def test_writers_at_once_lose_nothing(store: ProgressStore) -> None:
     await asyncio.gather(
-        *(store.flushed(1, n % 3, 1, n) for n in range(30)),
-        *(store.complete(1, n % 3, 1, n) for n in range(30)),
+        *(store.flushed(1, 1, {n % 3: n}) for n in range(30)),
+        *(store.complete(1, 1, {n % 3: n}) for n in range(30)),
         *(store.seal(_seal(n % 3, n)) for n in range(30)),
     )
     assert await store.flushed_ends(1, 1) == {0: 27, 1: 28, 2: 29}

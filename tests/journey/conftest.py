@@ -1,7 +1,7 @@
 """Fixtures of the journeys: the file of flights, the receiver, and each set-up on its way."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from demo.flights import write_ndjson
 from tests.journey.journey import Journey
 from tests.journey.receiver import Receiver, receiving
-from tests.journey.setups import Servers, SetUp, distributed, embedded
+from tests.journey.setups import Servers, SetUp, distributed, embedded, telling
 from tests.services.service import Service
 
 SETUPS = ("embedded", "distributed")
@@ -28,19 +28,6 @@ def receiver() -> Iterator[Receiver]:
         yield one
 
 
-@contextmanager
-def running(setup: SetUp) -> Iterator[SetUp]:
-    """Start a set-up; whatever happens, none of its processes is left."""
-    try:
-        setup.start()
-        yield setup
-    except BaseException as error:
-        error.add_note(setup.logs())
-        raise
-    finally:
-        setup.kill()
-
-
 @pytest.fixture(scope="session")
 def servers(
     kafka_service: Service, clickhouse_service: Service, postgres_service: Service
@@ -49,26 +36,42 @@ def servers(
 
 
 @pytest.fixture(scope="session")
-def embedded_journey(
-    tmp_path_factory: pytest.TempPathFactory, receiver: Receiver, flights_file: Path
-) -> Iterator[Journey]:
-    with running(embedded(tmp_path_factory.mktemp("embedded"))) as setup:
-        journey = Journey(setup, receiver.mailbox(setup.name))
-        journey.go(flights_file)
-        yield journey
-
-
-@pytest.fixture(scope="session")
-def distributed_journey(
+def journeys(
     tmp_path_factory: pytest.TempPathFactory,
     receiver: Receiver,
     flights_file: Path,
     servers: Servers,
-) -> Iterator[Journey]:
-    with running(distributed(tmp_path_factory.mktemp("distributed"), servers)) as setup:
+) -> Iterator[Mapping[str, Future[Journey]]]:
+    """Both journeys, made at the same time: each leaves much of the machine idle."""
+    setups = (
+        embedded(tmp_path_factory.mktemp("embedded")),
+        distributed(tmp_path_factory.mktemp("distributed"), servers),
+    )
+
+    def went(setup: SetUp) -> Journey:
         journey = Journey(setup, receiver.mailbox(setup.name))
-        journey.go(flights_file)
-        yield journey
+        with telling(setup):
+            setup.start()
+            journey.go(flights_file)
+        return journey
+
+    try:
+        with ThreadPoolExecutor(len(setups)) as threads:
+            made = {setup.name: threads.submit(went, setup) for setup in setups}
+        yield made
+    finally:
+        for setup in setups:
+            setup.kill()
+
+
+@pytest.fixture(scope="session")
+def embedded_journey(journeys: Mapping[str, Future[Journey]]) -> Journey:
+    return journeys["embedded"].result()
+
+
+@pytest.fixture(scope="session")
+def distributed_journey(journeys: Mapping[str, Future[Journey]]) -> Journey:
+    return journeys["distributed"].result()
 
 
 @pytest.fixture(scope="session", params=SETUPS)

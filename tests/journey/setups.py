@@ -2,9 +2,9 @@
 
 import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ class Servers:
     postgres: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SetUp:
     """A running product. `ingest` takes events, `control` answers everything else."""
 
@@ -74,6 +74,16 @@ class SetUp:
     def status(self) -> Any:
         """How far everything is."""
         return self.control.get("/api/v3/metering/status").json
+
+
+@contextmanager
+def telling(setup: SetUp) -> Iterator[None]:
+    """Whatever goes wrong in the block, what the processes said is told with it."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(setup.logs())
+        raise
 
 
 def embedded(folder: Path) -> SetUp:

@@ -1,7 +1,8 @@
 """kill -9 of every process in the middle of a load; then the totals are those of pandas."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from demo.flights import METERS
-from tests.journey.conftest import SETUPS, running
+from tests.journey.conftest import SETUPS
 from tests.journey.deadline import until
 from tests.journey.feed import feeding
 from tests.journey.journey import (
@@ -24,7 +25,8 @@ from tests.journey.journey import (
 from tests.journey.oracle import Asked, carriers, expected
 from tests.journey.questions import ALL, JANUARY, NEW_YORK, ROUTE, Question
 from tests.journey.receiver import Mailbox, Receiver
-from tests.journey.setups import Servers, SetUp, distributed, embedded
+from tests.journey.setups import Servers, SetUp, distributed, embedded, telling
+from tests.services.local import LocalService
 from tests.services.service import Service
 
 FLIGHTS = 48_000  # the table begins with all of January
@@ -34,59 +36,85 @@ CHOSEN = {"flights", "distance", "air_time_avg", "aircraft", "distance_latest"}
 COUNTED_WITHIN_S = 120.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Battered:
-    """A set-up that was loaded under fire, and what its sender said."""
+    """A set-up that was loaded under fire: what its sender said, and the run it made."""
 
     setup: SetUp
+    victims: Sequence[Service | LocalService]
     mailbox: Mailbox
-    words: str
-    rest: Sequence[bytes]  # flights that were not sent yet
+    words: str = ""
+    run: Any = None
+
+    def go(self, lines: Sequence[bytes]) -> None:
+        """Load it, and have it make a report."""
+        self.setup.start()
+        api = self.setup.control
+        make_meters(api, [one for one in METERS if one["key"] in CHOSEN])
+        self.words = self._load(lines)
+        make_report(api, self.mailbox)
+        run = ask_run(api)
+        maker = self.setup.processes["up" if self.setup.name == "embedded" else "dispatch"]
+        maker.kill()
+        maker.start()
+        self.run = finished_run(api, run["id"])
+
+    def _load(self, lines: Sequence[bytes]) -> str:
+        """Send the lines; each victim is killed in the middle of a piece, and started again."""
+        size = len(lines) // (len(self.victims) + 1)
+        with feeding(self.setup, "--batch", str(BATCH)) as feed:
+            for place, victim in enumerate(self.victims):
+                feed.give(lines[place * size : (place + 1) * size])
+                feed.take_half(size)
+                victim.kill()
+                victim.start()
+            feed.give(lines[len(self.victims) * size :])
+            return feed.finish()
 
 
-def load_under_fire(setup: SetUp, lines: Sequence[bytes], victims: Sequence[Any]) -> str:
-    """Send the lines; each victim in turn is killed in the middle of a piece, and started again."""
-    size = len(lines) // (len(victims) + 1)
-    with feeding(setup, "--batch", str(BATCH)) as feed:
-        for place, victim in enumerate(victims):
-            feed.give(lines[place * size : (place + 1) * size])
-            feed.take_half(size)
-            victim.kill()
-            victim.start()
-        feed.give(lines[len(victims) * size :])
-        return feed.finish()
+@pytest.fixture(scope="module")
+def lines(flights_file: Path) -> Sequence[bytes]:
+    with flights_file.open("rb") as file:
+        return list(islice(file, FLIGHTS + AWAY))
+
+
+@pytest.fixture(scope="module")
+def fires(
+    tmp_path_factory: pytest.TempPathFactory,
+    lines: Sequence[bytes],
+    receiver: Receiver,
+    servers: Servers,
+    kafka_service: Service,
+    clickhouse_service: Service,
+    postgres_service: Service,
+) -> Iterator[Mapping[str, Future[Battered]]]:
+    """Both set-ups under fire at the same time: most of it is waiting."""
+    one = embedded(tmp_path_factory.mktemp("battered"))
+    other = distributed(tmp_path_factory.mktemp("battered"), servers)
+    # First those after which Kafka waits, before it gives partitions to another: for half a minute.
+    roles = [other.processes[name] for name in ("aggregate-1", "ingest", "control", "dispatch")]
+    rest = (postgres_service, clickhouse_service)
+    victims = {one: [one.processes["up"]] * 5, other: [kafka_service, *roles, *rest]}
+
+    def went(setup: SetUp) -> Battered:
+        mailbox = receiver.mailbox(f"battered-{setup.name}")
+        battered = Battered(setup, victims[setup], mailbox)
+        with telling(setup):
+            battered.go(lines[:FLIGHTS])
+        return battered
+
+    try:
+        with ThreadPoolExecutor(len(victims)) as threads:
+            made = {setup.name: threads.submit(went, setup) for setup in victims}
+        yield made
+    finally:
+        for setup in victims:
+            setup.kill()
 
 
 @pytest.fixture(scope="module", params=SETUPS)
-def battered(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    flights_file: Path,
-    receiver: Receiver,
-) -> Iterator[Battered]:
-    folder = tmp_path_factory.mktemp("battered")
-    with flights_file.open("rb") as file:
-        lines = list(islice(file, FLIGHTS + AWAY))
-    services: list[Service] = []
-    if request.param == "embedded":
-        setup = embedded(folder)
-        victims: list[Any] = [setup.processes["up"]] * 5
-    else:
-        services = [
-            request.getfixturevalue(f"{name}_service")
-            for name in ("postgres", "clickhouse", "kafka")
-        ]
-        servers: Servers = request.getfixturevalue("servers")
-        setup = distributed(folder, servers)
-        # First an aggregator: the group gives its partitions away only after half a minute, and the
-        # others die meanwhile.
-        roles = ("aggregate-1", "ingest", "control", "dispatch")
-        victims = [*(setup.processes[role] for role in roles), *services]
-    with running(setup):
-        make_meters(setup.control, [one for one in METERS if one["key"] in CHOSEN])
-        words = load_under_fire(setup, lines[:FLIGHTS], victims)
-        mailbox = receiver.mailbox(f"battered-{setup.name}")
-        yield Battered(setup, mailbox, words, lines[FLIGHTS:])
+def battered(request: pytest.FixtureRequest, fires: Mapping[str, Future[Battered]]) -> Battered:
+    return fires[request.param].result()
 
 
 def totals_equal_pandas(setup: SetUp, flights: int) -> None:
@@ -115,32 +143,29 @@ def test_the_account_tells_of_every_copy(battered: Battered) -> None:
 
 
 def test_a_run_survives_whoever_makes_it(battered: Battered) -> None:
-    setup = battered.setup
-    make_report(setup.control, battered.mailbox)
-    run = ask_run(setup.control)
-    maker = setup.processes["up" if setup.name == "embedded" else "dispatch"]
-    maker.kill()
-    maker.start()
-    run = finished_run(setup.control, run["id"])
+    run, box = battered.run, battered.mailbox
     assert (run["state"], run["failed"]) == ("succeeded", 0)
-    bodies = [json.loads(one.body) for one in battered.mailbox.delivered]
+    bodies = [json.loads(one.body) for one in box.delivered]
     assert sorted(body["query"]["subject"] for body in bodies) == list(carriers(*JANUARY))
     total = sum(int(entry["valueText"]) for body in bodies for entry in body["usage"])
     assert total == sum(int(row.value) for row in expected(Asked("distance", *JANUARY)))
-    assert battered.mailbox.refused == []
+    assert box.refused == []
 
 
 @pytest.mark.parametrize("battered", ["distributed"], indirect=True)
 def test_events_are_taken_while_the_stores_are_away(
-    battered: Battered, postgres_service: Service, clickhouse_service: Service
+    battered: Battered,
+    lines: Sequence[bytes],
+    postgres_service: Service,
+    clickhouse_service: Service,
 ) -> None:
     setup = battered.setup
     media = {"Content-Type": "application/cloudevents-batch+json"}
     try:
         postgres_service.kill()
         clickhouse_service.kill()
-        for first in range(0, AWAY, BATCH):
-            body = b"[" + b",".join(battered.rest[first : first + BATCH]) + b"]"
+        for first in range(FLIGHTS, FLIGHTS + AWAY, BATCH):
+            body = b"[" + b",".join(lines[first : first + BATCH]) + b"]"
             answer = setup.ingest.ask("POST", "/api/v3/metering/events", body, media)
             assert answer.status == 202, answer.body
         assert setup.ingest.get("/readyz").json["status"] == "ready"

@@ -8,7 +8,7 @@ locked) is run again, a bounded number of times. Anything else is our fault and 
 import asyncio
 import random
 import sqlite3
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -177,12 +177,14 @@ def insert(connection: AsyncConnection, table: Table) -> "postgresql.Insert | sq
 
 
 async def put_greatest(
-    connection: AsyncConnection, table: Table, row: Mapping[str, Any], by: str
+    connection: AsyncConnection, table: Table, rows: Sequence[Mapping[str, Any]], by: str
 ) -> None:
-    """Insert a row; where its primary key is there already, the row with the greater `by` stays."""
-    statement = insert(connection, table).values(row)
+    """Insert rows of one shape and different primary keys; where a key is there already, the row
+    with the greater `by` stays.
+    """
+    statement = insert(connection, table).values(list(rows))
     keys = list(table.primary_key.columns)
-    others = {name: statement.excluded[name] for name in row if table.c[name] not in keys}
+    others = {name: statement.excluded[name] for name in rows[0] if table.c[name] not in keys}
     greater = statement.excluded[by] > table.c[by]
     await connection.execute(
         statement.on_conflict_do_update(index_elements=keys, set_=others, where=greater)

@@ -1,8 +1,9 @@
 """ProgressStore over SQL: small rows, merged by the greatest: repetition and order never matter."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-from sqlalchemy import and_, exists, func, literal, select
+from sqlalchemy import Table, and_, exists, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement, Select
 
@@ -63,7 +64,7 @@ class SqlProgressStore:
         }
 
         async def act(connection: AsyncConnection) -> None:
-            await put_greatest(connection, seals, row, by="catalogue")
+            await put_greatest(connection, seals, [row], by="catalogue")
 
         await self._database.write(act)
 
@@ -104,14 +105,13 @@ class SqlProgressStore:
 
         await self._database.write(act)
 
-    async def complete(self, log: int, partition: int, catalogue: int, until_ms: int) -> None:
+    async def complete(self, log: int, catalogue: int, until_ms: Mapping[int, int]) -> None:
         """See the port."""
-        row = {"log": log, "partition": partition, "catalogue": catalogue, "until_ms": until_ms}
-
-        async def act(connection: AsyncConnection) -> None:
-            await put_greatest(connection, completeness, row, by="until_ms")
-
-        await self._database.write(act)
+        rows = [
+            {"log": log, "partition": partition, "catalogue": catalogue, "until_ms": until}
+            for partition, until in sorted(until_ms.items())
+        ]
+        await self._put(completeness, rows, by="until_ms")
 
     async def complete_until(self, log: int, partitions: int, revision: int) -> int | None:
         """See the port."""
@@ -153,14 +153,20 @@ class SqlProgressStore:
 
         return await self._database.read(ask)
 
-    async def flushed(self, log: int, partition: int, catalogue: int, offset_end: int) -> None:
+    async def flushed(self, log: int, catalogue: int, offset_ends: Mapping[int, int]) -> None:
         """See the port."""
-        row = {"log": log, "partition": partition, "catalogue": catalogue, "offset_end": offset_end}
+        rows = [
+            {"log": log, "partition": partition, "catalogue": catalogue, "offset_end": end}
+            for partition, end in sorted(offset_ends.items())
+        ]
+        await self._put(flushed, rows, by="offset_end")
 
+    async def _put(self, table: Table, rows: list[dict[str, int]], by: str) -> None:
         async def act(connection: AsyncConnection) -> None:
-            await put_greatest(connection, flushed, row, by="offset_end")
+            await put_greatest(connection, table, rows, by=by)
 
-        await self._database.write(act)
+        if rows:
+            await self._database.write(act)
 
     async def flushed_ends(self, log: int, catalogue: int) -> dict[int, int]:
         """See the port."""

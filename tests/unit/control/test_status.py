@@ -54,27 +54,27 @@ async def test_what_lies_in_the_log_lags_until_it_is_flushed(api: Api) -> None:
     for _ in range(3):
         await log.append(0, b"[]")
     await log.append(1, b"[]")
-    await progress.flushed(log.number, 0, 0, 1)
+    await progress.flushed(log.number, 0, {0: 1})
     status = await _status(api)
     assert (status["caught_up"], status["lag_records"]) == (False, 3)
     assert [p["lag_records"] for p in status["partitions"]] == [2, 1]
     assert [p["end"] for p in status["partitions"]] == [3, 1]
     assert [p["flushed_end"] for p in status["partitions"]] == [1, None]
-    await progress.flushed(log.number, 0, 0, 3)
-    await progress.flushed(log.number, 1, 0, 1)
+    await progress.flushed(log.number, 0, {0: 3})
+    await progress.flushed(log.number, 0, {1: 1})
     assert (await _status(api))["caught_up"] is True
 
 
 async def test_a_new_meter_has_to_be_counted_too(api: Api) -> None:
     log, progress = api.stores.log, api.stores.progress
     await log.append(0, b"[]")
-    await progress.flushed(log.number, 0, 0, 1)
+    await progress.flushed(log.number, 0, {0: 1})
     assert (await _status(api))["caught_up"] is True
     await api.json("POST", "/api/v3/metering/meters", 201, json=METER)
     status = await _status(api)
     assert (status["caught_up"], status["catalogue_version"]) == (False, 1)
     await progress.seal(Seal(log.number, 0, 0, 1, events=1, catalogue=0, append_ms=1))
-    await progress.flushed(log.number, 0, 1, 1)
+    await progress.flushed(log.number, 1, {0: 1})
     status = await _status(api)
     assert (status["caught_up"], status["backfilling"]) == (False, True)
     await progress.mark_filled(SliceId(log.number, 0, 0), 1)
@@ -84,8 +84,8 @@ async def test_a_new_meter_has_to_be_counted_too(api: Api) -> None:
 async def test_completeness_account_and_freshness_are_shown(api: Api) -> None:
     progress = api.stores.progress
     api.usage.account_row = AccountRow(1, 0, 0, 77, 10, 6, 2, 1, 1)
-    await progress.complete(1, 0, 0, NOW_MS - 5_000)
-    await progress.complete(1, 1, 0, NOW_MS - 2_000)
+    await progress.complete(1, 0, {0: NOW_MS - 5_000})
+    await progress.complete(1, 0, {1: NOW_MS - 2_000})
     status = await _status(api)
     assert status["account"] == {
         "received": 10,

@@ -141,7 +141,7 @@ async def test_csv_has_the_columns_of_v1(api: Api) -> None:
 
 async def test_completeness_is_told_in_a_header(api: Api) -> None:
     for partition in (0, 1):
-        await api.stores.progress.complete(api.stores.log.number, partition, 1, 60_000)
+        await api.stores.progress.complete(api.stores.log.number, 1, {partition: 60_000})
     async with api.client.get(PATH) as response:
         assert response.headers["Meterline-Complete-Until"] == "1970-01-01T00:01:00Z"
         assert await response.json() == {"data": []}

@@ -245,7 +245,7 @@ async def test_large_answers_are_whole(api: Api, accept: str, count: int) -> Non
 async def test_completeness_is_told_in_both_forms(api: Api) -> None:
     log, progress = api.stores.log, api.stores.progress
     for partition in (0, 1):
-        await progress.complete(log.number, partition, 1, 1_500)
+        await progress.complete(log.number, 1, {partition: 1_500})
     assert (await api.json("POST", PATH, json={}))["complete_until"] == "1970-01-01T00:00:01.500Z"
     assert (await _csv(api, {}))[0]["Meterline-Complete-Until"] == "1970-01-01T00:00:01.500Z"
     await progress.seal(Seal(log.number, 0, 0, 1, events=1, catalogue=0, append_ms=1))

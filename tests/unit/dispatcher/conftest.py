@@ -188,7 +188,7 @@ class Desk:
     async def complete(self, until_ms: int) -> None:
         """Everything recorded up to the instant counts."""
         for partition in range(PARTITIONS):
-            await self.sources.progress.complete(LOG, partition, self.meter.revision, until_ms)
+            await self.sources.progress.complete(LOG, self.meter.revision, {partition: until_ms})
 
 
 @pytest.fixture(scope="session")

@@ -71,7 +71,7 @@ async def test_a_run_waits_until_its_window_and_grace_are_complete(
 
 
 async def test_one_partition_behind_holds_the_run(desk: Desk, report: Report) -> None:
-    await desk.sources.progress.complete(1, 0, desk.meter.revision, LATER_MS)
+    await desk.sources.progress.complete(1, desk.meter.revision, {0: LATER_MS})
     assert await make(desk, END_MS) == 0
     assert (await first_run(desk, report)).state is RunState.WAITING
 

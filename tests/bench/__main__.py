@@ -1,12 +1,15 @@
-"""`python -m tests.bench`: every benchmark, or those named, as in `python -m tests.bench gateway`.
+"""`python -m tests.bench`: every benchmark, or those named, as `python -m tests.bench gateway`."""
 
 import sys
 from collections.abc import Callable
 from typing import Final
 
-from tests.bench import bench_gateway
+from tests.bench import bench_aggregator, bench_gateway
 
-BENCHES: Final[dict[str, Callable[[], None]]] = {"gateway": bench_gateway.main}
+BENCHES: Final[dict[str, Callable[[], None]]] = {
+    "gateway": bench_gateway.main,
+    "aggregator": bench_aggregator.main,
+}
 
 
 def main() -> None:

@@ -50,7 +50,7 @@ class FaustWorker:
         self._record_of = record_of
         self._lock = asyncio.Lock()
         self._held: dict[int, deque[Any]] = defaultdict(deque)  # events not yet sealed, in order
-        self._follows: dict[int, int] = {}
+        self._fed_end: dict[int, int] = {}  # offset after the last record that Faust brought
         self._revoked: set[int] = set()
         self._moved: dict[
             int, tuple[int, int]
@@ -95,7 +95,9 @@ class FaustWorker:
                 await asyncio.Event().wait()
 
     async def _take(self, event: Any) -> None:
+        self._close_revoked()  # before the event is held: it belongs to the new assignment
         record = self._record_of(event.message)
+        event.value = event.message.value = None  # it is held for minutes, without its bytes
         number = record.partition
         self._held[number].append(event)
         backoff_s = WORKER_BACKOFF_MIN_S
@@ -110,14 +112,13 @@ class FaustWorker:
         self._ack(number)
 
     async def _absorb(self, record: Record) -> None:
-        self._close_revoked()
         number = record.partition
         partition = await self._aggregator.open(number)
-        follows = self._follows.get(number, record.offset)
+        follows = record.offset  # Faust is not believed that nothing lies before: the log is asked
         while not await self._aggregator.feed(record, follows):
             if not await self._aggregator.read_some(number):
-                follows = partition.next_offset  # the log holds nothing in between
-        self._follows[number] = record.offset + 1
+                follows = partition.next_offset
+        self._fed_end[number] = record.offset + 1
 
     def _ack(self, number: int) -> None:
         """Let Faust commit what lies in sealed slices: committed offsets are always borders."""
@@ -141,15 +142,16 @@ class FaustWorker:
 
     async def _tick(self) -> None:
         self._close_revoked()
-        for number in self._assigned():
+        assigned = self._assigned()
+        self._release(set(self._aggregator.partitions) - assigned)
+        for number in assigned:
             partition = await self._aggregator.open(number)
-            if partition.next_offset < self._follows.get(number, 0):
-                await self._aggregator.read_some(
-                    number
-                )  # a dropped slice is read again without new records
+            if partition.next_offset < self._fed_end.get(number, 0):
+                # A slice was dropped: it is read again, also where no new record comes.
+                await self._aggregator.read_some(number)
         now_ms = self._clock.now_ms()
         await self._housekeeping.tick(now_ms, idle=not self._aggregator.unflushed_events)
-        for number in self._assigned():
+        for number in assigned:
             self._ack(number)
         await self._watch(now_ms)
 
@@ -174,12 +176,15 @@ class FaustWorker:
         self._revoked |= {tp.partition for tp in revoked}
 
     def _close_revoked(self) -> None:
-        for number in self._revoked:
+        self._release(self._revoked)
+        self._revoked = set()
+
+    def _release(self, numbers: set[int]) -> None:
+        for number in numbers:
             self._aggregator.close(number)
             self._held.pop(number, None)
-            self._follows.pop(number, None)
+            self._fed_end.pop(number, None)
             self._moved.pop(number, None)
-        self._revoked.clear()
 
     def _fail(self, error: Exception) -> None:
         logger.error("aggregator_failed", error=str(error), exc_info=error)

@@ -1,7 +1,8 @@
 """One gateway as a process of its own, for the benchmark: `python -m tests.bench.gateway_process`.
 
-Argument: what stands behind it (`sqlite:FOLDER`, `kafka:BOOTSTRAP/TOPIC`, or `decode` for a handler
-that decodes and answers). Prints the port, then serves until its standard input is closed.
+Arguments: what stands behind it (`sqlite:FOLDER`, `kafka:BOOTSTRAP/TOPIC`, or `decode` for a
+handler that decodes and answers), and the core that it may use. Prints the port, then serves until
+its standard input is closed.
 """
 
 import asyncio
@@ -66,9 +67,9 @@ async def serve(behind: str) -> None:
 
 
 def main() -> None:
-    """Run pinned to the first core, where the system can: one core is what is measured."""
+    """Run pinned to the core that is named, where the system can: one core is what is measured."""
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        os.sched_setaffinity(0, {int(sys.argv[2])})
     uvloop.run(serve(sys.argv[1]))
 
 

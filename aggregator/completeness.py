@@ -1,17 +1,19 @@
-"""Completeness: "everything recorded up to T is counted", as a fact about the log (design.md
-section 4.3).
-"""
+"""Completeness: "all recorded up to T is counted", a fact about the log (design.md section 4.3)."""
 
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from aggregator.step import Aggregator
 
+# The instant up to which every inbox record is in the log, asked at an instant; None: not known.
+InboxDrained = Callable[[int], Awaitable[int | None]]
+
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The end of a partition as its leader gave it, and the instant before it was asked for."""
+    """The end of a partition as its leader gave it, and the instant that reaching it will prove."""
 
-    asked_ms: int
+    until_ms: int
     end: int
 
 
@@ -20,27 +22,33 @@ class Completeness:
 
     Whatever was recorded at or before T = asked - lag is either below the end that the leader gave,
     or was answered with 503. So once all below that end is durable in the store, everything up to T
-    is counted.
+    is counted. Where inbox topics exist, T is no later than what they have brought into the log.
     """
 
-    def __init__(self, aggregator: Aggregator, lag_ms: int) -> None:
+    def __init__(
+        self, aggregator: Aggregator, lag_ms: int, inbox_drained: InboxDrained | None = None
+    ) -> None:
         self._aggregator = aggregator
         self._lag_ms = lag_ms
+        self._inbox_drained = inbox_drained
         self._probes: dict[int, Probe] = {}
 
-    async def probe(self, number: int, now_ms: int) -> int:
-        """Ask the leader for the end of a partition unless an earlier answer still waits; the end
-        is returned.
+    async def probe(self, numbers: Iterable[int], now_ms: int) -> None:
+        """Ask the leaders for the ends of partitions, unless an earlier answer still waits.
 
         `now_ms` is read before the call. A remembered end is never renewed: it only becomes a
         claim.
         """
-        waiting = self._probes.get(number)
-        if waiting is not None:
-            return waiting.end
-        end = await self._aggregator.log.end(number)
-        self._probes[number] = Probe(now_ms, end)
-        return end
+        unasked = [number for number in numbers if number not in self._probes]
+        until_ms: int | None = now_ms - self._lag_ms
+        if self._inbox_drained is not None and unasked:
+            # Before the ends, not after: what the inbox brought in by then lies below them.
+            drained_ms = await self._inbox_drained(now_ms)
+            until_ms = None if drained_ms is None else min(now_ms - self._lag_ms, drained_ms)
+        if until_ms is None:
+            return
+        for number in unasked:
+            self._probes[number] = Probe(until_ms, await self._aggregator.log.end(number))
 
     async def claim(self) -> None:
         """Record a claim for every partition whose probe is reached by what was flushed."""
@@ -51,7 +59,7 @@ class Completeness:
             if partition is None:
                 del self._probes[number]
             elif partition.flushed_end >= probe.end:
-                until_ms[number] = probe.asked_ms - self._lag_ms
+                until_ms[number] = probe.until_ms
         if until_ms:
             await aggregator.progress.complete(
                 aggregator.log.number, aggregator.catalogue.version, until_ms

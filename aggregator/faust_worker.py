@@ -17,6 +17,7 @@ from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
 from meterline.limits import (
     FAUST_BUFFER_RECORDS_MAX,
+    FAUST_METADATA_MAX_AGE_MS,
     FAUST_SESSION_TIMEOUT_S,
     HOUSEKEEPING_INTERVAL_S,
     STALLED_AFTER_S,
@@ -205,6 +206,9 @@ def _app(group: str, brokers: str, datadir: str) -> faust.App:
         stream_buffer_maxsize=FAUST_BUFFER_RECORDS_MAX,
         broker_session_timeout=FAUST_SESSION_TIMEOUT_S,
         broker_max_poll_records=FAUST_BUFFER_RECORDS_MAX,
+        # A leader of the group that does not know the topic's partitions assigns none to anybody;
+        # only newer metadata makes it assign again, by default after five minutes.
+        consumer_metadata_max_age_ms=FAUST_METADATA_MAX_AGE_MS,
         consumer_auto_offset_reset="earliest",  # never relied on: the start comes from the seals
         web_enabled=False,
         worker_redirect_stdouts=False,

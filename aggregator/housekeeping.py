@@ -51,8 +51,7 @@ class Housekeeping:
         await aggregator.settle()
         flushed = await self._flush_if_due(now_ms)
         if now_ms - self._claimed_ms >= CLAIM_INTERVAL_MS:
-            for number in list(aggregator.partitions):
-                await self._completeness.probe(number, now_ms)
+            await self._completeness.probe(list(aggregator.partitions), now_ms)
             self._claimed_ms = now_ms
         await self._completeness.claim()
         if now_ms - self._trimmed_ms >= TRIM_INTERVAL_MS:

@@ -38,7 +38,6 @@ APPEND_QUEUE_BYTES_MAX: Final = 128 * 1024 * 1024  # appends under way in one lo
 COMMIT_BYTES_MAX: Final = 16 * 1024 * 1024  # of one SQLite transaction: the next waits for it
 READ_BYTES_MAX: Final = 16 * 1024 * 1024  # of one read of the log, but for its first record
 CLOCK_SKEW_MS: Final = 1_000  # largest difference assumed between clocks of two machines
-LINGER_MS: Final = 2  # wait for companions in a pack; below what a sender notices
 PENDING_BYTES_MAX: Final = (
     64 * 1024 * 1024
 )  # accepted and not yet durable; beyond it the answer is 503
@@ -149,4 +148,5 @@ WORKER_BACKOFF_MIN_S: Final = 0.2
 WORKER_BACKOFF_MAX_S: Final = 10.0
 FAUST_BUFFER_RECORDS_MAX: Final = 32  # Faust's default of 4,096 packs would be gigabytes
 FAUST_SESSION_TIMEOUT_S: Final = 30.0
+FAUST_METADATA_MAX_AGE_MS: Final = 5_000  # a broker just started may not tell of the topic: ask soon again
 STALLED_AFTER_S: Final = 120  # lag without progress for so long ends the process

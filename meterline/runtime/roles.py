@@ -32,10 +32,10 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         opened = await wiring.open_all(database, usage, log)
         await wiring.put_meters(settings, opened)
         box = wiring.secret_box(settings)
-        worker = wiring.aggregation_worker(settings, opened)
+        worker = wiring.aggregation_worker(settings, opened, wiring.inbox_watch(settings, stack))
         dispatcher, sender = wiring.dispatcher(settings, opened, box)
         stack.push_async_callback(sender.close)
-        routes = _events(settings, log) + _whole_api(opened, box, dispatcher)
+        routes = await _events(settings, log, stack) + _whole_api(opened, box, dispatcher)
         port = await serve(stack, routes, settings.host, settings.port, CLOCK)
         logger.info(
             "ready", role="all", url=f"http://{settings.host}:{port}", data=str(settings.data_dir)
@@ -48,7 +48,7 @@ async def ingest(settings: Settings, stop: asyncio.Event) -> None:
     async with AsyncExitStack() as stack:
         log = await patiently("log", stop, lambda: wiring.open_log(settings, stack))
         health = Health({"log": lambda: log.end(0)})
-        routes = _events(settings, log) + health.routes()
+        routes = await _events(settings, log, stack, with_inbox=True) + health.routes()
         port = await serve(stack, routes, settings.host, settings.port, CLOCK)
         logger.info("ready", role="ingest", url=f"http://{settings.host}:{port}")
         await stop.wait()
@@ -58,7 +58,7 @@ async def aggregate(settings: Settings, stop: asyncio.Event) -> None:
     """Counting alone."""
     async with AsyncExitStack() as stack:
         opened = await _opened(settings, stop, stack)
-        worker = wiring.aggregation_worker(settings, opened)
+        worker = wiring.aggregation_worker(settings, opened, wiring.inbox_watch(settings, stack))
         await _serve_health(stack, settings, "aggregate", checks_of(opened.stores))
         await worker.run(stop)
 
@@ -79,7 +79,7 @@ async def control(settings: Settings, stop: asyncio.Event) -> None:
         opened = await _opened(settings, stop, stack)
         await patiently("control", stop, lambda: wiring.put_meters(settings, opened))
         box = wiring.secret_box(settings)
-        routes = _events(settings, opened.log) + _whole_api(opened, box, None)
+        routes = await _events(settings, opened.log, stack) + _whole_api(opened, box, None)
         port = await serve(stack, routes, settings.host, settings.port, CLOCK)
         logger.info("ready", role="control", url=f"http://{settings.host}:{port}")
         await stop.wait()
@@ -103,13 +103,27 @@ async def _opened(settings: Settings, stop: asyncio.Event, stack: AsyncExitStack
     return await patiently("control", stop, lambda: wiring.open_all(database, usage, log))
 
 
-def _events(settings: Settings, log: OpenLog) -> list[web.RouteDef]:
+async def _events(
+    settings: Settings, log: OpenLog, stack: AsyncExitStack, *, with_inbox: bool = False
+) -> list[web.RouteDef]:
+    """The door's routes; with the inbox, its reader runs until the stack is closed."""
+    publisher = wiring.publisher(settings, log)
+    stack.push_async_callback(publisher.close)
+    inbox = wiring.inbox(settings, publisher, log, stack) if with_inbox else None
+    if inbox is not None:
+        reading = asyncio.create_task(inbox.run())
+        stack.push_async_callback(_ended, reading)
     return ingest_routes(
-        wiring.publisher(settings, log),
+        publisher,
         wiring.admission_rules(settings, log),
         CLOCK,
         body_bytes_max=settings.body_bytes_max,
     )
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def _whole_api(

@@ -331,6 +331,16 @@ class Settings(BaseSettings):
         """Kafka's servers as its clients want them, `host:port,...`; empty when embedded."""
         return "" if self.log_url == LOG_EMBEDDED else self.log_url.removeprefix("kafka://")
 
+    @field_validator("inbox_topics")
+    @classmethod
+    def _inboxes_are_kafka_topics(
+        cls, topics: dict[str, str], info: ValidationInfo
+    ) -> dict[str, str]:
+        """Without Kafka there is nothing to read them from."""
+        if topics and info.data.get("log_url") == LOG_EMBEDDED:
+            raise ValueError("needs a log on Kafka: set log_url to kafka://host:port, or drop it")
+        return topics
+
     @field_validator("grace_ms")
     @classmethod
     def _grace_covers_the_deadline(cls, grace_ms: int, info: ValidationInfo) -> int:

@@ -21,10 +21,12 @@ from dispatcher.planner import PlanTerms, Sources
 from dispatcher.retry import RetryPolicy
 from dispatcher.worker import Dispatcher
 from ingest.admission import AdmissionRules
+from ingest.inbox import Inbox
 from ingest.publisher import Publisher
 from meterline.backends.clickhouse.connection import Connection, create_database
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clock import SystemClock
+from meterline.backends.kafka_inbox import InboxWatch
 from meterline.backends.kafka_log import KafkaLog, kafka_record, open_kafka_log
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.backends.secrets import FernetSecretBox, key_in_file
@@ -146,7 +148,40 @@ def completeness_lag_ms(settings: Settings) -> int:
     return settings.produce_deadline_ms + settings.clock_skew_ms
 
 
-def aggregator(settings: Settings, opened: Opened) -> tuple[Aggregator, Housekeeping]:
+INBOX_GROUP_SUFFIX: Final = "-inbox"
+
+
+def inbox_watch(settings: Settings, stack: AsyncExitStack) -> InboxWatch | None:
+    """How far the inbox topics are; None where there are none."""
+    if not settings.inbox_topics:
+        return None
+    group = settings.consumer_group + INBOX_GROUP_SUFFIX
+    watch = InboxWatch(settings.kafka_servers, group, list(settings.inbox_topics))
+    stack.push_async_callback(watch.close)
+    return watch
+
+
+def inbox(
+    settings: Settings, publisher_: Publisher, log: OpenLog, stack: AsyncExitStack
+) -> Inbox | None:
+    """The reader of the inbox topics; None where there are none."""
+    watch = inbox_watch(settings, stack)
+    if watch is None:
+        return None
+    return Inbox(
+        settings.kafka_servers,
+        settings.consumer_group + INBOX_GROUP_SUFFIX,
+        settings.inbox_topics,
+        publisher_,
+        log,
+        admission_rules(settings, log),
+        watch.check,
+    )
+
+
+def aggregator(
+    settings: Settings, opened: Opened, watch: InboxWatch | None
+) -> tuple[Aggregator, Housekeeping]:
     """The step of counting and what goes on around it."""
     horizon_ms = settings.horizon_days * DAY_MS
 
@@ -157,15 +192,16 @@ def aggregator(settings: Settings, opened: Opened) -> tuple[Aggregator, Housekee
     step = Aggregator(
         opened.log, stores.usage, stores.progress, stores.catalogue, open_seen, horizon_ms
     )
-    completeness = Completeness(step, completeness_lag_ms(settings))
+    drained = None if watch is None else watch.drained_until
+    completeness = Completeness(step, completeness_lag_ms(settings), drained)
     retention_ms = settings.log_retention_days * DAY_MS
     pace = Pace(settings.flush_interval_ms, settings.flush_events, retention_ms)
     return step, Housekeeping(step, completeness, pace)
 
 
-def aggregation_worker(settings: Settings, opened: Opened) -> Worker:
+def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | None) -> Worker:
     """The shell that drives counting: a poll loop embedded, Faust on Kafka."""
-    step, housekeeping = aggregator(settings, opened)
+    step, housekeeping = aggregator(settings, opened, watch)
     if not settings.kafka_servers:
         return PollWorker(step, housekeeping, CLOCK)
     from aggregator.faust_worker import FaustWorker  # noqa: PLC0415 - a second that embedded saves

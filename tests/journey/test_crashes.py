@@ -94,7 +94,10 @@ def fires(
     # First those after which Kafka waits, before it gives partitions to another: for half a minute.
     roles = [other.processes[name] for name in ("aggregate-1", "ingest", "control", "dispatch")]
     rest = (postgres_service, clickhouse_service)
-    victims = {one: [one.processes["up"]] * 5, other: [kafka_service, *roles, *rest]}
+    victims: dict[SetUp, list[Service | LocalService]] = {
+        one: [one.processes["up"]] * 5,
+        other: [kafka_service, *roles, *rest],
+    }
 
     def went(setup: SetUp) -> Battered:
         mailbox = receiver.mailbox(f"battered-{setup.name}")

@@ -1,4 +1,4 @@
-"""Bad input at the real door: the answer says which event and which field, and nothing is counted."""
+"""Bad input at the real door: the answer names event and field, and nothing is counted."""
 
 import gzip
 import json

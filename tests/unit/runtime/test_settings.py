@@ -175,4 +175,9 @@ def test_every_setting_says_who_changes_it_and_shows_values_that_work(name: str)
     assert "hoever " in field.description or " As " in f" {field.description}"
     assert field.examples, name
     for example in field.examples:
-        load_settings(overrides={name: example})
+        beside = {"log_url": "kafka://kafka:9092"} if name == "inbox_topics" else {}
+        load_settings(overrides={**beside, name: example})
+
+
+def test_inbox_topics_need_a_log_on_kafka() -> None:
+    assert "set log_url to kafka://" in refusal(overrides={"inbox_topics": {"orders": "default"}})

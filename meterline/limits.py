@@ -148,5 +148,6 @@ WORKER_BACKOFF_MIN_S: Final = 0.2
 WORKER_BACKOFF_MAX_S: Final = 10.0
 FAUST_BUFFER_RECORDS_MAX: Final = 32  # Faust's default of 4,096 packs would be gigabytes
 FAUST_SESSION_TIMEOUT_S: Final = 30.0
-FAUST_METADATA_MAX_AGE_MS: Final = 5_000  # a broker just started may not tell of the topic: ask soon again
+# a broker just started may not tell of the topic: ask soon again
+FAUST_METADATA_MAX_AGE_MS: Final = 5_000
 STALLED_AFTER_S: Final = 120  # lag without progress for so long ends the process

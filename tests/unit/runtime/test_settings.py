@@ -70,6 +70,7 @@ def test_a_distributed_setup_has_its_own_defaults(monkeypatch: pytest.MonkeyPatc
 
 
 def test_lists_and_tables_can_be_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METERLINE_LOG_URL", "kafka://kafka:9092")
     monkeypatch.setenv("METERLINE_INBOX_TOPICS", '{"orders": "shop"}')
     monkeypatch.setenv("METERLINE_WEBHOOK_NETWORKS_ALLOWED", "10.0.0.0/8, fd00::/8")
     monkeypatch.setenv("METERLINE_RETRY_DELAYS_S", "[0, 60]")

@@ -65,27 +65,29 @@ class OpenSlice:
         """
         assert record.offset >= self.end, "records come in order, each once"
         overlay = self._overlay
+        base = position(record.offset, 0)
         for place, item in enumerate(items):
             if isinstance(item, Unreadable):
                 self._refuse(record, append_ms, item)
                 continue
-            at = position(record.offset, place)
-            earlier = overlay.get(item.key) or stored.get(item.key)
-            verdict = judged(earlier, at, append_ms, item.check, horizon_ms)
-            self.verdicts[verdict] += 1
-            if verdict is Verdict.NEW:
-                overlay[item.key] = (at, append_ms, item.check)
-                self._count(record, place, append_ms, item)
-                self._fold.add(item, at)
-            elif verdict is Verdict.CONFLICT:
-                self._conflict(record, place, append_ms, item)
+            at = base + place
+            key = item.key
+            earlier = overlay.get(key) or stored.get(key)
+            if earlier is not None:
+                verdict = judged(earlier, at, append_ms, item.check, horizon_ms)
+                if verdict is not Verdict.NEW:
+                    self._pass_over(record, place, append_ms, item, verdict)
+                    continue
+            overlay[key] = (at, append_ms, item.check)
+            self._count(record.offset, place, append_ms, item)
+            self._fold.add(item, at)
         self._version = position(record.offset, max(len(items) - 1, 0))
         self.end = record.offset + 1
         self.border = self.border.grown(len(items))
 
-    def _count(self, record: Record, place: int, append_ms: int, event: Event) -> None:
+    def _count(self, offset: int, place: int, append_ms: int, event: Event) -> None:
+        self.verdicts[Verdict.NEW] += 1
         log, partition, slice_ = self.id
-        offset = record.offset
         where = (log, partition, offset, place, slice_, append_ms, event.key)
         # tuple.__new__: a named tuple's own constructor costs several times as much, twice per
         # event
@@ -107,7 +109,12 @@ class OpenSlice:
             )
         )
 
-    def _conflict(self, record: Record, place: int, append_ms: int, event: Event) -> None:
+    def _pass_over(
+        self, record: Record, place: int, append_ms: int, event: Event, verdict: Verdict
+    ) -> None:
+        self.verdicts[verdict] += 1
+        if verdict is Verdict.DUPLICATE:
+            return
         self._rejects.append(
             RejectRow(
                 self.id.log,

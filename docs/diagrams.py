@@ -6,7 +6,7 @@
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from meterline.report import REPORT_MOVES, ReportState
 from meterline.run import (
@@ -16,12 +16,13 @@ from meterline.run import (
     RunState,
 )
 
+State = TypeVar("State", bound=StrEnum)
+Move = TypeVar("Move", bound=StrEnum)
+
 PAGE: Final = Path(__file__).with_name("architecture.md")
 
 
-def diagram(
-    moves: Mapping[tuple[StrEnum, StrEnum], StrEnum], starts: Iterable[StrEnum]
-) -> list[str]:
+def diagram(moves: Mapping[tuple[State, Move], State], starts: Iterable[State]) -> list[str]:
     """A mermaid state diagram: an arrow per pair of states, labelled with the moves between them.
 
     A state that no other one can be reached from has an arrow to the end.
@@ -51,7 +52,7 @@ def diagrams() -> dict[str, list[str]]:
 
 
 def replaced(page: str, name: str, lines: Iterable[str]) -> str:
-    """The page with these lines between its markers `<!-- NAME: made by ... -->` and `<!-- end -->`.
+    """The page with these lines between `<!-- NAME: made by ... -->` and the next `<!-- end -->`.
 
     Raises `ValueError` where the page has no such markers.
     """

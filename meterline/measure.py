@@ -99,41 +99,11 @@ class Measure:
             case Aggregation.COUNT | Aggregation.UNIQUE_COUNT:
                 return _count
             case Aggregation.SUM | Aggregation.AVG:
-                return self._add_total
+                return _totals(self._value)
             case Aggregation.MIN | Aggregation.MAX:
-                return self._add_extremes
+                return _extremes(self._value)
             case Aggregation.LATEST:
-                return self._add_latest
-
-    def _add_total(self, tally: Tally, event: Event) -> bool:
-        value = scaled(self._value(event.data))
-        if value is None:
-            return False
-        tally.total += value
-        tally.count += 1
-        return True
-
-    def _add_extremes(self, tally: Tally, event: Event) -> bool:
-        value = scaled(self._value(event.data))
-        if value is None:
-            return False
-        tally.count += 1
-        if tally.minimum is None or value < tally.minimum:
-            tally.minimum = value
-        if tally.maximum is None or value > tally.maximum:
-            tally.maximum = value
-        return True
-
-    def _add_latest(self, tally: Tally, event: Event) -> bool:
-        value = scaled(self._value(event.data))
-        if value is None:
-            return False
-        tally.count += 1
-        # Never by position: both set-ups order the log differently and must agree.
-        newer = Latest(event.time_ms, event.recorded_ms, event.key, value)
-        if tally.latest is None or newer > tally.latest:
-            tally.latest = newer
-        return True
+                return _latest(self._value)
 
     def member(self, data: object) -> bytes | None:
         """The member of a unique count, or None where the value is rejected."""
@@ -158,6 +128,51 @@ def _nothing(_data: object) -> object:
 def _count(tally: Tally, _event: Event) -> bool:
     tally.count += 1
     return True
+
+
+# Closures, not methods: one of these runs for every event and meter.
+
+
+def _totals(get: Getter) -> Callable[[Tally, Event], bool]:
+    def add(tally: Tally, event: Event) -> bool:
+        value = scaled(get(event.data))
+        if value is None:
+            return False
+        tally.total += value
+        tally.count += 1
+        return True
+
+    return add
+
+
+def _extremes(get: Getter) -> Callable[[Tally, Event], bool]:
+    def add(tally: Tally, event: Event) -> bool:
+        value = scaled(get(event.data))
+        if value is None:
+            return False
+        tally.count += 1
+        if tally.minimum is None or value < tally.minimum:
+            tally.minimum = value
+        if tally.maximum is None or value > tally.maximum:
+            tally.maximum = value
+        return True
+
+    return add
+
+
+def _latest(get: Getter) -> Callable[[Tally, Event], bool]:
+    def add(tally: Tally, event: Event) -> bool:
+        value = scaled(get(event.data))
+        if value is None:
+            return False
+        tally.count += 1
+        # Never by position: both set-ups order the log differently and must agree.
+        newer = Latest(event.time_ms, event.recorded_ms, event.key, value)
+        if tally.latest is None or newer > tally.latest:
+            tally.latest = newer
+        return True
+
+    return add
 
 
 Measures = dict[tuple[str, str], tuple[Measure, ...]]

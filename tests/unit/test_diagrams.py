@@ -1,0 +1,34 @@
+"""The diagrams of docs/architecture.md are those of the tables that the product runs on."""
+
+import pytest
+
+from docs.diagrams import PAGE, diagrams, drawn, replaced
+from meterline.report import ReportState
+from meterline.run import DeliveryState, RunState
+
+
+def test_the_page_shows_the_tables_as_they_are() -> None:
+    page = PAGE.read_text("utf-8")
+    assert drawn(page) == page, "run `python -m docs.diagrams`"
+
+
+@pytest.mark.parametrize(
+    ("name", "states"), [("run", RunState), ("delivery", DeliveryState), ("report", ReportState)]
+)
+def test_every_state_is_shown_and_can_be_reached(
+    name: str, states: type[RunState | DeliveryState | ReportState]
+) -> None:
+    arrows = [line.split(":")[0].split() for line in diagrams()[name] if "-->" in line]
+    reached = {target for _, _, target in arrows} - {"[*]"}
+    assert reached == {state.value for state in states}
+
+
+def test_what_differs_is_drawn_anew_and_the_rest_stays() -> None:
+    page = "before\n<!-- run: made by hand -->\nold\n<!-- end -->\nafter\n"
+    expected = "before\n<!-- run: made by hand -->\nnew\nlines\n<!-- end -->\nafter\n"
+    assert replaced(page, "run", ["new", "lines"]) == expected
+
+
+def test_a_page_without_its_markers_is_told() -> None:
+    with pytest.raises(ValueError, match="no markers for run"):
+        replaced("a page\n", "run", [])

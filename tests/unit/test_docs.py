@@ -1,0 +1,174 @@
+"""The pages for people agree with the product: links, commands, settings, tables, examples."""
+
+import ast
+import json
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import click
+import pytest
+
+from control.routes import routes as control_routes
+from control.stores import Stores
+from control.v1_reports import V1Reports
+from control.v3_meters import MeterBody
+from dispatcher.signing import signed_headers
+from docs import problem_table, settings_table
+from ingest.gateway import EVENTS_PATHS
+from meterline.backends.clock import SystemClock
+from meterline.meter import faults_of
+from meterline.runtime.cli import main
+from meterline.runtime.setting_fields import ENV_PREFIX, Settings
+from meterline.runtime.settings import CONFIG_VARIABLE, TEST_PREFIX
+from tests.services.choose import CHOICES
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PLACEHOLDER = re.compile(r"\{\w+\}")
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+@cache
+def text(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")
+
+
+def blocks(name: str, language: str) -> list[str]:
+    """The code blocks of a page in one language."""
+    return [code for found, code in FENCE.findall(text(name)) if found == language]
+
+
+def anchors(page: Path) -> set[str]:
+    """What `#name` can lead to on a page: its headings, and anchors set by hand."""
+    source = FENCE.sub("", page.read_text("utf-8"))
+    headings = re.findall(r"^#+ (.+)$", source, re.MULTILINE)
+    slugs = {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
+    return slugs | set(re.findall(r'<a id="([^"]+)">', source))
+
+
+def test_there_are_pages_to_check() -> None:
+    assert {"README.md", "CHANGELOG.md", "docs/api.md"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_link_leads_somewhere(name: str) -> None:
+    page = ROOT / name
+    for link in LINK.findall(FENCE.sub("", text(name))):
+        path, _, anchor = unquote(link).partition("#")
+        assert "://" not in path, f"{link}: pages of others move; name them in words"
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_make_target_exists(name: str) -> None:
+    targets = set(re.findall(r"^([a-z]+):", text("Makefile"), re.MULTILINE))
+    named = set(re.findall(r"(?:`|^ +|^)make ([a-z]+)", text(name), re.MULTILINE))
+    assert named <= targets
+
+
+def test_the_readme_names_every_target_that_people_use() -> None:
+    targets = set(re.findall(r"^([a-z]+):.*## ", text("Makefile"), re.MULTILINE))
+    seldom = {"help", "lock", "clean"}
+    assert targets - seldom == set(re.findall(r"make ([a-z]+)", text("README.md"))) & targets
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_and_its_options_exist(name: str) -> None:
+    assert isinstance(main, click.Group)
+    lines = text(name).replace("\\\n", " ").splitlines()
+    for line in lines:
+        for command, rest in re.findall(r"(?:^\s*|`)meterline ([a-z]+)\b([^`|]*)", line):
+            assert command in main.commands, line
+            known = {option for one in main.commands[command].params for option in one.opts}
+            assert set(re.findall(r"(?<=\s)--[a-z-]+", rest)) <= known | {"--help"}, line
+
+
+def test_the_readme_names_every_command() -> None:
+    assert isinstance(main, click.Group)
+    assert set(main.commands) == set(re.findall(r"`meterline ([a-z]+)", text("README.md")))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_variable_is_a_setting(name: str) -> None:
+    known = {ENV_PREFIX + setting.upper() for setting in Settings.model_fields}
+    known |= {CONFIG_VARIABLE, *(choice.variable for choice in CHOICES.values())}
+    named = set(re.findall(rf"\b{ENV_PREFIX}\w*[A-Z]", text(name)))
+    assert named - {TEST_PREFIX.rstrip("_")} <= known
+
+
+def test_the_tables_are_those_of_the_product() -> None:
+    for page, module in (("README.md", settings_table), ("docs/api.md", problem_table)):
+        assert module.made(text(page)) == text(page), f"run `python -m {module.__name__}`"
+
+
+def test_the_example_of_settings_is_taken() -> None:
+    (example,) = blocks("README.md", "toml")
+    settings = Settings.model_validate(tomllib.loads(example))
+    (meter,) = settings.meters
+    body = MeterBody.model_validate_json(json.dumps({"name": meter["key"], **meter}))
+    assert faults_of(body.draft()) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_example_in_json_is_json(name: str) -> None:
+    for block in blocks(name, "json"):
+        json.loads(block)
+    for sent in re.findall(r"-d '(.*?)'", text(name), re.DOTALL):
+        json.loads(sent)
+
+
+def paths_of_the_product() -> set[str]:
+    """Every path that is served, with `{}` for what varies."""
+    nothing: Any = None
+    stores = Stores(nothing, nothing, nothing, nothing, nothing)
+    reports = V1Reports(stores, nothing, nothing, lambda: None)
+    served = {route.path for route in [*control_routes(stores, {}), *reports.routes()]}
+    return {PLACEHOLDER.sub("{}", path) for path in served | EVENTS_PATHS.keys()}
+
+
+def test_the_api_page_has_every_path_and_no_other() -> None:
+    named = set(re.findall(r"(?:GET|POST|DELETE) (/[^\s`?]*)", text("docs/api.md")))
+    there = {PLACEHOLDER.sub("{}", path) for path in named if "/tokens/" not in path}
+    alias = "/api/v3/openmeter"
+    assert there == {path for path in paths_of_the_product() if not path.startswith(alias)}
+
+
+def receiver() -> dict[str, Any]:
+    """The receiver in Python of docs/webhooks.md, as a module that was imported."""
+    (code,) = blocks("docs/webhooks.md", "python")
+    module: dict[str, Any] = {"__name__": "receiver"}
+    exec(compile(ast.parse(code), "docs/webhooks.md", "exec"), module)  # noqa: S102 - our own page
+    return module
+
+
+def test_the_receiver_on_the_page_books_what_is_signed_and_refuses_the_rest(
+    capsys: pytest.CaptureFixture[str], now_ms: int
+) -> None:
+    status_for = receiver()["status_for"]
+    (example, *_) = blocks("docs/webhooks.md", "json")
+    body = example.encode()
+    headers = signed_headers("dlv_one", [SECRET], body, now_ms)
+    assert status_for(SECRET, headers, body) == 200
+    assert capsys.readouterr().out == "acme {'model': 'small'} 350.25\n"
+    assert status_for(SECRET, headers, body) == 200
+    assert capsys.readouterr().out == "", "a copy is not booked"
+    assert status_for(SECRET, headers, body + b" ") == 400
+    assert status_for(SECRET, {}, body) == 400
+    other = body.replace(b"report.meter", b"report.other")
+    assert status_for(SECRET, signed_headers("dlv_two", [SECRET], other, now_ms), other) == 400
+
+
+@pytest.fixture
+def now_ms() -> int:
+    """The library looks at the real clock."""
+    return SystemClock().now_ms()

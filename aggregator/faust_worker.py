@@ -6,6 +6,7 @@ agent, `stream_wait_empty=False`.
 """
 
 import asyncio
+import os
 from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,7 @@ from meterline.limits import (
     FAUST_BUFFER_RECORDS_MAX,
     FAUST_METADATA_MAX_AGE_MS,
     FAUST_SESSION_TIMEOUT_S,
+    FAUST_STOP_TIMEOUT_S,
     HOUSEKEEPING_INTERVAL_S,
     STALLED_AFTER_S,
     WORKER_BACKOFF_MAX_S,
@@ -81,10 +83,20 @@ class FaustWorker:
             ticking.cancel()
             stopping.cancel()
             await asyncio.gather(ticking, stopping, return_exceptions=True)
-            await self.app.stop()
+            await self._stop_faust()
             await self._aggregator.close_all()
         if self._failed.done():
             self._failed.result()
+
+    async def _stop_faust(self) -> None:
+        """Stop Faust, or end the process where it cannot be stopped: it hangs while Kafka is away,
+        and takes no cancellation. A worker that is killed does no harm.
+        """
+        stopping = asyncio.create_task(self.app.stop())
+        _, pending = await asyncio.wait([stopping], timeout=FAUST_STOP_TIMEOUT_S)
+        if pending:
+            logger.warning("faust_does_not_stop", wait_s=FAUST_STOP_TIMEOUT_S)
+            os._exit(0 if self._failed is None or not self._failed.done() else 1)
 
     async def _agent(self, stream: Any) -> None:
         async for event in stream.noack().events():

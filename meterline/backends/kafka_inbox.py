@@ -34,7 +34,10 @@ class InboxWatch:
         group: str,
         topics: Sequence[str],
         security: Mapping[str, Any] | None = None,
+        *,
+        margin_ms: int = PRODUCE_DEADLINE_MS + CLOCK_SKEW_MS,
     ) -> None:
+        self._margin_ms = margin_ms
         self._bootstrap = bootstrap
         self._group = group
         self._topics = tuple(topics)
@@ -54,7 +57,7 @@ class InboxWatch:
             if self._ends is not None and await self._reached(self._ends):
                 # A record may have its time some time before it is below the end: the same margin
                 # as for the log itself.
-                self._drained_ms = self._asked_ms - PRODUCE_DEADLINE_MS - CLOCK_SKEW_MS
+                self._drained_ms = self._asked_ms - self._margin_ms
                 self._ends = None
             if self._ends is None:
                 self._ends = await self._pending_ends()

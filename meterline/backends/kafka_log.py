@@ -65,6 +65,9 @@ class KafkaLog:
         self._appending_bytes = 0
         self._consumer: AIOKafkaConsumer | None = None
         self._consuming = asyncio.Lock()
+        # Borders have a connection of their own: behind a fetch that waits they would wait too.
+        self._asker: AIOKafkaConsumer | None = None
+        self._asking = asyncio.Lock()
         self._closed = False
 
     @property
@@ -120,10 +123,12 @@ class KafkaLog:
         async with self._consuming:
             try:
                 async with asyncio.timeout(ASK_TIMEOUT_MS / 1000):
-                    consumer = self._consumer or await self._new_consumer()
-                    found = await self._fetch(consumer, where, offset, records_max)
+                    if self._consumer is None:
+                        self._consumer = await self._new_consumer()
+                    found = await self._fetch(self._consumer, where, offset, records_max)
             except (KafkaError, OSError, TimeoutError) as error:
-                await self._drop_consumer()
+                await _stopped(self._consumer)
+                self._consumer = None
                 raise Unavailable(f"Kafka topic {self._topic}: {error!r}") from error
         return [kafka_record(e.partition, e.offset, e.timestamp, e.headers, e.value) for e in found]
 
@@ -154,7 +159,11 @@ class KafkaLog:
                 await _abort(producer)
         await asyncio.gather(*self._dropping)
         async with self._consuming:
-            await self._drop_consumer()
+            await _stopped(self._consumer)
+            self._consumer = None
+        async with self._asking:
+            await _stopped(self._asker)
+            self._asker = None
 
     def _check(self, partition: int) -> None:
         if not 0 <= partition < self._partitions:
@@ -210,15 +219,7 @@ class KafkaLog:
         except BaseException:
             await consumer.stop()
             raise
-        self._consumer = consumer
         return consumer
-
-    async def _drop_consumer(self) -> None:
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            with contextlib.suppress(KafkaError, OSError, TimeoutError):
-                async with asyncio.timeout(STOP_TIMEOUT_S):
-                    await consumer.stop()
 
     async def _fetch(
         self, consumer: AIOKafkaConsumer, where: TopicPartition, offset: int, records_max: int
@@ -250,13 +251,15 @@ class KafkaLog:
     async def _border(self, partition: int, which: str) -> int:
         self._check(partition)
         where = TopicPartition(self._topic, partition)
-        async with self._consuming:
+        async with self._asking:
             try:
                 async with asyncio.timeout(ASK_TIMEOUT_MS / 1000):
-                    consumer = self._consumer or await self._new_consumer()
-                    offsets = await getattr(consumer, which)([where])
+                    if self._asker is None:
+                        self._asker = await self._new_consumer()
+                    offsets = await getattr(self._asker, which)([where])
             except (KafkaError, OSError, TimeoutError) as error:
-                await self._drop_consumer()
+                await _stopped(self._asker)
+                self._asker = None
                 raise Unavailable(f"Kafka topic {self._topic}: {error!r}") from error
         offset: int = offsets[where]
         return offset
@@ -297,6 +300,14 @@ async def open_kafka_log(
     """
     found = await ensure_topic(bootstrap, topic, partitions, retention_ms, security or {})
     return KafkaLog(bootstrap, topic, found.id, found.partitions, deadline_ms, security or {})
+
+
+async def _stopped(consumer: AIOKafkaConsumer | None) -> None:
+    """Let go of a consumer, whatever state it is in."""
+    if consumer is not None:
+        with contextlib.suppress(KafkaError, OSError, TimeoutError):
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await consumer.stop()
 
 
 async def _abort(producer: AIOKafkaProducer) -> None:

@@ -30,9 +30,10 @@ class RocksSeenStore:
     """
 
     def __init__(self, folder: Path, horizon_ms: int) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        own = folder / f"horizon-{horizon_ms}ms"
+        own.mkdir(parents=True, exist_ok=True)
         self._horizon_ms = horizon_ms
-        self._store = Rdict(str(folder), _options())
+        self._store = Rdict(str(own), _options())
         self._durable = WriteOptions()
         self._durable.sync = True
         self._applied = self._number(_APPLIED)

@@ -29,7 +29,7 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         database = wiring.open_control_database(settings, stack)
         await migrate(database)
         usage = await wiring.open_usage(settings, stack)
-        opened = await wiring.open_all(database, usage, log)
+        opened = await wiring.open_all(settings, database, usage, log)
         await wiring.put_meters(settings, opened)
         box = wiring.secret_box(settings)
         worker = wiring.aggregation_worker(settings, opened, wiring.inbox_watch(settings, stack))
@@ -100,7 +100,7 @@ async def _opened(settings: Settings, stop: asyncio.Event, stack: AsyncExitStack
     database = wiring.open_control_database(settings, stack)
     await patiently("control", stop, lambda: check_migrated(database))
     usage = await patiently("usage", stop, lambda: wiring.open_usage(settings, stack))
-    return await patiently("control", stop, lambda: wiring.open_all(database, usage, log))
+    return await patiently("control", stop, lambda: wiring.open_all(settings, database, usage, log))
 
 
 async def _events(

@@ -110,8 +110,9 @@ async def _send_batches(
 def _summary(progress: Progress, took_ms: int) -> str:
     took_s = max(took_ms, 1) / 1000
     again = f", {progress.retries:,} of them sent again" if progress.retries else ""
+    noun = "request" if progress.requests == 1 else "requests"
     return (
-        f"{progress.events:,} events in {progress.requests:,} requests{again}: "
+        f"{progress.events:,} events in {progress.requests:,} {noun}{again}: "
         f"{took_s:.1f} s, {progress.events / took_s:,.0f} events/s."
     )
 

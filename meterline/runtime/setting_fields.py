@@ -148,6 +148,12 @@ class Settings(BaseSettings):
         description="Kafka topic of the log. Whoever shares a Kafka cluster with others.",
         examples=["meterline-events"],
     )
+    log_accepted: str | None = Field(
+        default=None,
+        description="Id of a log to go on with although another one was counted before. Whoever "
+        "has lost the old log for good; the error that names the id says what it costs.",
+        examples=["01M7ZMF4YA7D2SQ292V0W9JPT8"],
+    )
     inbox_topics: Annotated[dict[str, str], NoDecode, BeforeValidator(decoded)] = Field(
         default_factory=dict,
         description="Kafka topics to read events from, each with the namespace it belongs to. "

@@ -16,6 +16,7 @@ from meterline.runtime.setting_fields import ENV_PREFIX, Settings
 __all__ = ["Settings", "SettingsError", "load_settings"]
 
 CONFIG_VARIABLE: Final = "METERLINE_CONFIG"
+OTHER_VARIABLES: Final = frozenset({CONFIG_VARIABLE, "METERLINE_RECEIVE_SECRET"})
 CONFIG_DEFAULT: Final = Path("meterline.toml")
 TEST_PREFIX: Final = "METERLINE_TEST_"  # servers of the tests, no settings of the product
 NEVER_SHOWN: Final = frozenset({"secret_key", "control_url", "usage_url"})  # may hold a password
@@ -89,7 +90,7 @@ def _from_file(path: Path | None) -> dict[str, object]:
 
 
 def _unknown_variables() -> list[str]:
-    known = {_variable(name) for name in Settings.model_fields} | {CONFIG_VARIABLE}
+    known = {_variable(name) for name in Settings.model_fields} | OTHER_VARIABLES
     return sorted(
         name
         for name in os.environ

@@ -39,7 +39,7 @@ from meterline.backends.webhook_http import HttpWebhookSender
 from meterline.event import DEFAULT_NAMESPACE
 from meterline.meter import MeterDraft, faults_of
 from meterline.pack import Record
-from meterline.ports import SeenStore
+from meterline.ports import SeenStore, Unsuitable
 from meterline.runtime.settings import Settings, SettingsError
 from meterline.window import DAY_MS
 
@@ -117,12 +117,22 @@ class Opened:
     log: OpenLog
 
 
-async def open_all(database: Database, usage: ClickHouseUsageStore, log: OpenLog) -> Opened:
+async def open_all(
+    settings: Settings, database: Database, usage: ClickHouseUsageStore, log: OpenLog
+) -> Opened:
     """Register the log and gather the stores. Raises `Unavailable`, `Problem` where the log is not
     the one known.
     """
     progress = SqlProgressStore(database)
     log.number = await progress.register_log(log.id, log.partitions)
+    if log.number > 1 and settings.log_accepted != log.id:
+        raise Unsuitable(
+            f"this control store has counted another log than the one found here ({log.id}): it was"
+            " made anew, or the settings lead elsewhere. Nothing was counted from it. Lead log_url"
+            " and log_topic, or data_dir, to the old one. Or, if that is gone for good, set"
+            f" log_accepted to {log.id}: counting goes on with this log, and events that are sent"
+            " again after they were in the old one count twice"
+        )
     stores = Stores(SqlCatalogueStore(database), progress, usage, log, CLOCK)
     return Opened(stores, SqlReportStore(database), log)
 
@@ -156,7 +166,12 @@ def inbox_watch(settings: Settings, stack: AsyncExitStack) -> InboxWatch | None:
     if not settings.inbox_topics:
         return None
     group = settings.consumer_group + INBOX_GROUP_SUFFIX
-    watch = InboxWatch(settings.kafka_servers, group, list(settings.inbox_topics))
+    watch = InboxWatch(
+        settings.kafka_servers,
+        group,
+        list(settings.inbox_topics),
+        margin_ms=completeness_lag_ms(settings),
+    )
     stack.push_async_callback(watch.close)
     return watch
 

@@ -6,6 +6,7 @@ threads (it lets go of the interpreter lock while the engine works).
 """
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,9 @@ QUERY_SETTINGS: Final[dict[str, Any]] = {
     "max_threads": 2,
 }
 
+# The engine's own sentence, up to where clients and engine append versions, queries and addresses.
+_SAID: Final = re.compile(r"(Code: \d+\. )?DB::Exception: [^\n]*?(?=\.? ?\(|\n|$| for url)")
+ERROR_CHARS_MAX: Final = 300
 T = TypeVar("T")
 Rows = Sequence[Sequence[Any]]
 
@@ -67,7 +71,7 @@ class Connection:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, call)
         except (ClickHouseError, OSError) as error:
-            raise Unavailable(f"usage store: {_first_line(error)}") from error
+            raise Unavailable(f"usage store: {_words(error)}") from error
 
     async def query(self, sql: str, parameters: dict[str, Any]) -> Rows:
         """Rows of a query; parameters are bound by the server, `{name:Type}`."""
@@ -138,5 +142,7 @@ def _connect(url: str) -> Client:
     )
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:500]
+def _words(error: Exception) -> str:
+    """What the engine said, without addresses and queries; where it did not answer, just that."""
+    said = _SAID.search(str(error))
+    return said[0].strip()[:ERROR_CHARS_MAX] if said else "no connection, or no answer in time"

@@ -1,0 +1,75 @@
+"""What is claimed to be complete, and when; backfill of meters made later."""
+
+from collections.abc import Iterator
+
+from aggregator.backfill import backfilled_one
+from aggregator.completeness import Completeness
+from meterline.meter import Aggregation
+from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
+
+
+async def test_a_meter_created_after_its_events_is_filled_in(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    first = meters.add(Aggregation.SUM, next(fresh_numbers))
+    worker = world.worker(meters)
+    await world.send(numbered(0, 60))
+    await world.run(worker, seal=True)
+    await world.send(numbered(60, 90))
+    await world.run(worker)  # an open slice, which is read again
+    later = meters.add(Aggregation.SUM, next(fresh_numbers))
+    assert await worker.refresh_catalogue()
+    await world.run(worker)
+    complete = world.progress.complete_until
+    completeness = Completeness(worker, lag_ms=0)
+    await completeness.probe(range(PARTITIONS), 5_000)
+    await completeness.claim()
+    assert await complete(world.log.number, PARTITIONS, first.revision) == 5_000
+    assert await complete(world.log.number, PARTITIONS, later.revision) is None, "not filled yet"
+    for number in range(PARTITIONS):
+        while await backfilled_one(
+            world.usage, world.progress, worker.catalogue, world.log.number, number
+        ):
+            pass
+    assert await complete(world.log.number, PARTITIONS, later.revision) == 5_000
+    await world.check(first, later)
+    await worker.close_all()
+
+
+async def test_no_claim_before_everything_below_the_end_is_durable(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    meter = meters.add(Aggregation.SUM, next(fresh_numbers))
+    worker = world.worker(meters)
+    await world.run(worker)
+    completeness = Completeness(worker, lag_ms=11_000)
+    await world.send(numbered(0, 30))
+    await completeness.probe(range(PARTITIONS), 100_000)
+    await completeness.claim()
+    log = world.log.number
+    assert await world.progress.complete_until(log, PARTITIONS, meter.revision) is None
+    await world.run(worker)
+    await completeness.claim()
+    assert await world.progress.complete_until(log, PARTITIONS, meter.revision) == 89_000
+    await worker.close_all()
+
+
+async def test_claims_wait_for_the_inbox(world: World, fresh_numbers: Iterator[int]) -> None:
+    meters = Meters(0)
+    meter = meters.add(Aggregation.SUM, next(fresh_numbers))
+    worker = world.worker(meters)
+    await world.run(worker)
+    answers = iter([None, 40_000, 200_000])
+
+    async def drained(_now_ms: int) -> int | None:
+        return next(answers)
+
+    completeness = Completeness(worker, 11_000, drained)
+    for expected in (None, 40_000, 89_000):
+        await completeness.probe(range(PARTITIONS), 100_000)
+        await completeness.claim()
+        until = await world.progress.complete_until(world.log.number, PARTITIONS, meter.revision)
+        assert until == expected
+    await worker.close_all()

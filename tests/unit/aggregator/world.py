@@ -1,0 +1,171 @@
+"""A log and stores that outlive workers, real and embedded, and what was sent to them."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from aggregator.step import Aggregator
+from meterline.backends.clickhouse.store import ClickHouseUsageStore
+from meterline.backends.rocksdb import RocksSeenStore
+from meterline.backends.sql.engine import open_database
+from meterline.backends.sql.progress import SqlProgressStore
+from meterline.backends.sqlite_log import SqliteLog
+from meterline.event import identity_key, partition_of
+from meterline.limits import SLICE_SPAN_MS
+from meterline.meter import Aggregation, Catalogue, Meter
+from meterline.number import UNIT
+from meterline.pack import encode_pack
+from meterline.ports import Unavailable
+from meterline.usage import UsageQuery
+
+HORIZON_MS = 35 * 86_400_000
+PARTITIONS = 2
+
+
+class Killed(BaseException):
+    """The process dies here."""
+
+
+@dataclass
+class Meters:
+    """A `CatalogueStore` as far as the aggregator asks it."""
+
+    version: int
+    meters: list[Meter] = field(default_factory=list)
+
+    async def catalogue_version(self) -> int:
+        return self.version
+
+    async def catalogue(self) -> Catalogue:
+        return Catalogue(self.version, tuple(self.meters))
+
+    def add(self, aggregation: Aggregation, version: int) -> Meter:
+        value = None if aggregation is Aggregation.COUNT else "$.v"
+        meter = Meter(
+            f"m{version}", version, "default", f"m{version}", "", "", aggregation, "t", value,
+            (), 0, 0,
+        )  # fmt: skip
+        self.meters.append(meter)
+        self.version = version
+        return meter
+
+
+class Deadly:
+    """A port whose every call may die or fail, before or after its effect."""
+
+    def __init__(self, port: Any, fate: Callable[[], str]) -> None:
+        self._port = port
+        self._fate = fate
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(self._port, name)
+        if not callable(real) or name in ("seen_between", "close"):
+            return real
+
+        async def call(*args: Any, **named: Any) -> Any:
+            fate = self._fate()
+            if fate == "die before":
+                raise Killed
+            if fate == "fail before":
+                raise Unavailable("away")
+            result: Awaitable[Any] = real(*args, **named)
+            answer = await result
+            if fate == "die after":
+                raise Killed
+            if fate == "fail after":
+                raise Unavailable("the answer was lost")
+            return answer
+
+        return call
+
+
+class Hands:
+    """A clock that is set by hand; the log takes its append times from it, and so its borders."""
+
+    def __init__(self) -> None:
+        self.at_ms = SLICE_SPAN_MS * 1_000
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+
+class World:
+    """A log, stores that outlive workers, and what was sent."""
+
+    def __init__(
+        self, folder: Path, log: SqliteLog, usage: ClickHouseUsageStore, clock: Hands
+    ) -> None:
+        self.folder = folder
+        self.log = log
+        self.clock = clock
+        self.usage = usage
+        self.database = open_database(f"sqlite:///{folder}/control.db")
+        self.progress = SqlProgressStore(self.database)
+        self.sent: dict[str, int] = {}
+        self.copies = 0
+
+    async def send(self, events: list[tuple[str, int]]) -> None:
+        packs: dict[int, list[bytes]] = {}
+        for name, value in events:
+            self.copies += name in self.sent
+            self.sent.setdefault(name, value)
+            document = {
+                "specversion": "1.0", "id": name, "source": "s", "type": "t",
+                "subject": f"s{int(name) % 3}", "time": f"2026-01-01T00:{int(name) % 60:02d}:00Z",
+                "data": {"v": self.sent[name]}, "namespace": "default",
+                "recordedtime": "2026-01-01T00:00:00Z",
+            }  # fmt: skip
+            number = partition_of(identity_key("default", "s", name), PARTITIONS)
+            packs.setdefault(number, []).append(msgspec.json.encode(document))
+        for number, texts in packs.items():
+            await self.log.append(number, encode_pack(texts))
+
+    def worker(
+        self,
+        meters: Meters,
+        fate: Callable[[], str] = lambda: "well",
+        horizon_ms: int = HORIZON_MS,
+    ) -> Aggregator:
+        return Aggregator(
+            self.log,
+            Deadly(self.usage, fate),
+            Deadly(self.progress, fate),
+            meters,  # type: ignore[arg-type]
+            lambda number: RocksSeenStore(self.folder / "seen" / str(number), horizon_ms),
+            horizon_ms,
+        )
+
+    async def run(self, worker: Aggregator, *, seal: bool = False) -> None:
+        """Everything in the log, flushed; with `seal` every slice is finished too, where it is:
+        only for workers that nothing happens to, since a border is the log's to set.
+        """
+        for number in range(PARTITIONS):
+            await worker.open(number)
+            while await worker.read_some(number):
+                pass
+        await worker.flush()
+        for number in range(PARTITIONS):
+            partition = worker.partitions[number]
+            if seal and partition.slice is not None:
+                await worker.seal(partition)
+
+    async def value(self, meter: Meter) -> int:
+        rows = await self.usage.usage(UsageQuery(meter, group_by=("subject",)))
+        return sum(row.value for row in rows) // UNIT
+
+    async def check(self, *meters: Meter) -> None:
+        for meter in meters:
+            counts = meter.aggregation is Aggregation.COUNT
+            expected = len(self.sent) if counts else sum(self.sent.values())
+            assert await self.value(meter) == expected, meter.aggregation
+        account = await self.usage.accounts(self.log.number)
+        assert account.new == len(self.sent)
+        assert account.received == account.new + account.duplicate
+
+
+def numbered(first: int, end: int) -> list[tuple[str, int]]:
+    """Events with a name and a value that follows from it."""
+    return [(str(i), i * 7 % 1000) for i in range(first, end)]

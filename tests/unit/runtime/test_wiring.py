@@ -1,0 +1,58 @@
+"""What is checked when a set-up is put together."""
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from meterline.backends.sql.migrate import migrate
+from meterline.ports import Unsuitable
+from meterline.runtime import wiring
+from meterline.runtime.settings import Settings, SettingsError
+
+
+async def opened(settings: Settings, stack: AsyncExitStack, usage_url: str) -> wiring.Opened:
+    log = await wiring.open_log(settings, stack)
+    database = wiring.open_control_database(settings, stack)
+    await migrate(database)
+    usage = wiring.ClickHouseUsageStore(wiring.Connection(usage_url))
+    stack.push_async_callback(usage.close)
+    return await wiring.open_all(settings, database, usage, log)
+
+
+async def test_a_log_made_anew_is_refused_until_someone_accepts_it(
+    tmp_path: Path, chdb_url: str
+) -> None:
+    settings = Settings(data_dir=tmp_path)
+    async with AsyncExitStack() as stack:
+        first = await opened(settings, stack, chdb_url)
+        assert first.log.number == 1
+        first_id = first.log.id
+    (tmp_path / "log").rename(tmp_path / "gone")
+    async with AsyncExitStack() as stack:
+        with pytest.raises(Unsuitable, match="made anew") as refused:
+            await opened(settings, stack, chdb_url)
+    new_id = str(refused.value).split("found here (")[1].split(")")[0]
+    assert new_id != first_id
+    accepting = Settings(data_dir=tmp_path, log_accepted=new_id)
+    async with AsyncExitStack() as stack:
+        assert (await opened(accepting, stack, chdb_url)).log.number == 2
+
+
+async def test_meters_of_the_settings_file_are_made_and_faults_are_named(
+    tmp_path: Path, chdb_url: str
+) -> None:
+    meter: dict[str, object] = {"key": "calls", "aggregation": "count", "event_type": "call"}
+    async with AsyncExitStack() as stack:
+        made = await opened(Settings(data_dir=tmp_path), stack, chdb_url)
+        await wiring.put_meters(Settings(data_dir=tmp_path, meters=[meter]), made)
+        (stored,) = await made.stores.catalogue.meters("default")
+        assert (stored.key, stored.from_settings) == ("calls", True)
+        for change, said in [
+            ({"value_property": "$.x"}, r"meters\[0\] \(calls\): value_property"),
+            ({"aggregation": "median"}, r"meters\[0\] \(calls\): aggregation"),
+            ({"colour": "red"}, r"meters\[0\] \(calls\): colour"),
+        ]:
+            faulty = Settings(data_dir=tmp_path, meters=[{**meter, **change}])
+            with pytest.raises(SettingsError, match=said):
+                await wiring.put_meters(faulty, made)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from meterline.backends.clickhouse.connection import Connection
+from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.sql.migrate import migrate
 from meterline.ports import Unsuitable
 from meterline.runtime import wiring
@@ -15,7 +17,7 @@ async def opened(settings: Settings, stack: AsyncExitStack, usage_url: str) -> w
     log = await wiring.open_log(settings, stack)
     database = wiring.open_control_database(settings, stack)
     await migrate(database)
-    usage = wiring.ClickHouseUsageStore(wiring.Connection(usage_url))
+    usage = ClickHouseUsageStore(Connection(usage_url))
     stack.push_async_callback(usage.close)
     return await wiring.open_all(settings, database, usage, log)
 

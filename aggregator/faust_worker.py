@@ -14,6 +14,7 @@ from typing import Any
 import faust
 import structlog
 
+from aggregator.claim_loop import claim_for_ever
 from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
 from meterline.limits import (
@@ -76,13 +77,17 @@ class FaustWorker:
         self._failed = asyncio.get_running_loop().create_future()
         await self.app.start()
         ticking = asyncio.create_task(self._tick_for_ever())
+        claiming = asyncio.create_task(claim_for_ever(self._housekeeping, self._clock))
         stopping: asyncio.Future[Any] = asyncio.create_task(stop.wait())
+        beside = [stopping, claiming]
         try:
-            await asyncio.wait([stopping, self._failed], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([*beside, self._failed], return_when=asyncio.FIRST_COMPLETED)
+            if claiming.done():
+                claiming.result()
         finally:
-            ticking.cancel()
-            stopping.cancel()
-            await asyncio.gather(ticking, stopping, return_exceptions=True)
+            for task in (ticking, *beside):
+                task.cancel()
+            await asyncio.gather(ticking, *beside, return_exceptions=True)
             await self._stop_faust()
             await self._aggregator.close_all()
         if self._failed.done():

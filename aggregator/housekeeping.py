@@ -27,7 +27,12 @@ class Pace:
 
 
 class Housekeeping:
-    """Call `tick` often; it does what is due. Raises `Unavailable`: tick again after a while."""
+    """Call `tick` and `claim` often; each does what is due. Both raise `Unavailable`: call again
+    after a while.
+
+    `tick` changes slices, so nothing may be fed meanwhile. `claim` only asks and tells: it may run
+    beside everything else.
+    """
 
     def __init__(self, aggregator: Aggregator, completeness: Completeness, pace: Pace) -> None:
         self._aggregator = aggregator
@@ -35,12 +40,12 @@ class Housekeeping:
         self._pace = pace
         self._flushed_ms = 0
         self._catalogue_ms = 0
-        self._claimed_ms = 0
+        self._probed_ms = 0
         self._trimmed_ms = 0
 
     async def tick(self, now_ms: int, *, idle: bool) -> bool:
         """Do what is due at `now_ms`; True where it did something. Backfill waits until the worker
-        is idle or a flush was just written, so that it never starves live events nor is starved by
+        is idle or a flush was just begun, so that it never starves live events nor is starved by
         them.
         """
         aggregator = self._aggregator
@@ -50,16 +55,19 @@ class Housekeeping:
             self._catalogue_ms = now_ms
         await aggregator.settle()
         flushed = await self._flush_if_due(now_ms)
-        if now_ms - self._claimed_ms >= CLAIM_INTERVAL_MS:
-            await self._completeness.probe(list(aggregator.partitions), now_ms)
-            self._claimed_ms = now_ms
+        if idle or flushed:
+            did |= await self._backfill(list(aggregator.partitions))
+        return did or flushed
+
+    async def claim(self, now_ms: int) -> None:
+        """Tell how far everything is complete, and let the log drop what is old."""
+        if now_ms - self._probed_ms >= CLAIM_INTERVAL_MS:
+            await self._completeness.probe(list(self._aggregator.partitions), now_ms)
+            self._probed_ms = now_ms
         await self._completeness.claim()
         if now_ms - self._trimmed_ms >= TRIM_INTERVAL_MS:
             await self._trim(now_ms)
             self._trimmed_ms = now_ms
-        if idle or flushed:
-            did |= await self._backfill(list(aggregator.partitions))
-        return did or flushed
 
     async def _flush_if_due(self, now_ms: int) -> bool:
         aggregator = self._aggregator
@@ -81,7 +89,7 @@ class Housekeeping:
         be lost.
         """
         log = self._aggregator.log
-        for partition in self._aggregator.partitions.values():
+        for partition in list(self._aggregator.partitions.values()):
             await log.trim(partition.number, partition.sealed_end, now_ms - self._pace.retention_ms)
             idle = now_ms - partition.append_ms > IDLE_SLICE_MS
             if idle and partition.slice is not None and partition.slice.border.events:

@@ -4,6 +4,7 @@ import asyncio
 
 import structlog
 
+from aggregator.claim_loop import claim_for_ever
 from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
 from meterline.limits import POLL_IDLE_S, WORKER_BACKOFF_MAX_S, WORKER_BACKOFF_MIN_S
@@ -27,8 +28,9 @@ class PollWorker:
         """Until `stop` is set. Errors that are not of the world end it: see `LogTruncated`,
         `CountBackDiffers`.
         """
+        claiming = asyncio.create_task(claim_for_ever(self._housekeeping, self._clock))
         try:
-            while not stop.is_set():
+            while not stop.is_set() and not claiming.done():
                 try:
                     await self._round()
                     self._backoff_s = WORKER_BACKOFF_MIN_S
@@ -36,7 +38,11 @@ class PollWorker:
                     logger.warning("aggregator_waits", reason=str(error), wait_s=self._backoff_s)
                     await asyncio.sleep(self._backoff_s)
                     self._backoff_s = min(2 * self._backoff_s, WORKER_BACKOFF_MAX_S)
+            if claiming.done():
+                claiming.result()
         finally:
+            claiming.cancel()
+            await asyncio.gather(claiming, return_exceptions=True)
             await self._aggregator.close_all()
 
     async def _round(self) -> None:

@@ -2,15 +2,16 @@
 completeness, backfill.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aggregator.backfill import backfilled_one
 from aggregator.completeness import Completeness
+from aggregator.partition import Partition
 from aggregator.step import Aggregator
 from meterline.limits import (
     CATALOGUE_POLL_MS,
     CLAIM_INTERVAL_MS,
+    FILL_CHECK_MS,
     IDLE_SLICE_MS,
     TRIM_INTERVAL_MS,
 )
@@ -42,6 +43,7 @@ class Housekeeping:
         self._catalogue_ms = 0
         self._probed_ms = 0
         self._trimmed_ms = 0
+        self._filled: dict[Partition, tuple[int, int]] = {}  # catalogue, and when it was seen
 
     async def tick(self, now_ms: int, *, idle: bool) -> bool:
         """Do what is due at `now_ms`; True where it did something. Backfill waits until the worker
@@ -56,7 +58,7 @@ class Housekeeping:
         await aggregator.settle()
         flushed = await self._flush_if_due(now_ms)
         if idle or flushed:
-            did |= await self._backfill(list(aggregator.partitions))
+            did |= await self._backfill(now_ms)
         return did or flushed
 
     async def claim(self, now_ms: int) -> None:
@@ -95,15 +97,26 @@ class Housekeeping:
             if idle and partition.slice is not None and partition.slice.border.events:
                 await log.append(partition.number, encode_pack([]))
 
-    async def _backfill(self, numbers: Sequence[int]) -> bool:
+    async def _backfill(self, now_ms: int) -> bool:
+        """Fill one slice, if there is one to fill.
+
+        A worker seals with the catalogue it has, so its own slices need no filling; that those of
+        earlier owners need none is remembered for a while, for asking costs a query per meter.
+        """
         aggregator = self._aggregator
-        for number in numbers:
+        owned = list(aggregator.partitions.values())
+        self._filled = {p: seen for p, seen in self._filled.items() if p in owned}
+        for partition in owned:
+            version, seen_ms = self._filled.get(partition, (-1, 0))
+            if version == aggregator.catalogue.version and now_ms - seen_ms < FILL_CHECK_MS:
+                continue
             if await backfilled_one(
                 aggregator.usage,
                 aggregator.progress,
                 aggregator.catalogue,
                 aggregator.log.number,
-                number,
+                partition.number,
             ):
                 return True
+            self._filled[partition] = (aggregator.catalogue.version, now_ms)
         return False

@@ -138,6 +138,7 @@ SEEN_WRITE_BUFFER_BYTES: Final = 8 * 1024 * 1024
 # --- the aggregator's shells ---
 CATALOGUE_POLL_MS: Final = 1_000  # a new meter is seen so soon
 CLAIM_INTERVAL_MS: Final = 500  # completeness is asked for so often
+FILL_CHECK_MS: Final = 10_000  # how long it is believed that no slice needs filling in
 TRIM_INTERVAL_MS: Final = 60_000
 IDLE_SLICE_MS: Final = (
     60 * 60 * 1_000

@@ -2,8 +2,11 @@
 (design.md section 4.4).
 """
 
+import asyncio
+
 from aggregator.fold import SliceFold
 from meterline.event import decode_event
+from meterline.limits import BACKFILL_YIELD_EVENTS
 from meterline.measure import measures_of
 from meterline.meter import Catalogue, Meter
 from meterline.pack import position
@@ -33,7 +36,9 @@ async def _fill(
     fold = SliceFold(slice_id, measures_of(Catalogue(catalogue.version, (meter,))))
     if seal.events:
         rows = await usage.slice_events(slice_id, [(meter.namespace, meter.event_type)])
-        for row in rows:
+        for count, row in enumerate(rows):
+            if count % BACKFILL_YIELD_EVENTS == 0:
+                await asyncio.sleep(0)
             fold.add(decode_event(row.text), position(row.offset, row.place))
         tallies, members, rejected = fold.take()
         await usage.write(Flush(tallies=tallies, members=members, rejected=rejected))

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
+from aggregator.catch_up import ends_early
 from aggregator.step import Aggregator
 
 # The instant up to which every inbox record is in the log, asked at an instant; None: not known.
@@ -48,7 +49,11 @@ class Completeness:
         if until_ms is None:
             return
         for number in unasked:
-            self._probes[number] = Probe(until_ms, await self._aggregator.log.end(number))
+            end = await self._aggregator.log.end(number)
+            partition = self._aggregator.partitions.get(number)
+            if partition is not None and end < partition.flushed_end:
+                raise ends_early(number, end, partition.flushed_end)
+            self._probes[number] = Probe(until_ms, end)
 
     async def claim(self) -> None:
         """Record a claim for every partition whose probe is reached by what was flushed."""

@@ -23,6 +23,7 @@ from meterline.limits import (
     FAUST_SESSION_TIMEOUT_S,
     FAUST_STOP_TIMEOUT_S,
     HOUSEKEEPING_INTERVAL_S,
+    REREAD_TURN_S,
     STALLED_AFTER_S,
     WORKER_BACKOFF_MAX_S,
     WORKER_BACKOFF_MIN_S,
@@ -127,6 +128,7 @@ class FaustWorker:
                 logger.warning("aggregator_waits", reason=str(error), wait_s=backoff_s)
                 await asyncio.sleep(backoff_s)
                 backoff_s = min(2 * backoff_s, WORKER_BACKOFF_MAX_S)
+                self._moved.clear()  # waiting for others is no stall
         self._ack(number)
 
     async def _absorb(self, record: Record) -> None:
@@ -135,6 +137,7 @@ class FaustWorker:
         follows = record.offset  # Faust is not believed that nothing lies before: the log is asked
         while not await self._aggregator.feed(record, follows):
             if not await self._aggregator.read_some(number):
+                await self._aggregator.mind_gap(number)
                 follows = partition.next_offset
         self._fed_end[number] = record.offset + 1
 
@@ -163,15 +166,23 @@ class FaustWorker:
         assigned = self._assigned()
         self._release(set(self._aggregator.partitions) - assigned)
         for number in assigned:
-            partition = await self._aggregator.open(number)
-            if partition.next_offset < self._fed_end.get(number, 0):
-                # A slice was dropped: it is read again, also where no new record comes.
-                await self._aggregator.read_some(number)
+            await self._aggregator.open(number)
+            await self._read_again(number)
         now_ms = self._clock.now_ms()
         await self._housekeeping.tick(now_ms, idle=not self._aggregator.unflushed_events)
         for number in assigned:
             self._ack(number)
         await self._watch(now_ms)
+
+    async def _read_again(self, number: int) -> None:
+        """A dropped slice is read again also where no new record comes; a turn at a time."""
+        partition = self._aggregator.partitions[number]
+        ends = asyncio.get_running_loop().time() + REREAD_TURN_S
+        while partition.next_offset < self._fed_end.get(number, 0):
+            if not await self._aggregator.read_some(number):
+                return
+            if asyncio.get_running_loop().time() > ends:
+                return
 
     async def _watch(self, now_ms: int) -> None:
         """Lag without progress: Faust is known to stall; a new process is the cure (library-facts

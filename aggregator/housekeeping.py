@@ -9,6 +9,7 @@ from aggregator.completeness import Completeness
 from aggregator.partition import Partition
 from aggregator.step import Aggregator
 from meterline.limits import (
+    CATALOGUE_PAUSE_MS,
     CATALOGUE_POLL_MS,
     CLAIM_INTERVAL_MS,
     FILL_CHECK_MS,
@@ -40,7 +41,7 @@ class Housekeeping:
         self._completeness = completeness
         self._pace = pace
         self._flushed_ms = 0
-        self._catalogue_ms = 0
+        self._catalogue_due_ms = 0
         self._probed_ms = 0
         self._trimmed_ms = 0
         self._filled: dict[Partition, tuple[int, int]] = {}  # catalogue, and when it was seen
@@ -52,9 +53,10 @@ class Housekeeping:
         """
         aggregator = self._aggregator
         did = False
-        if now_ms - self._catalogue_ms >= CATALOGUE_POLL_MS:
+        if now_ms >= self._catalogue_due_ms:
             did = await aggregator.refresh_catalogue()
-            self._catalogue_ms = now_ms
+            # Changes that follow each other are taken together, or counting would never get on.
+            self._catalogue_due_ms = now_ms + (CATALOGUE_PAUSE_MS if did else CATALOGUE_POLL_MS)
         await aggregator.settle()
         flushed = await self._flush_if_due(now_ms)
         if idle or flushed:
@@ -73,9 +75,6 @@ class Housekeeping:
 
     async def _flush_if_due(self, now_ms: int) -> bool:
         aggregator = self._aggregator
-        if aggregator.unflushed_events >= 2 * self._pace.flush_events:
-            await aggregator.flush()  # the store is slower than the log: wait, memory is bounded
-            return True
         late = now_ms - self._flushed_ms >= self._pace.flush_interval_ms
         due = aggregator.unflushed_events >= self._pace.flush_events
         if not due and not (late and aggregator.has_news):
@@ -94,7 +93,8 @@ class Housekeeping:
         for partition in list(self._aggregator.partitions.values()):
             await log.trim(partition.number, partition.sealed_end, now_ms - self._pace.retention_ms)
             idle = now_ms - partition.append_ms > IDLE_SLICE_MS
-            if idle and partition.slice is not None and partition.slice.border.events:
+            held = partition.slice is not None and partition.slice.border.events
+            if idle and held and await log.end(partition.number) == partition.next_offset:
                 await log.append(partition.number, encode_pack([]))
 
     async def _backfill(self, now_ms: int) -> bool:

@@ -11,7 +11,7 @@ from aggregator.fold import NO_KEY, SliceFold
 from aggregator.slice import Border, opened
 from aggregator.verdict import Seen, Verdict, judged
 from meterline.event import Event
-from meterline.limits import REJECT_TEXT_BYTES_MAX
+from meterline.limits import REJECT_TEXT_BYTES_MAX, SLICE_SPAN_MS
 from meterline.measure import Measures
 from meterline.pack import Record, Unreadable, position
 from meterline.rowhash import counted, together
@@ -46,6 +46,14 @@ class OpenSlice:
         self._rejects: list[RejectRow] = []
         self._seen_taken = 0
         self._counted: dict[str, Counted] = {}
+
+    def emptied(self, measures: Measures) -> "OpenSlice":
+        """The same slice for other meters; only of one without events."""
+        assert not self.border.events, "events would be forgotten"
+        same = OpenSlice(self.id, self.border.span * SLICE_SPAN_MS, measures)
+        same.end = self.end
+        same._version = self._version
+        return same
 
     def unknown_keys(self, items: Sequence[Event | Unreadable]) -> list[bytes]:
         """Keys of which only the seen store can know something."""

@@ -21,6 +21,7 @@ class Partition:
         self.next_offset = start
         self.flushed_end = start  # everything below can be queried
         self.append_ms = 0  # running maximum: a log's clock may step back, slices must not
+        self._append_ms_before = 0  # as it was when the open slice began
         self.slice: OpenSlice | None = None
         self.count_back_tries = 0
         self.epoch = 0  # grows whenever a slice is dropped
@@ -41,6 +42,8 @@ class Partition:
         horizon_ms: int,
     ) -> None:
         """Take in the next record, into a new slice where none is open."""
+        if self.slice is None:
+            self._append_ms_before = self.append_ms
         self.append_ms = max(record.append_ms, self.append_ms)
         if self.slice is None:
             slice_id = SliceId(self.log, self.number, record.offset)
@@ -55,10 +58,21 @@ class Partition:
         """Forget the open slice: it is read again from its first record, like after a crash."""
         if self.slice is not None:
             self.next_offset = self.slice.id.slice
+            self.append_ms = self._append_ms_before
             self.flushed_end = self.taken_end = self.next_offset
             self.slice = None
             self.recorded = None
             self.epoch += 1
+
+    def take_on(self, measures: Measures) -> None:
+        """Go on with other meters. A slice with events is dropped, to be read again; an empty one
+        is just begun anew: its records may have expired, and nothing of it could be lost.
+        """
+        if self.slice is not None and not self.slice.border.events:
+            self.slice = self.slice.emptied(measures)
+            self.recorded = None
+        else:
+            self.drop_slice()
 
     def seal_slice(self) -> None:
         """The open slice is sealed: its verdicts become the seen store's."""

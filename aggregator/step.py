@@ -6,14 +6,19 @@ loops for ever or reads a clock.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import structlog
 
-from aggregator.catch_up import caught_up_seen, start_of
+from aggregator.catch_up import another_log, caught_up_seen, check_nothing_lost, start_of
 from aggregator.partition import Partition
 from aggregator.writer import Reached, Writer
-from meterline.limits import COUNT_BACK_TRIES_MAX, LOG_READ_RECORDS_MAX
+from meterline.limits import (
+    COUNT_BACK_TRIES_MAX,
+    LOG_READ_RECORDS_MAX,
+    UNFLUSHED_BYTES_MAX,
+    UNFLUSHED_EVENTS_MAX,
+)
 from meterline.measure import measures_of
 from meterline.meter import Catalogue
 from meterline.pack import Record, decode_record
@@ -47,13 +52,16 @@ class Aggregator:
         catalogue_store: CatalogueStore,
         open_seen: Callable[[int], SeenStore],
         horizon_ms: int,
+        losses_accepted: Mapping[int, int] | None = None,
     ) -> None:
+        self._losses_accepted = losses_accepted or {}
         self.log = log
         self.usage = usage
         self.progress = progress
         self.catalogue = Catalogue(-1, ())
         self.partitions: dict[int, Partition] = {}
         self.unflushed_events = 0
+        self._unflushed_bytes = 0
         self._catalogue_store = catalogue_store
         self._open_seen = open_seen
         self._horizon_ms = horizon_ms
@@ -71,7 +79,9 @@ class Aggregator:
         seal = await self.progress.last_seal(self.log.number, number)
         seen = self._open_seen(number)
         try:
-            start = await start_of(self.log, self.usage, number, seal, seen.applied)
+            start = await start_of(
+                self.log, self.usage, number, seal, seen.applied, self._losses_accepted
+            )
             await caught_up_seen(self.usage, self.log.number, number, seen, start)
         except BaseException:
             seen.close()
@@ -108,6 +118,12 @@ class Aggregator:
             return True
         if follows > partition.next_offset:
             return False
+        if record.log_id not in ("", self.log.id):
+            raise another_log(record, self.log.id)
+        if self.unflushed_events >= UNFLUSHED_EVENTS_MAX or self._unflushed_bytes >= (
+            UNFLUSHED_BYTES_MAX
+        ):
+            await self.flush()  # the store is slower than the log: wait, memory is bounded
         items = decode_record(record)
         if partition.closes_with(record, items):
             await self.seal(partition)
@@ -115,18 +131,31 @@ class Aggregator:
                 return False
         partition.absorb(record, items, self._measures, self._horizon_ms)
         self.unflushed_events += len(items)
+        self._unflushed_bytes += len(record.value)
         return True
 
     async def read_some(self, number: int) -> int:
         """Feed the next records from the log itself; how many there were."""
         follows = self.partitions[number].next_offset
         records = await self.log.read(number, follows, LOG_READ_RECORDS_MAX)
+        if records and records[0].offset > follows:
+            await self.mind_gap(number)
         for record in records:
             if not await self.feed(record, follows):
                 break
             follows = record.offset + 1
             await asyncio.sleep(0)  # whoever shares the loop (the gateway, embedded) gets its turn
         return len(records)
+
+    async def mind_gap(self, number: int) -> None:
+        """Raise `LogTruncated` where records that were not taken in yet are gone from the log. (Other
+        gaps between offsets mean nothing.)
+        """
+        follows = self.partitions[number].next_offset
+        begin = await self.log.begin(number)
+        if begin > follows:
+            accepted = self._losses_accepted
+            await check_nothing_lost(self.log, self.usage, number, follows, begin, accepted)
 
     # --- effects ---
 
@@ -170,7 +199,7 @@ class Aggregator:
                 partition.taken_end = end
             if partition.recorded != (version, end):
                 reached.append(Reached(partition, partition.epoch, end))
-        self.unflushed_events = 0
+        self.unflushed_events = self._unflushed_bytes = 0
         if reached:
             self._writer.start(rows, reached, version)
         return bool(reached)
@@ -228,5 +257,5 @@ class Aggregator:
         self.catalogue = await self._catalogue_store.catalogue()
         self._measures = measures_of(self.catalogue)
         for partition in self.partitions.values():
-            partition.drop_slice()
+            partition.take_on(self._measures)
         return True

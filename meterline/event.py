@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from xxhash import xxh3_64_digest
 
-from meterline.limits import INSTANTS_REMEMBERED_MAX
+from meterline.limits import EVENT_TIME_MAX_MS, EVENT_TIME_MIN_MS, INSTANTS_REMEMBERED_MAX
 from meterline.number import from_json_float
 from meterline.window import parse_instant
 
@@ -97,6 +97,9 @@ def decode_event(text: bytes | memoryview) -> Event:
     raw = _decoder.decode(text)
     recorded_ms = _instant_of(raw.recordedtime)
     own_ms = None if raw.time is None else _instant_of(raw.time)
+    for at_ms in (recorded_ms, recorded_ms if own_ms is None else own_ms):
+        if not EVENT_TIME_MIN_MS <= at_ms < EVENT_TIME_MAX_MS:
+            raise ValueError("time lies outside 1970 to 2100")  # no window of it could be stored
     return Event(
         identity_key(raw.namespace, raw.source, raw.id),
         payload_check(raw.type, raw.subject, own_ms, raw.data),

@@ -51,6 +51,8 @@ LOG_RETENTION_DAYS: Final = 7
 SLICE_EVENTS_MAX: Final = 65_536
 SLICE_SPAN_MS: Final = 5 * 60 * 1_000
 FLUSH_EVENTS: Final = 20_000  # a flush is due after so many events: bounds memory
+UNFLUSHED_EVENTS_MAX: Final = 65_536  # taken in and not on their way to the store: bounds memory
+UNFLUSHED_BYTES_MAX: Final = 64 * 1024 * 1024  # the same for large events
 FLUSH_INTERVAL_MS: Final = 1_000  # or after so long: bounds the time from 2xx to queryable
 GROUPS_REMEMBERED_MAX: Final = 10_000  # encoded group values a meter keeps at hand
 INSTANTS_REMEMBERED_MAX: Final = 4_096  # parsed timestamps at hand
@@ -137,6 +139,7 @@ SEEN_WRITE_BUFFER_BYTES: Final = 8 * 1024 * 1024
 
 # --- the aggregator's shells ---
 CATALOGUE_POLL_MS: Final = 1_000  # a new meter is seen so soon
+CATALOGUE_PAUSE_MS: Final = 5_000  # after a change, which costs reading open slices again
 CLAIM_INTERVAL_MS: Final = 500  # completeness is asked for so often
 FILL_CHECK_MS: Final = 10_000  # how long it is believed that no slice needs filling in
 TRIM_INTERVAL_MS: Final = 60_000
@@ -152,4 +155,6 @@ FAUST_SESSION_TIMEOUT_S: Final = 30.0
 FAUST_STOP_TIMEOUT_S: Final = 10.0  # well below the 30 s that containers are given to stop
 # a broker just started may not tell of the topic: ask soon again
 FAUST_METADATA_MAX_AGE_MS: Final = 5_000  # a broker that just started may not know the topic yet
+REREAD_TURN_S: Final = 0.05  # of reading a dropped slice again, between other work
+BACKFILL_YIELD_EVENTS: Final = 500  # events folded before others on the loop get their turn
 STALLED_AFTER_S: Final = 120  # lag without progress for so long ends the process

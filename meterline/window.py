@@ -101,7 +101,7 @@ def parse_instant(text: str) -> int:
     except ValueError as error:
         message = f"{text!r} is no RFC 3339 timestamp, such as 2026-01-31T00:00:00Z"
         raise ValueError(message) from error
-    if moment.tzinfo is None or "T" not in text.upper():
+    if moment.tzinfo is None:  # a space instead of T is allowed by RFC 3339 5.6
         message = f"{text!r} needs date, time and offset, such as 2026-01-31T00:00:00Z"
         raise ValueError(message)
     delta = moment - datetime(1970, 1, 1, tzinfo=UTC)

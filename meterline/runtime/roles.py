@@ -35,7 +35,8 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         worker = wiring.aggregation_worker(settings, opened, wiring.inbox_watch(settings, stack))
         dispatcher, sender = wiring.dispatcher(settings, opened, box)
         stack.push_async_callback(sender.close)
-        routes = await _events(settings, log, stack) + _whole_api(opened, box, dispatcher)
+        routes = await _events(settings, log, stack, with_inbox=True)
+        routes += _whole_api(opened, box, dispatcher)
         port = await serve(stack, routes, settings.host, settings.port, CLOCK)
         logger.info(
             "ready", role="all", url=f"http://{settings.host}:{port}", data=str(settings.data_dir)

@@ -154,6 +154,12 @@ class Settings(BaseSettings):
         "has lost the old log for good; the error that names the id says what it costs.",
         examples=["01M7ZMF4YA7D2SQ292V0W9JPT8"],
     )
+    losses_accepted: Annotated[dict[int, int], NoDecode, BeforeValidator(decoded)] = Field(
+        default_factory=dict,
+        description="By partition, the offset at which to go on although records before it expired "
+        "uncounted. Whoever has lost them for good; the error that names the offset says so.",
+        examples=[{"3": 1_200}],
+    )
     inbox_topics: Annotated[dict[str, str], NoDecode, BeforeValidator(decoded)] = Field(
         default_factory=dict,
         description="Kafka topics to read events from, each with the namespace it belongs to. "

@@ -205,7 +205,13 @@ def aggregator(
 
     stores = opened.stores
     step = Aggregator(
-        opened.log, stores.usage, stores.progress, stores.catalogue, open_seen, horizon_ms
+        opened.log,
+        stores.usage,
+        stores.progress,
+        stores.catalogue,
+        open_seen,
+        horizon_ms,
+        settings.losses_accepted,
     )
     drained = None if watch is None else watch.drained_until
     completeness = Completeness(step, completeness_lag_ms(settings), drained)

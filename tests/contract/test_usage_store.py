@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
+from clickhouse_connect.driver.exceptions import DataError
 
 from aggregator.open_slice import OpenSlice
 from meterline.backends.clickhouse.connection import Connection
@@ -343,3 +344,22 @@ async def test_a_store_that_is_away_is_unavailable() -> None:
     with pytest.raises(Unavailable, match="usage store"):
         await away.write(Flush(tallies=[row]))
     await away.close()
+
+
+async def test_usage_at_the_epoch_in_a_western_zone(
+    store: ClickHouseUsageStore, fresh_numbers: Iterator[int]
+) -> None:
+    log, of = next(fresh_numbers), meter(next(fresh_numbers))
+    await store.write(folded(log, [of], [event(of, 0, "1970-01-01T00:30:00Z", {"v": 1})]).take())
+    for window in (WindowSize.DAY, WindowSize.MONTH, WindowSize.HOUR):
+        query = UsageQuery(of, window=window, zone=ZoneInfo("America/New_York"))
+        (row,) = await store.usage(query)
+        assert (row.from_ms, row.value) == (0, UNIT)
+
+
+async def test_a_value_that_no_column_takes_is_our_fault_and_not_waited_for(
+    store: ClickHouseUsageStore,
+) -> None:
+    row = TallyRow(1, "s", "[]", -1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, bytes(16), 0)
+    with pytest.raises(DataError):
+        await store.write(Flush(tallies=[row]))

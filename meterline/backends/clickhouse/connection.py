@@ -15,7 +15,12 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import clickhouse_connect
 from clickhouse_connect.driver.client import Client
-from clickhouse_connect.driver.exceptions import ClickHouseError
+from clickhouse_connect.driver.exceptions import (
+    ClickHouseError,
+    DataError,
+    NotSupportedError,
+    ProgrammingError,
+)
 
 from meterline.limits import USAGE_STORE_THREADS_MAX, USAGE_STORE_TIMEOUT_S
 from meterline.ports import Unavailable
@@ -36,6 +41,7 @@ QUERY_SETTINGS: Final[dict[str, Any]] = {
 
 # The engine's own sentence, up to where clients and engine append versions, queries and addresses.
 _SAID: Final = re.compile(r"(Code: \d+\. )?DB::Exception: [^\n]*?(?=\.? ?\(|\n|$| for url)")
+_OURS: Final = (DataError, ProgrammingError, NotSupportedError)
 ERROR_CHARS_MAX: Final = 300
 T = TypeVar("T")
 Rows = Sequence[Sequence[Any]]
@@ -70,6 +76,8 @@ class Connection:
 
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        except _OURS:
+            raise  # a value that no column takes: trying again would not help
         except (ClickHouseError, OSError) as error:
             raise Unavailable(f"usage store: {_words(error)}") from error
 

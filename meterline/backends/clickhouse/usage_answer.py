@@ -68,7 +68,7 @@ async def answer(connection: Connection, query: UsageQuery) -> list[UsageRow]:
     extent = await _extent(connection, query, span, events)
     if extent is None:
         return []
-    starts = _starts(query, *extent)
+    starts = [max(start, 0) for start in _starts(query, *extent)]  # no minute lies before 1970
     minutes = Minutes(span.first, span.end, tuple(start // MINUTE_MS for start in starts))
     found = await _whole(connection, query, minutes, with_members=bool(events))
     _add_cut(found, query, minutes, events)

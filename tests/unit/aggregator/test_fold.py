@@ -17,7 +17,7 @@ from meterline.limits import SLICE_EVENTS_MAX, SLICE_SPAN_MS
 from meterline.measure import Measures, decode_groups, encode_groups, measures_of
 from meterline.meter import Aggregation, Catalogue, Meter
 from meterline.number import UNIT
-from meterline.pack import Record, RecordKind, Unreadable
+from meterline.pack import Record, RecordKind, Unreadable, decode_record, encode_pack
 from meterline.rows import Flush, SliceId, TallyRow
 
 HORIZON_MS = 1_000_000
@@ -219,3 +219,20 @@ def test_borders_follow_from_the_log_wherever_reading_began(
 def test_groups_come_back(texts: list[str]) -> None:
     usable = [t.encode("utf-8", "replace").decode() for t in texts]
     assert decode_groups(encode_groups(usable)) == usable
+
+
+def test_a_time_that_no_window_holds_is_invalid() -> None:
+    document = {
+        "specversion": "1.0",
+        "id": "a",
+        "source": "s",
+        "type": "t",
+        "subject": "x",
+        "time": "1969-12-31T23:59:59.9999999Z",
+        "namespace": "default",
+        "recordedtime": "2026-01-01T00:00:00Z",
+    }
+    value = encode_pack([msgspec.json.encode(document)])
+    (item,) = decode_record(Record(0, 0, 0, RecordKind.PACK, value, "log"))
+    assert isinstance(item, Unreadable)
+    assert "1970" in item.reason

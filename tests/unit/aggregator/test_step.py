@@ -11,6 +11,7 @@ import pytest
 
 from aggregator.backfill import backfilled_one
 from aggregator.catch_up import LogTruncated
+from aggregator.completeness import Completeness
 from aggregator.step import CountBackDiffers
 from meterline.backends.clock import SystemClock
 from meterline.backends.sqlite_log import open_sqlite_log
@@ -188,3 +189,81 @@ async def test_another_horizon_begins_with_an_empty_store_that_catches_up(
         await world.run(worker, seal=True)
         await world.check(meter)
         await worker.close_all()
+
+
+async def test_a_slice_that_is_read_again_gets_the_same_rows(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    meter = meters.add(Aggregation.SUM, next(fresh_numbers))
+    worker = world.worker(meters)
+    await world.send(numbered(0, 20))
+    world.clock.at_ms += 1_000
+    await world.send(numbered(20, 40))
+    await world.run(worker)
+    before = [r for n in range(PARTITIONS) for r in await world.rows(n)]
+    meters.add(Aggregation.COUNT, next(fresh_numbers))
+    assert await worker.refresh_catalogue()
+    await world.run(worker)
+    assert [r for n in range(PARTITIONS) for r in await world.rows(n)] == before
+    assert {row.append_ms for row in before} == {world.clock.at_ms, world.clock.at_ms - 1_000}
+    await world.check(meter)
+    await worker.close_all()
+
+
+async def test_records_that_expired_uncounted_stop_the_worker_until_someone_accepts(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    meter = meters.add(Aggregation.COUNT, next(fresh_numbers))
+    worker = world.worker(meters)
+    await worker.open(0)
+    for first in range(0, 60, 20):
+        await world.send(numbered(first, first + 20))
+        world.clock.at_ms += 1_000
+    await world.log.trim(0, 2, world.clock.at_ms)
+    with pytest.raises(LogTruncated, match="expired first"):
+        await worker.read_some(0)
+    await worker.close_all()
+    worker = world.worker(meters)
+    with pytest.raises(LogTruncated, match="losses_accepted"):
+        await worker.open(0)
+    worker = world.worker(meters, losses_accepted={0: 2})
+    await world.run(worker)
+    assert 0 < await world.value(meter) < len(world.sent)
+    await worker.close_all()
+
+
+async def test_an_idle_partition_stays_complete_when_its_closing_pack_expires(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    meter = meters.add(Aggregation.COUNT, next(fresh_numbers))
+    worker = world.worker(meters)
+    await world.send(numbered(0, 10))
+    await world.run(worker)
+    world.clock.at_ms += SLICE_SPAN_MS
+    for number in range(PARTITIONS):
+        await world.log.append(number, encode_pack([]))
+    await world.run(worker)
+    for number in range(PARTITIONS):
+        await world.log.trim(number, 2, world.clock.at_ms + 1)
+    later = meters.add(Aggregation.COUNT, next(fresh_numbers))
+    assert await worker.refresh_catalogue()
+    await world.run(worker)
+    completeness = Completeness(worker, lag_ms=0)
+    await completeness.probe(range(PARTITIONS), 7_000)
+    await completeness.claim()
+    for number in range(PARTITIONS):
+        while await backfilled_one(
+            world.usage, world.progress, worker.catalogue, world.log.number, number
+        ):
+            pass
+    until = await world.progress.complete_until(world.log.number, PARTITIONS, later.revision)
+    assert until == 7_000
+    await world.check(meter, later)
+    await worker.close_all()
+    worker = world.worker(meters)
+    await world.run(worker)
+    await world.check(meter, later)
+    await worker.close_all()

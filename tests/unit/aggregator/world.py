@@ -19,6 +19,7 @@ from meterline.meter import Aggregation, Catalogue, Meter
 from meterline.number import UNIT
 from meterline.pack import encode_pack
 from meterline.ports import Unavailable
+from meterline.rows import EventRow, SliceId
 from meterline.usage import UsageQuery
 
 HORIZON_MS = 35 * 86_400_000
@@ -128,6 +129,7 @@ class World:
         meters: Meters,
         fate: Callable[[], str] = lambda: "well",
         horizon_ms: int = HORIZON_MS,
+        losses_accepted: dict[int, int] | None = None,
     ) -> Aggregator:
         return Aggregator(
             self.log,
@@ -136,6 +138,7 @@ class World:
             meters,  # type: ignore[arg-type]
             lambda number: RocksSeenStore(self.folder / "seen" / str(number), horizon_ms),
             horizon_ms,
+            losses_accepted,
         )
 
     async def run(self, worker: Aggregator, *, seal: bool = False) -> None:
@@ -151,6 +154,9 @@ class World:
             partition = worker.partitions[number]
             if seal and partition.slice is not None:
                 await worker.seal(partition)
+
+    async def rows(self, number: int) -> list[EventRow]:
+        return await self.usage.slice_events(SliceId(self.log.number, number, 0))
 
     async def value(self, meter: Meter) -> int:
         rows = await self.usage.usage(UsageQuery(meter, group_by=("subject",)))

@@ -26,7 +26,7 @@ SECONDS = 3.0
 BATCH = 100
 SINGLE_PATH = "/api/v3/metering/events"
 CORE = 0  # the gateway's; everything else leaves it
-CONNECTIONS = {1: 64, BATCH: 32}
+CONNECTIONS = {1: 64, BATCH: 64}
 
 
 def event(number: int) -> dict[str, object]:

@@ -148,8 +148,9 @@ class Aggregator:
         return len(records)
 
     async def mind_gap(self, number: int) -> None:
-        """Raise `LogTruncated` where records that were not taken in yet are gone from the log. (Other
-        gaps between offsets mean nothing.)
+        """Raise `LogTruncated` where records that were not taken in yet are gone from the log.
+
+        Other gaps between offsets mean nothing.
         """
         follows = self.partitions[number].next_offset
         begin = await self.log.begin(number)

@@ -4,7 +4,7 @@ Nothing is sent here. Several dispatchers may do these steps at once: runs are r
 ids that follow from their windows, and the store lets one holder decide a run.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -83,13 +83,16 @@ async def find_due(reports: ReportStore, now_ms: int, catch_up_max: int) -> int:
     return found
 
 
-async def make_runs(sources: Sources, terms: PlanTerms, now_ms: int, holder: str) -> int:
+async def make_runs(
+    sources: Sources, terms: PlanTerms, instant: Callable[[], int], holder: str
+) -> int:
     """Materialize the runs whose windows are complete; the number decided or closed.
 
-    `holder` is a name never used before. Raises `Unavailable`; the lease of the run under way
-    is then given back.
+    `instant` gives the present time, unix milliseconds: runs before one may take longer than its
+    lease. `holder` is a name never used before. A run that cannot be made now gives its lease back
+    and leaves the turn to the others. Raises `Unavailable` where none could be made for that.
     """
-    undecided = await sources.reports.undecided(now_ms, limits.UNDECIDED_RUNS_MAX)
+    undecided = await sources.reports.undecided(instant(), limits.UNDECIDED_RUNS_MAX)
     if not undecided:
         return 0
     meters = {meter.id: meter for meter in (await sources.catalogue.catalogue()).meters}
@@ -98,11 +101,27 @@ async def make_runs(sources: Sources, terms: PlanTerms, now_ms: int, holder: str
     ready.sort(key=lambda it: (it.meter.revision, it.run.from_ms, it.run.to_ms, it.report.group_by))
     asked = _Asked()
     made = 0
+    away: list[tuple[_Ready, Unavailable]] = []
     for it in ready:
+        if away and away[-1][0].query == it.query:
+            continue  # its question has just failed
+        now_ms = instant()
         claim = await sources.reports.claim_run(it.run.id, holder, now_ms, now_ms + terms.lease_ms)
-        if claim is not None and await _make(sources, it, claim, asked, now_ms):
-            made += 1
+        if claim is None:
+            continue
+        try:
+            made += await _make(sources, it, claim, asked, now_ms)
+        except Unavailable as error:
+            away.append((it, error))
+    # Where some were made, those that were not are tried again at once, and told of then.
+    if away and not made:
+        raise _none_made(away)
     return made
+
+
+def _none_made(away: Sequence[tuple[_Ready, Unavailable]]) -> Unavailable:
+    it, error = away[0]
+    return Unavailable(f"no run can be made now; run {it.run.id} of {it.report.slug!r}: {error}")
 
 
 async def _ready(

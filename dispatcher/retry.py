@@ -67,8 +67,9 @@ def retry_after_ms(header: str | None, now_ms: int) -> int:
         return int(text[:9]) * 1_000
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        asked_ms = round(moment.timestamp() * 1_000)
+    except (ValueError, OverflowError, TypeError):  # the last two: absurd numbers
         return 0
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0, round(moment.timestamp() * 1_000) - now_ms)
+    return max(0, asked_ms - now_ms)

@@ -97,7 +97,7 @@ class Dispatcher:
         now_ms = self._clock.now_ms()
         terms = self._plan_terms
         found = await planner.find_due(self._sources.reports, now_ms, terms.catch_up_max)
-        made = await planner.make_runs(self._sources, terms, now_ms, uuid4().hex)
+        made = await planner.make_runs(self._sources, terms, self._clock.now_ms, uuid4().hex)
         if found or made:
             _log.info("plan", action="planned", found=found, made=made)
         return found + made

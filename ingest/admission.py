@@ -15,7 +15,16 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from ingest.judgement import EXTENSION_NAME, KNOWN, RESERVED, Span, faults_of, split_faults
+from ingest.judgement import (
+    EXTENSION_NAME,
+    KNOWN,
+    RESERVED,
+    Span,
+    faults_of,
+    refusal,
+    too_large,
+)
+from ingest.splitting import split
 from meterline.event import Event, decode_event, identity_key, partition_of
 from meterline.limits import (
     ATTRIBUTE_CHARS_MAX,
@@ -24,6 +33,7 @@ from meterline.limits import (
     EVENT_TIME_MAX_MS,
     EVENT_TIME_MIN_MS,
     JSON_DEPTH_MAX,
+    JUDGED_BYTES_MAX,
     PROBLEM_ERRORS_MAX,
 )
 from meterline.problem import Fault, Problem, ProblemType
@@ -58,7 +68,8 @@ class AdmissionRules:
             first_ms = max(first_ms, recorded_ms - self.past_ms_max)
         if self.future_ms_max is not None:
             last_ms = min(last_ms, recorded_ms + self.future_ms_max)
-        return Span(_moment(first_ms), _moment(last_ms) + _LAST_MICROSECOND)
+        last = _moment(last_ms) + _LAST_MICROSECOND
+        return Span(first_ms, last_ms, _moment(first_ms), last)
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -85,7 +96,6 @@ class _Event(msgspec.Struct, gc=False):
 # Of a number with a point only the form matters here: `len` is a cheap hook that makes no string.
 _decode: Final = msgspec.json.Decoder(_Event, float_hook=len).decode
 _decode_any: Final = msgspec.json.Decoder(dict[str, object], float_hook=len).decode
-_split: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _TOO_DEEP: Final = -(1 << 40)  # as a count of strings: equal to no count of quotes
 
@@ -118,14 +128,23 @@ def admit(
     partitions = rules.partitions
     admitted: list[Admitted] = []
     faults: list[Fault] = []
+    judged_bytes = 0
     for index, raw in enumerate(texts):
         text = bytes(raw)
         spliced = text[:-1] + tail
-        event: _Event | Event | None = _quickly(text, span, clean)
-        if event is None or len(spliced) > size_max:
-            found = _judged(text, spliced, span, size_max, index if batch else None)
+        place = index if batch else None
+        # One that is too large is not looked into: it could be all of the body.
+        large = len(spliced) > size_max
+        event: _Event | Event | None = None if large else _quickly(text, span, clean)
+        if event is None:
+            if large:
+                found = [too_large(len(spliced), size_max, place)]
+            else:
+                found = _judged(text, spliced, span, place)
             faults += found
-            if len(faults) >= PROBLEM_ERRORS_MAX:
+            judged_bytes += len(text)
+            # Refused it is; further faults are named only while that is cheap.
+            if len(faults) >= PROBLEM_ERRORS_MAX or (faults and judged_bytes > JUDGED_BYTES_MAX):
                 break
             if found:
                 continue
@@ -133,7 +152,7 @@ def admit(
         key = identity_key(namespace, event.source, event.id)
         admitted.append((partition_of(key, partitions), spliced))
     if faults:
-        raise _refusal(faults)
+        raise refusal(faults)
     return admitted
 
 
@@ -145,25 +164,18 @@ def _texts(
         try:
             body.decode()
         except UnicodeDecodeError as error:
-            raise _refusal([Fault("", f"not UTF-8 at byte {error.start}", "encoding")]) from error
+            raise refusal([Fault("", f"not UTF-8 at byte {error.start}", "encoding")]) from error
     body = body.strip(_WHITE)
     array = body.startswith(b"[")
     if form is BodyForm.ONE and array:
         reason = f"must be one event, not an array; a batch is sent as {BodyForm.BATCH.value}"
-        raise _refusal([Fault("", reason, "type")])
+        raise refusal([Fault("", reason, "type")])
     if form is BodyForm.BATCH and not array:
         reason = f"must be an array of events; a single one is sent as {BodyForm.ONE.value}"
-        raise _refusal([Fault("", reason, "type")])
+        raise refusal([Fault("", reason, "type")])
     if not array:
         return [body], False
-    try:
-        texts = _split(body)
-    except _UNREADABLE:
-        raise _refusal(split_faults(body)) from None
-    if len(texts) > rules.batch_events_max:
-        detail = f"A request holds at most {rules.batch_events_max} events, not {len(texts)}."
-        raise Problem(ProblemType.BODY_TOO_LARGE, detail)
-    return texts, True
+    return split(body, rules.batch_events_max, rules.event_bytes_max), True
 
 
 def _quickly(text: bytes, span: Span, clean: bool) -> _Event | None:  # noqa: FBT001
@@ -178,7 +190,8 @@ def _quickly(text: bytes, span: Span, clean: bool) -> _Event | None:  # noqa: FB
         strings += 1
         if time is not None:
             strings += 1
-            if not span.first <= time <= span.last:
+            # Rounded to microseconds, up as well, where what counts is cut: so never the first.
+            if not span.first < time <= span.last:
                 return None
     if event.datacontenttype is not msgspec.UNSET or event.dataschema is not msgspec.UNSET:
         strings += _strings_of_optional(event)
@@ -251,14 +264,9 @@ def _extends_well(text: bytes, quotes: int) -> bool:
     return True
 
 
-def _judged(
-    text: bytes, spliced: bytes, span: Span, size_max: int, index: int | None
-) -> list[Fault]:
+def _judged(text: bytes, spliced: bytes, span: Span, index: int | None) -> list[Fault]:
     """Every fault of an event; none where it is good after all, and then the log can be read."""
     faults = faults_of(text, span, index)
-    if len(spliced) > size_max:
-        reason = f"the event has {len(spliced)} bytes as stored; at most {size_max} are allowed"
-        faults.append(Fault("", reason, "max_length", index=index))
     if faults:
         return faults
     try:
@@ -266,15 +274,6 @@ def _judged(
     except (ValueError, RecursionError, OverflowError) as error:
         return [Fault("", f"cannot be read: {error}", index=index)]
     return []
-
-
-def _refusal(faults: Sequence[Fault]) -> Problem:
-    kept = tuple(faults[:PROBLEM_ERRORS_MAX])
-    first = kept[0]
-    where = "" if first.index is None else f"event {first.index}: "
-    field = f"{first.field}: " if first.field else ""
-    more = f" (and {len(kept) - 1} more)" if len(kept) > 1 else ""
-    return Problem(ProblemType.INVALID_EVENT, f"{where}{field}{first.reason}{more}", kept)
 
 
 @lru_cache(maxsize=4)

@@ -15,7 +15,8 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError
 
 from ingest.admission import AdmissionRules, Admitted
-from ingest.inbox_admission import InboxRecord, admit_record, refusal_partition
+from ingest.inbox_admission import InboxRecord, admit_record, refusal_partition, refuse
+from ingest.inbox_reading import consumed, read_carefully
 from ingest.publisher import Publisher
 from meterline.limits import INBOX_READ_RECORDS_MAX, READ_BYTES_MAX
 from meterline.pack import RecordKind, Refusal, encode_refusal
@@ -25,12 +26,13 @@ from meterline.problem import Problem
 WAIT_MS: Final = 500
 BACKOFF_FIRST_S: Final = 0.1
 BACKOFF_MAX_S: Final = 10.0
+UNDECODABLE: Final = "the name of a header is not UTF-8, so that the record cannot be read"
 
 _log: Final = structlog.get_logger("ingest.inbox")
 
 
 async def take(
-    records: Sequence[InboxRecord],
+    records: Sequence[InboxRecord | Refusal],
     namespace: str,
     publisher: Publisher,
     log: Log,
@@ -38,12 +40,14 @@ async def take(
 ) -> None:
     """One step: all of these records are durable in the log on return, as events or as refusals.
 
+    A refusal among the records is of one that could not even be decoded.
+
     Raises `Problem` (unavailable) or `Unavailable`: some may be in. Taking them again is safe.
     """
     events: list[Admitted] = []
     refusals: list[Refusal] = []
     for record in records:
-        outcome = admit_record(record, namespace, rules)
+        outcome = record if isinstance(record, Refusal) else admit_record(record, namespace, rules)
         if isinstance(outcome, Refusal):
             refusals.append(outcome)
         else:
@@ -80,20 +84,31 @@ class Inbox:
         self._rules = rules
         self._prepare = prepare
         self._security = dict(security or {})
+        self._committed: dict[TopicPartition, int] = {}
+        self._careful = False  # a record was met that cannot be decoded
 
     async def run(self) -> None:
-        """Consume until cancelled."""
+        """Consume until cancelled; whatever else goes wrong is logged and tried again."""
         backoff_s = BACKOFF_FIRST_S
         while True:
             try:
                 await self._prepare()
                 async with self._consumer() as consumer:
                     _log.info("inbox", action="joined", topics=sorted(self._namespaces))
+                    self._committed = {}
+                    if self._careful:
+                        await self._pass_undecodable(consumer)
+                        self._careful = False
                     while True:
                         await self._turn(consumer)
                         backoff_s = BACKOFF_FIRST_S
             except (KafkaError, OSError, TimeoutError, Unavailable, Unsuitable) as error:
                 _log.warning("inbox", action="waits", reason=str(error), seconds=backoff_s)
+            except UnicodeDecodeError as error:  # no record of ours raises: it is the client
+                self._careful = True
+                _log.warning("inbox", action="undecodable", reason=str(error), seconds=backoff_s)
+            except Exception:  # noqa: BLE001 - a fault of one turn must not end the inbox
+                _log.exception("inbox", action="failed", seconds=backoff_s)
             await asyncio.sleep(backoff_s * random.uniform(0.5, 1))  # noqa: S311 - spreads retries
             backoff_s = min(2 * backoff_s, BACKOFF_MAX_S)
 
@@ -120,24 +135,34 @@ class Inbox:
         found: dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]] = await consumer.getmany(
             timeout_ms=WAIT_MS, max_records=INBOX_READ_RECORDS_MAX
         )
-        if not found:
-            return
-        await asyncio.gather(*(self._take_all(where.topic, part) for where, part in found.items()))
+        positions = await consumed(consumer)
+        async with asyncio.TaskGroup() as group:
+            for where, part in found.items():
+                group.create_task(self._take_all(where.topic, [_record(entry) for entry in part]))
         # Committed only now, when all is durable: a crash before this reads them again.
-        await consumer.commit({where: part[-1].offset + 1 for where, part in found.items()})
+        if positions != self._committed:
+            await consumer.commit(positions)
+            self._committed = positions
 
-    async def _take_all(self, topic: str, part: Sequence[ConsumerRecord[bytes, bytes]]) -> None:
-        records = [
-            InboxRecord(
-                topic,
-                entry.partition,
-                entry.offset,
-                entry.timestamp,
-                entry.headers,
-                entry.value or b"",
-            )
-            for entry in part
-        ]
+    async def _pass_undecodable(self, consumer: AIOKafkaConsumer) -> None:
+        """Get past records that the client cannot decode: each becomes a refusal."""
+        for where in sorted(consumer.assignment()):
+            stuck: int | None = 0
+            while stuck is not None:
+                part, stuck = await read_carefully(consumer, where, WAIT_MS)
+                records: list[InboxRecord | Refusal] = [_record(entry) for entry in part]
+                if stuck is not None:
+                    namespace = self._namespaces[where.topic]
+                    empty = InboxRecord(where.topic, where.partition, stuck, 0, (), b"")
+                    records.append(refuse(empty, namespace, "headers", UNDECODABLE))
+                    _log.warning("inbox", action="refused", at=str(where), offset=stuck)
+                if records:
+                    await self._take_all(where.topic, records)
+                    end = part[-1].offset + 1 if stuck is None else stuck + 1
+                    await consumer.commit({where: end})
+                    consumer.seek(where, end)
+
+    async def _take_all(self, topic: str, records: Sequence[InboxRecord | Refusal]) -> None:
         backoff_s = BACKOFF_FIRST_S
         while True:
             try:
@@ -150,3 +175,14 @@ class Inbox:
                 backoff_s = min(2 * backoff_s, BACKOFF_MAX_S)
             else:
                 return
+
+
+def _record(entry: ConsumerRecord[bytes, bytes]) -> InboxRecord:
+    return InboxRecord(
+        entry.topic,
+        entry.partition,
+        entry.offset,
+        entry.timestamp,
+        entry.headers,
+        entry.value or b"",
+    )

@@ -30,27 +30,35 @@ class InboxRecord:
     partition: int
     offset: int
     append_ms: int
-    headers: Sequence[tuple[str, bytes]]
+    headers: Sequence[tuple[str, bytes | None]]
     value: bytes
 
 
 def admit_record(record: InboxRecord, namespace: str, rules: AdmissionRules) -> Admitted | Refusal:
-    """The event of a record, or why it is none."""
+    """The event of a record, or why it is none. Nothing is raised: no record may stop the inbox."""
     try:
         text = _text_of(record)
         (admitted,) = admit(text, BodyForm.ONE, namespace, record.append_ms, rules)
     except Problem as problem:
         fault = problem.faults[0] if problem.faults else Fault("", problem.detail)
-        return Refusal(
-            namespace,
-            record.topic,
-            record.partition,
-            record.offset,
-            fault.field,
-            fault.reason,
-            record.value[:REJECT_TEXT_BYTES_MAX].decode(errors="replace"),
-        )
-    return admitted
+    except Exception as error:  # noqa: BLE001 - a fault of ours, or of a kind nobody thought of
+        fault = Fault("", f"cannot be read: {type(error).__name__}: {error}")
+    else:
+        return admitted
+    return refuse(record, namespace, fault.field, fault.reason)
+
+
+def refuse(record: InboxRecord, namespace: str, field: str, reason: str) -> Refusal:
+    """The refusal of a record, with the beginning of what it holds."""
+    return Refusal(
+        namespace,
+        record.topic,
+        record.partition,
+        record.offset,
+        field,
+        reason,
+        record.value[:REJECT_TEXT_BYTES_MAX].decode(errors="replace"),
+    )
 
 
 def refusal_partition(refusal: Refusal, partitions: int) -> int:
@@ -61,7 +69,8 @@ def refusal_partition(refusal: Refusal, partitions: int) -> int:
 
 def _text_of(record: InboxRecord) -> bytes:
     """The event's JSON. Raises `Problem`."""
-    headers = {name.lower(): value for name, value in record.headers}
+    # A header without a value says as little as a member that is null: it is taken as absent.
+    headers = {name.lower(): value for name, value in record.headers if value is not None}
     media_type = headers.get(CONTENT_TYPE, b"").decode(errors="replace")
     media_type = media_type.partition(";")[0].strip().lower()
     if media_type.startswith(STRUCTURED):

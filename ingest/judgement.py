@@ -5,15 +5,17 @@ Exact and slow: only events that the quick look of `ingest.admission` did not ac
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
+from meterline.event import instant_of
 from meterline.limits import ATTRIBUTE_CHARS_MAX, JSON_DEPTH_MAX, PROBLEM_ERRORS_MAX
-from meterline.problem import Fault
+from meterline.problem import Fault, Problem, ProblemType
+from meterline.window import rfc3339
 
 REQUIRED: Final = ("id", "source", "specversion", "type", "subject")
 KNOWN: Final = frozenset({*REQUIRED, "time", "datacontenttype", "dataschema", "data"})
@@ -22,13 +24,16 @@ EXTENSION_NAME: Final = re.compile(r"[a-z0-9]{1,20}")  # CloudEvents 1.0, sectio
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _time: Final = msgspec.json.Decoder(Annotated[datetime, msgspec.Meta(tz=True)])
+_PLAIN: Final = frozenset({int, float, bool, type(None)})  # passed at once, however many
 _NAMED_CHARS_MAX: Final = 100  # of a member's name in an answer
 
 
 class Span(NamedTuple):
     """The first and the last instant that an event may have happened at."""
 
-    first: datetime
+    first_ms: int
+    last_ms: int
+    first: datetime  # the same for the quick look, to the microsecond
     last: datetime
 
 
@@ -64,57 +69,54 @@ def faults_of(text: bytes, span: Span, index: int | None) -> list[Fault]:
     try:
         members = _decoder.decode(text.decode())
     except json.JSONDecodeError as error:
-        return [_not_json(error, index)]
+        return [not_json(error, index)]
     except RecursionError:
-        return [_too_deep("", index)]
+        return [too_deep("", index)]
     if not isinstance(members, _Members):
         return [Fault("", f"an event is an object, not {_kind(members)}", "type", index=index)]
     found = islice(_all(members, span), PROBLEM_ERRORS_MAX)
     return [Fault(field, reason, rule, index=index) for field, reason, rule in found]
 
 
-def split_faults(body: bytes) -> list[Fault]:
-    """Why a body that begins as an array is not one; the event that breaks it is named."""
-    text = body.decode()
-    at = 1
-    index = 0
-    while True:
-        at = _after_white(text, at)
-        if index == 0 and text.startswith("]", at):
-            return [_follows(at + 1)]
-        try:
-            _, end = _decoder.raw_decode(text, at)
-        except json.JSONDecodeError as error:
-            return [_not_json(error, index)]
-        except RecursionError:
-            return [_too_deep("", index)]
-        broken = _broken(text[at:end], index)
-        if broken:
-            return broken
-        at = _after_white(text, end)
-        if text.startswith("]", at):
-            return [_follows(at + 1)]
-        if not text.startswith(",", at):
-            reason = f"not JSON: a comma or the batch's end is missing at character {at}"
-            return [Fault("", reason, "json", index=index)]
-        at += 1
-        index += 1
-
-
-def _broken(text: str, index: int) -> list[Fault]:
-    """Faults of form in one value, which the strict decoder refuses to pass over."""
-    value = _decoder.decode(text)
+def form_faults(text: str, index: int) -> list[Fault]:
+    """Faults of form in one JSON value that the strict decoder refuses to pass over."""
+    try:
+        value = _decoder.decode(text)
+    except RecursionError:
+        return [too_deep("", index)]
+    found = (finding for finding in _walk("", value, 1) if finding[2] in ("json", "max_depth"))
     return [
         Fault(field, reason, rule, index=index)
-        for field, reason, rule in _walk("", value, 1)
-        if rule in ("json", "max_depth")
+        for field, reason, rule in islice(found, PROBLEM_ERRORS_MAX)
     ]
 
 
-def _after_white(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
-    return at
+def refusal(faults: Sequence[Fault]) -> Problem:
+    """The problem of a request with these faults, the first of them in its detail."""
+    kept = tuple(faults[:PROBLEM_ERRORS_MAX])
+    first = kept[0]
+    where = "" if first.index is None else f"event {first.index}: "
+    field = f"{first.field}: " if first.field else ""
+    more = f" (and {len(kept) - 1} more)" if len(kept) > 1 else ""
+    return Problem(ProblemType.INVALID_EVENT, f"{where}{field}{first.reason}{more}", kept)
+
+
+def too_large(found: int | None, size_max: int, index: int | None) -> Fault:
+    """An event of so many bytes as stored (None: not counted) is above the bound."""
+    has = f"has {found}" if found is not None else f"has more than {size_max}"
+    reason = f"the event {has} bytes as stored; at most {size_max} are allowed"
+    return Fault("", reason, "max_length", index=index)
+
+
+def not_json(error: json.JSONDecodeError, index: int | None, start: int = 0) -> Fault:
+    """What the decoder found in a text that begins at character `start` of the body."""
+    at = start + error.pos
+    return Fault("", f"not JSON: {error.msg} at character {at}", "json", index=index)
+
+
+def too_deep(field: str, index: int | None) -> Fault:
+    """A value is nested deeper than is allowed."""
+    return Fault(field, f"is nested deeper than {JSON_DEPTH_MAX}", "max_depth", index=index)
 
 
 _Finding = tuple[str, str, str]  # field, reason, rule
@@ -186,22 +188,43 @@ def _time_of(value: object, span: Span) -> Iterator[_Finding]:
         yield "time", f"must be an RFC 3339 timestamp, not {_kind(value)}", "type"
         return
     try:
-        moment = _time.decode(json.dumps(value))
-    except (msgspec.DecodeError, ValueError):
+        _time.decode(json.dumps(value))  # its form; that decoder rounds, so the value is not its
+        at_ms = instant_of(value)
+    except ValueError:
         reason = "must be an RFC 3339 timestamp with an offset, such as 2026-01-31T00:00:00Z"
         yield "time", reason, "is_date_time"
         return
-    if moment < span.first:
-        yield "time", f"must not be before {span.first.isoformat()}", "minimum"
-    elif moment > span.last:
-        yield "time", f"must not be after {span.last.isoformat()}", "maximum"
+    if at_ms < span.first_ms:
+        yield "time", f"must not be before {rfc3339(span.first_ms)}", "minimum"
+    elif at_ms > span.last_ms:
+        yield "time", f"must not be after {rfc3339(span.last_ms)}", "maximum"
 
 
 def _data(value: object) -> Iterator[_Finding]:
     if value is not None and not isinstance(value, dict):
         yield "data", f"must be an object or null, not {_kind(value)}", "type"
         return
-    yield from _walk("data", value, 2)
+    if not _fine(value, 2):
+        yield from _walk("data", value, 2)
+
+
+def _fine(value: object, depth: int) -> bool:
+    """Whether `_walk` would find nothing; several times as fast."""
+    if depth > JSON_DEPTH_MAX and isinstance(value, dict | list):
+        return False
+    inner: list[object]
+    if isinstance(value, list):
+        inner = value
+    elif isinstance(value, _Members):
+        if value.repeated or _SURROGATE.search("".join(value)):
+            return False
+        inner = [*value.values()]
+    else:
+        return type(value) is not _NoNumber and not (
+            type(value) is str and _SURROGATE.search(value)
+        )
+    kinds = {*map(type, inner)}
+    return kinds <= _PLAIN or all(_fine(one, depth + 1) for one in inner if type(one) not in _PLAIN)
 
 
 def _walk(field: str, value: object, depth: int) -> Iterator[_Finding]:
@@ -242,15 +265,3 @@ def _kind(value: object) -> str:
     if isinstance(value, bool):
         return "a boolean"
     return "a string" if type(value) is str else "a number"
-
-
-def _not_json(error: json.JSONDecodeError, index: int | None) -> Fault:
-    return Fault("", f"not JSON: {error.msg} at character {error.pos}", "json", index=index)
-
-
-def _follows(at: int) -> Fault:
-    return Fault("", f"not JSON: something follows the batch at character {at}", "json")
-
-
-def _too_deep(field: str, index: int | None) -> Fault:
-    return Fault(field, f"is nested deeper than {JSON_DEPTH_MAX}", "max_depth", index=index)

@@ -16,6 +16,7 @@ from meterline.window import parse_instant
 
 DEFAULT_NAMESPACE: Final = "default"
 KEY_BYTES: Final = 16
+_INSTANT_CHARS_KEPT: Final = 64
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -53,7 +54,7 @@ class LoggedEvent(msgspec.Struct, gc=False):
 
 
 # The events of a request share their recordedtime, and often their time.
-_instant_of: Final = lru_cache(INSTANTS_REMEMBERED_MAX)(parse_instant)
+_remembered: Final = lru_cache(INSTANTS_REMEMBERED_MAX)(parse_instant)
 _decoder: Final = msgspec.json.Decoder(LoggedEvent, float_hook=from_json_float)
 _canonical: Final = msgspec.json.Encoder(order="sorted", decimal_format="number")
 
@@ -84,6 +85,12 @@ def payload_check(event_type: str, subject: str, time_ms: int | None, data: obje
     return xxh3_64_digest(content)
 
 
+def instant_of(text: str) -> int:
+    """What `parse_instant` says, with the latest results at hand."""
+    # a fraction may have any number of digits: what is long is not kept
+    return _remembered(text) if len(text) <= _INSTANT_CHARS_KEPT else parse_instant(text)
+
+
 def instant_ms(moment: datetime) -> int:
     """Unix milliseconds of an aware datetime; microseconds are cut off, never rounded up."""
     # a double holds microseconds exactly until 2100, so rounding there and then cutting is exact
@@ -95,8 +102,8 @@ def decode_event(text: bytes | memoryview) -> Event:
     `RecursionError`.
     """
     raw = _decoder.decode(text)
-    recorded_ms = _instant_of(raw.recordedtime)
-    own_ms = None if raw.time is None else _instant_of(raw.time)
+    recorded_ms = _remembered(raw.recordedtime)
+    own_ms = None if raw.time is None else instant_of(raw.time)
     for at_ms in (recorded_ms, recorded_ms if own_ms is None else own_ms):
         if not EVENT_TIME_MIN_MS <= at_ms < EVENT_TIME_MAX_MS:
             raise ValueError("time lies outside 1970 to 2100")  # no window of it could be stored

@@ -12,6 +12,7 @@ BODY_BYTES_MAX: Final = 10 * 1024 * 1024  # as sent, and again after gzip: bound
 BODY_READ_TIMEOUT_S: Final = 30  # a slower body holds a connection and memory for nothing
 EVENT_BYTES_MAX: Final = 256 * 1024  # after splicing; a pack must hold at least three such events
 BATCH_EVENTS_MAX: Final = 10_000  # events of one request: bounds the time one answer takes
+SPLIT_COMMAS_MAX: Final = 200_000  # of a batch split without a look at it: 14 MB if all part it
 ATTRIBUTE_CHARS_MAX: Final = (
     1_024  # id, source, type, subject, each: they are keys of rows and indexes
 )
@@ -22,6 +23,7 @@ NUMBER_CHARS_MAX: Final = (
 EVENT_TIME_MIN_MS: Final = 0  # 1970-01-01T00:00:00Z: windows are unsigned minutes
 EVENT_TIME_MAX_MS: Final = 4_102_444_800_000  # 2100-01-01T00:00:00Z: within ClickHouse's DateTime
 PROBLEM_ERRORS_MAX: Final = 100  # faults listed in one problem: the answer must stay readable
+JUDGED_BYTES_MAX: Final = 1024 * 1024  # of events looked at closely, once one is refused
 
 # --- the log ---
 PACK_EVENTS_MAX: Final = (

@@ -4,14 +4,16 @@ import asyncio
 import contextlib
 import json
 import sqlite3
+import struct
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.record.util import calc_crc32c
 
 from ingest.admission import AdmissionRules
 from ingest.inbox import Inbox
@@ -115,6 +117,31 @@ def event(number: int) -> bytes:
     return json.dumps(members).encode()
 
 
+async def send_with_header(
+    producer: AIOKafkaProducer, place: Place, name: bytes, values: Sequence[bytes]
+) -> None:
+    """One batch to partition 0; the header of its last record has a name that may be no UTF-8."""
+    batch = producer.create_batch()
+    stand_in = b"Z" * len(name)
+    for number, value in enumerate(values, 1):
+        headers = [(stand_in.decode(), b"x")] if number == len(values) else []
+        batch.append(key=None, value=value, timestamp=None, headers=headers)
+    built = batch._build()  # noqa: SLF001 - the client itself writes only good names
+    assert built.count(stand_in) == 1
+    built[:] = built.replace(stand_in, name)
+    struct.pack_into(">I", built, 17, calc_crc32c(memoryview(built)[21:]))
+    await (await producer.send_batch(batch, place.topic, partition=0))
+
+
+async def drained_past(watch: InboxWatch, now_ms: int) -> None:
+    """Return once all that is in the inbox is in the log too."""
+    async with asyncio.timeout(20):
+        drained_ms = await watch.drained_until(now_ms)
+        while drained_ms is None or drained_ms < now_ms - MARGIN_MS:
+            await asyncio.sleep(0.05)
+            drained_ms = await watch.drained_until(now_ms)
+
+
 async def test_records_become_events_or_refusals_once(place: Place) -> None:
     before_ms = SystemClock().now_ms()
     await send(place, *(event(number) for number in range(60)), b"broken", b"{}")
@@ -154,6 +181,62 @@ async def test_how_far_the_inbox_is(place: Place) -> None:
                 await asyncio.sleep(0.05)
                 drained_ms = await watch.drained_until(6_000_000)
     await watch.close()
+
+
+async def test_transactions_of_senders_do_not_hold_back_completeness(place: Place) -> None:
+    producer = AIOKafkaProducer(
+        bootstrap_servers=place.bootstrap, transactional_id=f"sender_{place.topic}"
+    )
+    await producer.start()
+    watch = place.watch()
+    async with place.running():
+        async with producer.transaction():
+            await producer.send(place.topic, event(1), partition=0)
+        await place.wait_for(1, 0)
+        await drained_past(watch, 1_000_000)  # nothing follows the marker of its end
+
+        await producer.begin_transaction()
+        await producer.send_and_wait(place.topic, event(2), partition=1)
+        reached_ms = await watch.drained_until(2_000_000)
+        for now_ms in (3_000_000, 4_000_000, 5_000_000):
+            await asyncio.sleep(0.6)
+            # It may yet be committed, with a time of append that is past.
+            assert await watch.drained_until(now_ms) == reached_ms == 1_000_000 - MARGIN_MS
+        await producer.abort_transaction()
+        await drained_past(watch, 6_000_000)
+
+        async with producer.transaction():
+            await producer.send(place.topic, event(3), partition=1)
+        events, refused = await place.wait_for(2, 0)
+        assert sorted(e.id for e in events) == ["1", "3"]
+        assert refused == []
+        await drained_past(watch, 7_000_000)
+    await producer.stop()
+    await watch.close()
+
+
+async def test_records_that_cannot_be_decoded_are_passed_and_refused(place: Place) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=place.bootstrap)
+    await producer.start()
+    await producer.send_and_wait(place.topic, event(0), partition=0, headers=[("ce_x", None)])
+    await send_with_header(producer, place, b"\xff\xfe\xff\xfe", [event(1), event(2), b"lost"])
+    await send_with_header(producer, place, b"\xff\xfe\xff\xfe", [b"lost, too"])
+    await send(place, event(3), event(4), event(5))
+    async with place.running():
+        events, refused = await place.wait_for(6, 2)
+        assert sorted(int(e.id) for e in events) == list(range(6))
+        assert sorted(r.field for r in refused) == ["headers", "headers"]
+        told = [json.loads(r.text) for r in refused]
+        assert sorted((t["topic"], t["partition"], t["offset"]) for t in told) == [
+            (place.topic, 0, 3),
+            (place.topic, 0, 4),
+        ]
+        watch = place.watch()
+        await drained_past(watch, 1_000_000)
+        await watch.close()
+        await producer.send_and_wait(place.topic, event(6), partition=0)
+        await place.wait_for(7, 2)
+    await producer.stop()
 
 
 async def test_the_inbox_waits_for_a_log_that_is_away(place: Place, tmp_path: Path) -> None:

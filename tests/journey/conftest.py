@@ -45,7 +45,7 @@ def journeys(
     """Both journeys, made at the same time: each leaves much of the machine idle."""
     setups = (
         embedded(tmp_path_factory.mktemp("embedded")),
-        distributed(tmp_path_factory.mktemp("distributed"), servers),
+        distributed(tmp_path_factory.mktemp("distributed"), servers, with_inbox=True),
     )
 
     def went(setup: SetUp) -> Journey:

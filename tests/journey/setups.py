@@ -1,6 +1,7 @@
 """The two set-ups as real processes: one `meterline up`, or the roles of deploy/compose.yaml."""
 
 import asyncio
+import json
 import secrets
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ from typing import Any
 
 import asyncpg
 import yaml
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from tests.journey.client import Server
 from tests.journey.processes import role_process, run_command
@@ -49,6 +51,7 @@ class SetUp:
     processes: Mapping[str, LocalService]
     ingest: Server
     control: Server
+    inbox_topic: str = ""
 
     def start(self) -> None:
         """Start every process; returns when all are ready."""
@@ -95,7 +98,7 @@ def embedded(folder: Path) -> SetUp:
     return SetUp("embedded", folder, {"up": process}, server, server)
 
 
-def distributed(folder: Path, servers: Servers) -> SetUp:
+def distributed(folder: Path, servers: Servers, *, with_inbox: bool = False) -> SetUp:
     """Each role as a process of its own, with a fresh topic and fresh databases, migrated."""
     name = f"journey_{secrets.token_hex(4)}"
     addresses = {
@@ -111,6 +114,10 @@ def distributed(folder: Path, servers: Servers) -> SetUp:
         "METERLINE_PARTITIONS": PARTITIONS,
         "METERLINE_WEBHOOK_NETWORKS_ALLOWED": LOOPBACK,
     }
+    inbox_topic = f"{name}-inbox" if with_inbox else ""
+    if with_inbox:
+        asyncio.run(_make_topic(servers.kafka, inbox_topic))
+        shared["METERLINE_INBOX_TOPICS"] = json.dumps({inbox_topic: "default"})
     for service in {*PROCESSES.values(), "migrate"}:
         given = COMPOSE["services"][service]["environment"]
         assert given.keys() == addresses.keys(), f"{service} is set up as in compose.yaml"
@@ -124,7 +131,16 @@ def distributed(folder: Path, servers: Servers) -> SetUp:
             process, command, folder / process, free_port(), settings | own
         )
     ingest, control = Server(processes["ingest"].url), Server(processes["control"].url)
-    return SetUp("distributed", folder, processes, ingest, control)
+    return SetUp("distributed", folder, processes, ingest, control, inbox_topic)
+
+
+async def _make_topic(bootstrap: str, name: str) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
+        await admin.create_topics([NewTopic(name, 2, 1)])
+    finally:
+        await admin.close()
 
 
 def _fresh_database(postgres: str, name: str) -> str:

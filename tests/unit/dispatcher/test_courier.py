@@ -40,7 +40,7 @@ async def made(desk: Desk, report: Report, subjects: list[str]) -> Run:
     desk.usage.cells = {(subject, "a", START_MS): UNIT for subject in subjects}
     await desk.complete(NOW_MS)
     await find_due(desk.reports, END_MS, 10)
-    assert await make_runs(desk.sources, desk.plan_terms, END_MS, f"h{report.id}") >= 1
+    assert await make_runs(desk.sources, desk.plan_terms, lambda: END_MS, f"h{report.id}") >= 1
     return (await desk.reports.runs(report.id, 10))[-1]
 
 

@@ -35,7 +35,7 @@ async def report(desk: Desk) -> Report:
 
 async def make(desk: Desk, now_ms: int, holder: str = "h") -> int:
     await find_due(desk.reports, now_ms, 1_000)
-    return await make_runs(desk.sources, desk.plan_terms, now_ms, f"{holder}{now_ms}")
+    return await make_runs(desk.sources, desk.plan_terms, lambda: now_ms, f"{holder}{now_ms}")
 
 
 async def first_run(desk: Desk, report: Report) -> Run:
@@ -146,6 +146,40 @@ async def test_a_store_that_is_away_gives_the_lease_back(desk: Desk, report: Rep
     assert await make(desk, END_MS + 1) == 1
 
 
+async def test_a_run_that_cannot_be_made_now_leaves_the_turn_to_others(
+    desk: Desk, report: Report
+) -> None:
+    draft = MeterDraft(
+        "other", "Other", Aggregation.COUNT, "prompt", dimensions=(("model", "$.m"),)
+    )
+    heavy = desk.meter
+    desk.meter = await desk.sources.catalogue.create_meter("default", draft, START_MS)
+    light = await desk.report(URL, "light")
+    for meter in (heavy, desk.meter):
+        desk.meter = meter
+        await desk.complete(LATER_MS)
+    # The one that comes first is asked first, and its neighbours are not asked the same again.
+    away = Unavailable("memory limit exceeded")
+    desk.usage.errors = [away]
+    assert await make(desk, END_MS) == 1
+    assert (await first_run(desk, report)).state is RunState.WAITING
+    assert (await first_run(desk, light)).state is RunState.DELIVERING
+    desk.usage.errors = [away]
+    run = await first_run(desk, report)
+    with pytest.raises(Unavailable, match=f"{run.id}.*'minutely'.*memory limit exceeded"):
+        await make(desk, END_MS + 1)
+    assert await make(desk, END_MS + 2) == 1
+
+
+async def test_each_lease_begins_when_it_is_taken(desk: Desk, report: Report) -> None:
+    await desk.report(URL, "second")
+    await desk.complete(LATER_MS)
+    await find_due(desk.reports, END_MS, 10)
+    instants = iter([END_MS, END_MS + 1, END_MS + 1_000_000])
+    assert await make_runs(desk.sources, desk.plan_terms, lambda: next(instants), "h") == 2
+    assert (await first_run(desk, report)).state is RunState.DELIVERING
+
+
 async def test_a_question_that_cannot_be_answered_fails_the_run_with_words(
     desk: Desk, report: Report
 ) -> None:
@@ -221,7 +255,7 @@ async def revised(desk: Desk, report: Report, now_ms: int) -> Run:
     run, new = await desk.reports.ask_run(report, START_MS, END_MS, now_ms, revise=True)
     assert new
     await desk.complete(now_ms + MINUTE_MS)
-    assert await make_runs(desk.sources, desk.plan_terms, now_ms, f"rev{now_ms}") == 1
+    assert await make_runs(desk.sources, desk.plan_terms, lambda: now_ms, f"rev{now_ms}") == 1
     made = await desk.reports.run(report.id, run.id)
     assert made is not None
     return made

@@ -72,6 +72,9 @@ def test_retry_after_moves_an_attempt_away_up_to_the_cap_and_never_nearer(
         (formatdate(NOW / 1000 + 90, usegmt=True), 90_000),
         (formatdate(NOW / 1000 - 90, usegmt=True), 0),
         ("Wed, 99 Feb 2026 99:00:00 GMT", 0),
+        ("Mon, 01 Jan 99999999999999999999 00:00:00 GMT", 0),
+        ("Mon, 01 Jan 2024 99999999999999999999:00:00 GMT", 0),
+        ("Mon, 01 Jan 2024 00:00:00 +999999999999", 0),
     ],
 )
 def test_both_forms_of_retry_after(header: str | None, expected_ms: int) -> None:

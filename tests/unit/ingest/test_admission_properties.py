@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from ingest.admission import AdmissionRules, BodyForm, _quickly, admit
 from ingest.judgement import faults_of
 from meterline.event import decode_event, identity_key, partition_of
+from meterline.limits import EVENT_TIME_MAX_MS, EVENT_TIME_MIN_MS
 from meterline.pack import Record, RecordKind, Unreadable, decode_record, encode_pack
 from meterline.problem import Problem
+from meterline.window import parse_instant
 
 NOW_MS = 1_790_000_000_123
 RULES = AdmissionRules(partitions=16)
@@ -190,3 +192,50 @@ def test_no_body_brings_down_admission(body: bytes) -> None:
             msgspec.json.encode(problem.members(""))
         else:
             assert admitted == []  # only an empty batch is that short
+
+
+def two(numbers: list[int]) -> st.SearchStrategy[str]:
+    return st.sampled_from([f"{number:02d}" for number in numbers])
+
+
+@st.composite
+def times(draw: st.DrawFn) -> str:
+    """Timestamps: most are nearly right, many lie at the ends of what is allowed."""
+    fractions = ["", ".1", ".123456", ".9999999", ".000000999", "." + "9" * 70, ".", ",5"]
+    zones = ["Z", "z", "+00:00", "-00:00", "+23:59", "-23:59", "+05:30", "+0530", "+05", "", " Z"]
+    text = (
+        draw(
+            st.sampled_from(["1969-12-31", "1970-01-01", "2026-02-29", "2099-12-31", "2100-01-01"])
+        )
+        + draw(st.sampled_from(["T", "t", " ", "_", ""]))
+        + ":".join((draw(two([0, 23, 24])), draw(two([0, 59, 60])), draw(two([0, 59, 60]))))
+        + draw(st.sampled_from(fractions))
+        + draw(st.sampled_from(zones))
+    )
+    if draw(st.integers(0, 3)) == 0:
+        at = draw(st.integers(0, len(text)))
+        text = text[:at] + draw(st.text("0123456789TZ:-+. \u0660", max_size=2)) + text[at + 1 :]
+    return text
+
+
+@given(times())
+@settings(max_examples=1_500, deadline=None)
+def test_the_door_and_the_log_agree_about_times(text: str) -> None:
+    event = {"specversion": "1.0", "id": "1", "source": "s", "type": "t", "subject": "u"}
+    body = json.dumps({**event, "time": text}).encode()
+    try:
+        expected_ms = parse_instant(text)
+    except ValueError:
+        expected_ms = None
+    try:
+        ((_, stored),) = admit(body, BodyForm.ONE, "n", NOW_MS, RULES)
+    except Problem as problem:
+        (fault,) = problem.faults
+        assert fault.field == "time"
+        if fault.rule != "is_date_time":
+            assert expected_ms is not None
+            assert not EVENT_TIME_MIN_MS <= expected_ms < EVENT_TIME_MAX_MS
+        return
+    assert expected_ms is not None
+    assert EVENT_TIME_MIN_MS <= expected_ms < EVENT_TIME_MAX_MS
+    assert decode_event(stored).time_ms == expected_ms

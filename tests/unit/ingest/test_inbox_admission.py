@@ -14,11 +14,11 @@ BINARY = [(f"ce_{name}", value.encode()) for name, value in EVENT.items()]
 AT_MS = 1_790_000_000_123
 
 
-def record(value: bytes, *headers: tuple[str, bytes]) -> InboxRecord:
+def record(value: bytes, *headers: tuple[str, bytes | None]) -> InboxRecord:
     return InboxRecord("usage", 3, 17, AT_MS, headers, value)
 
 
-def admitted(value: bytes, *headers: tuple[str, bytes]) -> dict[str, object]:
+def admitted(value: bytes, *headers: tuple[str, bytes | None]) -> dict[str, object]:
     """The stored event as JSON."""
     outcome = admit_record(record(value, *headers), "space", RULES)
     assert not isinstance(outcome, Refusal), outcome
@@ -28,7 +28,7 @@ def admitted(value: bytes, *headers: tuple[str, bytes]) -> dict[str, object]:
     return stored
 
 
-def refused(value: bytes, *headers: tuple[str, bytes]) -> Refusal:
+def refused(value: bytes, *headers: tuple[str, bytes | None]) -> Refusal:
     outcome = admit_record(record(value, *headers), "space", RULES)
     assert isinstance(outcome, Refusal)
     assert (outcome.namespace, outcome.topic) == ("space", "usage")
@@ -106,3 +106,24 @@ def test_a_refusal_has_one_partition() -> None:
         refusal_partition(Refusal("n", "t", 0, offset, "", "", ""), 8) for offset in range(100)
     }
     assert spread == set(range(8))
+
+
+def test_a_header_without_a_value_is_as_one_that_is_absent() -> None:
+    whole = json.dumps(EVENT).encode()
+    for name in ("content-type", "other", "ce_subject"):
+        assert admitted(whole, (name, None))["id"] == "1"
+    assert "time" not in admitted(b"{}", *BINARY, ("ce_time", None))
+    assert refused(b"{}", *BINARY[:-1], ("ce_subject", None)).field == "subject"
+
+
+@pytest.mark.parametrize(
+    ("append_ms", "rules"), [(10**18, RULES), (AT_MS, AdmissionRules(partitions=0))]
+)
+def test_whatever_goes_wrong_with_a_record_is_a_refusal(
+    append_ms: int, rules: AdmissionRules
+) -> None:
+    odd = InboxRecord("usage", 3, 17, append_ms, (), json.dumps(EVENT).encode())
+    outcome = admit_record(odd, "space", rules)
+    assert isinstance(outcome, Refusal)
+    assert (outcome.partition, outcome.offset, outcome.field) == (3, 17, "")
+    assert outcome.reason.startswith("cannot be read: ")

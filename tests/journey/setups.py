@@ -138,7 +138,8 @@ async def _make_topic(bootstrap: str, name: str) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await admin.start()
     try:
-        await admin.create_topics([NewTopic(name, 2, 1)])
+        settings = {"message.timestamp.type": "LogAppendTime"}  # an inbox has to have it
+        await admin.create_topics([NewTopic(name, 2, 1, topic_configs=settings)])
     finally:
         await admin.close()
 

@@ -60,8 +60,6 @@ GROUPS_REMEMBERED_MAX: Final = 10_000  # encoded group values a meter keeps at h
 INSTANTS_REMEMBERED_MAX: Final = 4_096  # parsed timestamps at hand
 FLUSH_YEARS_MAX: Final = 50  # ClickHouse refuses an insert that spans over 100 of its partitions
 HORIZON_DAYS: Final = 35  # deduplication horizon: a month and a grace
-SEEN_KEPT_BEYOND_HORIZON_DAYS: Final = 7
-BACKFILL_EVENTS_MAX: Final = 65_536  # events of one backfill step = one slice
 REJECTED_VALUE_CHARS_MAX: Final = 256  # of a value that is listed as rejected
 REJECT_TEXT_BYTES_MAX: Final = (
     4_096  # of an event that is kept as invalid: enough to find its sender

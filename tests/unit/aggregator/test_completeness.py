@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from aggregator.backfill import backfilled_one
 from aggregator.completeness import Completeness
 from meterline.meter import Aggregation
 from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
@@ -27,11 +26,7 @@ async def test_a_meter_created_after_its_events_is_filled_in(
     await completeness.claim()
     assert await complete(world.log.number, PARTITIONS, first.revision) == 5_000
     assert await complete(world.log.number, PARTITIONS, later.revision) is None, "not filled yet"
-    for number in range(PARTITIONS):
-        while await backfilled_one(
-            world.usage, world.progress, worker.catalogue, world.log.number, number
-        ):
-            pass
+    await world.fill(worker)
     assert await complete(world.log.number, PARTITIONS, later.revision) == 5_000
     await world.check(first, later)
     await worker.close_all()

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from aggregator.backfill import backfilled_one
 from aggregator.catch_up import LogTruncated
 from aggregator.completeness import Completeness
 from aggregator.step import CountBackDiffers
@@ -83,11 +82,7 @@ async def test_killed_and_failing_between_any_two_effects(
     await world.run(worker)
     sealed = [await world.progress.last_seal(world.log.number, n) for n in range(PARTITIONS)]
     assert None not in sealed, "borders were crossed"
-    for number in range(PARTITIONS):
-        while await backfilled_one(
-            world.usage, world.progress, worker.catalogue, world.log.number, number
-        ):
-            pass
+    await world.fill(worker)
     await world.check(first, second)
     await worker.close_all()
 
@@ -254,11 +249,7 @@ async def test_an_idle_partition_stays_complete_when_its_closing_pack_expires(
     completeness = Completeness(worker, lag_ms=0)
     await completeness.probe(range(PARTITIONS), 7_000)
     await completeness.claim()
-    for number in range(PARTITIONS):
-        while await backfilled_one(
-            world.usage, world.progress, worker.catalogue, world.log.number, number
-        ):
-            pass
+    await world.fill(worker)
     until = await world.progress.complete_until(world.log.number, PARTITIONS, later.revision)
     assert until == 7_000
     await world.check(meter, later)

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from aggregator.backfill import backfilled_one
 from aggregator.step import Aggregator
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.rocksdb import RocksSeenStore
@@ -154,6 +155,14 @@ class World:
             partition = worker.partitions[number]
             if seal and partition.slice is not None:
                 await worker.seal(partition)
+
+    async def fill(self, worker: Aggregator) -> None:
+        """Every slice that lacks a meter's revision is filled in."""
+        for number in range(PARTITIONS):
+            while await backfilled_one(
+                self.usage, self.progress, worker.catalogue, self.log.number, number
+            ):
+                pass
 
     async def rows(self, number: int) -> list[EventRow]:
         return await self.usage.slice_events(SliceId(self.log.number, number, 0))

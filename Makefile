@@ -9,7 +9,7 @@ INSTALLED := .venv/.installed
 UV := $(BIN)/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help install run demo test check bench format services lock clean
+.PHONY: help install run demo test check clients bench format services lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,10 @@ check: install ## lint, types, layers, deployment files
 	$(BIN)/yamllint --strict deploy
 	$(BIN)/hadolint deploy/Dockerfile
 	$(BIN)/shellcheck .ci/run
+	$(BIN)/python -m clients.openapi check
+
+clients: install ## make the documents of the API and the clients anew from the code (needs Node.js and Go)
+	$(BIN)/python -m clients.openapi generate
 
 bench: install ## measure events a second, latency and memory (not a test)
 	$(BIN)/python -m tests.services fetch

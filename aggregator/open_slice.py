@@ -9,13 +9,14 @@ from collections.abc import Sequence
 
 from aggregator.fold import NO_KEY, SliceFold
 from aggregator.slice import Border, opened
-from aggregator.verdict import Seen, Verdict, judged
+from aggregator.verdict import Seen, judged
 from meterline.event import Event
 from meterline.limits import REJECT_TEXT_BYTES_MAX, SLICE_SPAN_MS
 from meterline.measure import Measures
 from meterline.pack import Record, Unreadable, position
 from meterline.rowhash import counted, together
 from meterline.rows import (
+    NO_POSITION,
     AccountRow,
     Counted,
     EventRow,
@@ -23,9 +24,12 @@ from meterline.rows import (
     RejectRow,
     SeenRow,
     SliceId,
+    Verdict,
 )
 
 _EMPTY = Counted(0, 0)
+_DIFFERS = ("id", "the same source and id came before with another type, subject, time or data")
+_COPIES = ("", "")
 
 
 class OpenSlice:
@@ -84,7 +88,7 @@ class OpenSlice:
             if earlier is not None:
                 verdict = judged(earlier, at, append_ms, item.check, horizon_ms)
                 if verdict is not Verdict.NEW:
-                    self._pass_over(record, place, append_ms, item, verdict)
+                    self._pass_over(record.offset, place, append_ms, item, verdict, earlier[0])
                     continue
             overlay[key] = (at, append_ms, item.check)
             self._count(record.offset, place, append_ms, item)
@@ -118,30 +122,39 @@ class OpenSlice:
         )
 
     def _pass_over(
-        self, record: Record, place: int, append_ms: int, event: Event, verdict: Verdict
+        self, offset: int, place: int, append_ms: int, event: Event, verdict: Verdict, first: int
     ) -> None:
         self.verdicts[verdict] += 1
-        if verdict is Verdict.DUPLICATE:
-            return
+        log, partition, slice_ = self.id
         self._rejects.append(
-            RejectRow(
-                self.id.log,
-                self.id.partition,
-                record.offset,
-                place,
-                self.id.slice,
-                append_ms,
-                Verdict.CONFLICT.value,
-                event.namespace,
-                event.key,
-                "id",
-                "the same source and id came before with another type, subject, time or data",
-                event.text.decode(),
+            tuple.__new__(
+                RejectRow,
+                (
+                    log,
+                    partition,
+                    offset,
+                    place,
+                    slice_,
+                    append_ms,
+                    event.key,
+                    event.namespace,
+                    event.type,
+                    event.subject,
+                    event.source,
+                    event.id,
+                    event.time_ms,
+                    event.recorded_ms,
+                    event.text,
+                    verdict.value,
+                    first,
+                    *(_COPIES if verdict is Verdict.DUPLICATE else _DIFFERS),
+                ),
             )
         )
 
     def _refuse(self, record: Record, append_ms: int, item: Unreadable) -> None:
         self.verdicts[Verdict.INVALID] += 1
+        text = item.text[:REJECT_TEXT_BYTES_MAX].decode(errors="replace").encode()
         self._rejects.append(
             RejectRow(
                 self.id.log,
@@ -150,12 +163,19 @@ class OpenSlice:
                 item.index,
                 self.id.slice,
                 append_ms,
-                Verdict.INVALID.value,
-                "",
                 NO_KEY,
-                item.field,
-                item.reason,
-                item.text[:REJECT_TEXT_BYTES_MAX].decode(errors="replace"),
+                namespace=item.namespace,
+                type="",
+                subject="",
+                source=item.source,
+                id=item.id,
+                time_ms=append_ms,
+                recorded_ms=append_ms,
+                text=text,
+                kind=Verdict.INVALID.value,
+                first=NO_POSITION,
+                field=item.field,
+                reason=item.reason,
             )
         )
 

@@ -2,18 +2,9 @@
 4.2).
 """
 
-from enum import StrEnum
+from meterline.rows import Verdict
 
 Seen = tuple[int, int, bytes]  # position, append_ms, check of the latest new event with a key
-
-
-class Verdict(StrEnum):
-    """Every event of the log has exactly one."""
-
-    NEW = "new"
-    DUPLICATE = "duplicate"
-    CONFLICT = "conflict"
-    INVALID = "invalid"
 
 
 def judged(

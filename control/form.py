@@ -8,7 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
-from meterline.http import REQUEST_ID, REQUEST_ID_HEADER
+from meterline.http import answer_headers
 from meterline.problem import Problem, ProblemType
 
 ROWS_PER_PIECE: Final = 2_000  # between two pieces other requests get their turn
@@ -78,7 +78,7 @@ async def send(
         return web.Response(body=first, content_type=media, headers=headers)
     # A stream's headers are gone before the middleware sees it again.
     response = web.StreamResponse(
-        headers={**headers, REQUEST_ID_HEADER: request[REQUEST_ID], "Content-Type": media}
+        headers={**headers, **answer_headers(request), "Content-Type": media}
     )
     await response.prepare(request)
     await response.write(first)

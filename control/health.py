@@ -25,6 +25,7 @@ PAGE: Final = """<!doctype html>
 <p>It meters usage: send CloudEvents, define meters, ask for usage, have it reported.</p>
 <ul>
 <li><code>POST /api/v3/metering/events</code> takes events
+<li><a href="/api/v3/metering/events">/api/v3/metering/events</a>: what became of them
 <li><a href="/api/v3/metering/meters">/api/v3/metering/meters</a>: the meters; POST defines one
 <li><code>POST /api/v3/metering/meters/{{idOrKey}}/query</code> asks for usage
 <li><a href="/api/v3/metering/status">/api/v3/metering/status</a>: how far everything is

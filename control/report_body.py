@@ -1,174 +1,129 @@
-"""What defines a report and asks for a run in API v1 (contract 2.2), read and judged whole at
-the door.
-"""
+"""What defines a report and asks for a run in API v1, in the contract's words (2.2)."""
 
-from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from aiohttp import web
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
-from control.edge import Instant, Text, json_body, validated
-from control.stores import Stores
+from control.report_rules import (
+    Definition,
+    GroupNames,
+    IntervalName,
+    Slug,
+    StartAt,
+    Url,
+    sent_bytes,
+)
 from control.v1_meters import Camel
-from meterline.endpoint import Endpoint, parse_endpoint
-from meterline.limits import EVENT_TIME_MIN_MS, QUERY_GROUP_BY_MAX, REPORT_SLUG_CHARS_MAX
-from meterline.meter import Meter
+from meterline.http.operation import Call
+from meterline.http.shapes import Instant, Text
+from meterline.limits import ATTRIBUTE_CHARS_MAX, REPORT_FILTER_VALUES_MAX
 from meterline.number import from_json_float
-from meterline.problem import Fault, Problem, ProblemType, invalid
-from meterline.report import INTERVALS, Schedule, is_slug
-from meterline.report_filter import ReportFilter, parse_filter
-from meterline.window import rfc3339
+from meterline.problem import Fault, invalid
+from meterline.report_filter import LISTS, Comparison, ReportFilter, parse_filter
 
 _exact: Final = msgspec.json.Decoder(float_hook=from_json_float)
+
+
+def _conditions_schema(operand: dict[str, Any]) -> dict[str, Any]:
+    many = {"type": "array", "items": operand, "maxItems": REPORT_FILTER_VALUES_MAX}
+    return {
+        "type": ["object", "null"],
+        "additionalProperties": False,
+        "properties": {one.value: many if one in LISTS else operand for one in Comparison},
+    }
+
+
+# Its numbers must be exact, so it is read apart (`filter_of`).
+FilterMember = Annotated[
+    object,
+    WithJsonSchema(
+        {
+            "type": ["object", "null"],
+            "description": "Which entries are reported; conditions are joined by and.",
+            "additionalProperties": False,
+            "properties": {
+                "usage": _conditions_schema({"type": "number"}),
+                "subject": _conditions_schema({"type": "string", "maxLength": ATTRIBUTE_CHARS_MAX}),
+            },
+        }
+    ),
+]
 
 
 class ScheduleBody(Camel):
     """How often, and from when."""
 
-    interval: Text
-    start_at: Instant | None = None
+    interval: IntervalName
+    start_at: StartAt | None = None
 
 
 class QueryBody(Camel):
     """How entries are split."""
 
-    group_by: Annotated[list[Text] | None, Field(max_length=QUERY_GROUP_BY_MAX)] = None
+    group_by: GroupNames | None = None
 
 
 class EndpointBody(Camel):
     """Where to."""
 
-    url: Text
+    url: Url
 
 
 class ReportBody(Camel):
-    """A report as sent. The filter is read apart, for its numbers must be exact."""
+    """A report as sent."""
 
-    slug: Text
+    slug: Slug
     meter_id_or_slug: Text
     type: Literal["webhook"]
     schedule: ScheduleBody
     query: QueryBody
     endpoint: EndpointBody
-    filter: object = None
+    filter: FilterMember = None
+
+
+class ReportUpdateBody(Camel):
+    """What an update gives anew; what is absent or null stays. Slug, meter and type never change:
+    they may be there as they are.
+    """
+
+    slug: Slug | None = None
+    meter_id_or_slug: Text | None = None
+    type: Literal["webhook"] | None = None
+    schedule: ScheduleBody | None = None
+    query: QueryBody | None = None
+    endpoint: EndpointBody | None = None
+    filter: FilterMember = None
 
 
 class RunBody(Camel):
     """A run by hand."""
 
-    from_ms: Annotated[Instant, Field(validation_alias="from")]
-    to_ms: Annotated[Instant, Field(validation_alias="to")]
+    from_: Annotated[Instant, Field(alias="from")]
+    to: Instant
     revise: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReportDraft:
-    """A report that was judged and is in order."""
-
-    slug: str
-    meter: Meter
-    schedule: Schedule
-    group_by: tuple[str, ...]
-    endpoint: Endpoint
-    filter: ReportFilter
-
-
-async def report_draft(request: web.Request, stores: Stores, now_ms: int) -> ReportDraft:
-    """The report in a body. Raises `Problem` that lists every fault at once, by the names as
-    sent.
-    """
-    body = await json_body(request)
-    sent: ReportBody | None = None
-    faults: list[Fault] = []
+async def filter_of(call: Call[Any, None]) -> tuple[ReportFilter | None, list[Fault]]:
+    """The filter in a body, exact, and what is wrong with it; None where there is none."""
     try:
-        sent = validated(ReportBody, body)
-    except Problem as problem:
-        if not problem.faults:  # not JSON at all
-            raise
-        faults += problem.faults
-    filter_, filter_faults = _filter(body)
-    faults += filter_faults
-    if sent is None:
-        raise invalid(*faults)
-    if not is_slug(sent.slug):
-        reason = f"1 to {REPORT_SLUG_CHARS_MAX} of A-Z, a-z, 0-9, _ and -"
-        faults.append(Fault("slug", reason, rule="matches_regex"))
-    schedule = _schedule(sent.schedule, now_ms, faults)
-    endpoint = _endpoint(sent.endpoint.url, faults)
-    group_by = tuple(sent.query.group_by or ())
-    name = sent.meter_id_or_slug
-    meter = await stores.catalogue.meter(stores.namespace, name) if name else None
-    if meter is None:
-        reason = f"there is no meter {name[:REPORT_SLUG_CHARS_MAX]!r}"
-        faults.append(Fault("meterIdOrSlug", reason, rule="not_found"))
-    else:
-        faults += _group_faults(meter, group_by)
-    if faults or meter is None or schedule is None or endpoint is None:
-        raise invalid(*faults)
-    return ReportDraft(sent.slug, meter, schedule, group_by, endpoint, filter_)
-
-
-async def run_window(request: web.Request, now_ms: int) -> RunBody:
-    """The run in a body: a window that is over. Raises `Problem` with every fault."""
-    sent = validated(RunBody, await json_body(request))
-    faults = []
-    if sent.from_ms >= sent.to_ms:
-        faults.append(Fault("from", "must be before to", rule="maximum"))
-    if sent.from_ms < EVENT_TIME_MIN_MS:
-        faults.append(Fault("from", "must not be before 1970", rule="minimum"))
-    if sent.to_ms > now_ms:
-        reason = f"the window must be over; it is {rfc3339(now_ms)} now"
-        faults.append(Fault("to", reason, rule="maximum"))
-    if faults:
-        raise invalid(*faults)
-    return sent
-
-
-def _filter(body: bytes) -> tuple[ReportFilter, list[Fault]]:
-    try:
-        document = _exact.decode(body)
+        document = _exact.decode(await sent_bytes(call))
     except (ValueError, RecursionError) as error:
-        raise Problem(ProblemType.BAD_REQUEST, f"The body is not JSON: {error}") from error
-    return parse_filter(document.get("filter") if isinstance(document, dict) else None)
+        raise invalid(Fault("body", f"is not JSON: {error}", "json")) from error
+    sent = document.get("filter") if isinstance(document, dict) else None
+    if sent is None:
+        return None, []
+    return parse_filter(sent)
 
 
-def _schedule(sent: ScheduleBody, now_ms: int, faults: list[Fault]) -> Schedule | None:
-    interval = INTERVALS.get(sent.interval)
-    if interval is None:
-        reason = f"one of {', '.join(INTERVALS)}: every minute, hour or day"
-        faults.append(Fault("schedule.interval", reason, rule="enum"))
-    start_at_ms = sent.start_at
-    if start_at_ms is None:
-        if interval is None:
-            return None
-        start_at_ms = now_ms - now_ms % interval.length_ms
-    try:
-        # An interval that is wrong does not hide what is wrong with the instant.
-        return Schedule(interval or INTERVALS["1m"], start_at_ms)
-    except ValueError as error:
-        faults.append(Fault("schedule.startAt", str(error), rule="is_date_time"))
-        return None
-
-
-def _endpoint(url: str, faults: list[Fault]) -> Endpoint | None:
-    try:
-        return parse_endpoint(url)
-    except ValueError as error:
-        faults.append(Fault("endpoint.url", str(error), rule="is_url"))
-        return None
-
-
-def _group_faults(meter: Meter, group_by: tuple[str, ...]) -> list[Fault]:
-    known = meter.dimension_names
-    faults = []
-    for place, name in enumerate(group_by):
-        field = f"query.groupBy.{place}"
-        if name not in known:
-            has = f"it has {', '.join(known)}" if known else "it has none"
-            reason = f"{name!r} is no group-by key of meter {meter.key}; {has}"
-            faults.append(Fault(field, reason, rule="enum"))
-        elif name in group_by[:place]:
-            faults.append(Fault(field, f"{name!r} is there twice", rule="unique_items"))
-    return faults
+def definition(body: ReportBody | ReportUpdateBody, filter_: ReportFilter | None) -> Definition:
+    """What a body defines, with the filter in it."""
+    schedule, query, endpoint = body.schedule, body.query, body.endpoint
+    names = None if query is None else query.group_by
+    return Definition(
+        interval=None if schedule is None else schedule.interval,
+        start_at_ms=None if schedule is None else schedule.start_at,
+        group_by=None if names is None else tuple(names),
+        url=None if endpoint is None else endpoint.url,
+        filter=filter_,
+    )

@@ -1,25 +1,95 @@
-"""All routes of the control API but those of reports, for the composition root to mount."""
+"""All operations of the control API, for the composition root to mount."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 from aiohttp import web
 
 from control.health import Check, Health, checks_of
+from control.report_desk import ReportDesk
 from control.status import V3Status
 from control.stores import Stores
+from control.v1_events import V1Events
+from control.v1_meter_values import V1MeterValues
 from control.v1_meters import V1Meters
 from control.v1_query import V1Query
+from control.v1_reports import V1Reports
+from control.v1_subjects import V1Subjects
+from control.v2_events import V2Events
+from control.v3_changes import V3Changes
+from control.v3_deliveries import V3Deliveries
+from control.v3_events import V3Events
+from control.v3_keys import V3Keys
 from control.v3_meters import V3Meters
 from control.v3_query import V3Query
 from control.v3_rejected import V3Rejected
+from control.v3_report_secrets import V3ReportSecrets
+from control.v3_reports import V3Reports
+from control.v3_runs import V3Runs
+from meterline.access_ports import AccessStore
+from meterline.http.gate import Gate
+from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES, mount
+from meterline.http.operation import Bound
 
 
-def routes(stores: Stores, checks: Mapping[str, Check] | None = None) -> list[web.RouteDef]:
-    """Meters and usage in v3 and v1, status, probes and front page.
+@dataclass(frozen=True, slots=True)
+class Api:
+    """All that the operations stand on. `plans` are the names that a key may have."""
+
+    stores: Stores
+    desk: ReportDesk
+    access: AccessStore
+    plans: Collection[str]
+
+
+def bound_v3(api: Api) -> list[Bound]:
+    """The operations of v3 but that of the gateway."""
+    stores, desk = api.stores, api.desk
+    parts = (
+        V3Events(stores),
+        V3Meters(stores),
+        V3Query(stores),
+        V3Rejected(stores),
+        V3Reports(desk),
+        V3ReportSecrets(desk),
+        V3Runs(desk),
+        V3Deliveries(desk),
+        V3Keys(api.access, stores.clock, api.plans),
+        V3Changes(api.access),
+        V3Status(stores),
+    )
+    return [one for part in parts for one in part.bound()]
+
+
+def bound_v1(api: Api) -> list[Bound]:
+    """The operations of v1 and v2 but that of the gateway."""
+    stores = api.stores
+    parts = (
+        V1Events(stores),
+        V2Events(stores),
+        V1Meters(stores),
+        V1MeterValues(stores),
+        V1Query(stores),
+        V1Subjects(stores),
+        V1Reports(api.desk),
+    )
+    return [one for part in parts for one in part.bound()]
+
+
+def declared_api() -> Api:
+    """An API without stores: its operations can be listed, and answer nothing."""
+    nothing: Any = None
+    stores = Stores(*[nothing] * len(fields(Stores)))
+    return Api(stores, ReportDesk(stores, nothing, nothing, nothing), nothing, ())
+
+
+def routes(api: Api, gate: Gate, checks: Mapping[str, Check] | None = None) -> list[web.RouteDef]:
+    """Everything but events, probes and front page included.
 
     `checks` are what `/readyz` asks, by name; without them, the stores of this API. The application
     uses `meterline.http.problem_middleware` and is served with its `SERVER_OPTIONS`.
     """
-    parts = (V3Meters, V3Query, V3Rejected, V3Status, V1Meters, V1Query)
-    mounted = [route for part in parts for route in part(stores).routes()]
-    return mounted + Health(checks_of(stores) if checks is None else checks).routes()
+    mounted = mount(bound_v3(api), V3_PREFIXES, gate)
+    mounted += mount(bound_v1(api), OLD_PREFIXES, gate)
+    return mounted + Health(checks_of(api.stores) if checks is None else checks).routes()

@@ -8,21 +8,23 @@ event that was accepted before the request.
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Annotated, Final, NotRequired, TypeVar
 
 from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
 
-from control.edge import parameters_of
 from control.stores import Stores
-from control.v3_meters import PREFIXES
+from meterline.access import Scope
 from meterline.http import json_response
+from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.shapes import InstantShown, NoParameters
 from meterline.limits import STATUS_PART_TIMEOUT_S
-from meterline.ports import Unavailable
+from meterline.ports import Log, Unavailable
 from meterline.rows import AccountRow
 from meterline.window import rfc3339
 
 _T = TypeVar("_T")
-ACCOUNT: Final = ("received", "new", "duplicate", "conflict", "invalid")
 
 
 @dataclass(slots=True)
@@ -37,7 +39,7 @@ class Findings:
     backfilling: bool | None = None
     complete_until_ms: int | None = None
     account: AccountRow | None = None
-    unavailable: list[dict[str, str]] = field(default_factory=list)
+    unavailable: list["UnavailablePartShown"] = field(default_factory=list)
 
     async def part(self, name: str, asked: Awaitable[_T]) -> _T | None:
         """The answer of a part, or None, with the reason kept under the part's name."""
@@ -53,31 +55,122 @@ class Findings:
         return None
 
 
+class UnavailablePartShown(TypedDict):
+    """A part that did not answer."""
+
+    part: str
+    reason: str
+
+
+class StatusLogShown(TypedDict):
+    """The log."""
+
+    id: str
+    number: int
+    partitions: int
+
+
+class StatusAccountShown(TypedDict):
+    """What became of all events of the log: received is the sum of the others."""
+
+    received: int
+    new: int
+    duplicate: int
+    conflict: int
+    invalid: int
+
+
+class StatusPartitionShown(TypedDict):
+    """How far a partition of the log is."""
+
+    partition: int
+    begin: Annotated[int | None, Field(description="Offset of the oldest record.")]
+    end: Annotated[int | None, Field(description="Offset after the last record.")]
+    flushed_end: Annotated[int | None, Field(description="Everything below can be queried.")]
+    lag_records: int | None
+    complete_until: InstantShown | None
+
+
+class StatusShown(TypedDict):
+    """How far everything is. What a part that does not answer would tell is null. What belongs to
+    the installation is shown to who may operate it.
+    """
+
+    caught_up: Annotated[
+        bool | None,
+        Field(description="Whether all that was accepted before the request counts."),
+    ]
+    backfilling: Annotated[
+        bool | None, Field(description="Whether a meter is being filled in from older events.")
+    ]
+    lag_records: Annotated[int | None, Field(description="Records of the log not yet counted.")]
+    complete_until: Annotated[
+        InstantShown | None,
+        Field(description="Of what was received until then nothing is missing, in every meter."),
+    ]
+    freshness_ms: Annotated[int | None, Field(description="How long ago that was.")]
+    catalogue_version: NotRequired[
+        Annotated[int | None, Field(description="Counts changes of meters, in every namespace.")]
+    ]
+    log: NotRequired[StatusLogShown]
+    account: NotRequired[StatusAccountShown | None]
+    partitions: NotRequired[list[StatusPartitionShown]]
+    unavailable: NotRequired[list[UnavailablePartShown]]
+
+
+_EXAMPLE: Final = {
+    "caught_up": True,
+    "backfilling": False,
+    "lag_records": 0,
+    "complete_until": "2026-01-31T18:27:37.218Z",
+    "freshness_ms": 1_250,
+    "catalogue_version": 3,
+    "log": {"id": "8d0f6e7c", "number": 1, "partitions": 1},
+    "account": {"received": 12, "new": 10, "duplicate": 1, "conflict": 1, "invalid": 0},
+    "partitions": [
+        {
+            "partition": 0,
+            "begin": 0,
+            "end": 5,
+            "flushed_end": 5,
+            "lag_records": 0,
+            "complete_until": "2026-01-31T18:27:37.218Z",
+        }
+    ],
+    "unavailable": [],
+}
+GET_STATUS: Final = Operation(
+    id="get-status",
+    method="GET",
+    path="/status",
+    tag="Status",
+    summary="See how far everything is",
+    description="With it a sender can wait until its events count: `caught_up`.",
+    scope=Scope.STATUS_READ,
+    parameters=NoParameters,
+    body=NO_BODY,
+    answers=(Answer(200, "The status.", StatusShown, example=_EXAMPLE),),
+)
+
+
 class V3Status:
     """The handler of the status."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
 
-    def routes(self) -> list[web.RouteDef]:
-        """Where it is mounted."""
-        return [web.get(f"{prefix}/status", self.status) for prefix in PREFIXES]
+    def bound(self) -> list[Bound]:
+        """What it answers."""
+        return [bind(GET_STATUS, self.status)]
 
-    async def status(self, request: web.Request) -> web.Response:
-        """200 always; parts that do not answer are null."""
-        parameters_of(request, ())
+    async def status(self, call: Call[NoParameters, None]) -> web.Response:
+        """200 always; what parts that do not answer would tell is null."""
         found = await findings(self._stores)
         log = self._stores.log
-        return json_response(
-            {
-                "log": {"id": log.id, "number": log.number, "partitions": log.partitions},
-                "catalogue_version": found.version,
-                **_overall(found, log.partitions, self._stores.clock.now_ms()),
-                "account": _account(found.account),
-                "partitions": [_partition(found, number) for number in range(log.partitions)],
-                "unavailable": found.unavailable,
-            }
-        )
+        shown = _overall(found, log.partitions, self._stores.clock.now_ms())
+        if Scope.OPERATE in call.principal.scopes:  # the rest belongs to no namespace
+            _add_installation(shown, found, log)
+        return json_response(shown)
 
 
 async def findings(stores: Stores) -> Findings:
@@ -122,20 +215,27 @@ async def _ask_control(stores: Stores, found: Findings) -> None:
     )
 
 
-def _overall(found: Findings, partitions: int, now_ms: int) -> dict[str, object]:
+def _overall(found: Findings, partitions: int, now_ms: int) -> StatusShown:
     lags = [_lag(found, number) for number in range(partitions)]
     until_ms = found.complete_until_ms
     known = found.ends is not None and found.flushed is not None
     counted = known and found.backfilling is not None
+    lag = sum(lag or 0 for lag in lags)
     return {
-        "caught_up": sum(lag or 0 for lag in lags) == 0 and not found.backfilling
-        if counted
-        else None,
+        "caught_up": lag == 0 and not found.backfilling if counted else None,
         "backfilling": found.backfilling,
-        "lag_records": sum(lag or 0 for lag in lags) if known else None,
+        "lag_records": lag if known else None,
         "complete_until": None if until_ms is None else rfc3339(until_ms),
         "freshness_ms": None if until_ms is None else max(0, now_ms - until_ms),
     }
+
+
+def _add_installation(shown: StatusShown, found: Findings, log: Log) -> None:
+    shown["catalogue_version"] = found.version
+    shown["log"] = {"id": log.id, "number": log.number, "partitions": log.partitions}
+    shown["account"] = _account(found.account)
+    shown["partitions"] = [_partition(found, number) for number in range(log.partitions)]
+    shown["unavailable"] = found.unavailable
 
 
 def _lag(found: Findings, number: int) -> int | None:
@@ -145,7 +245,7 @@ def _lag(found: Findings, number: int) -> int | None:
     return max(0, found.ends[number] - max(begin, found.flushed.get(number, 0)))
 
 
-def _partition(found: Findings, number: int) -> dict[str, object]:
+def _partition(found: Findings, number: int) -> StatusPartitionShown:
     until_ms = None if found.completions is None else found.completions.get(number)
     return {
         "partition": number,
@@ -157,5 +257,13 @@ def _partition(found: Findings, number: int) -> dict[str, object]:
     }
 
 
-def _account(account: AccountRow | None) -> dict[str, int] | None:
-    return None if account is None else {name: getattr(account, name) for name in ACCOUNT}
+def _account(account: AccountRow | None) -> StatusAccountShown | None:
+    if account is None:
+        return None
+    return {
+        "received": account.received,
+        "new": account.new,
+        "duplicate": account.duplicate,
+        "conflict": account.conflict,
+        "invalid": account.invalid,
+    }

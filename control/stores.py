@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from meterline.event import DEFAULT_NAMESPACE
 from meterline.meter import Meter
 from meterline.ports import CatalogueStore, Clock, Log, ProgressStore, UsageStore
 from meterline.problem import not_found
+from meterline.subject_ports import SubjectStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +17,11 @@ class Stores:
     usage: UsageStore
     log: Log
     clock: Clock
-    namespace: str = DEFAULT_NAMESPACE
+    subjects: SubjectStore
 
-    async def meter(self, id_or_key: str) -> Meter:
-        """A live meter. Raises `Problem` (not found)."""
-        meter = await self.catalogue.meter(self.namespace, id_or_key) if id_or_key else None
+    async def meter(self, namespace: str, id_or_key: str) -> Meter:
+        """A live meter of a namespace. Raises `Problem` (not found)."""
+        meter = await self.catalogue.meter(namespace, id_or_key) if id_or_key else None
         if meter is None:
             raise not_found("meter", id_or_key)
         return meter

@@ -1,18 +1,30 @@
 """Usage in API v3 (peer-api.md 1.6): exact decimals, and up to when they are complete."""
 
 from collections.abc import Iterator
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, NotRequired, Self
 
 import msgspec
 from aiohttp import web
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
 
-from control.ask import SUBJECT, Answer, Question, Words, answer, query_of
-from control.edge import Closed, Instant, ZoneName, body_of, parameters_of, path_name
+from control.absence import NotNull
+from control.ask import COMPLETE_UNTIL_HEADER, SUBJECT, Question, Words, answer, query_of
+from control.ask import Answer as Answered
 from control.form import attachment, csv_pieces, json_pieces, send, wants_csv
+from control.names import METER_NAMES
 from control.stores import Stores
-from control.v3_meters import PREFIXES
+from meterline.access import Scope
+from meterline.http.operation import CSV, Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.shapes import (
+    Closed,
+    DecimalShown,
+    Instant,
+    InstantShown,
+    NoParameters,
+    ZoneName,
+)
 from meterline.limits import (
     QUERY_FILTER_DEPTH_MAX,
     QUERY_FILTER_PARTS_MAX,
@@ -21,26 +33,36 @@ from meterline.limits import (
     QUERY_GROUP_BY_MAX,
 )
 from meterline.number import text
+from meterline.problem import ProblemType
 from meterline.usage import Filter, Operator, UsageRow
 from meterline.window import ISO_SIZES, rfc3339
 
 WORDS: Final = Words("group_by_dimensions", "filters.dimensions", "body")
-Values = Annotated[list[str], Field(min_length=1, max_length=QUERY_FILTER_VALUES_MAX)]
-Parts = Annotated[list["Condition"], Field(min_length=1, max_length=QUERY_FILTER_PARTS_MAX)]
+Texts = Annotated[list[str], Field(min_length=1, max_length=QUERY_FILTER_VALUES_MAX)]
+Conditions = Annotated[
+    list["UsageCondition"], Field(min_length=1, max_length=QUERY_FILTER_PARTS_MAX)
+]
+Operand = Annotated[str | None, NotNull()]
+Operands = Annotated[Texts | None, NotNull()]
+Parts = Annotated[Conditions | None, NotNull()]
 
 
-class Condition(Closed):
+class UsageCondition(Closed):
     """One operator of a filter with its operand."""
 
-    eq: str = ""
-    neq: str = ""
-    in_: Annotated[Values, Field(alias="in")] = []
-    nin: Values = []
-    contains: str = ""
-    ncontains: str = ""
-    exists: bool = True
-    and_: Annotated[Parts, Field(alias="and")] = []
-    or_: Annotated[Parts, Field(alias="or")] = []
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+    eq: Operand = None
+    neq: Operand = None
+    in_: Annotated[Operands, Field(alias="in")] = None
+    nin: Operands = None
+    contains: Operand = None
+    ncontains: Operand = None
+    exists: Annotated[
+        bool | None, NotNull(), Field(description="Whether there is a value; one missing is empty.")
+    ] = None
+    and_: Annotated[Parts, Field(alias="and")] = None
+    or_: Annotated[Parts, Field(alias="or")] = None
 
     @model_validator(mode="after")
     def _holds_one_operator(self) -> Self:
@@ -52,7 +74,7 @@ class Condition(Closed):
     @property
     def depth(self) -> int:
         """How many `and` and `or` lie within each other."""
-        parts = (*self.and_, *self.or_)
+        parts = (*(self.and_ or ()), *(self.or_ or ()))
         return 1 + max(part.depth for part in parts) if parts else 0
 
     def filter(self) -> Filter:
@@ -71,31 +93,47 @@ class Condition(Closed):
                 return Filter(operator, (operand,))
 
 
-def _within_depth(condition: Condition) -> Condition:
+def _within_depth(condition: UsageCondition) -> UsageCondition:
     if condition.depth > QUERY_FILTER_DEPTH_MAX:
         template = "holds and, or more than {most} deep"
         raise PydanticCustomError("max_depth", template, {"most": QUERY_FILTER_DEPTH_MAX})
     return condition
 
 
-class Filters(Closed):
+class UsageFilters(Closed):
     """Conditions, joined by and."""
 
     dimensions: Annotated[
-        dict[str, Annotated[Condition, AfterValidator(_within_depth)]],
+        dict[str, Annotated[UsageCondition, AfterValidator(_within_depth)]],
         Field(max_length=QUERY_FILTERS_MAX),
     ] = {}
 
 
 class QueryBody(Closed):
-    """What is asked."""
+    """What is asked. Nothing but `{}` asks for one total of all time."""
 
-    from_: Annotated[Instant | None, Field(alias="from")] = None
-    to: Instant | None = None
-    granularity: Literal["PT1M", "PT1H", "P1D", "P1M"] | None = None
-    time_zone: ZoneName = "UTC"
-    group_by_dimensions: Annotated[list[str], Field(max_length=QUERY_GROUP_BY_MAX)] = []
-    filters: Filters = Filters()
+    from_: Annotated[
+        Instant | None,
+        NotNull(),
+        Field(alias="from", description="Usage of then or later, to the millisecond."),
+    ] = None
+    to: Annotated[Instant | None, NotNull(), Field(description="Usage of earlier than then.")] = (
+        None
+    )
+    granularity: Annotated[
+        Literal["PT1M", "PT1H", "P1D", "P1M"] | None,
+        NotNull(),
+        Field(description="Size of the windows; one total where it is absent."),
+    ] = None
+    time_zone: Annotated[ZoneName, Field(description="Where days and months begin.")] = "UTC"
+    group_by_dimensions: Annotated[
+        list[str],
+        Field(
+            max_length=QUERY_GROUP_BY_MAX,
+            description="Dimensions of the meter, and `subject`; each group has rows of its own.",
+        ),
+    ] = []
+    filters: UsageFilters = UsageFilters()
 
     def question(self) -> Question:
         """The question as a value."""
@@ -111,31 +149,106 @@ class QueryBody(Closed):
         )
 
 
+UsageRowShown = TypedDict(  # a class cannot have a member called `from`
+    "UsageRowShown",
+    {
+        "value": DecimalShown,
+        "from": Annotated[InstantShown, Field(description="Start of the window.")],
+        "to": Annotated[InstantShown, Field(description="End of the window.")],
+        "dimensions": Annotated[
+            dict[str, str], Field(description="Values of what was grouped by; `subject` among it.")
+        ],
+        "counted": Annotated[int, Field(ge=0, description="Events that counted.")],
+        "rejected": Annotated[int, Field(ge=0, description="Events without a usable value.")],
+    },
+)
+QueryResultShown = TypedDict(
+    "QueryResultShown",
+    {
+        "from": NotRequired[InstantShown],
+        "to": NotRequired[InstantShown],
+        "complete_until": Annotated[
+            InstantShown | None,
+            Field(description="Of what was received until then nothing is missing; null: unknown."),
+        ],
+        "data": list[UsageRowShown],
+    },
+)
+
+_ASKED: Final[Any] = {
+    "from": "2026-01-01T00:00:00Z",
+    "to": "2026-02-01T00:00:00Z",
+    "granularity": "P1M",
+    "group_by_dimensions": ["subject", "model"],
+    "filters": {"dimensions": {"model": {"in": ["small", "large"]}}},
+}
+_ANSWERED: Final = {
+    "from": "2026-01-01T00:00:00Z",
+    "to": "2026-02-01T00:00:00Z",
+    "complete_until": "2026-01-31T18:27:37.218Z",
+    "data": [
+        {
+            "value": "1234.5",
+            "from": "2026-01-01T00:00:00Z",
+            "to": "2026-02-01T00:00:00Z",
+            "dimensions": {"subject": "customer-1", "model": "small"},
+            "counted": 17,
+            "rejected": 0,
+        }
+    ],
+}
+COMPLETE_UNTIL_WORDS: Final = "Of what was received until then nothing is missing; absent: unknown."
+QUERY_METER: Final = Operation(
+    id="query-meter",
+    method="POST",
+    path="/meters/{meterId}/query",
+    tag="Meters",
+    summary="Ask for usage",
+    description=(
+        "Usage of a meter by windows and groups, ordered by both. A window or group in which "
+        "nothing counted has no row. `Accept: text/csv` asks for a table."
+    ),
+    scope=Scope.USAGE_READ,
+    names=METER_NAMES,
+    parameters=NoParameters,
+    body=json_body(QueryBody, _ASKED),
+    answers=(
+        Answer(
+            200,
+            "Usage.",
+            QueryResultShown,
+            example=_ANSWERED,
+            headers={COMPLETE_UNTIL_HEADER: COMPLETE_UNTIL_WORDS},
+        ),
+        Answer(200, "Usage.", str, CSV, example="from,to,value\r\n"),
+    ),
+    problems=(ProblemType.NOT_ACCEPTABLE,),
+)
+
+
 class V3Query:
     """The handler of queries."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
 
-    def routes(self) -> list[web.RouteDef]:
-        """Where it is mounted."""
-        return [web.post(f"{prefix}/meters/{{id_or_key}}/query", self.query) for prefix in PREFIXES]
+    def bound(self) -> list[Bound]:
+        """What it answers."""
+        return [bind(QUERY_METER, self.query)]
 
-    async def query(self, request: web.Request) -> web.StreamResponse:
+    async def query(self, call: Call[NoParameters, QueryBody]) -> web.StreamResponse:
         """200 with a row for each window and group in which something counted."""
-        parameters_of(request, ())
-        as_csv = wants_csv(request)
-        meter = await self._stores.meter(path_name(request))
-        question = (await body_of(request, QueryBody)).question()
-        answered = await answer(self._stores, query_of(meter, question))
+        as_csv = wants_csv(call.request)
+        meter = await self._stores.meter(call.namespace, call.names["meterId"])
+        answered = await answer(self._stores, query_of(meter, call.body.question()))
         if as_csv:
-            return await _send_csv(request, answered)
-        entries = (_entry(row) for row in answered.rows)
+            return await _send_csv(call.request, answered)
+        entries = (msgspec.json.encode(_entry(row)) for row in answered.rows)
         pieces = json_pieces(_head(answered), entries, b"]}")
-        return await send(request, "application/json", answered.headers, pieces)
+        return await send(call.request, "application/json", answered.headers, pieces)
 
 
-def _head(answered: Answer) -> bytes:
+def _head(answered: Answered) -> bytes:
     query, until_ms = answered.query, answered.complete_until_ms
     members: dict[str, object] = {}
     if query.from_ms is not None:
@@ -146,24 +259,22 @@ def _head(answered: Answer) -> bytes:
     return msgspec.json.encode(members)[:-1] + b',"data":['
 
 
-def _entry(row: UsageRow) -> bytes:
+def _entry(row: UsageRow) -> UsageRowShown:
     """The peer's row and two members more: how many events counted, and how many could not."""
     dimensions = dict(row.groups)
     if row.subject is not None:
         dimensions[SUBJECT] = row.subject
-    return msgspec.json.encode(
-        {
-            "value": text(row.value),
-            "from": rfc3339(row.from_ms),
-            "to": rfc3339(row.to_ms),
-            "dimensions": dimensions,
-            "counted": row.count,
-            "rejected": row.rejected,
-        }
-    )
+    return {
+        "value": text(row.value),
+        "from": rfc3339(row.from_ms),
+        "to": rfc3339(row.to_ms),
+        "dimensions": dimensions,
+        "counted": row.count,
+        "rejected": row.rejected,
+    }
 
 
-async def _send_csv(request: web.Request, answered: Answer) -> web.StreamResponse:
+async def _send_csv(request: web.Request, answered: Answered) -> web.StreamResponse:
     """The answer as a table, to be saved under the meter's key."""
     query = answered.query
     subject = [SUBJECT] if query.by_subject else []
@@ -173,7 +284,7 @@ async def _send_csv(request: web.Request, answered: Answer) -> web.StreamRespons
     return await send(request, "text/csv", headers, pieces)
 
 
-def _lines(answered: Answer) -> Iterator[list[str]]:
+def _lines(answered: Answered) -> Iterator[list[str]]:
     for row in answered.rows:
         subject = [] if row.subject is None else [row.subject]
         groups = [value for _, value in row.groups]

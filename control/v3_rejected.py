@@ -5,15 +5,19 @@ this list is the place to look.
 """
 
 import re
-from typing import Final
+from typing import Annotated, Final
 
 from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
 
-from control.edge import integer_parameter, parameters_of, path_name
+from control.names import METER_NAMES
+from control.pages import CursorMetaShown, cursors
 from control.stores import Stores
-from control.v3_meters import PREFIXES
+from meterline.access import Scope
 from meterline.http import json_response
-from meterline.limits import PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX
+from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.shapes import CursorPage, InstantShown, Parameters
 from meterline.measure import decode_groups
 from meterline.meter import Meter
 from meterline.problem import Fault, invalid
@@ -23,44 +27,107 @@ from meterline.window import MINUTE_MS, rfc3339
 _CURSOR: Final = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,18}\.[0-9]{1,9}", re.ASCII)
 
 
+class RejectedParameters(Parameters):
+    """Which page."""
+
+    page: CursorPage = CursorPage()
+
+
+RejectedValueShown = TypedDict(  # a class cannot have a member called `from`
+    "RejectedValueShown",
+    {
+        "position": Annotated[str, Field(description="Where it lies in the log.")],
+        "subject": str,
+        "dimensions": dict[str, str],
+        "from": Annotated[InstantShown, Field(description="Start of the window.")],
+        "to": Annotated[InstantShown, Field(description="End of the window.")],
+        "reason": Annotated[str, Field(description="Why it could not be counted.")],
+        "value": Annotated[str, Field(description="The value as it was sent, its start.")],
+    },
+)
+
+
+class RejectedPageShown(TypedDict):
+    """A page of rejected values, by position in the log."""
+
+    data: list[RejectedValueShown]
+    meta: CursorMetaShown
+
+
+LIST_REJECTED: Final = Operation(
+    id="list-rejected-values",
+    method="GET",
+    path="/meters/{meterId}/rejected",
+    tag="Meters",
+    summary="List the values that a meter could not count",
+    scope=Scope.EVENTS_READ,
+    names=METER_NAMES,
+    parameters=RejectedParameters,
+    body=NO_BODY,
+    answers=(
+        Answer(
+            200,
+            "A page of rejected values.",
+            RejectedPageShown,
+            example={
+                "data": [
+                    {
+                        "position": "1.0.12.3",
+                        "subject": "customer-1",
+                        "dimensions": {"model": "small"},
+                        "from": "2026-01-31T10:00:00Z",
+                        "to": "2026-01-31T10:01:00Z",
+                        "reason": "not_a_number",
+                        "value": '"many"',
+                    }
+                ],
+                "meta": {
+                    "page": {
+                        "size": 20,
+                        "next": None,
+                        "previous": None,
+                        "first": "1.0.12.3",
+                        "last": "1.0.12.3",
+                    }
+                },
+            },
+        ),
+    ),
+)
+
+
 class V3Rejected:
     """The handler of the list."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
 
-    def routes(self) -> list[web.RouteDef]:
-        """Where it is mounted."""
-        return [
-            web.get(f"{prefix}/meters/{{id_or_key}}/rejected", self.list) for prefix in PREFIXES
-        ]
+    def bound(self) -> list[Bound]:
+        """What it answers."""
+        return [bind(LIST_REJECTED, self.list)]
 
-    async def list(self, request: web.Request) -> web.Response:
+    async def list(self, call: Call[RejectedParameters, None]) -> web.Response:
         """One page, by position in the log; `meta.page.next` leads to the next, or is null."""
-        parameters = parameters_of(request, ("page[size]", "page[after]"))
-        size = integer_parameter(parameters, "page[size]", PAGE_SIZE_DEFAULT, 1, PAGE_SIZE_MAX)
-        after = parameters.get("page[after]")
+        size, after = call.parameters.page.size, call.parameters.page.after
         if after is not None and not _CURSOR.fullmatch(after):
             reason = "is no cursor; take it from meta.page.next of the page before"
             raise invalid(Fault("page[after]", reason, "matches_regex", "query"))
-        meter = await self._stores.meter(path_name(request))
+        meter = await self._stores.meter(call.namespace, call.names["meterId"])
         # one more than asked for tells whether there is a following page
         rows = await self._stores.usage.rejected(meter.revision, size + 1, after)
         shown = rows[:size]
-        page: dict[str, object] = {"size": size, "next": None, "previous": None}
-        if shown:
-            page |= {"first": _cursor(shown[0]), "last": _cursor(shown[-1])}
-        if len(rows) > size:
-            page["next"] = _cursor(shown[-1])
-        data = [_entry(meter, row) for row in shown]
-        return json_response({"data": data, "meta": {"page": page}})
+        page: RejectedPageShown = {
+            "data": [_entry(meter, row) for row in shown],
+            "meta": cursors(size, [_cursor(row) for row in shown], more=len(rows) > size),
+        }
+        return json_response(page)
 
 
 def _cursor(row: RejectedRow) -> str:
     return f"{row.log}.{row.partition}.{row.offset}.{row.place}"
 
 
-def _entry(meter: Meter, row: RejectedRow) -> dict[str, object]:
+def _entry(meter: Meter, row: RejectedRow) -> RejectedValueShown:
     values = decode_groups(row.groups)
     return {
         "position": _cursor(row),

@@ -81,7 +81,8 @@ def judged(parcel: Parcel, answer: Answer, policy: RetryPolicy, now_ms: int, dra
     """What an answer makes of an attempt and its delivery."""
     move, next_ms, reason, gone = DeliveryMove.CONFIRM, None, answer.reason, False
     if answer.outcome is not AttemptOutcome.DELIVERED:
-        verdict = decide(policy, parcel.attempt, answer, now_ms + answer.duration_ms, draw)
+        tries = parcel.attempt - parcel.attempts_before
+        verdict = decide(policy, tries, answer, now_ms + answer.duration_ms, draw)
         if isinstance(verdict, GiveUp):
             move, gone = DeliveryMove.GIVE_UP, verdict.gone
             reason = "; ".join(part for part in (answer.reason, verdict.reason) if part)
@@ -108,14 +109,14 @@ async def record(reports: ReportStore, sent: Sequence[Sent], now_ms: int) -> Non
     await reports.record([it.end for it in sent], now_ms)
     gone = {(it.parcel.namespace, it.parcel.endpoint): it for it in sent if it.gone}
     for (namespace, endpoint), it in gone.items():
-        await reports.park_endpoint(namespace, endpoint, it.end.attempt.reason)
+        await reports.park_endpoint(namespace, endpoint, it.end.attempt.reason, now_ms)
 
 
 def _headers(parcel: Parcel, box: SecretBox, now_ms: int) -> dict[str, str]:
-    secret = box.open(parcel.signing_secret_sealed)
+    secrets = [box.open(sealed) for sealed in parcel.signing_secrets_sealed]
     headers = {
         "Content-Type": "application/json",
-        **signed_headers(parcel.delivery_id, [secret], parcel.body, now_ms),
+        **signed_headers(parcel.delivery_id, secrets, parcel.body, now_ms),
     }
     if parcel.user_info_sealed is not None:
         headers["Authorization"] = basic_authorization(box.open(parcel.user_info_sealed))

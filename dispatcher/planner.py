@@ -6,7 +6,7 @@ ids that follow from their windows, and the store lets one holder decide a run.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dispatcher.render import (
     BodyTooLarge,
@@ -78,7 +78,7 @@ async def find_due(reports: ReportStore, now_ms: int, catch_up_max: int) -> int:
     for plan in await reports.plans(now_ms, limits.PLAN_REPORTS_MAX):
         runs = due_runs(plan, now_ms, catch_up_max, limits.PLAN_RUNS_MAX)
         if runs:
-            await reports.plan(plan.report.id, runs, runs[-1].to_ms)
+            await reports.plan(plan.report, runs, runs[-1].to_ms)
         found += len(runs)
     return found
 
@@ -109,6 +109,8 @@ async def make_runs(
         claim = await sources.reports.claim_run(it.run.id, holder, now_ms, now_ms + terms.lease_ms)
         if claim is None:
             continue
+        # as claimed: it may have been changed since it was read
+        it = replace(it, report=claim.report)  # noqa: PLW2901
         try:
             made += await _make(sources, it, claim, asked, now_ms)
         except Unavailable as error:
@@ -209,4 +211,8 @@ async def _decide(
         digest=manifest_digest(parts),
         sequence_first=claim.sequence_next if parts else 0,
     )
-    return await reports.decide(claim, it.meter.revision, manifest, now_ms)
+    decided = await reports.decide(claim, it.meter.revision, manifest, now_ms)
+    if not decided:
+        # The report was changed meanwhile, if the lease is still held: made anew by the next step.
+        await reports.release_run(it.run.id, claim.holder)
+    return decided

@@ -14,15 +14,15 @@ def due_runs(plan: Plan, now_ms: int, catch_up_max: int, runs_max: int) -> list[
 
     After an outage the newest `catch_up_max` of the missed windows are scheduled; the older
     ones are recorded as skipped, so that nothing is left out in silence. Asking again after the
-    plan has moved to the end of the last one gives the rest.
+    plan has moved to the end of the last one gives the rest. Where another schedule takes over,
+    its windows follow.
     """
     report = plan.report
-    length_ms = report.schedule.interval.length_ms
-    ended = max(0, (now_ms - plan.planned_until_ms) // length_ms)
+    ended = report.ended_windows(plan.planned_until_ms, now_ms)
     runs = []
+    to_ms = plan.planned_until_ms
     for place in range(min(ended, runs_max)):
-        from_ms = plan.planned_until_ms + place * length_ms
-        to_ms = from_ms + length_ms
+        from_ms, to_ms = to_ms, report.window_end_ms(to_ms)
         skipped = ended - place > catch_up_max
         runs.append(
             Run(

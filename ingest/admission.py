@@ -21,6 +21,7 @@ from ingest.judgement import (
     RESERVED,
     Span,
     faults_of,
+    long_integers,
     refusal,
     too_large,
 )
@@ -271,8 +272,9 @@ def _judged(text: bytes, spliced: bytes, span: Span, index: int | None) -> list[
         return faults
     try:
         decode_event(spliced)
+        _decode_any(text)  # members that counting does not read, but whoever lists events does
     except (ValueError, RecursionError, OverflowError) as error:
-        return [Fault("", f"cannot be read: {error}", index=index)]
+        return long_integers(text, index) or [Fault("", f"cannot be read: {error}", index=index)]
     return []
 
 

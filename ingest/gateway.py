@@ -7,44 +7,127 @@ from typing import Final
 
 from aiohttp import web
 
-from ingest.admission import AdmissionRules, admit, body_form
+from ingest.admission import AdmissionRules, BodyForm, admit, body_form
+from ingest.binary_mode import HTTP_PREFIX, event_text, http_attributes
+from ingest.event_shape import EXAMPLE, EventBatch, EventBody
 from ingest.publisher import Publisher
-from meterline.event import DEFAULT_NAMESPACE
+from meterline.access import Principal, Scope
 from meterline.http import read_body
+from meterline.http.gate import Gate
+from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES, mount
+from meterline.http.operation import Answer, Bound, Call, Operation, bind, raw_body
+from meterline.http.shapes import AnyParameters, NoParameters
 from meterline.limits import BODY_BYTES_MAX
 from meterline.ports import Clock
+from meterline.problem import ProblemType
 
-EVENTS_PATHS: Final = {
-    "/api/v3/metering/events": 202,
-    "/api/v3/openmeter/events": 202,
-    "/api/v1/events": 204,
-}
-"""Where events are posted, and the status that says that all of them are durable."""
+_BODY: Final = raw_body(
+    {
+        BodyForm.ONE.value: EventBody,
+        BodyForm.BATCH.value: EventBatch,
+        BodyForm.EITHER.value: EventBody | EventBatch,
+    },
+    {
+        BodyForm.ONE.value: EXAMPLE,
+        BodyForm.BATCH.value: [EXAMPLE],
+        BodyForm.EITHER.value: EXAMPLE,
+    },
+    BODY_BYTES_MAX,
+)
+_WORDS: Final = """Success means that every event is durable; they count within seconds. A request
+is taken whole or refused whole. After 503 and network errors send the same events again: none
+counts twice, for `source` and `id` make an event itself. Bodies may be compressed with gzip.
+
+An event may also come in CloudEvents' binary mode: its attributes as headers `ce-id`, `ce-source`,
+`ce-type`, `ce-subject`, `ce-specversion` and so on, with `Content-Type: application/json`, and its
+data as the body."""
+
+INGEST: Final = Operation(
+    id="ingest-metering-events",
+    method="POST",
+    path="/events",
+    tag="Events",
+    summary="Send one usage event or a batch",
+    description=_WORDS,
+    scope=Scope.EVENTS_WRITE,
+    parameters=NoParameters,
+    body=_BODY,
+    answers=(Answer(202, "Every event is durable."),),
+    problems=(ProblemType.INVALID_EVENT,),
+)
+V1_INGEST: Final = Operation(
+    id="ingestEvents",
+    method="POST",
+    path="/v1/events",
+    tag="Events",
+    summary="Send one usage event or a batch",
+    description=_WORDS,
+    scope=Scope.EVENTS_WRITE,
+    parameters=AnyParameters,
+    body=_BODY,
+    answers=(Answer(204, "Every event is durable."),),
+    problems=(ProblemType.INVALID_EVENT,),
+)
 
 
-def routes(
-    publisher: Publisher,
-    rules: AdmissionRules,
-    clock: Clock,
-    *,
-    body_bytes_max: int = BODY_BYTES_MAX,
-    namespace: str = DEFAULT_NAMESPACE,
-) -> list[web.RouteDef]:
-    """The routes of ingest, for an application with `problem_middleware` and `SERVER_OPTIONS`."""
+class Gateway:
+    """The door of events."""
 
-    async def take(request: web.Request, status: int) -> web.Response:
-        form = body_form(request.headers.get("Content-Type"))
-        body = await read_body(request, body_bytes_max)
-        await publisher.publish(admit(body, form, namespace, clock.now_ms(), rules))
-        return web.Response(status=status)
+    def __init__(
+        self,
+        publisher: Publisher,
+        rules: AdmissionRules,
+        clock: Clock,
+        gate: Gate,
+        body_bytes_max: int = BODY_BYTES_MAX,
+    ) -> None:
+        self._publisher = publisher
+        self._rules = rules
+        self._clock = clock
+        self._gate = gate
+        self._body_bytes_max = body_bytes_max
 
-    async def accepted(request: web.Request) -> web.Response:
-        return await take(request, 202)
+    def v3(self) -> list[Bound]:
+        """What it answers below the prefixes of v3."""
+        return [bind(INGEST, self.accept)]
 
-    async def no_content(request: web.Request) -> web.Response:
-        return await take(request, 204)
+    def v1(self) -> list[Bound]:
+        """What it answers in v1."""
+        return [bind(V1_INGEST, self.take)]
 
-    return [
-        web.post(path, accepted if status == 202 else no_content)  # noqa: PLR2004
-        for path, status in EVENTS_PATHS.items()
-    ]
+    async def accept(self, call: Call[NoParameters, None]) -> web.Response:
+        """202 once all is durable."""
+        await self._let_in(call.request, call.principal)
+        return web.Response(status=202)
+
+    async def take(self, call: Call[AnyParameters, None]) -> web.Response:
+        """204 once all is durable."""
+        await self._let_in(call.request, call.principal)
+        return web.Response(status=204)
+
+    async def _let_in(self, request: web.Request, principal: Principal) -> None:
+        form, attributes = _form_of(request)
+        body = await read_body(request, self._body_bytes_max)
+        if attributes:
+            body = event_text(attributes, _media_type(request), body, HTTP_PREFIX)
+        admitted = admit(body, form, principal.namespace, self._clock.now_ms(), self._rules)
+        self._gate.take_events(request, principal, len(admitted))
+        await self._publisher.publish(admitted)
+
+
+def _form_of(request: web.Request) -> tuple[BodyForm, list[tuple[str, bytes]]]:
+    """What the body holds; in binary mode, the attributes that stand in the headers."""
+    if not _media_type(request).startswith("application/cloudevents"):
+        attributes = http_attributes(request.raw_headers)
+        if attributes:
+            return BodyForm.ONE, attributes
+    return body_form(request.headers.get("Content-Type")), []
+
+
+def _media_type(request: web.Request) -> str:
+    return request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+def routes(gateway: Gateway, gate: Gate) -> list[web.RouteDef]:
+    """Where events are posted; the gate is the gateway's own."""
+    return mount(gateway.v3(), V3_PREFIXES, gate) + mount(gateway.v1(), OLD_PREFIXES, gate)

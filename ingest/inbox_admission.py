@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
 from ingest.admission import AdmissionRules, Admitted, BodyForm, admit
+from ingest.binary_mode import event_text
 from meterline.event import identity_key, partition_of
 from meterline.limits import REJECT_TEXT_BYTES_MAX
 from meterline.pack import Refusal
@@ -80,35 +79,12 @@ def _text_of(record: InboxRecord) -> bytes:
         return record.value
     if not any(name.startswith(PREFIX) for name in headers):
         return record.value
-    return _from_binary(headers, media_type, record.value)
-
-
-def _from_binary(headers: dict[str, bytes], media_type: str, value: bytes) -> bytes:
-    members = []
-    for name, raw in headers.items():
-        if not name.startswith(PREFIX):
-            continue
-        try:
-            text = raw.decode()
-        except UnicodeDecodeError as error:
-            raise _refused(name, "is not UTF-8") from error
-        members.append(_member(name.removeprefix(PREFIX), text))
-    if media_type and f"{PREFIX}datacontenttype" not in headers:
-        members.append(_member("datacontenttype", media_type))
-    if value:
-        try:
-            # Data goes in as it is; being one whole JSON value, it cannot reach out of its place.
-            msgspec.json.decode(value, type=msgspec.Raw)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise _refused("data", f"not JSON: {error}") from error
-        members.append(b'"data":' + value)
-    return b"{" + b",".join(members) + b"}"
-
-
-def _member(name: str, text: str) -> bytes:
-    return msgspec.json.encode(name) + b":" + msgspec.json.encode(text)
+    attributes = [
+        (name.removeprefix(PREFIX), raw) for name, raw in headers.items() if name.startswith(PREFIX)
+    ]
+    return event_text(attributes, media_type, record.value, PREFIX)
 
 
 def _refused(field: str, reason: str) -> Problem:
-    fault = Fault(field, reason, source="header" if field != "data" else "body")
+    fault = Fault(field, reason, source="header")
     return Problem(ProblemType.INVALID_EVENT, f"{field}: {reason}", (fault,))

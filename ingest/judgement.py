@@ -5,7 +5,7 @@ Exact and slow: only events that the quick look of `ingest.admission` did not ac
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Annotated, Final, NamedTuple
@@ -13,7 +13,12 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 
 from meterline.event import instant_of
-from meterline.limits import ATTRIBUTE_CHARS_MAX, JSON_DEPTH_MAX, PROBLEM_ERRORS_MAX
+from meterline.limits import (
+    ATTRIBUTE_CHARS_MAX,
+    INTEGER_TEXT_CHARS_MAX,
+    JSON_DEPTH_MAX,
+    PROBLEM_ERRORS_MAX,
+)
 from meterline.problem import Fault, Problem, ProblemType
 from meterline.window import rfc3339
 
@@ -26,6 +31,7 @@ _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _time: Final = msgspec.json.Decoder(Annotated[datetime, msgspec.Meta(tz=True)])
 _PLAIN: Final = frozenset({int, float, bool, type(None)})  # passed at once, however many
 _NAMED_CHARS_MAX: Final = 100  # of a member's name in an answer
+_FIELD_CHARS_MAX: Final = 300  # of the way to it: a hundred faults stay readable
 
 
 class Span(NamedTuple):
@@ -59,6 +65,16 @@ class _NoNumber(str):
     __slots__ = ()
 
 
+class _LongInteger(_NoNumber):
+    """Digits of an integer that no reader of the log could read."""
+
+    __slots__ = ()
+
+
+def _integer(digits: str) -> object:
+    return _LongInteger(digits) if len(digits) > INTEGER_TEXT_CHARS_MAX else 0
+
+
 _decoder: Final = json.JSONDecoder(
     object_pairs_hook=_Members, parse_constant=_NoNumber, parse_int=len, parse_float=len
 )
@@ -74,8 +90,13 @@ def faults_of(text: bytes, span: Span, index: int | None) -> list[Fault]:
         return [too_deep("", index)]
     if not isinstance(members, _Members):
         return [Fault("", f"an event is an object, not {_kind(members)}", "type", index=index)]
-    found = islice(_all(members, span), PROBLEM_ERRORS_MAX)
-    return [Fault(field, reason, rule, index=index) for field, reason, rule in found]
+    return _told(_all(members, span), index)
+
+
+def long_integers(text: bytes, index: int | None) -> list[Fault]:
+    """The faults of an event without others that cannot be read: integers without end."""
+    decoder = json.JSONDecoder(object_pairs_hook=_Members, parse_int=_integer, parse_float=len)
+    return _told(_walk("", decoder.decode(text.decode()), 1), index)
 
 
 def form_faults(text: str, index: int) -> list[Fault]:
@@ -85,10 +106,7 @@ def form_faults(text: str, index: int) -> list[Fault]:
     except RecursionError:
         return [too_deep("", index)]
     found = (finding for finding in _walk("", value, 1) if finding[2] in ("json", "max_depth"))
-    return [
-        Fault(field, reason, rule, index=index)
-        for field, reason, rule in islice(found, PROBLEM_ERRORS_MAX)
-    ]
+    return _told(found, index)
 
 
 def refusal(faults: Sequence[Fault]) -> Problem:
@@ -120,6 +138,13 @@ def too_deep(field: str, index: int | None) -> Fault:
 
 
 _Finding = tuple[str, str, str]  # field, reason, rule
+
+
+def _told(found: Iterable[_Finding], index: int | None) -> list[Fault]:
+    return [
+        Fault(field[:_FIELD_CHARS_MAX], reason, rule, index=index)
+        for field, reason, rule in islice(found, PROBLEM_ERRORS_MAX)
+    ]
 
 
 def _all(members: _Members, span: Span) -> Iterator[_Finding]:
@@ -241,8 +266,16 @@ def _walk(field: str, value: object, depth: int) -> Iterator[_Finding]:
     elif isinstance(value, list):
         for place, inner in enumerate(value):
             yield from _walk(f"{field}[{place}]", inner, depth + 1)
-    elif type(value) is _NoNumber:
+    else:
+        yield from _walk_scalar(field, value)
+
+
+def _walk_scalar(field: str, value: object) -> Iterator[_Finding]:
+    if type(value) is _NoNumber:
         yield field, f"{value} is no JSON number", "json"
+    elif type(value) is _LongInteger:
+        reason = f"an integer of {len(value)} characters; at most {INTEGER_TEXT_CHARS_MAX} are read"
+        yield field, reason, "max_length"
     elif type(value) is str and _SURROGATE.search(value):
         yield field, "holds half of a surrogate pair", "json"
 

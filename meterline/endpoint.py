@@ -14,7 +14,9 @@ _SCHEMES: Final = ("http", "https")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A URL fit to be shown, and the `user:password` that was in it, decoded, or None."""
+    """A URL fit to be shown, and the `user:password` that was in it, decoded: None where there was
+    none, "" where only an `@` was.
+    """
 
     url: str
     user_info: str | None = None
@@ -43,7 +45,7 @@ def parse_endpoint(text: str) -> Endpoint:
     user_info, at, location = parts.netloc.rpartition("@")
     # What follows # is never sent; kept, it would only look as if it were.
     url = urlunsplit((parts.scheme, location, parts.path or "/", parts.query, ""))
-    return Endpoint(url, unquote(user_info) if at and user_info else None)
+    return Endpoint(url, unquote(user_info) if at else None)
 
 
 def basic_authorization(user_info: str) -> str:

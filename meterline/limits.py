@@ -9,6 +9,7 @@ from typing import Final
 
 # --- the door (contract section 8 leaves the numbers open; design.md section 7) ---
 BODY_BYTES_MAX: Final = 10 * 1024 * 1024  # as sent, and again after gzip: bounds memory per request
+REQUEST_LINE_BYTES_MAX: Final = 64 * 1024  # a URL with as many filters as may be
 BODY_READ_TIMEOUT_S: Final = 30  # a slower body holds a connection and memory for nothing
 EVENT_BYTES_MAX: Final = 256 * 1024  # after splicing; a pack must hold at least three such events
 BATCH_EVENTS_MAX: Final = 10_000  # events of one request: bounds the time one answer takes
@@ -20,10 +21,29 @@ JSON_DEPTH_MAX: Final = 64  # nesting of an event; far below the decoder's own r
 NUMBER_CHARS_MAX: Final = (
     1_024  # a longer number is out of range anyway; bounds the cost of parsing
 )
+INTEGER_TEXT_CHARS_MAX: Final = 4_300  # of an integer in an event: what decoders of JSON bear
 EVENT_TIME_MIN_MS: Final = 0  # 1970-01-01T00:00:00Z: windows are unsigned minutes
 EVENT_TIME_MAX_MS: Final = 4_102_444_800_000  # 2100-01-01T00:00:00Z: within ClickHouse's DateTime
 PROBLEM_ERRORS_MAX: Final = 100  # faults listed in one problem: the answer must stay readable
 JUDGED_BYTES_MAX: Final = 1024 * 1024  # of events looked at closely, once one is refused
+
+# --- access (contract sections 5 and 8) ---
+AUTHORIZATION_CHARS_MAX: Final = 512  # of the header; a key has 74
+KEYS_MAX: Final = 1_000  # of one namespace that are not revoked: a key a client, not a key a user
+KEYS_HELD_MAX: Final = 100_000  # at hand in one process; about 700 bytes each
+KEYS_READ_ROWS: Final = 2_000  # of one step of taking keys in: others on the loop get their turn
+KEY_REVOKED_TOLD_MS: Final = 7 * 24 * 60 * 60 * 1_000  # "is revoked", after it "is not known"
+KEY_NAME_CHARS_MAX: Final = 256
+PLAN_NAME_CHARS_MAX: Final = 64
+KEY_OVERLAP_S: Final = 24 * 60 * 60  # after a rotation: a day to bring the new secret everywhere
+KEY_OVERLAP_S_MAX: Final = 30 * 24 * 60 * 60
+KEYS_POLL_S: Final = 1.0  # a revoked key must be refused within 5 s: two polls and a slow one
+KEYS_READ_TIMEOUT_S: Final = 1.5  # a slow poll is given up and begun anew
+LAST_USED_WRITE_S: Final = 10  # of keys, together: showing it must not cost a write a request
+LIMITED_MAX: Final = 100_000  # callers whose use is remembered; beyond it the longest idle is not
+LIMIT_WINDOW_S_MAX: Final = 86_400
+LIMIT_QUOTA_MAX: Final = 1_000_000_000_000
+CHANGE_DETAIL_CHARS_MAX: Final = 256
 
 # --- the log ---
 PACK_EVENTS_MAX: Final = (
@@ -86,6 +106,19 @@ PAGE_NUMBER_MAX: Final = 1_000_000  # far beyond the last page of anything
 STATUS_PART_TIMEOUT_S: Final = 3  # a part that hangs must not hang the answer that says so
 PAGE_SIZE_DEFAULT: Final = 20
 PAGE_SIZE_MAX: Final = 100
+EVENT_FILTER_ITEMS_MAX: Final = 50  # of a comma list, peer-api.md 1.4
+EVENT_FILTER_CHARS_MAX: Final = 1_024  # of a value in a filter, peer-api.md 1.4
+EVENT_CURSOR_CHARS_MAX: Final = 128  # longer than any that was given out
+EVENTS_SPANS_MS: Final = (3_600_000, 86_400_000, 2_592_000_000)  # a page is looked for in the last
+# hour, then day, then 30 days, then in everything: most are found soon
+EVENTS_SEARCHED_MAX: Final = 500_000_000  # rows one search reads at most, of light columns
+EVENTS_SEARCH_S_MAX: Final = 10  # a longer one holds a thread that the aggregator may want
+EVENT_SEARCHES_MAX: Final = 2  # at once, of the threads below
+EVENTS_LIST_DAYS_MAX: Final = 32  # how far back `from` of API v1 may lie, peer-api.md 2
+EVENTS_LIST_HOURS: Final = 72  # how far back it lies if not given, peer-api.md 2
+GROUP_VALUES_DAYS_MAX: Final = 90  # how far back values of a dimension are listed, peer-api.md 2
+GROUP_VALUES_SPAN_DAYS_MAX: Final = 30  # of how long a span, peer-api.md 2
+GROUP_VALUES_HOURS: Final = 24  # of how long a span if `from` is not given, peer-api.md 2
 CONTROL_BODY_BYTES_MAX: Final = 1024 * 1024  # bodies that define things
 
 # --- meters and reports ---
@@ -96,6 +129,10 @@ METER_NAME_CHARS_MAX: Final = 256
 METER_KEY_CHARS_MAX: Final = 64
 METER_DESCRIPTION_CHARS_MAX: Final = 1_024
 PATH_CHARS_MAX: Final = 1_024
+SUBJECTS_MAX: Final = 20_000  # of one namespace that are described: one answer lists them all
+SUBJECTS_UPSERT_MAX: Final = 1_000  # of one request: bounds a transaction
+SUBJECT_NAME_CHARS_MAX: Final = 256  # display name, and customer id at another system
+SUBJECT_METADATA_BYTES_MAX: Final = 4_096  # as compact JSON: the list must stay readable
 REPORT_SLUG_CHARS_MAX: Final = 64
 REPORT_FILTER_VALUES_MAX: Final = 10_000  # operands of one $in or $nin
 GRACE_MS: Final = 60_000  # a run waits so long after its window for late events
@@ -124,6 +161,9 @@ RESPONSE_BYTES_KEPT: Final = 1_024
 RESPONSE_BYTES_READ_MAX: Final = 65_536  # so much keeps the connection; beyond it, it is closed
 ENDPOINT_CHARS_MAX: Final = 2_048
 SIGNING_SECRET_BYTES: Final = 24  # Standard Webhooks asks for 24 to 64
+SIGNING_OVERLAP_S: Final = 24 * 60 * 60  # after a rotation both secrets sign: a day to change over
+SIGNING_OVERLAP_S_MAX: Final = 7 * 24 * 60 * 60
+SIGNING_SECRETS_RETIRED_MAX: Final = 5  # that still sign: each makes the header longer
 DISPATCH_IDLE_S: Final = 1.0  # due work is looked for so often, and at once when something was made
 RUN_LEASE_S: Final = 120
 

@@ -3,9 +3,10 @@ revisions.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
 from meterline.limits import (
     DIMENSIONS_MAX,
@@ -32,8 +33,12 @@ class Aggregation(StrEnum):
 
 
 RESERVED_DIMENSIONS: Final = frozenset({"subject", "customer_id"})
-_KEY: Final = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*")
-_DIMENSION: Final = re.compile(r"[a-zA-Z_][0-9a-zA-Z_]*")
+_WORDS: Final = frozenset({"name", "description", "labels"})
+KEY_PATTERN: Final = "[a-z0-9]+(?:_[a-z0-9]+)*"
+DIMENSION_PATTERN: Final = "[a-zA-Z_][0-9a-zA-Z_]*"
+_KEY: Final = re.compile(KEY_PATTERN)
+_DIMENSION: Final = re.compile(DIMENSION_PATTERN)
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,7 @@ class Meter:
     from_settings: bool = False
     events_from_ms: int | None = None
     labels: tuple[tuple[str, str], ...] = ()
+    deleted_at_ms: int | None = None
 
     @property
     def dimension_names(self) -> tuple[str, ...]:
@@ -68,7 +74,10 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """The live meters at one version. Versions only grow."""
+    """The live meters at one version. Versions only grow.
+
+    Other words of a meter (name, description, labels) make no version: nothing is measured anew.
+    """
 
     version: int
     meters: tuple[Meter, ...]
@@ -89,24 +98,104 @@ class MeterDraft:
     labels: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class MeterChange:
+    """What an update gives anew. None: it stays as it is; `()` and `""` empty it.
+
+    A meter keeps its key, its aggregation and the instant from which it counts.
+    """
+
+    name: str | None = None
+    description: str | None = None
+    labels: tuple[tuple[str, str], ...] | None = None
+    event_type: str | None = None
+    value_property: str | None = None
+    dimensions: tuple[tuple[str, str], ...] | None = None
+
+
+def changed(meter: Meter, change: MeterChange) -> MeterDraft:
+    """The definition that an update asks for, not yet judged."""
+    return MeterDraft(
+        key=meter.key,
+        name=_given(change.name, meter.name),
+        aggregation=meter.aggregation,
+        event_type=_given(change.event_type, meter.event_type),
+        value_property=_given(change.value_property, meter.value_property),
+        description=_given(change.description, meter.description),
+        dimensions=tuple(sorted(_given(change.dimensions, meter.dimensions))),
+        events_from_ms=meter.events_from_ms,
+        labels=tuple(sorted(_given(change.labels, meter.labels))),
+    )
+
+
+def differences(meter: Meter, draft: MeterDraft) -> tuple[str, ...]:
+    """Members, by their v3 names, in which a definition differs from a meter."""
+    return tuple(
+        name
+        for name, own, asked in (
+            ("name", meter.name, draft.name),
+            ("description", meter.description, draft.description),
+            ("labels", sorted(meter.labels), sorted(draft.labels)),
+            ("aggregation", meter.aggregation, draft.aggregation),
+            ("event_type", meter.event_type, draft.event_type),
+            ("value_property", meter.value_property, draft.value_property),
+            ("dimensions", sorted(meter.dimensions), sorted(draft.dimensions)),
+            ("events_from", meter.events_from_ms, draft.events_from_ms),
+        )
+        if own != asked
+    )
+
+
+def measures_alike(differing: tuple[str, ...]) -> bool:
+    """Whether a meter that differs in these members measures as before: then no new revision."""
+    return _WORDS.issuperset(differing)
+
+
 def faults_of(draft: MeterDraft) -> list[Fault]:
     """All that is wrong with a definition, by the rules of peer-api.md 1.5; fields by their v3
     names.
     """
     faults = _text_faults(draft)
-    counts = draft.aggregation is Aggregation.COUNT
-    if counts and draft.value_property is not None:
-        faults.append(Fault("value_property", "a count has no value_property; leave it out"))
-    if not counts and draft.value_property is None:
-        reason = f"{draft.aggregation} needs a JSON path to the value, such as $.tokens"
-        faults.append(Fault("value_property", reason, rule="required"))
     if draft.value_property is not None:
         faults += _path_faults("value_property", draft.value_property)
     if len(draft.dimensions) > DIMENSIONS_MAX:
         faults.append(Fault("dimensions", f"at most {DIMENSIONS_MAX} dimensions", rule="max_items"))
     for name, path in draft.dimensions:
-        faults += _dimension_faults(draft, name, path)
+        faults += _dimension_faults(name, path)
+    return faults + disagreements(draft.aggregation, draft.value_property, draft.dimensions)
+
+
+def disagreements(
+    aggregation: Aggregation, value_property: str | None, dimensions: Iterable[tuple[str, str]]
+) -> list[Fault]:
+    """What is wrong between members that may each be right by themselves; by their v3 names."""
+    faults = []
+    counts = aggregation is Aggregation.COUNT
+    if counts and value_property is not None:
+        reason = "a count has no value_property; leave it out"
+        faults.append(Fault("value_property", reason, rule="disagreement"))
+    if not counts and value_property is None:
+        reason = f"{aggregation} needs a JSON path to the value, such as $.tokens"
+        faults.append(Fault("value_property", reason, rule="required"))
+    faults += [
+        Fault(f"dimensions.{name}", "a dimension cannot be the value itself", rule="disagreement")
+        for name, path in dimensions
+        if path == value_property
+    ]
     return faults
+
+
+def dimension_fault(name: str) -> tuple[str, str] | None:
+    """Why a text cannot be the name of a dimension, and by which rule; None where it can."""
+    if name in RESERVED_DIMENSIONS:
+        return f"{name} is a reserved name", "reserved_dimension"
+    if not _DIMENSION.fullmatch(name):
+        return "a name starts with a letter or _ and holds letters, digits and _", "matches_regex"
+    return None
+
+
+def _given(asked: _T | None, there: _T) -> _T:
+    return there if asked is None else asked
 
 
 def _text_faults(draft: MeterDraft) -> list[Fault]:
@@ -128,17 +217,12 @@ def _path_faults(field: str, path: str) -> list[Fault]:
     try:
         compile_path(path)
     except PathError as error:
-        return [Fault(field, str(error))]
+        return [Fault(field, str(error), rule="json_path")]
     return []
 
 
-def _dimension_faults(draft: MeterDraft, name: str, path: str) -> list[Fault]:
+def _dimension_faults(name: str, path: str) -> list[Fault]:
     field = f"dimensions.{name}"
-    if name in RESERVED_DIMENSIONS:
-        return [Fault(field, f"{name} is a reserved name", rule="reserved_dimension")]
-    if not _DIMENSION.fullmatch(name):
-        reason = "a name starts with a letter or _ and holds letters, digits and _"
-        return [Fault(field, reason, rule="matches_regex")]
-    if path == draft.value_property:
-        return [Fault(field, "a dimension cannot be the value itself")]
+    if (fault := dimension_fault(name)) is not None:
+        return [Fault(field, *fault)]
     return _path_faults(field, path)

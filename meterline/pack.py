@@ -48,12 +48,18 @@ class Refusal(msgspec.Struct, frozen=True):
 class Unreadable:
     """An event, or a whole record (`index` 0), of which nothing can be made; it counts as
     `invalid`.
+
+    Of what the inbox refused, the namespace is known, and where it lies: the topic as `source`, its
+    partition and offset as `id`. Whatever else cannot be read belongs to no namespace.
     """
 
     index: int
     field: str
     reason: str
     text: bytes
+    namespace: str = ""
+    source: str = ""
+    id: str = ""
 
 
 def position(offset: int, index: int) -> int:
@@ -110,4 +116,12 @@ def _refused(value: bytes) -> Unreadable:
         refusal = msgspec.json.decode(value, type=Refusal)
     except (ValueError, RecursionError) as error:
         return Unreadable(0, "", f"not a refusal: {error}", value)
-    return Unreadable(0, refusal.field, refusal.reason, value)
+    return Unreadable(
+        0,
+        refusal.field,
+        refusal.reason,
+        refusal.text.encode(),
+        refusal.namespace,
+        refusal.topic,
+        f"{refusal.partition}/{refusal.offset}",
+    )

@@ -9,7 +9,9 @@ a step never swallows one.
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
 
-from meterline.meter import Catalogue, Meter, MeterDraft
+from meterline.change import COMMAND
+from meterline.event_list import EventQuery, ListedEvent
+from meterline.meter import Catalogue, Meter, MeterChange, MeterDraft
 from meterline.pack import Record, RecordKind
 from meterline.rows import (
     AccountRow,
@@ -167,13 +169,31 @@ class UsageStore(Protocol):
         """
         ...
 
+    async def listed_events(self, query: EventQuery) -> list[ListedEvent]:
+        """A page of the events of a namespace with their verdicts, in the order asked for.
+
+        Raises `Problem` where too much would have to be looked at to find it.
+        """
+        ...
+
+    async def new_events(
+        self, positions: Sequence[tuple[int, int, int, int]]
+    ) -> list[ListedEvent]:
+        """The new events at these (log, partition, offset, place), as far as they are kept."""
+        ...
+
     async def close(self) -> None:
         """Let go of connections."""
         ...
 
 
 class CatalogueStore(Protocol):
-    """Meters and their revisions. Every change makes a new version of the catalogue."""
+    """Meters and their revisions. Every change of what is measured makes a new version of the
+    catalogue; other words of a meter (name, description, labels) do not.
+
+    `author` is a `Principal.author`: each change is recorded with it, in its own transaction
+    (`meterline.change`). A call that finds nothing to do records none.
+    """
 
     async def catalogue(self) -> Catalogue:
         """All live meters at the newest version, over all namespaces, in order of revision."""
@@ -184,18 +204,42 @@ class CatalogueStore(Protocol):
         ...
 
     async def create_meter(
-        self, namespace: str, draft: MeterDraft, now_ms: int, *, from_settings: bool = False
+        self,
+        namespace: str,
+        draft: MeterDraft,
+        now_ms: int,
+        *,
+        author: str = COMMAND,
+        from_settings: bool = False,
     ) -> Meter:
         """A new meter; raises `Problem` (conflict) where the key is taken."""
         ...
 
-    async def put_settings_meter(self, namespace: str, draft: MeterDraft, now_ms: int) -> Meter:
-        """Create the meter of the settings file, or give it a new revision where it differs; else
-        leave it.
+    async def update_meter(
+        self,
+        namespace: str,
+        id_or_key: str,
+        change: MeterChange,
+        now_ms: int,
+        *,
+        author: str = COMMAND,
+    ) -> Meter:
+        """The meter as changed. What is measured changes by a new revision, which answers at once.
+
+        Raises `Problem`: bad request with all faults of the definition asked for; not found;
+        conflict (defined in the settings file, or a report groups by a dimension that would go).
         """
         ...
 
-    async def delete_meter(self, namespace: str, id_or_key: str, now_ms: int) -> None:
+    async def put_settings_meter(self, namespace: str, draft: MeterDraft, now_ms: int) -> Meter:
+        """Create the meter of the settings file, or give it a new revision where it differs; else
+        leave it. The author is `settings`.
+        """
+        ...
+
+    async def delete_meter(
+        self, namespace: str, id_or_key: str, now_ms: int, *, author: str = COMMAND
+    ) -> None:
         """Delete logically; raises `Problem`: not found, or conflict (in use, or defined in the
         settings file).
         """
@@ -207,6 +251,10 @@ class CatalogueStore(Protocol):
 
     async def meters(self, namespace: str) -> list[Meter]:
         """Live meters of a namespace by creation."""
+        ...
+
+    async def deleted_meters(self, namespace: str, limit: int) -> list[Meter]:
+        """Deleted meters of a namespace, the last deleted first."""
         ...
 
 

@@ -4,13 +4,16 @@ design.md section 7).
 Clients branch on `status` and `type`; both are stable. `detail` is for people.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 from typing import Final
 
 from meterline.limits import PROBLEM_ERRORS_MAX
 
 MEDIA_TYPE: Final = "application/problem+json"
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class ProblemType(Enum):
@@ -68,7 +71,9 @@ class Fault:
 
 
 class Problem(Exception):
-    """An error that the caller is told. `retry_after_s` becomes the `Retry-After` header."""
+    """An error that the caller is told. `retry_after_s` becomes the `Retry-After` header; `headers`
+    go with the answer as they are.
+    """
 
     # Not a frozen dataclass: Python itself sets attributes of an exception that is raised.
     def __init__(
@@ -77,12 +82,14 @@ class Problem(Exception):
         detail: str,
         faults: tuple[Fault, ...] = (),
         retry_after_s: int | None = None,
+        headers: Mapping[str, str] = NO_HEADERS,
     ) -> None:
         super().__init__(detail)
         self.type = type_
         self.detail = detail
         self.faults = faults
         self.retry_after_s = retry_after_s
+        self.headers = headers
 
     def __str__(self) -> str:
         return f"{self.type.slug}: {self.detail}"

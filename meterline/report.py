@@ -3,7 +3,7 @@ to.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -63,6 +63,33 @@ class Schedule:
         passed = max(0, (created_at_ms - self.start_at_ms) // length_ms)
         return self.start_at_ms + passed * length_ms
 
+    def border_ms(self, at_ms: int) -> int:
+        """The first border between two windows at or after an instant."""
+        length_ms = self.interval.length_ms
+        return self.start_at_ms + max(0, -((self.start_at_ms - at_ms) // length_ms)) * length_ms
+
+    def takeover_ms(self, other: "Schedule", earliest_ms: int) -> int | None:
+        """Where another schedule can follow this one, so that neither gap nor overlap comes of it.
+
+        That is the first border of both at or after `earliest_ms` and the other's start; None where
+        they have none in common.
+        """
+        longer, shorter = self, other
+        if other.interval.length_ms >= self.interval.length_ms:
+            longer, shorter = other, self
+        # A border of the longer windows is one of the shorter ones always or never.
+        at_ms = longer.border_ms(max(earliest_ms, other.start_at_ms))
+        apart_ms = at_ms - shorter.start_at_ms
+        return None if apart_ms % shorter.interval.length_ms else at_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """A schedule that follows the one in force at an instant that is a border of both."""
+
+    schedule: Schedule
+    at_ms: int
+
 
 class ReportState(StrEnum):
     """Where a report stands (design.md section 7). Deleted reports keep their last state and have
@@ -70,7 +97,7 @@ class ReportState(StrEnum):
     """
 
     ACTIVE = "active"
-    PAUSED = "paused"  # by its owner: no runs are made
+    PAUSED = "paused"  # by its owner: no runs are made, nothing is sent
     PARKED = "parked"  # its endpoint said 410: runs are made and kept as owed, nothing is sent
 
 
@@ -97,6 +124,7 @@ class Report:
 
     `endpoint` is the URL without user information, fit to be shown; `user_info_sealed` is the
     `user:password` that was in it, if any. `group_by` names dimensions of the meter.
+    `updated_at_ms` grows with every change of the definition, so it names one.
     """
 
     id: str
@@ -108,15 +136,103 @@ class Report:
     endpoint: str
     signing_secret_sealed: bytes
     created_at_ms: int
+    updated_at_ms: int
     filter: ReportFilter = EVERYTHING
     user_info_sealed: bytes | None = None
     state: ReportState = ReportState.ACTIVE
     state_reason: str = ""
+    takeover: Takeover | None = None
 
     def __post_init__(self) -> None:
         if not is_slug(self.slug):
             message = f"no slug: {self.slug!r}"
             raise ValueError(message)
+
+    @property
+    def schedule_asked(self) -> Schedule:
+        """The schedule that was asked for last, in force or to be."""
+        return self.schedule if self.takeover is None else self.takeover.schedule
+
+    def window_end_ms(self, from_ms: int) -> int:
+        """End of the window that starts at a border."""
+        schedule = self.schedule
+        if self.takeover is not None and from_ms >= self.takeover.at_ms:
+            schedule = self.takeover.schedule
+        return from_ms + schedule.interval.length_ms
+
+    def ended_windows(self, from_ms: int, now_ms: int) -> int:
+        """How many windows from a border on have ended."""
+        ended = 0
+        if self.takeover is not None and from_ms < self.takeover.at_ms:
+            until_ms = min(now_ms, self.takeover.at_ms)
+            ended = max(0, (until_ms - from_ms) // self.schedule.interval.length_ms)
+            from_ms = self.takeover.at_ms
+        length_ms = self.window_end_ms(from_ms) - from_ms
+        return ended + max(0, (now_ms - from_ms) // length_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportChange:
+    """What of a report's definition is to change; None stays as it is. Slug and meter never do.
+
+    A new endpoint comes with its own user information or none; the same endpoint without any keeps
+    what it has, unless `drops_user_info`.
+    """
+
+    schedule: Schedule | None = None
+    group_by: tuple[str, ...] | None = None
+    filter: ReportFilter | None = None
+    endpoint: str | None = None
+    user_info_sealed: bytes | None = None
+    drops_user_info: bool = False
+
+
+def changed(report: Report, change: ReportChange, planned_until_ms: int, now_ms: int) -> Report:
+    """The report with a change; the very same where nothing changes.
+
+    Windows before `planned_until_ms` have their runs: another schedule takes over behind them, at a
+    border of both. Raises `ValueError` where there is none, with words.
+    """
+    after = report
+    if change.schedule is not None:
+        after = replace(after, takeover=_takeover(report, change.schedule, planned_until_ms))
+    if change.group_by is not None:
+        after = replace(after, group_by=change.group_by)
+    if change.filter is not None:
+        after = replace(after, filter=change.filter)
+    if change.endpoint is not None:
+        kept = change.endpoint == report.endpoint and not change.drops_user_info
+        user_info = change.user_info_sealed or (report.user_info_sealed if kept else None)
+        after = replace(after, endpoint=change.endpoint, user_info_sealed=user_info)
+    if after == report:
+        return report
+    # later than any instant before, whatever the clock says: it names this definition
+    after = replace(after, updated_at_ms=max(now_ms, report.updated_at_ms + 1))
+    return in_force(after, planned_until_ms)
+
+
+def in_force(report: Report, planned_until_ms: int) -> Report:
+    """The report with the schedule of the next window that is to be planned."""
+    takeover = report.takeover
+    if takeover is None or planned_until_ms < takeover.at_ms:
+        return report
+    return replace(report, schedule=takeover.schedule, takeover=None)
+
+
+def _takeover(report: Report, schedule: Schedule, planned_until_ms: int) -> Takeover | None:
+    if report.takeover is not None and schedule == report.takeover.schedule:
+        return report.takeover
+    if schedule == report.schedule:
+        return None  # what was to follow shall not
+    at_ms = report.schedule.takeover_ms(schedule, planned_until_ms)
+    if at_ms is None:
+        message = (
+            "windows of the new schedule never begin where one of the present schedule ends, so"
+            " usage would be missing or there twice; choose a start on the present grid, or make"
+            " another report"
+        )
+        raise ValueError(message)
+    return Takeover(schedule, at_ms)
 
 
 def is_slug(text: str) -> bool:

@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from meterline.report import Report
+from meterline.change import COMMAND, DISPATCHER
+from meterline.report import Report, ReportChange
 from meterline.run import (
     Attempt,
     AttemptOutcome,
     Delivery,
     DeliveryDraft,
     DeliveryMove,
+    DeliveryState,
     Manifest,
     Run,
     RunMove,
@@ -65,7 +67,9 @@ class Due:
 @dataclass(frozen=True, slots=True)
 class Parcel:
     """A claimed delivery with all that its sending needs. `attempt` is its number; it is already
-    recorded.
+    recorded. `attempts_before` are those before the last replay, which begins its retries anew.
+
+    The secrets that sign: the current one, then those that a rotation has not ended yet.
     """
 
     delivery_id: str
@@ -73,9 +77,10 @@ class Parcel:
     report_id: str
     namespace: str
     attempt: int
+    attempts_before: int
     created_at_ms: int
     endpoint: str
-    signing_secret_sealed: bytes
+    signing_secrets_sealed: tuple[bytes, ...]
     user_info_sealed: bytes | None
     body: bytes
 
@@ -100,12 +105,51 @@ class AttemptEnd:
     move: DeliveryMove
 
 
+@dataclass(frozen=True, slots=True)
+class RetiredSecret:
+    """A secret that a rotation replaced, and the instant up to which it signs too."""
+
+    sealed: bytes
+    signs_until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryPlace:
+    """The place of a delivery in lists: runs by their decision, the newest first, and within a run
+    by number.
+    """
+
+    decided_at_ms: int
+    run_id: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryQuery:
+    """Which deliveries are asked for: all conditions hold at once; None asks for nothing.
+
+    `from_min_ms` and `to_max_ms` bound the windows of their runs: those within are meant.
+    """
+
+    report_id: str | None = None
+    run_id: str | None = None
+    subject: str | None = None
+    states: tuple[DeliveryState, ...] = ()  # none: whatever their state
+    from_min_ms: int | None = None
+    to_max_ms: int | None = None
+
+
 class ReportStore(Protocol):
     """Reports, their runs and deliveries. Ids win over slugs; deleted reports are found by none
     of the reads by name.
+
+    What has an `author` is recorded with it as a change, in its own transaction
+    (`meterline.change`). A call that finds nothing to do records none.
     """
 
-    async def create_report(self, report: Report, planned_until_ms: int) -> None:
+    async def create_report(
+        self, report: Report, planned_until_ms: int, *, author: str = COMMAND
+    ) -> None:
         """Keep a new report; its first window starts at `planned_until_ms`. Raises `Problem`
         (conflict) for a taken slug.
         """
@@ -115,21 +159,53 @@ class ReportStore(Protocol):
         """A live report."""
         ...
 
-    async def reports(self, namespace: str) -> list[Report]:
-        """Live reports by creation."""
+    async def reports(
+        self, namespace: str, limit: int | None = None, after: tuple[int, str] | None = None
+    ) -> list[Report]:
+        """Live reports by creation and id, from the one after such a pair."""
         ...
 
-    async def delete_report(self, report_id: str, now_ms: int) -> None:
+    async def update_report(
+        self, report_id: str, change: ReportChange, now_ms: int, *, author: str = COMMAND
+    ) -> Report:
+        """The report as changed: runs that are not decided yet, and those to come, go by it.
+
+        Raises `Problem`: not found, or bad request for a schedule that cannot follow the present
+        one (`report.changed`).
+        """
+        ...
+
+    async def delete_report(self, report_id: str, now_ms: int, *, author: str = COMMAND) -> None:
         """Delete logically: undecided runs are skipped, open deliveries cancelled, in one
         transaction.
         """
         ...
 
-    async def resume_report(self, report_id: str) -> None:
+    async def pause_report(self, report_id: str, now_ms: int, *, author: str = COMMAND) -> None:
+        """No run is found or made and nothing is sent until it is resumed; all is kept."""
+        ...
+
+    async def resume_report(self, report_id: str, now_ms: int, *, author: str = COMMAND) -> None:
         """A paused or parked report is active again; what it owes is sent."""
         ...
 
-    async def park_endpoint(self, namespace: str, endpoint: str, reason: str) -> None:
+    async def rotate_secret(
+        self, report_id: str, sealed: bytes, overlap_ms: int, now_ms: int, *, author: str = COMMAND
+    ) -> None:
+        """Sign with another secret from now on, and with those before it for `overlap_ms` at most;
+        0 ends them at once. Again with the same one: nothing.
+
+        Raises `Problem`: not found, or conflict where too many sign already.
+        """
+        ...
+
+    async def retired_secrets(self, report_id: str, now_ms: int) -> list[RetiredSecret]:
+        """Secrets from before that sign still, the newest first."""
+        ...
+
+    async def park_endpoint(
+        self, namespace: str, endpoint: str, reason: str, now_ms: int, *, author: str = DISPATCHER
+    ) -> None:
         """Park every active report of the namespace with this endpoint: nothing more is sent, all
         is kept as owed.
         """
@@ -141,14 +217,21 @@ class ReportStore(Protocol):
         """
         ...
 
-    async def plan(self, report_id: str, runs: Sequence[Run], planned_until_ms: int) -> None:
+    async def plan(self, report: Report, runs: Sequence[Run], planned_until_ms: int) -> None:
         """Add runs (one that exists stays as it is) and move the report's plan forward, in one
-        transaction.
+        transaction; nothing where its definition is another by now.
         """
         ...
 
     async def ask_run(
-        self, report: Report, from_ms: int, to_ms: int, now_ms: int, *, revise: bool
+        self,
+        report: Report,
+        from_ms: int,
+        to_ms: int,
+        now_ms: int,
+        *,
+        revise: bool,
+        author: str = COMMAND,
     ) -> tuple[Run, bool]:
         """The run of a window by hand, and whether it is new.
 
@@ -158,8 +241,8 @@ class ReportStore(Protocol):
         ...
 
     async def undecided(self, now_ms: int, limit: int) -> list[tuple[Run, Report]]:
-        """For each report, the oldest undecided run of each trigger whose lease is free, by end
-        of window.
+        """For each report that is not paused, the oldest undecided run of each trigger whose lease
+        is free, by end of window.
         """
         ...
 
@@ -192,8 +275,8 @@ class ReportStore(Protocol):
         lease or the number is lost.
 
         Conditional on the run being undecided, the lease being held, the report's sequence
-        standing where the claim found it, and the report not being deleted. True again when
-        repeated by the winner.
+        standing where the claim found it, and the report being there with the claim's definition.
+        True again when repeated by the winner.
         """
         ...
 
@@ -226,9 +309,20 @@ class ReportStore(Protocol):
         """Record how attempts ended and move their deliveries, in one transaction; the last of a
         run ends the run.
 
-        `CONFIRM` always wins. Any other move holds only while the attempt is its delivery's
-        newest and that is being sent; the attempt itself is recorded anyhow. Repeating changes
-        nothing.
+        `CONFIRM` always wins, but for attempts from before a replay. Any other move holds only
+        while the attempt is its delivery's newest and that is being sent; the attempt itself is
+        recorded anyhow. Repeating changes nothing.
+        """
+        ...
+
+    async def replay(
+        self, namespace: str, delivery_id: str, now_ms: int, *, author: str = COMMAND
+    ) -> Delivery:
+        """Have a delivery sent again, as soon as its report may send: the same bytes under the same
+        id, with all its retries before it. One that waits for its first attempt stays as it is.
+
+        Raises `Problem`: not found, or conflict while it is being sent and where its report was
+        deleted.
         """
         ...
 
@@ -242,6 +336,26 @@ class ReportStore(Protocol):
 
     async def deliveries(self, run_id: str, limit: int, after: int = 0) -> list[Delivery]:
         """Deliveries of a decided run by number, from the one after `after`."""
+        ...
+
+    async def listed_deliveries(
+        self,
+        namespace: str,
+        query: DeliveryQuery,
+        limit: int,
+        after: DeliveryPlace | None = None,
+    ) -> list[Delivery]:
+        """Deliveries of a namespace in order of their places, from the one after `after`; those of
+        deleted reports too.
+        """
+        ...
+
+    async def delivery(self, namespace: str, delivery_id: str) -> Delivery | None:
+        """One delivery."""
+        ...
+
+    async def delivery_body(self, namespace: str, delivery_id: str) -> bytes | None:
+        """The bytes that are signed and sent, ever the same."""
         ...
 
     async def attempts(self, delivery_ids: Sequence[str]) -> list[Attempt]:

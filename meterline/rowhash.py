@@ -32,9 +32,12 @@ def event_text(row: EventRow) -> bytes:
 
 
 def reject_text(row: RejectRow) -> bytes:
-    """Of a reject: where it lies, and why."""
-    head = b"%d|%d|%d|" % (row.offset, row.place, row.append_ms)
-    return head + row.key + f"{row.kind}|{row.field}|{row.reason}|{row.text}".encode()
+    """Of a reject: where it lies, when, which, why, and its whole text."""
+    (_, _, offset, place, _, append_ms, key, namespace, type_, subject, source, id_, time_ms,
+     recorded_ms, text, kind, first, field, reason) = row  # fmt: skip
+    head = b"%d|%d|%d|%d|%d|%d|" % (offset, place, append_ms, time_ms, recorded_ms, first)
+    words = f"{kind}|{field}|{reason}|{namespace}|{type_}|{subject}|{source}|{id_}|"
+    return head + key + words.encode() + text
 
 
 def seen_text(row: SeenRow) -> bytes:

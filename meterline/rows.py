@@ -7,7 +7,20 @@ its first offset.
 """
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+
+class Verdict(StrEnum):
+    """What becomes of an event; every event of the log has exactly one."""
+
+    NEW = "new"
+    DUPLICATE = "duplicate"
+    CONFLICT = "conflict"
+    INVALID = "invalid"
+
+
+NO_POSITION: Final = -1  # below every position
 
 
 class SliceId(NamedTuple):
@@ -39,7 +52,13 @@ class EventRow(NamedTuple):
 
 
 class RejectRow(NamedTuple):
-    """An event that counts nowhere: `kind` is conflict, or invalid."""
+    """An event that counts nowhere: `kind` is duplicate, conflict or invalid.
+
+    `first` is the position of the new event that has the same identity, in the same log and
+    partition; `NO_POSITION` where nothing could be read. Where the inbox refused a record, `source`
+    is its topic and `id` its partition and offset; what is unreadable in a pack belongs to no
+    namespace ("") and has neither. Both count as recorded when they were appended.
+    """
 
     log: int
     partition: int
@@ -47,12 +66,19 @@ class RejectRow(NamedTuple):
     place: int  # index of the event in its pack
     slice: int
     append_ms: int
-    kind: str
-    namespace: str
     key: bytes  # of the identity; 16 zero bytes where nothing could be read
+    namespace: str
+    type: str
+    subject: str
+    source: str
+    id: str
+    time_ms: int
+    recorded_ms: int
+    text: bytes  # JSON, as it stands in the log; of what cannot be read, the beginning, as UTF-8
+    kind: str
+    first: int
     field: str
     reason: str
-    text: str
 
 
 class SeenRow(NamedTuple):

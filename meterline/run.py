@@ -50,6 +50,7 @@ class RunMove(StrEnum):
     SOME_DELIVERED = "some_delivered"
     NONE_DELIVERED = "none_delivered"
     REVIVE = "revive"  # asked for by hand after all
+    REOPEN = "reopen"  # one of its deliveries is sent again
 
 
 RUN_MOVES: Final[Mapping[tuple[RunState, RunMove], RunState]] = {
@@ -78,6 +79,10 @@ RUN_MOVES: Final[Mapping[tuple[RunState, RunMove], RunState]] = {
         RunState.FAILED,
         RunMove.REVIVE,
     ): RunState.WAITING,  # only one that was refused: it has no deliveries
+    # Only those that have deliveries. What comes of the replay decides once more.
+    (RunState.SUCCEEDED, RunMove.REOPEN): RunState.DELIVERING,
+    (RunState.PARTLY_FAILED, RunMove.REOPEN): RunState.DELIVERING,
+    (RunState.FAILED, RunMove.REOPEN): RunState.DELIVERING,
 }
 UNDECIDED: Final = (RunState.SCHEDULED, RunState.WAITING, RunState.MATERIALIZING)
 
@@ -101,6 +106,7 @@ class DeliveryMove(StrEnum):
     RETRY = "retry"
     GIVE_UP = "give_up"
     CANCEL = "cancel"
+    REPLAY = "replay"  # asked for by hand: sent again as if for the first time
 
 
 DELIVERY_MOVES: Final[Mapping[tuple[DeliveryState, DeliveryMove], DeliveryState]] = {
@@ -112,7 +118,12 @@ DELIVERY_MOVES: Final[Mapping[tuple[DeliveryState, DeliveryMove], DeliveryState]
     (DeliveryState.PENDING, DeliveryMove.CANCEL): DeliveryState.CANCELLED,
     (DeliveryState.SENDING, DeliveryMove.CANCEL): DeliveryState.CANCELLED,
     (DeliveryState.RETRYING, DeliveryMove.CANCEL): DeliveryState.CANCELLED,
-    # Delivered wins over any later mark, and over any earlier one: the receiver said 2xx.
+    (DeliveryState.RETRYING, DeliveryMove.REPLAY): DeliveryState.PENDING,
+    (DeliveryState.DELIVERED, DeliveryMove.REPLAY): DeliveryState.PENDING,
+    (DeliveryState.FAILED, DeliveryMove.REPLAY): DeliveryState.PENDING,
+    (DeliveryState.CANCELLED, DeliveryMove.REPLAY): DeliveryState.PENDING,
+    # Delivered wins over any later mark, and over any earlier one: the receiver said 2xx. (To an
+    # attempt since the last replay: an older one says nothing about that.)
     **{(state, DeliveryMove.CONFIRM): DeliveryState.DELIVERED for state in DeliveryState},
 }
 
@@ -204,11 +215,17 @@ class DeliveryDraft:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One subject of one run, as it is shown."""
+    """One subject of one run, as it is shown, with its report's slug and its run's window.
+
+    `attempts` counts all, those before a replay too.
+    """
 
     id: str
     run_id: str
     report_id: str
+    report_slug: str
+    from_ms: int
+    to_ms: int
     subject: str
     number: int
     sequence: int
@@ -220,6 +237,7 @@ class Delivery:
     next_attempt_at_ms: int | None = None
     ended_at_ms: int | None = None
     supersedes: str | None = None  # id of the delivery whose figures it replaces
+    replayed_at_ms: int | None = None  # when it was last asked to be sent again
 
 
 class AttemptOutcome(StrEnum):

@@ -11,6 +11,7 @@ import click
 
 from meterline.ports import Unavailable, Unsuitable
 from meterline.problem import Problem
+from meterline.runtime.keys import keys
 from meterline.runtime.receive import receive
 from meterline.runtime.send import send
 from meterline.runtime.settings import Settings, SettingsError, load_settings
@@ -55,6 +56,7 @@ ROLES: Final = {
 }
 for _name, (_role_name, _words) in ROLES.items():
     main.add_command(_role_command(_name, _role_name, _words))
+main.add_command(keys)
 main.add_command(receive)
 main.add_command(send)
 

@@ -13,7 +13,7 @@ import structlog
 import uvloop
 from aiohttp import web
 
-from meterline.http import SERVER_OPTIONS, problem_middleware
+from meterline.http import SERVER_OPTIONS, problem_middleware, with_request_id
 from meterline.ports import Clock, Unavailable
 
 logger = structlog.get_logger()
@@ -32,6 +32,7 @@ def configure_logs(level: str) -> None:
     logging.basicConfig(level=max(number, logging.WARNING), stream=sys.stderr)
     structlog.configure(
         processors=[
+            with_request_id,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,

@@ -6,14 +6,20 @@ from contextlib import AsyncExitStack
 import structlog
 from aiohttp import web
 
+from control import published
 from control.health import Check, Health, checks_of
+from control.report_desk import ReportDesk
+from control.routes import Api, bound_v1, bound_v3
 from control.routes import routes as control_routes
-from control.v1_reports import V1Reports
 from dispatcher.worker import Dispatcher
-from ingest.gateway import routes as ingest_routes
+from ingest.gateway import Gateway
+from ingest.gateway import routes as event_routes
 from meterline.backends.secrets import FernetSecretBox
+from meterline.backends.sql.access import SqlAccessStore
 from meterline.backends.sql.migrate import check_migrated, migrate
-from meterline.runtime import wiring
+from meterline.http.gate import Gate
+from meterline.runtime import documents, wiring
+from meterline.runtime.access_wiring import OpenGate, open_gate
 from meterline.runtime.process import patiently, serve
 from meterline.runtime.settings import Settings
 from meterline.runtime.wiring import CLOCK, Opened, OpenLog, Worker
@@ -35,9 +41,10 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         worker = wiring.aggregation_worker(settings, opened, wiring.inbox_watch(settings, stack))
         dispatcher, sender = wiring.dispatcher(settings, opened, box)
         stack.push_async_callback(sender.close)
-        routes = await _events(settings, log, stack, with_inbox=True)
-        routes += _whole_api(opened, box, dispatcher)
-        port = await serve(stack, routes, settings.host, settings.port, CLOCK)
+        gate = await open_gate(settings, database, stack, CLOCK)
+        gateway = await _gateway(settings, log, gate.gate, stack, with_inbox=True)
+        api = _whole_api(settings, opened, box, dispatcher, gate, gateway)
+        port = await serve(stack, api, settings.host, settings.port, CLOCK)
         logger.info(
             "ready", role="all", url=f"http://{settings.host}:{port}", data=str(settings.data_dir)
         )
@@ -48,8 +55,11 @@ async def ingest(settings: Settings, stop: asyncio.Event) -> None:
     """The door alone: it needs the log and nothing else."""
     async with AsyncExitStack() as stack:
         log = await patiently("log", stop, lambda: wiring.open_log(settings, stack))
-        health = Health({"log": lambda: log.end(0)})
-        routes = await _events(settings, log, stack, with_inbox=True) + health.routes()
+        database = wiring.open_control_database(settings, stack)  # asked for keys only
+        gate = await open_gate(settings, database, stack, CLOCK)
+        gateway = await _gateway(settings, log, gate.gate, stack, with_inbox=True)
+        health = Health({"log": lambda: log.end(0), **gate.checks})
+        routes = event_routes(gateway, gate.gate) + health.routes()
         port = await serve(stack, routes, settings.host, settings.port, CLOCK)
         logger.info("ready", role="ingest", url=f"http://{settings.host}:{port}")
         await stop.wait()
@@ -80,8 +90,10 @@ async def control(settings: Settings, stop: asyncio.Event) -> None:
         opened = await _opened(settings, stop, stack)
         await patiently("control", stop, lambda: wiring.put_meters(settings, opened))
         box = wiring.secret_box(settings)
-        routes = await _events(settings, opened.log, stack) + _whole_api(opened, box, None)
-        port = await serve(stack, routes, settings.host, settings.port, CLOCK)
+        gate = await open_gate(settings, opened.database, stack, CLOCK)
+        gateway = await _gateway(settings, opened.log, gate.gate, stack)
+        api = _whole_api(settings, opened, box, None, gate, gateway)
+        port = await serve(stack, api, settings.host, settings.port, CLOCK)
         logger.info("ready", role="control", url=f"http://{settings.host}:{port}")
         await stop.wait()
 
@@ -104,22 +116,23 @@ async def _opened(settings: Settings, stop: asyncio.Event, stack: AsyncExitStack
     return await patiently("control", stop, lambda: wiring.open_all(settings, database, usage, log))
 
 
-async def _events(
-    settings: Settings, log: OpenLog, stack: AsyncExitStack, *, with_inbox: bool = False
-) -> list[web.RouteDef]:
-    """The door's routes; with the inbox, its reader runs until the stack is closed."""
+async def _gateway(
+    settings: Settings,
+    log: OpenLog,
+    gate: Gate,
+    stack: AsyncExitStack,
+    *,
+    with_inbox: bool = False,
+) -> Gateway:
+    """The door; with the inbox, its reader runs until the stack is closed."""
     publisher = wiring.publisher(settings, log)
     stack.push_async_callback(publisher.close)
     inbox = wiring.inbox(settings, publisher, log, stack) if with_inbox else None
     if inbox is not None:
         reading = asyncio.create_task(inbox.run())
         stack.push_async_callback(_ended, reading)
-    return ingest_routes(
-        publisher,
-        wiring.admission_rules(settings, log),
-        CLOCK,
-        body_bytes_max=settings.body_bytes_max,
-    )
+    rules = wiring.admission_rules(settings, log)
+    return Gateway(publisher, rules, CLOCK, gate, settings.body_bytes_max)
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
@@ -128,14 +141,24 @@ async def _ended(task: asyncio.Task[None]) -> None:
 
 
 def _whole_api(
-    opened: Opened, box: FernetSecretBox, dispatcher: Dispatcher | None
+    settings: Settings,
+    opened: Opened,
+    box: FernetSecretBox,
+    dispatcher: Dispatcher | None,
+    gate: OpenGate,
+    gateway: Gateway,
 ) -> list[web.RouteDef]:
     def wake() -> None:
         if dispatcher is not None:
             dispatcher.wake()
 
-    reports = V1Reports(opened.stores, opened.reports, box, wake)
-    return control_routes(opened.stores) + reports.routes()
+    desk = ReportDesk(opened.stores, opened.reports, box, wake)
+    api = Api(opened.stores, desk, SqlAccessStore(opened.database), settings.plans)
+    checks = {**checks_of(opened.stores), **gate.checks}
+    routes = event_routes(gateway, gate.gate) + control_routes(api, gate.gate, checks)
+    v3, v1 = gateway.v3() + bound_v3(api), gateway.v1() + bound_v1(api)
+    routes += published.routes(documents.v3(v3), published.V3_PLACES)
+    return routes + published.routes(documents.v1(v1), published.V1_PLACES)
 
 
 async def _serve_health(

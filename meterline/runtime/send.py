@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -31,6 +31,7 @@ POLL_S: Final = 0.2
 POLL_TIMEOUT_S: Final = 10
 EVENTS_PATH: Final = "/api/v3/metering/events"
 STATUS_PATH: Final = "/api/v3/metering/status"
+API_KEY_VARIABLE: Final = "METERLINE_API_KEY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Plan:
     patience_s: int
     wait: bool
     wait_s: int
+    api_key: str | None = field(default=None, repr=False)
 
 
 class NotCounted(Exception):
@@ -91,7 +93,8 @@ async def _send_batches(
     )
     started_ms = clock.now_ms()
     connector = aiohttp.TCPConnector(limit=plan.in_flight)
-    async with aiohttp.ClientSession(connector=connector) as session:
+    headers = {"Authorization": f"Bearer {plan.api_key}"} if plan.api_key else {}
+    async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
         sender = Sender(session, terms, clock, told)
         try:
             await sender.send(source)
@@ -188,6 +191,7 @@ class Options:
     wait: bool
     wait_s: int
     quiet: bool
+    api_key: str | None = field(repr=False)
 
     @property
     def plan(self) -> Plan:
@@ -202,6 +206,7 @@ class Options:
             self.patience_s,
             self.wait,
             self.wait_s,
+            self.api_key,
         )
 
     @contextmanager
@@ -275,6 +280,12 @@ class Options:
 )
 @click.option("--status", "status_server", help="Server to ask for the status. [default: --to]")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option(
+    "--api-key",
+    envvar=API_KEY_VARIABLE,
+    help=f"Key with events:write and, to wait, status:read. Better in {API_KEY_VARIABLE}: others on"
+    " this machine can read command lines.",
+)
 def send(**given: Any) -> None:
     """Send the CloudEvents in FILE, one JSON object a line, or the rows of a CSV file; - is a pipe.
 

@@ -4,10 +4,8 @@ A setting exists because somebody changes it in production; each description say
 else is a constant in `meterline.limits`. Bounds keep a slip of the pen from becoming an outage.
 """
 
-from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
-from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -25,60 +23,26 @@ from pydantic_settings import (
 )
 
 from meterline import limits
+from meterline.runtime.setting_checks import (
+    CONTROL_EMBEDDED,
+    LOG_EMBEDDED,
+    LOOPBACK,
+    USAGE_EMBEDDED,
+    Network,
+    PlanName,
+    PlanSetting,
+    checked_control_url,
+    checked_log_url,
+    checked_network,
+    checked_secret,
+    checked_usage_url,
+    is_loopback,
+)
 from meterline.runtime.setting_text import decoded, decoded_list
 
 ENV_PREFIX: Final = "METERLINE_"
-LOG_EMBEDDED: Final = "sqlite"
-USAGE_EMBEDDED: Final = "chdb"
-CONTROL_EMBEDDED: Final = "sqlite"
-LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
-SECRET_CHARS_MIN: Final = 32  # of a random text: less could be guessed
 DAYS_MAX: Final = 3_660  # ten years: beyond it a number was meant as something else
 DAY_MS: Final = 86_400_000
-
-Network = IPv4Network | IPv6Network
-
-
-def _network(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return ip_network(value)
-    except ValueError as error:
-        raise ValueError(f"{error}; networks are written as 10.20.0.0/16 or fd00::/8") from error
-
-
-def _secret(key: SecretStr) -> SecretStr:
-    if len(key.get_secret_value()) < SECRET_CHARS_MIN:
-        raise ValueError(f"must be random text of at least {SECRET_CHARS_MIN} characters")
-    return key
-
-
-def _log_url(url: str) -> str:
-    if url == LOG_EMBEDDED:
-        return url
-    servers = url.removeprefix("kafka://")
-    if servers == url:
-        raise ValueError("must be sqlite or start with kafka://")
-    for server in servers.split(","):
-        host, _, port = server.rpartition(":")
-        if not host or not port.isdecimal():
-            raise ValueError(f"{server!r} is not host:port")
-    return url
-
-
-def _usage_url(url: str) -> str:
-    if url != USAGE_EMBEDDED and not (
-        url.startswith(("http://", "https://")) and urlsplit(url).hostname
-    ):
-        raise ValueError("must be chdb or an http:// or https:// URL of a ClickHouse server")
-    return url
-
-
-def _control_url(url: str) -> str:
-    if url != CONTROL_EMBEDDED and not (url.startswith("postgresql://") and urlsplit(url).hostname):
-        raise ValueError("must be sqlite or a postgresql:// URL with a host")
-    return url
 
 
 def _default_partitions(settings: dict[str, Any]) -> int:
@@ -125,20 +89,49 @@ class Settings(BaseSettings):
         description="Port to listen on, 0 for any free one. Whoever installs sets it.",
         examples=[8888],
     )
-    log_url: Annotated[str, AfterValidator(_log_url)] = Field(
+    log_url: Annotated[str, AfterValidator(checked_log_url)] = Field(
         default=LOG_EMBEDDED,
         description="The log: sqlite, or Kafka's servers. Whoever goes from one machine to many.",
         examples=["sqlite", "kafka://kafka-1:9092,kafka-2:9092"],
     )
-    usage_url: Annotated[str, AfterValidator(_usage_url)] = Field(
+    usage_url: Annotated[str, AfterValidator(checked_usage_url)] = Field(
         default=USAGE_EMBEDDED,
         description="The usage store: chdb, or ClickHouse's HTTP address. As log_url.",
         examples=["chdb", "http://clickhouse:8123"],
     )
-    control_url: Annotated[str, AfterValidator(_control_url)] = Field(
+    control_url: Annotated[str, AfterValidator(checked_control_url)] = Field(
         default=CONTROL_EMBEDDED,
         description="The control store: sqlite, or PostgreSQL's address. As log_url.",
         examples=["sqlite", "postgresql://meterline@postgres:5432/meterline"],
+    )
+
+    # --- who may ask, and how much (contract sections 5 and 8) ---
+    public_without_keys: bool = Field(
+        default=False,
+        description="Let everybody in although `host` is not loopback. Whoever has a proxy in "
+        "front that checks who asks, or only friends on the network.",
+        examples=[True],
+    )
+    access_mode: Literal["none", "keys"] = Field(
+        default="none",
+        validate_default=True,  # it depends on two others
+        description="`keys`: every request needs an API key. `none`: nobody is asked. Whoever "
+        "lets others in; keys are made by `meterline keys`.",
+        examples=["keys"],
+    )
+    plans: Annotated[dict[PlanName, PlanSetting], NoDecode, BeforeValidator(decoded)] = Field(
+        default_factory=dict,
+        description="Sets of limits by name, each with requests and events in a window; a key "
+        "names one, and `default` is for all that name none. Whoever sells plans or fears floods.",
+        examples=[{"default": {"requests": {"quota": 600, "window_s": 60}}}],
+    )
+    limit_shares: int = Field(
+        default=1,
+        ge=1,
+        le=1_000,
+        description="Processes that share each limit: every one grants its part. Whoever runs "
+        "several gateways behind one address.",
+        examples=[2],
     )
 
     # --- the log ---
@@ -282,7 +275,7 @@ class Settings(BaseSettings):
 
     # --- delivering ---
     webhook_networks_allowed: Annotated[
-        tuple[Annotated[Network, BeforeValidator(_network)], ...],
+        tuple[Annotated[Network, BeforeValidator(checked_network)], ...],
         NoDecode,
         BeforeValidator(decoded_list),
     ] = Field(
@@ -309,7 +302,7 @@ class Settings(BaseSettings):
         description="Longest wait for a receiver's answer. Whoever has slow receivers.",
         examples=[15],
     )
-    secret_key: Annotated[SecretStr, AfterValidator(_secret)] | None = Field(
+    secret_key: Annotated[SecretStr, AfterValidator(checked_secret)] | None = Field(
         default=None,
         description="Key under which signing secrets are stored; without it a key file in data_dir "
         "is made. Whoever runs more than one process: the same for all of them.",
@@ -339,9 +332,29 @@ class Settings(BaseSettings):
         )
 
     @property
+    def control_database_url(self) -> str:
+        """The control store as its engine takes it; when embedded, a file in data_dir."""
+        embedded = self.control_url == CONTROL_EMBEDDED
+        return f"sqlite:///{self.data_dir}/control.db" if embedded else self.control_url
+
+    @property
     def kafka_servers(self) -> str:
         """Kafka's servers as its clients want them, `host:port,...`; empty when embedded."""
         return "" if self.log_url == LOG_EMBEDDED else self.log_url.removeprefix("kafka://")
+
+    @field_validator("access_mode")
+    @classmethod
+    def _others_show_a_key(cls, mode: str, info: ValidationInfo) -> str:
+        """An address that others reach is not open to all by mistake."""
+        host = info.data.get("host", "localhost")
+        public = mode == "none" and not is_loopback(host)
+        if public and not info.data.get("public_without_keys", True):
+            raise ValueError(
+                f"others may reach {host} and then read and change everything; ask for keys (make "
+                "one with `meterline keys create`), listen on 127.0.0.1, or set "
+                "public_without_keys to true where something in front decides who is let in"
+            )
+        return mode
 
     @field_validator("inbox_topics")
     @classmethod

@@ -16,7 +16,9 @@ from meterline.runtime.setting_fields import ENV_PREFIX, Settings
 __all__ = ["Settings", "SettingsError", "load_settings"]
 
 CONFIG_VARIABLE: Final = "METERLINE_CONFIG"
-OTHER_VARIABLES: Final = frozenset({CONFIG_VARIABLE, "METERLINE_RECEIVE_SECRET"})
+OTHER_VARIABLES: Final = frozenset(
+    {CONFIG_VARIABLE, "METERLINE_RECEIVE_SECRET", "METERLINE_API_KEY"}  # of other commands
+)
 CONFIG_DEFAULT: Final = Path("meterline.toml")
 TEST_PREFIX: Final = "METERLINE_TEST_"  # servers of the tests, no settings of the product
 NEVER_SHOWN: Final = frozenset({"secret_key", "control_url", "usage_url"})  # may hold a password
@@ -106,11 +108,13 @@ def _unknown_variable(name: str) -> str:
 
 def _line(details: ErrorDetails, origin: str) -> str:
     name, *inner = details["loc"]
-    if details["type"] == "extra_forbidden":
+    if details["type"] == "extra_forbidden" and not inner:
         hint = _meant(str(name))
         meant = f" Did you mean {hint}?" if hint else " Remove it."
         return f"{name} in {origin}: there is no such setting.{meant}"
-    where = "".join(f"[{part}]" for part in inner if isinstance(part, int))
+    where = "".join(
+        f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner if part != "[key]"
+    )
     wrong = details["msg"].removeprefix("Value error, ")
     shown = "" if name in NEVER_SHOWN else f" (it is {_short(details['input'])})"
     variable = _variable(str(name))
@@ -160,6 +164,8 @@ def _toml(value: object) -> str:
             )
         case list():
             return "[" + ", ".join(_toml(inner) for inner in value) + "]"
+        case bool():
+            return str(value).lower()
         case str():
             return f'"{value}"'
         case _:

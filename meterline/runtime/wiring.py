@@ -34,6 +34,7 @@ from meterline.backends.sql.catalogue import SqlCatalogueStore
 from meterline.backends.sql.engine import Database, open_database
 from meterline.backends.sql.progress import SqlProgressStore
 from meterline.backends.sql.reports import SqlReportStore
+from meterline.backends.sql.subjects import SqlSubjectStore
 from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
 from meterline.backends.webhook_http import HttpWebhookSender
 from meterline.event import DEFAULT_NAMESPACE
@@ -78,10 +79,7 @@ async def open_log(settings: Settings, stack: AsyncExitStack) -> OpenLog:
 
 def open_control_database(settings: Settings, stack: AsyncExitStack) -> Database:
     """The control store's database; connects when first used."""
-    url = settings.control_url
-    database = open_database(
-        f"sqlite:///{settings.data_dir}/control.db" if url == "sqlite" else url
-    )
+    database = open_database(settings.control_database_url)
     stack.push_async_callback(database.close)
     return database
 
@@ -115,6 +113,7 @@ class Opened:
     stores: Stores
     reports: SqlReportStore
     log: OpenLog
+    database: Database
 
 
 async def open_all(
@@ -133,8 +132,9 @@ async def open_all(
             f" log_accepted to {log.id}: counting goes on with this log, and events that are sent"
             " again after they were in the old one count twice"
         )
-    stores = Stores(SqlCatalogueStore(database), progress, usage, log, CLOCK)
-    return Opened(stores, SqlReportStore(database), log)
+    catalogue, subjects = SqlCatalogueStore(database), SqlSubjectStore(database)
+    stores = Stores(catalogue, progress, usage, log, CLOCK, subjects)
+    return Opened(stores, SqlReportStore(database), log, database)
 
 
 def publisher(settings: Settings, log: OpenLog) -> Publisher:

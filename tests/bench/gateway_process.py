@@ -16,12 +16,13 @@ import uvloop
 from aiohttp import web
 
 from ingest.admission import AdmissionRules
-from ingest.gateway import EVENTS_PATHS, routes
+from ingest.gateway import Gateway, routes
 from ingest.publisher import Publisher
 from meterline.backends.clock import SystemClock
 from meterline.backends.kafka_log import open_kafka_log
 from meterline.backends.sqlite_log import open_sqlite_log
 from meterline.http import SERVER_OPTIONS, problem_middleware
+from meterline.http.gate import Gate
 from meterline.limits import PARTITIONS_EMBEDDED, PARTITIONS_KAFKA
 from meterline.ports import Log
 
@@ -48,14 +49,16 @@ async def serve(behind: str) -> None:
     async with contextlib.AsyncExitStack() as stack:
         app = web.Application()
         if behind == "decode":
-            app.add_routes([web.post(path, decode_only) for path in EVENTS_PATHS])
+            app.add_routes([web.post("/api/v3/metering/events", decode_only)])
         else:
             clock = SystemClock()
             log = await open_log(behind)
             stack.push_async_callback(log.close)
             publisher = Publisher(log, clock)
             app = web.Application(middlewares=[problem_middleware(clock)])
-            app.add_routes(routes(publisher, AdmissionRules(log.partitions), clock))
+            gate = Gate(clock)
+            rules = AdmissionRules(log.partitions)
+            app.add_routes(routes(Gateway(publisher, rules, clock, gate), gate))
         runner = web.AppRunner(app, **SERVER_OPTIONS)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)

@@ -1,4 +1,4 @@
-"""Fixtures of the contract suites: a fresh control store on each database."""
+"""Fixtures of the contract suites: a fresh control store on each database, both usage stores."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,6 +9,8 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from meterline.backends.clickhouse.connection import Connection
+from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.sql.engine import Database, open_database
 from meterline.backends.sql.migrate import migrate
 
@@ -38,3 +40,13 @@ async def control_database(control_url: str) -> AsyncIterator[Database]:
     await migrate(database)
     yield database
     await database.close()
+
+
+@pytest.fixture(params=["chdb", "clickhouse"])
+async def usage_store(request: pytest.FixtureRequest) -> AsyncIterator[ClickHouseUsageStore]:
+    """A usage store that others write to as well: take numbers of your own (`fresh_numbers`)."""
+    name = "chdb_url" if request.param == "chdb" else "clickhouse"
+    made = ClickHouseUsageStore(Connection(request.getfixturevalue(name)))
+    await made.create_tables()
+    yield made
+    await made.close()

@@ -1,18 +1,23 @@
 """Migrations of the control store: equal to the schema, safe at once; missing ones are told."""
 
 import asyncio
+import importlib
+import pkgutil
 import re
 
 import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from meterline.backends import sql
 from meterline.backends.sql.engine import Database, open_database
 from meterline.backends.sql.migrate import check_migrated, migrate, newest
-from meterline.backends.sql.schema_reports import reports
+from meterline.backends.sql.schema import metadata
 from meterline.ports import Unsuitable
 
-metadata = reports.metadata  # one for all tables
+for _module in pkgutil.iter_modules(sql.__path__, f"{sql.__name__}."):
+    if _module.name.startswith(f"{sql.__name__}.schema"):
+        importlib.import_module(_module.name)  # so that `metadata` has all tables
 
 # All that the databases themselves say about tables, keys, checks and indexes.
 POSTGRESQL_COLUMNS = """

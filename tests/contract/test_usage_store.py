@@ -1,82 +1,29 @@
 """Contract of `UsageStore`, over chDB and a ClickHouse server."""
 
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-import msgspec
 import pytest
 from clickhouse_connect.driver.exceptions import DataError
 
-from aggregator.open_slice import OpenSlice
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.event import Event, decode_event
-from meterline.measure import measures_of
-from meterline.meter import Aggregation, Catalogue, Meter
+from meterline.meter import Aggregation
 from meterline.number import UNIT, text
 from meterline.pack import Record, RecordKind
 from meterline.ports import Unavailable
 from meterline.rows import AccountRow, Flush, SeenRow, SliceId, TallyRow
 from meterline.usage import Filter, Operator, UsageQuery, UsageRow
 from meterline.window import WindowSize, parse_instant, rfc3339
-
-HORIZON_MS = 35 * 86_400_000
-
-
-@pytest.fixture(params=["chdb", "clickhouse"])
-async def store(request: pytest.FixtureRequest) -> AsyncIterator[ClickHouseUsageStore]:
-    name = "chdb_url" if request.param == "chdb" else "clickhouse"
-    made = ClickHouseUsageStore(Connection(request.getfixturevalue(name)))
-    await made.create_tables()
-    yield made
-    await made.close()
+from tests.contract.usage import HORIZON_MS, event, folded, meter
 
 
-def meter(
-    revision: int, aggregation: Aggregation = Aggregation.SUM, *, groups: tuple[str, ...] = ()
-) -> Meter:
-    return Meter(
-        id=f"m{revision}",
-        revision=revision,
-        namespace="default",
-        key=f"meter_{revision}",
-        name="",
-        description="",
-        aggregation=aggregation,
-        event_type=f"type{revision}",
-        value_property=None if aggregation is Aggregation.COUNT else "$.v",
-        dimensions=tuple((name, f"$.{name}") for name in sorted(groups)),
-        created_at_ms=0,
-        updated_at_ms=0,
-    )
-
-
-def event(
-    of: Meter, number: int, at: str, data: dict[str, object], subject: str = "alice"
-) -> Event:
-    document = {
-        "specversion": "1.0",
-        "id": f"e{number}",
-        "source": "test",
-        "type": of.event_type,
-        "subject": subject,
-        "time": at,
-        "data": data,
-        "namespace": "default",
-        "recordedtime": "2026-01-01T00:00:00Z",
-    }
-    return decode_event(msgspec.json.encode(document))
-
-
-def folded(log: int, meters: list[Meter], events: list[Event], offset: int = 0) -> OpenSlice:
-    """A slice of one record with these events."""
-    open_slice = OpenSlice(SliceId(log, 0, offset), 0, measures_of(Catalogue(1, tuple(meters))))
-    record = Record(0, offset, 1000, RecordKind.PACK, b"", "log")
-    open_slice.absorb(record, 1000, events, {}, HORIZON_MS)
-    return open_slice
+@pytest.fixture
+def store(usage_store: ClickHouseUsageStore) -> ClickHouseUsageStore:
+    return usage_store
 
 
 def shown(rows: list[UsageRow]) -> list[tuple[object, ...]]:

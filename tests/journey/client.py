@@ -4,7 +4,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 TIMEOUT_S = 60.0
@@ -26,9 +26,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server at a base URL."""
+    """A server at a base URL; every request shows the key, if there is one."""
 
     url: str
+    key: str = field(default="", repr=False)
 
     def ask(
         self,
@@ -39,6 +40,8 @@ class Server:
     ) -> Answer:
         """Send a request; bytes go as they are, other bodies as JSON. Raises `OSError`."""
         named = dict(headers or {})
+        if self.key:
+            named.setdefault("Authorization", f"Bearer {self.key}")
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
             named.setdefault("Content-Type", "application/json")

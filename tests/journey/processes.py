@@ -38,10 +38,12 @@ def role_process(
     )
 
 
-def run_command(arguments: Sequence[str], folder: Path, settings: Mapping[str, str]) -> None:
-    """Run `meterline ARGUMENTS` to its end. Raises `ServiceError` with its words if it fails."""
+def run_command(arguments: Sequence[str], folder: Path, settings: Mapping[str, str]) -> str:
+    """Run `meterline ARGUMENTS` to its end; what it printed to stdout. Raises `ServiceError` with
+    its words if it fails.
+    """
     purpose = f"meterline {arguments[0]}"
-    run_to_end(purpose, [str(PROGRAM), *arguments], folder, COMMAND_WITHIN_S, settings)
+    return run_to_end(purpose, [str(PROGRAM), *arguments], folder, COMMAND_WITHIN_S, settings)
 
 
 @contextlib.contextmanager
@@ -74,5 +76,17 @@ def _not_ready(url: str) -> str | None:
     except urllib.error.HTTPError as error:
         with error:
             return f"/readyz: {error.code} {error.read()[:500]!r}"
+    except OSError as error:
+        return f"/readyz: {error}"
+
+
+def why_silent(url: str) -> str | None:
+    """Why a server does not answer yet; a refusal is an answer too."""
+    try:
+        with urllib.request.urlopen(f"{url}/readyz", timeout=PROBE_S):
+            return None
+    except urllib.error.HTTPError as error:
+        error.close()
+        return None
     except OSError as error:
         return f"/readyz: {error}"

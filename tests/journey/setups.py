@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import asyncpg
@@ -31,6 +32,7 @@ PROCESSES = {
 }
 PARTITIONS = "4"  # as embedded by default, so that both cut the load alike
 LOOPBACK = "127.0.0.0/8"
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +91,27 @@ def telling(setup: SetUp) -> Iterator[None]:
         raise
 
 
-def embedded(folder: Path) -> SetUp:
-    """Everything in one process and one folder, with no setting but these two."""
-    settings = {"METERLINE_DATA_DIR": str(folder / "data")}
+def embedded(folder: Path, more: Mapping[str, str] = NOTHING) -> SetUp:
+    """Everything in one process and one folder, with no setting but its folder, its port and
+    `more`.
+    """
+    settings = {"METERLINE_DATA_DIR": str(folder / "data"), **more}
     port = free_port()
     process = role_process("up", ["up"], folder / "up", port, settings)
     server = Server(process.url)
     return SetUp("embedded", folder, {"up": process}, server, server)
 
 
-def distributed(folder: Path, servers: Servers, *, with_inbox: bool = False) -> SetUp:
-    """Each role as a process of its own, with a fresh topic and fresh databases, migrated."""
+def distributed(
+    folder: Path,
+    servers: Servers,
+    more: Mapping[str, str] = NOTHING,
+    *,
+    with_inbox: bool = False,
+) -> SetUp:
+    """Each role as a process of its own, with a fresh topic and fresh databases, migrated; `more`
+    settings are for all of them.
+    """
     name = f"journey_{secrets.token_hex(4)}"
     addresses = {
         "METERLINE_LOG_URL": f"kafka://{servers.kafka}",
@@ -121,7 +133,7 @@ def distributed(folder: Path, servers: Servers, *, with_inbox: bool = False) -> 
     for service in {*PROCESSES.values(), "migrate"}:
         given = COMPOSE["services"][service]["environment"]
         assert given.keys() == addresses.keys(), f"{service} is set up as in compose.yaml"
-    settings = {**addresses, **shared}
+    settings = {**addresses, **shared, **more}
     run_command(COMPOSE["services"]["migrate"]["command"], folder, settings)
     processes = {}
     for process, service in PROCESSES.items():

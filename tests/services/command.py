@@ -14,8 +14,8 @@ def run_to_end(
     folder: Path,
     within_s: float,
     environment: Mapping[str, str] | None = None,
-) -> None:
-    """Run `command` in `folder`.
+) -> str:
+    """Run `command` in `folder`; what it printed to stdout.
 
     Raises:
         ServiceError: it failed or took too long; the text has the purpose and all that was printed.
@@ -40,3 +40,4 @@ def run_to_end(
         words = f"{done.stdout}\n{done.stderr}".strip()
         message = f"{purpose}: `{' '.join(command)}` ended with code {done.returncode}:\n{words}"
         raise ServiceError(message)
+    return done.stdout

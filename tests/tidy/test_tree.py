@@ -7,8 +7,6 @@ import pytest
 from tests.tidy import rules
 from tests.tidy.tree import files, pyproject, python_files, read, text_files
 
-# Shared by stages that speak HTTP: above the language, below the stages (pyproject.toml).
-EDGES = frozenset({"meterline/http.py"})
 
 
 def settle(findings: Iterable[tuple[str, str]]) -> None:
@@ -62,7 +60,7 @@ def test_every_module_of_the_language_is_held_pure() -> None:
         path.removesuffix(".py").replace("/", ".")
         for path in python_files()
         if path.startswith("meterline/") and path.count("/") == 1
-        if path not in EDGES and not path.endswith("__init__.py")
+        if not path.endswith("__init__.py")
     }
     layer = {name.strip(" ()\n") for name in contracts["layers"]["layers"][-1].split(":")}
     assert language == set(contracts["pure"]["source_modules"]), "pyproject.toml, contract `pure`"

@@ -86,7 +86,9 @@ def test_it_comes_back_is_watched_and_keeps_its_data(name: str) -> None:
 
 def test_only_the_doors_are_open_to_the_outside() -> None:
     ports = {name: s["ports"] for name, s in SERVICES.items() if "ports" in s}
-    assert ports == {"ingest": ["8888:8888"], "control": ["8889:8888"]}
+    # Without keys the doors are open to this machine only (contract section 5, rule 3).
+    here = "127.0.0.1:"
+    assert ports == {"ingest": [f"{here}8888:8888"], "control": [f"{here}8889:8888"]}
     assert image_settings()["METERLINE_PORT"] == "8888"
     assert "EXPOSE 8888" in DOCKERFILE
 

@@ -12,15 +12,14 @@ from urllib.parse import unquote
 import click
 import pytest
 
-from control.routes import routes as control_routes
-from control.stores import Stores
-from control.v1_reports import V1Reports
 from control.v3_meters import MeterBody
 from dispatcher.signing import signed_headers
-from docs import problem_table, settings_table
-from ingest.gateway import EVENTS_PATHS
+from docs import operation_table, problem_table, scope_table, settings_table
 from meterline.backends.clock import SystemClock
+from meterline.http import problem_response
+from meterline.http.mounting import V3_PREFIXES
 from meterline.meter import faults_of
+from meterline.problem import Fault, Problem, ProblemType
 from meterline.runtime.cli import main
 from meterline.runtime.setting_fields import ENV_PREFIX, Settings
 from meterline.runtime.settings import CONFIG_VARIABLE, TEST_PREFIX
@@ -31,7 +30,19 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(r"`(GET|HEAD|POST|PUT|PATCH|DELETE)\s(/[^\s`?]*)")
 PLACEHOLDER = re.compile(r"\{\w+\}")
+TABLES: tuple[tuple[str, Any], ...] = (
+    ("README.md", settings_table),
+    ("docs/api.md", problem_table),
+    ("docs/api.md", operation_table),
+    ("docs/access.md", scope_table),
+)
+# They also name what is not here.
+NAMES_ELSEWHERE = {"docs/compatibility.md", "docs/problems/method-not-allowed.md"}
+DOCUMENTS = ("/api/", "/api/v3/", "/api/v1/")
+OPEN_PATHS = ("/", "/healthz", "/readyz", *(f"{at}openapi.yaml" for at in DOCUMENTS))
+OPEN_PATHS += tuple(f"{at}openapi.json" for at in DOCUMENTS)
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
@@ -82,15 +93,37 @@ def test_the_readme_names_every_target_that_people_use() -> None:
     assert targets - seldom == set(re.findall(r"make ([a-z]+)", text("README.md"))) & targets
 
 
+def options_of(command: click.Command, words: list[str]) -> set[str]:
+    """Options of a command, with those of its subcommand where the words name one."""
+    known = {option for one in command.params for option in one.opts}
+    if isinstance(command, click.Group) and words:
+        assert words[0] in command.commands, words
+        known |= options_of(command.commands[words[0]], words[1:])
+    return known
+
+
+def options(words: list[str]) -> set[str]:
+    """Those of the command that a line begins with, and of the groups that it is in."""
+    command: click.Command = main
+    known = {"--help"}
+    for word in words:
+        if not isinstance(command, click.Group):
+            break
+        if word.startswith("-"):
+            continue
+        assert word in command.commands, f"there is no command {word}"
+        command = command.commands[word]
+        known |= {option for one in command.params for option in one.opts}
+    return known
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_command_and_its_options_exist(name: str) -> None:
-    assert isinstance(main, click.Group)
     lines = text(name).replace("\\\n", " ").splitlines()
     for line in lines:
-        for command, rest in re.findall(r"(?:^\s*|`)meterline ([a-z]+)\b([^`|]*)", line):
-            assert command in main.commands, line
-            known = {option for one in main.commands[command].params for option in one.opts}
-            assert set(re.findall(r"(?<=\s)--[a-z-]+", rest)) <= known | {"--help"}, line
+        for words in re.findall(r"(?:^\s*|`|\$\()meterline ([a-z][^`|#]*)", line):
+            used = {word for word in words.split() if word.startswith("--")}
+            assert used <= options(words.split()), line
 
 
 def test_the_readme_names_every_command() -> None:
@@ -107,7 +140,7 @@ def test_every_variable_is_a_setting(name: str) -> None:
 
 
 def test_the_tables_are_those_of_the_product() -> None:
-    for page, module in (("README.md", settings_table), ("docs/api.md", problem_table)):
+    for page, module in TABLES:
         assert module.made(text(page)) == text(page), f"run `python -m {module.__name__}`"
 
 
@@ -127,20 +160,40 @@ def test_every_example_in_json_is_json(name: str) -> None:
         json.loads(sent)
 
 
-def paths_of_the_product() -> set[str]:
-    """Every path that is served, with `{}` for what varies."""
-    nothing: Any = None
-    stores = Stores(nothing, nothing, nothing, nothing, nothing)
-    reports = V1Reports(stores, nothing, nothing, lambda: None)
-    served = {route.path for route in [*control_routes(stores, {}), *reports.routes()]}
-    return {PLACEHOLDER.sub("{}", path) for path in served | EVENTS_PATHS.keys()}
+def test_every_path_that_a_page_names_is_served() -> None:
+    """Named as `GET /api/...`, with a placeholder or an example where it varies."""
+    served = operation_table.places()
+    served |= {(method, path) for path in OPEN_PATHS for method in ("GET", "HEAD")}
+    patterns = [(method, re.compile(PLACEHOLDER.sub("[^/]+", path))) for method, path in served]
+    for name in {*NAMES} - NAMES_ELSEWHERE:
+        for method, path in NAMED.findall(text(name)):
+            known = path.replace(*reversed(V3_PREFIXES))
+            found = any(method == one and it.fullmatch(known) for one, it in patterns)
+            assert found, f"{name}: {method} {path}"
 
 
-def test_the_api_page_has_every_path_and_no_other() -> None:
-    named = set(re.findall(r"(?:GET|POST|DELETE) (/[^\s`?]*)", text("docs/api.md")))
-    there = {PLACEHOLDER.sub("{}", path) for path in named if "/tokens/" not in path}
-    alias = "/api/v3/openmeter"
-    assert there == {path for path in paths_of_the_product() if not path.startswith(alias)}
+def test_every_problem_has_a_page_and_every_page_a_problem() -> None:
+    pages = {path.stem for path in problem_table.FOLDER.iterdir()}
+    assert pages == {kind.slug for kind in ProblemType}
+
+
+@pytest.mark.parametrize("kind", ProblemType, ids=lambda kind: kind.slug)
+def test_the_page_of_a_problem_has_its_form(kind: ProblemType) -> None:
+    page = text(f"docs/problems/{kind.slug}.md")
+    assert page.startswith(problem_table.beginning(kind))
+    assert tuple(re.findall(r"^## (.+)$", page, re.MULTILINE)) == problem_table.HEADINGS
+
+
+@pytest.mark.parametrize("kind", ProblemType, ids=lambda kind: kind.slug)
+def test_the_examples_of_a_problem_are_what_the_product_answers(kind: ProblemType) -> None:
+    examples = blocks(f"docs/problems/{kind.slug}.md", "json")
+    for example, path in zip(examples, ("/api/v3/metering/x", "/api/v1/x"), strict=True):
+        shown = json.loads(example)
+        faults = tuple(Fault(**one) for one in shown.get("invalid_parameters", ()))
+        request_id = shown["instance"].rpartition(":")[2]
+        answer = problem_response(Problem(kind, shown["detail"], faults), request_id, path)
+        assert isinstance(answer.body, bytes)
+        assert json.loads(answer.body) == shown
 
 
 def receiver() -> dict[str, Any]:

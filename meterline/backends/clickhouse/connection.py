@@ -8,7 +8,7 @@ threads (it lets go of the interpreter lock while the engine works).
 import asyncio
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -42,9 +42,15 @@ QUERY_SETTINGS: Final[dict[str, Any]] = {
 # The engine's own sentence, up to where clients and engine append versions, queries and addresses.
 _SAID: Final = re.compile(r"(Code: \d+\. )?DB::Exception: [^\n]*?(?=\.? ?\(|\n|$| for url)")
 _OURS: Final = (DataError, ProgrammingError, NotSupportedError)
+# TOO_MANY_ROWS, TIMEOUT_EXCEEDED, TOO_SLOW: what a query was bounded by.
+_EXCEEDED: Final = re.compile(r"Code: (158|159|160)\b")
 ERROR_CHARS_MAX: Final = 300
 T = TypeVar("T")
 Rows = Sequence[Sequence[Any]]
+
+
+class Exceeded(Exception):
+    """A query would read more, or take longer, than its settings allow."""
 
 
 class Connection:
@@ -68,7 +74,7 @@ class Connection:
 
     async def run(self, work: Callable[[Client], T]) -> T:
         """Do `work` with a client in a thread. Raises `Unavailable` for every error of store or
-        network.
+        network, `Exceeded` for a bound that was set.
         """
 
         def call() -> T:
@@ -79,13 +85,20 @@ class Connection:
         except _OURS:
             raise  # a value that no column takes: trying again would not help
         except (ClickHouseError, OSError) as error:
+            if _EXCEEDED.search(str(error)):
+                raise Exceeded(_words(error)) from error
             raise Unavailable(f"usage store: {_words(error)}") from error
 
-    async def query(self, sql: str, parameters: dict[str, Any]) -> Rows:
+    async def query(
+        self,
+        sql: str,
+        parameters: dict[str, Any],
+        settings: Mapping[str, Any] = QUERY_SETTINGS,
+    ) -> Rows:
         """Rows of a query; parameters are bound by the server, `{name:Type}`."""
 
         def work(client: Client) -> Rows:
-            result = client.query(sql, parameters=parameters, settings=QUERY_SETTINGS)
+            result = client.query(sql, parameters=parameters, settings=dict(settings))
             rows: Rows = result.result_rows
             return rows
 

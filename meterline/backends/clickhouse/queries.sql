@@ -7,7 +7,8 @@ FROM events FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AN
     AND slice = {slice:UInt64}
 UNION ALL
 SELECT 'rejects', count(), sum(xxHash64(concat(toString(offset), '|', toString(place), '|', toString(append_ms), '|',
-    key, kind, '|', field, '|', reason, '|', text)))
+    toString(time_ms), '|', toString(recorded_ms), '|', toString(first), '|', key, kind, '|', field, '|', reason, '|',
+    namespace, '|', type, '|', subject, '|', source, '|', id, '|', text)))
 FROM rejects FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND offset >= {slice:UInt64}
     AND slice = {slice:UInt64}
 UNION ALL

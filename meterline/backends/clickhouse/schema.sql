@@ -8,21 +8,54 @@ CREATE TABLE IF NOT EXISTS events (
     key FixedString(16), namespace String, type String, subject String, source String, id String,
     time_ms Int64, recorded_ms Int64, text String CODEC(ZSTD(1)),
     INDEX by_time time_ms TYPE minmax GRANULARITY 1,
-    INDEX by_slice slice TYPE minmax GRANULARITY 1
+    INDEX by_slice slice TYPE minmax GRANULARITY 1,
+    INDEX by_append append_ms TYPE minmax GRANULARITY 1,
+    INDEX by_recorded recorded_ms TYPE minmax GRANULARITY 1,
+    INDEX by_id id TYPE bloom_filter(0.01) GRANULARITY 1
 ) ENGINE = ReplacingMergeTree
 PARTITION BY toYYYYMM(toDateTime(intDiv(append_ms, 1000), 'UTC'))
 ORDER BY (log, partition, offset, place)
 {durable};
 
 -- name: rejects
--- Events that count nowhere: conflicts and what could not be read.
+-- Events that count nowhere: duplicates, conflicts and what could not be read. `first` is the position of the new
+-- event with the same identity (in this log and partition), -1 where none is known.
 CREATE TABLE IF NOT EXISTS rejects (
     log UInt16, partition UInt16, offset UInt64, place UInt16, slice UInt64, append_ms Int64,
-    kind String, namespace String, key FixedString(16), field String, reason String, text String CODEC(ZSTD(1))
+    key FixedString(16), namespace String, type String, subject String, source String, id String,
+    time_ms Int64, recorded_ms Int64, text String CODEC(ZSTD(1)),
+    kind String, first Int64, field String, reason String,
+    INDEX by_time time_ms TYPE minmax GRANULARITY 1,
+    INDEX by_slice slice TYPE minmax GRANULARITY 1,
+    INDEX by_append append_ms TYPE minmax GRANULARITY 1,
+    INDEX by_recorded recorded_ms TYPE minmax GRANULARITY 1,
+    INDEX by_id id TYPE bloom_filter(0.01) GRANULARITY 1
 ) ENGINE = ReplacingMergeTree
 PARTITION BY toYYYYMM(toDateTime(intDiv(append_ms, 1000), 'UTC'))
 ORDER BY (log, partition, offset, place)
 {durable};
+
+-- name: rejects_columns
+-- For a table made before the listing of events: what its rows then do not say is read out of their text.
+ALTER TABLE rejects
+    ADD COLUMN IF NOT EXISTS type String DEFAULT JSONExtractString(text, 'type'),
+    ADD COLUMN IF NOT EXISTS subject String DEFAULT JSONExtractString(text, 'subject'),
+    ADD COLUMN IF NOT EXISTS source String DEFAULT JSONExtractString(text, 'source'),
+    ADD COLUMN IF NOT EXISTS id String DEFAULT JSONExtractString(text, 'id'),
+    ADD COLUMN IF NOT EXISTS time_ms Int64 DEFAULT append_ms,
+    ADD COLUMN IF NOT EXISTS recorded_ms Int64 DEFAULT append_ms,
+    ADD COLUMN IF NOT EXISTS first Int64 DEFAULT -1,
+    ADD INDEX IF NOT EXISTS by_time time_ms TYPE minmax GRANULARITY 1,
+    ADD INDEX IF NOT EXISTS by_slice slice TYPE minmax GRANULARITY 1,
+    ADD INDEX IF NOT EXISTS by_append append_ms TYPE minmax GRANULARITY 1,
+    ADD INDEX IF NOT EXISTS by_recorded recorded_ms TYPE minmax GRANULARITY 1,
+    ADD INDEX IF NOT EXISTS by_id id TYPE bloom_filter(0.01) GRANULARITY 1;
+
+-- name: events_indexes
+ALTER TABLE events
+    ADD INDEX IF NOT EXISTS by_append append_ms TYPE minmax GRANULARITY 1,
+    ADD INDEX IF NOT EXISTS by_recorded recorded_ms TYPE minmax GRANULARITY 1,
+    ADD INDEX IF NOT EXISTS by_id id TYPE bloom_filter(0.01) GRANULARITY 1;
 
 -- name: seen
 -- The first position of every key: what the seen store is rebuilt from. No personal data.

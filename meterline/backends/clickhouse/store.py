@@ -6,8 +6,10 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
 from meterline.backends.clickhouse.connection import Connection, Rows
+from meterline.backends.clickhouse.event_listing import EventListing
 from meterline.backends.clickhouse.named_sql import QUERIES, TABLES
 from meterline.backends.clickhouse.usage_answer import answer
+from meterline.event_list import EventQuery, ListedEvent
 from meterline.limits import FLUSH_YEARS_MAX, SEEN_CHUNK_ROWS
 from meterline.rows import (
     AccountRow,
@@ -46,9 +48,10 @@ class ClickHouseUsageStore:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._listing = EventListing(connection)
 
     async def create_tables(self) -> None:
-        """Make the tables that are not there."""
+        """Make the tables that are not there, and the columns that older ones lack."""
         for statement in TABLES.values():
             await self._connection.execute(statement)
 
@@ -138,6 +141,14 @@ class ClickHouseUsageStore:
         }
         rows = await self._connection.query(QUERIES["rejected_page"], parameters)
         return [RejectedRow(*row) for row in rows]
+
+    async def listed_events(self, query: EventQuery) -> list[ListedEvent]:
+        """A page of the list of events."""
+        return await self._listing.page(query)
+
+    async def new_events(self, positions: Sequence[tuple[int, int, int, int]]) -> list[ListedEvent]:
+        """Events by position."""
+        return await self._listing.whole("events", positions)
 
     async def close(self) -> None:
         """Close the connection."""

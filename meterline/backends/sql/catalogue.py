@@ -1,34 +1,30 @@
 """CatalogueStore over SQL.
 
-Every change first takes the next version, in the same transaction: so changes happen one after the
-other, and whoever sees a version sees every change up to it.
+Every change first takes its turn, or the next version, in the same transaction: so changes happen
+one after the other, and whoever sees a version sees every change up to it.
 """
 
-import msgspec
-from sqlalchemy import Row, Select, func, insert, or_, select, update
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 from ulid import ULID
 
+from meterline.backends.sql import catalogue_rows as rows
+from meterline.backends.sql.changes import record_change
 from meterline.backends.sql.engine import Database
-from meterline.backends.sql.schema import catalogue_version, meter_revisions, meters
-from meterline.backends.sql.schema_reports import reports
+from meterline.backends.sql.schema import catalogue_version, meters
+from meterline.change import COMMAND, SETTINGS, Action, Change, Kind
 from meterline.limits import METERS_MAX
-from meterline.meter import Aggregation, Catalogue, Meter, MeterDraft
-from meterline.problem import Problem, ProblemType, not_found
-
-_newest = (
-    select(meter_revisions.c.meter_id, func.max(meter_revisions.c.revision).label("revision"))
-    .group_by(meter_revisions.c.meter_id)
-    .subquery("newest")
+from meterline.meter import (
+    Catalogue,
+    Meter,
+    MeterChange,
+    MeterDraft,
+    changed,
+    differences,
+    faults_of,
+    measures_alike,
 )
-_in_force = meters.join(_newest, _newest.c.meter_id == meters.c.id).join(
-    meter_revisions, meter_revisions.c.revision == _newest.c.revision
-)
-_columns = (
-    *(column for column in meters.c if column.name != "deleted_at_ms"),
-    *(column for column in meter_revisions.c if column.name != "meter_id"),
-)
-_live = select(*_columns).select_from(_in_force).where(meters.c.deleted_at_ms.is_(None))
+from meterline.problem import Problem, ProblemType, invalid, not_found
 
 
 class SqlCatalogueStore:
@@ -39,7 +35,7 @@ class SqlCatalogueStore:
 
     async def catalogue(self) -> Catalogue:
         """See the port."""
-        live = _live.subquery("live")
+        live = rows.live.subquery("live")
         # One statement, so that version and meters are of one moment.
         question = (
             select(catalogue_version.c.version, live)
@@ -48,9 +44,9 @@ class SqlCatalogueStore:
         )
 
         async def ask(connection: AsyncConnection) -> Catalogue:
-            rows = (await connection.execute(question)).all()
-            found = tuple(_meter(row) for row in rows if row.id is not None)
-            return Catalogue(int(rows[0].version), found)
+            answered = (await connection.execute(question)).all()
+            found = tuple(rows.meter_of(row) for row in answered if row.id is not None)
+            return Catalogue(int(answered[0].version), found)
 
         return await self._database.read(ask)
 
@@ -63,55 +59,90 @@ class SqlCatalogueStore:
         return await self._database.read(ask)
 
     async def create_meter(
-        self, namespace: str, draft: MeterDraft, now_ms: int, *, from_settings: bool = False
+        self,
+        namespace: str,
+        draft: MeterDraft,
+        now_ms: int,
+        *,
+        author: str = COMMAND,
+        from_settings: bool = False,
     ) -> Meter:
         """See the port. A namespace that has all meters it may have is a conflict too."""
 
         async def act(connection: AsyncConnection) -> Meter:
-            version = await _next_version(connection)
             return await _create(
-                connection, version, namespace, draft, now_ms, from_settings=from_settings
+                connection, namespace, draft, now_ms, author, from_settings=from_settings
+            )
+
+        return await self._database.write(act)
+
+    async def update_meter(
+        self,
+        namespace: str,
+        id_or_key: str,
+        change: MeterChange,
+        now_ms: int,
+        *,
+        author: str = COMMAND,
+    ) -> Meter:
+        """See the port."""
+
+        async def act(connection: AsyncConnection) -> Meter:
+            await rows.take_turn(connection)
+            there = await rows.found(connection, namespace, id_or_key)
+            if there is None:
+                raise not_found("meter", id_or_key)
+            if there.from_settings:
+                raise _defined_in_settings(there)
+            draft = changed(there, change)
+            differing = differences(there, draft)
+            if not differing:
+                return there
+            if faults := faults_of(draft):
+                raise invalid(*faults)
+            await _keep_reports(connection, there, draft)
+            return await _update(
+                connection, there, draft, differing, now_ms, author, from_settings=False
             )
 
         return await self._database.write(act)
 
     async def put_settings_meter(self, namespace: str, draft: MeterDraft, now_ms: int) -> Meter:
-        """See the port. Other words (name, description, labels) make a version but no revision."""
+        """See the port."""
 
         async def act(connection: AsyncConnection) -> Meter:
-            there = await _with_key(connection, namespace, draft.key)
-            if there is not None and there.from_settings and _same(there, draft):
-                return there
-            version = await _next_version(connection)
-            # Asked again: only now nobody else can change it.
-            there = await _with_key(connection, namespace, draft.key)
+            await rows.take_turn(connection)
+            there = await rows.with_key(connection, namespace, draft.key)
             if there is None:
                 return await _create(
-                    connection, version, namespace, draft, now_ms, from_settings=True
+                    connection, namespace, draft, now_ms, SETTINGS, from_settings=True
                 )
-            await _update(connection, version, there, draft, now_ms)
-            changed = await _with_key(connection, namespace, draft.key)
-            assert changed is not None, "it was just written"
-            return changed
+            differing = differences(there, draft)
+            if there.from_settings and not differing:
+                return there
+            return await _update(
+                connection, there, draft, differing, now_ms, SETTINGS, from_settings=True
+            )
 
         return await self._database.write(act)
 
-    async def delete_meter(self, namespace: str, id_or_key: str, now_ms: int) -> None:
+    async def delete_meter(
+        self, namespace: str, id_or_key: str, now_ms: int, *, author: str = COMMAND
+    ) -> None:
         """See the port."""
 
         async def act(connection: AsyncConnection) -> None:
-            await _next_version(connection)
-            there = await _found(connection, namespace, id_or_key)
+            await rows.next_version(connection)
+            there = await rows.found(connection, namespace, id_or_key)
             if there is None:
                 raise not_found("meter", id_or_key)
             if there.from_settings:
                 raise _defined_in_settings(there)
-            await _lock(connection, there)
-            if (slug := await _report_on(connection, there)) is not None:
+            await rows.lock(connection, there)
+            for slug, _ in await rows.reports_on(connection, there):
                 raise _in_use(there, slug)
-            await connection.execute(
-                update(meters).where(meters.c.id == there.id).values(deleted_at_ms=now_ms)
-            )
+            await rows.mark_deleted(connection, there, now_ms)
+            await _record(connection, there, Action.DELETE, author, now_ms)
 
         await self._database.write(act)
 
@@ -119,188 +150,142 @@ class SqlCatalogueStore:
         """See the port."""
 
         async def ask(connection: AsyncConnection) -> Meter | None:
-            return await _found(connection, namespace, id_or_key)
+            return await rows.found(connection, namespace, id_or_key)
 
         return await self._database.read(ask)
 
     async def meters(self, namespace: str) -> list[Meter]:
         """See the port."""
-        question = _live.where(meters.c.namespace == namespace).order_by(
+        question = rows.live.where(meters.c.namespace == namespace).order_by(
             meters.c.created_version, meters.c.id
         )
 
         async def ask(connection: AsyncConnection) -> list[Meter]:
-            return [_meter(row) for row in await connection.execute(question)]
+            return [rows.meter_of(row) for row in await connection.execute(question)]
+
+        return await self._database.read(ask)
+
+    async def deleted_meters(self, namespace: str, limit: int) -> list[Meter]:
+        """See the port."""
+        question = (
+            rows.with_revision.where(
+                meters.c.namespace == namespace, meters.c.deleted_at_ms.is_not(None)
+            )
+            .order_by(meters.c.deleted_at_ms.desc(), meters.c.created_version.desc(), meters.c.id)
+            .limit(limit)
+        )
+
+        async def ask(connection: AsyncConnection) -> list[Meter]:
+            return [rows.meter_of(row) for row in await connection.execute(question)]
 
         return await self._database.read(ask)
 
 
-async def _next_version(connection: AsyncConnection) -> int:
-    """Take the next version: the row stays locked until the transaction ends."""
-    statement = (
-        update(catalogue_version)
-        .values(version=catalogue_version.c.version + 1)
-        .returning(catalogue_version.c.version)
-    )
-    return int((await connection.execute(statement)).scalar_one())
-
-
 async def _create(
     connection: AsyncConnection,
-    version: int,
     namespace: str,
     draft: MeterDraft,
     now_ms: int,
+    author: str,
     *,
     from_settings: bool,
 ) -> Meter:
-    if await _with_key(connection, namespace, draft.key) is not None:
+    version = await rows.next_version(connection)
+    if await rows.with_key(connection, namespace, draft.key) is not None:
         detail = f"There is a meter with the key {draft.key!r} already; choose another key."
         raise Problem(ProblemType.CONFLICT, detail)
-    live = select(func.count()).where(
-        meters.c.namespace == namespace, meters.c.deleted_at_ms.is_(None)
-    )
-    if (await connection.execute(live)).scalar_one() >= METERS_MAX:
+    if await rows.count_live(connection, namespace) >= METERS_MAX:
         detail = f"There are {METERS_MAX} meters, and there can be no more; delete one first."
         raise Problem(ProblemType.CONFLICT, detail)
     meter_id = str(ULID.from_timestamp(now_ms))
-    row = {
-        "id": meter_id,
-        "namespace": namespace,
-        "key": draft.key,
-        **_words_of(draft),
-        "from_settings": from_settings,
-        "created_version": version,
-        "created_at_ms": now_ms,
-        "updated_at_ms": now_ms,
-    }
-    await connection.execute(insert(meters).values(row))
-    await _revise(connection, version, meter_id, draft)
-    made = await _found(connection, namespace, meter_id)
-    assert made is not None, "it was just written"
+    await rows.put_meter(
+        connection,
+        meter_id,
+        namespace,
+        draft,
+        now_ms,
+        version=version,
+        from_settings=from_settings,
+    )
+    await rows.put_revision(connection, version, meter_id, draft)
+    made = await _written(connection, namespace, meter_id)
+    await _record(connection, made, Action.CREATE, author, now_ms)
     return made
 
 
 async def _update(
-    connection: AsyncConnection, version: int, there: Meter, draft: MeterDraft, now_ms: int
+    connection: AsyncConnection,
+    there: Meter,
+    draft: MeterDraft,
+    differing: tuple[str, ...],
+    now_ms: int,
+    author: str,
+    *,
+    from_settings: bool,
+) -> Meter:
+    """Write what differs. A version only for a new revision: it costs the aggregators their open
+    slices.
+    """
+    await rows.set_words(connection, there, draft, now_ms, from_settings=from_settings)
+    told = [*differing] or ["taken over by the settings file"]
+    if not measures_alike(differing):
+        version = await rows.next_version(connection)
+        await rows.put_revision(connection, version, there.id, draft)
+        told.append(f"revision {version}")
+    after = await _written(connection, there.namespace, there.id)
+    await _record(connection, after, Action.UPDATE, author, now_ms, ", ".join(told))
+    return after
+
+
+async def _written(connection: AsyncConnection, namespace: str, meter_id: str) -> Meter:
+    meter = await rows.found(connection, namespace, meter_id)
+    assert meter is not None, "it was just written"
+    return meter
+
+
+async def _keep_reports(connection: AsyncConnection, there: Meter, draft: MeterDraft) -> None:
+    """Refuse to take a dimension away that a report groups by."""
+    gone = set(there.dimension_names) - {name for name, _ in draft.dimensions}
+    if not gone:
+        return
+    await rows.lock(connection, there)
+    for slug, group_by in await rows.reports_on(connection, there):
+        for name in group_by:
+            if name in gone:
+                raise _grouped_by(there, name, slug)
+
+
+async def _record(
+    connection: AsyncConnection,
+    meter: Meter,
+    action: Action,
+    author: str,
+    now_ms: int,
+    detail: str = "",
 ) -> None:
-    await connection.execute(
-        update(meters)
-        .where(meters.c.id == there.id)
-        .values(**_words_of(draft), from_settings=True, updated_at_ms=now_ms)
+    change = Change(
+        namespace=meter.namespace,
+        at_ms=now_ms,
+        author=author,
+        action=action,
+        kind=Kind.METER,
+        subject_id=meter.id,
+        name=meter.key,
+        detail=detail,
     )
-    if _measured(draft) != _measured(there):
-        await _revise(connection, version, there.id, draft)
-
-
-async def _revise(
-    connection: AsyncConnection, version: int, meter_id: str, draft: MeterDraft
-) -> None:
-    row = {
-        "revision": version,
-        "meter_id": meter_id,
-        "aggregation": draft.aggregation.value,
-        "event_type": draft.event_type,
-        "value_property": draft.value_property,
-        "dimensions": _pairs_text(draft.dimensions),
-        "events_from_ms": draft.events_from_ms,
-    }
-    await connection.execute(insert(meter_revisions).values(row))
-
-
-async def _found(connection: AsyncConnection, namespace: str, id_or_key: str) -> Meter | None:
-    # ULIDs read alike in both cases; a key may look like another meter's id, and then the id wins
-    is_id = meters.c.id == id_or_key.upper()
-    question = (
-        _live.where(meters.c.namespace == namespace, or_(is_id, meters.c.key == id_or_key))
-        .order_by(is_id.desc())
-        .limit(1)
-    )
-    return await _one(connection, question)
-
-
-async def _lock(connection: AsyncConnection, meter: Meter) -> None:
-    """Wait for those who make a report on this meter now: their foreign key holds its row."""
-    await connection.execute(select(meters.c.id).where(meters.c.id == meter.id).with_for_update())
-
-
-async def _report_on(connection: AsyncConnection, meter: Meter) -> str | None:
-    question = (
-        select(reports.c.slug)
-        .where(reports.c.meter_id == meter.id, reports.c.deleted_at_ms.is_(None))
-        .order_by(reports.c.slug)
-        .limit(1)
-    )
-    return (await connection.execute(question)).scalar_one_or_none()
-
-
-async def _with_key(connection: AsyncConnection, namespace: str, key: str) -> Meter | None:
-    return await _one(connection, _live.where(meters.c.namespace == namespace, meters.c.key == key))
-
-
-async def _one(connection: AsyncConnection, question: Select[tuple[object, ...]]) -> Meter | None:
-    row = (await connection.execute(question)).one_or_none()
-    return None if row is None else _meter(row)
-
-
-def _meter(row: Row[tuple[object, ...]]) -> Meter:
-    return Meter(
-        id=row.id,
-        revision=int(row.revision),
-        namespace=row.namespace,
-        key=row.key,
-        name=row.name,
-        description=row.description,
-        aggregation=Aggregation(row.aggregation),
-        event_type=row.event_type,
-        value_property=row.value_property,
-        dimensions=_pairs(row.dimensions),
-        created_at_ms=int(row.created_at_ms),
-        updated_at_ms=int(row.updated_at_ms),
-        from_settings=bool(row.from_settings),
-        events_from_ms=row.events_from_ms,
-        labels=_pairs(row.labels),
-    )
-
-
-def _words_of(draft: MeterDraft) -> dict[str, str]:
-    return {
-        "name": draft.name,
-        "description": draft.description,
-        "labels": _pairs_text(draft.labels),
-    }
-
-
-def _measured(defined: MeterDraft | Meter) -> tuple[object, ...]:
-    """What decides which rows a meter has: a change of it is a new revision."""
-    return (
-        defined.aggregation,
-        defined.event_type,
-        defined.value_property,
-        tuple(sorted(defined.dimensions)),
-        defined.events_from_ms,
-    )
-
-
-def _same(meter: Meter, draft: MeterDraft) -> bool:
-    words = {
-        "name": meter.name,
-        "description": meter.description,
-        "labels": _pairs_text(meter.labels),
-    }
-    return words == _words_of(draft) and _measured(meter) == _measured(draft)
-
-
-def _pairs_text(pairs: tuple[tuple[str, str], ...]) -> str:
-    return msgspec.json.encode(dict(sorted(pairs))).decode()
-
-
-def _pairs(text: str) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(msgspec.json.decode(text, type=dict[str, str]).items()))
+    await record_change(connection, change)
 
 
 def _in_use(meter: Meter, slug: str) -> Problem:
     detail = f"Meter {meter.key!r} is used by the report {slug!r}; delete the report first."
+    return Problem(ProblemType.CONFLICT, detail)
+
+
+def _grouped_by(meter: Meter, name: str, slug: str) -> Problem:
+    detail = (
+        f"The report {slug!r} groups by the dimension {name!r} of meter {meter.key!r}: keep the "
+        "dimension, or delete the report first."
+    )
     return Problem(ProblemType.CONFLICT, detail)
 
 

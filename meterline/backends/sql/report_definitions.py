@@ -1,20 +1,36 @@
-"""Reports themselves in SQL: their rows, their plan, their end. Functions over a connection of
-one transaction.
+"""Reports themselves in SQL: their rows, their plan, their changes, their end. Functions over a
+connection of one transaction.
 """
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 import msgspec
-from sqlalchemy import Row, Select, or_, select, update
+from sqlalchemy import Row, Select, and_, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql import ColumnElement
 
+from meterline.backends.sql.changes import record_change
 from meterline.backends.sql.engine import insert
 from meterline.backends.sql.report_run_rows import run_row
 from meterline.backends.sql.schema import meters
 from meterline.backends.sql.schema_reports import report_deliveries, report_runs, reports
+from meterline.change import Action, Change, Kind
+from meterline.limits import CHANGE_DETAIL_CHARS_MAX
 from meterline.number import from_json_float
-from meterline.problem import Problem, ProblemType, not_found
-from meterline.report import REPORT_MOVES, Interval, Report, ReportMove, ReportState, Schedule
+from meterline.problem import Fault, Problem, ProblemType, invalid, not_found
+from meterline.report import (
+    REPORT_MOVES,
+    Interval,
+    Report,
+    ReportChange,
+    ReportMove,
+    ReportState,
+    Schedule,
+    Takeover,
+    changed,
+    in_force,
+)
 from meterline.report_filter import filter_document, parse_filter
 from meterline.report_ports import Plan
 from meterline.run import (
@@ -33,7 +49,9 @@ _filter_decoder = msgspec.json.Decoder(float_hook=from_json_float)
 _live = select(reports).where(reports.c.deleted_at_ms.is_(None))
 
 
-async def create(connection: AsyncConnection, report: Report, planned_until_ms: int) -> None:
+async def create(
+    connection: AsyncConnection, report: Report, planned_until_ms: int, author: str
+) -> None:
     """Insert a report. Raises `Problem`: not found for its meter, conflict for its slug."""
     # Shared lock: the meter cannot be deleted before this report is there to be seen.
     meter = (
@@ -48,27 +66,69 @@ async def create(connection: AsyncConnection, report: Report, planned_until_ms: 
         "namespace": report.namespace,
         "slug": report.slug,
         "meter_id": report.meter_id,
-        "interval": report.schedule.interval.value,
-        "start_at_ms": report.schedule.start_at_ms,
-        "group_by": msgspec.json.encode(report.group_by).decode(),
-        "filter": msgspec.json.encode(filter_document(report.filter)).decode(),
-        "endpoint": report.endpoint,
         "signing_secret_sealed": report.signing_secret_sealed,
-        "user_info_sealed": report.user_info_sealed,
         "state": report.state.value,
         "state_reason": report.state_reason,
         "created_at_ms": report.created_at_ms,
-        "next_end_ms": planned_until_ms + report.schedule.interval.length_ms,
+        "next_end_ms": report.window_end_ms(planned_until_ms),
         "sequence_next": 1,
+        **_definition_row(report),
     }
     # Any conflict: the id is a new one, or this very report, repeated.
     statement = insert(connection, reports).values(row).on_conflict_do_nothing()
     if (await connection.execute(statement)).rowcount:
+        await tell(connection, report, Action.CREATE, report.created_at_ms, author)
         return
     there = (await connection.execute(_live.where(reports.c.id == report.id))).one_or_none()
     if there is None or report_of(there) != report:
         detail = f"There is a report with the slug {report.slug!r} already; choose another slug."
         raise Problem(ProblemType.CONFLICT, detail)
+
+
+def _definition_row(report: Report) -> dict[str, object]:
+    """The columns that an update may change."""
+    takeover = report.takeover
+    return {
+        "interval": report.schedule.interval.value,
+        "start_at_ms": report.schedule.start_at_ms,
+        "takeover_interval": None if takeover is None else takeover.schedule.interval.value,
+        "takeover_start_at_ms": None if takeover is None else takeover.schedule.start_at_ms,
+        "takeover_at_ms": None if takeover is None else takeover.at_ms,
+        "group_by": msgspec.json.encode(report.group_by).decode(),
+        "filter": msgspec.json.encode(filter_document(report.filter)).decode(),
+        "endpoint": report.endpoint,
+        "user_info_sealed": report.user_info_sealed,
+        "updated_at_ms": report.updated_at_ms,
+    }
+
+
+async def update_definition(
+    connection: AsyncConnection, report_id: str, change: ReportChange, now_ms: int, author: str
+) -> Report:
+    """Change what a report says of the runs to come. Raises `Problem`."""
+    row = await locked(connection, report_id)
+    if row is None:
+        raise not_found("report", report_id)
+    before = report_of(row)
+    planned_until_ms = int(row.next_end_ms) - before.schedule.interval.length_ms
+    try:
+        after = changed(before, change, planned_until_ms, now_ms)
+    except ValueError as error:
+        raise invalid(Fault("schedule", str(error))) from error
+    if after is before:
+        return before
+    values = {**_definition_row(after), "next_end_ms": after.window_end_ms(planned_until_ms)}
+    await connection.execute(update(reports).where(reports.c.id == report_id).values(values))
+    parts = {
+        "schedule": after.schedule != before.schedule or after.takeover != before.takeover,
+        "grouping": after.group_by != before.group_by,
+        "filter": after.filter != before.filter,
+        "endpoint": after.endpoint != before.endpoint,
+        "credentials": after.user_info_sealed != before.user_info_sealed,
+    }
+    detail = ", ".join(name for name, differs in parts.items() if differs)
+    await tell(connection, after, Action.UPDATE, now_ms, author, detail)
+    return after
 
 
 async def found(connection: AsyncConnection, namespace: str, id_or_slug: str) -> Report | None:
@@ -83,10 +143,18 @@ async def found(connection: AsyncConnection, namespace: str, id_or_slug: str) ->
     return None if row is None else report_of(row)
 
 
-async def listed(connection: AsyncConnection, namespace: str) -> list[Report]:
+async def listed(
+    connection: AsyncConnection,
+    namespace: str,
+    limit: int | None = None,
+    after: tuple[int, str] | None = None,
+) -> list[Report]:
     """Live reports of a namespace by creation."""
+    order = (reports.c.created_at_ms, reports.c.id)
     question = _live.where(reports.c.namespace == namespace)
-    return await _reports(connection, question.order_by(reports.c.created_at_ms, reports.c.id))
+    if after is not None:
+        question = question.where(tuple_(*order) > tuple_(*after))
+    return await _reports(connection, question.order_by(*order).limit(limit))
 
 
 async def with_ids(connection: AsyncConnection, ids: Collection[str]) -> list[Report]:
@@ -111,20 +179,28 @@ async def plans(connection: AsyncConnection, window_end_max_ms: int, limit: int)
 
 
 async def plan(
-    connection: AsyncConnection, report_id: str, runs: Sequence[Run], planned_until_ms: int
+    connection: AsyncConnection, report: Report, runs: Sequence[Run], planned_until_ms: int
 ) -> None:
-    """Add runs and move the plan forward; nothing for a deleted report."""
-    report = await locked(connection, report_id)
-    if report is None:
+    """Add runs and move the plan forward; nothing for a report that was deleted, or has another
+    definition by now: its windows may be others.
+    """
+    row = await locked(connection, report.id)
+    if row is None or int(row.updated_at_ms) != report.updated_at_ms:
         return
     if runs:
         statement = insert(connection, report_runs).on_conflict_do_nothing()
         await connection.execute(statement, [run_row(run) for run in runs])
-    next_end_ms = planned_until_ms + report_of(report).schedule.interval.length_ms
+    there = report_of(row)
+    if planned_until_ms <= int(row.next_end_ms) - there.schedule.interval.length_ms:
+        return
+    after = in_force(there, planned_until_ms)
     await connection.execute(
         update(reports)
-        .where(reports.c.id == report_id, reports.c.next_end_ms < next_end_ms)
-        .values(next_end_ms=next_end_ms)
+        .where(reports.c.id == report.id)
+        .values(
+            **_definition_row(after),
+            next_end_ms=after.window_end_ms(planned_until_ms),
+        )
     )
 
 
@@ -136,39 +212,65 @@ async def locked(connection: AsyncConnection, report_id: str) -> Row[tuple[objec
     return (await connection.execute(question)).one_or_none()
 
 
-async def resume(connection: AsyncConnection, report_id: str) -> None:
-    """Active again, from any state that can be resumed."""
-    sources = [state for state, by in REPORT_MOVES if by is ReportMove.RESUME]
-    await connection.execute(
-        update(reports)
-        .where(reports.c.id == report_id, reports.c.state.in_([s.value for s in sources]))
-        .values(state=ReportState.ACTIVE.value, state_reason="")
-    )
+_ACTIONS: Final = {
+    ReportMove.PAUSE: Action.PAUSE,
+    ReportMove.PARK: Action.PARK,
+    ReportMove.RESUME: Action.RESUME,
+}
 
 
-async def park(connection: AsyncConnection, namespace: str, endpoint: str, reason: str) -> None:
+async def move(
+    connection: AsyncConnection, report_id: str, by: ReportMove, now_ms: int, author: str
+) -> None:
+    """Move a report by the table; from a state that the move does not start from, nothing."""
+    await _move(connection, reports.c.id == report_id, by, "", now_ms, author)
+
+
+async def park(
+    connection: AsyncConnection,
+    namespace: str,
+    endpoint: str,
+    reason: str,
+    now_ms: int,
+    author: str,
+) -> None:
     """Park the active reports with an endpoint."""
-    await connection.execute(
+    which = and_(reports.c.namespace == namespace, reports.c.endpoint == endpoint)
+    await _move(connection, which, ReportMove.PARK, reason, now_ms, author)
+
+
+async def _move(
+    connection: AsyncConnection,
+    which: ColumnElement[bool],
+    by: ReportMove,
+    reason: str,
+    now_ms: int,
+    author: str,
+) -> None:
+    sources = [state.value for state, move_ in REPORT_MOVES if move_ is by]
+    (target,) = {state for (_, move_), state in REPORT_MOVES.items() if move_ is by}
+    statement = (
         update(reports)
-        .where(
-            reports.c.namespace == namespace,
-            reports.c.endpoint == endpoint,
-            reports.c.state == ReportState.ACTIVE.value,
-            reports.c.deleted_at_ms.is_(None),
-        )
-        .values(state=ReportState.PARKED.value, state_reason=reason)
+        .where(which, reports.c.deleted_at_ms.is_(None), reports.c.state.in_(sources))
+        .values(state=target.value, state_reason=reason)
     )
+    for row in (await connection.execute(statement.returning(reports))).all():
+        detail = reason[:CHANGE_DETAIL_CHARS_MAX]
+        await tell(connection, report_of(row), _ACTIONS[by], now_ms, author, detail)
 
 
-async def delete(connection: AsyncConnection, report_id: str, now_ms: int) -> None:
+async def delete(connection: AsyncConnection, report_id: str, now_ms: int, author: str) -> None:
     """End a report and everything of it that is open."""
-    marked = await connection.execute(
+    marked = (
         update(reports)
         .where(reports.c.id == report_id, reports.c.deleted_at_ms.is_(None))
         .values(deleted_at_ms=now_ms)
+        .returning(reports)
     )
-    if not marked.rowcount:
+    row = (await connection.execute(marked)).one_or_none()
+    if row is None:
         return
+    await tell(connection, report_of(row), Action.DELETE, now_ms, author)
     why = "the report was deleted"
     await connection.execute(
         update(report_runs)
@@ -212,6 +314,10 @@ def report_of(row: Row[tuple[object, ...]]) -> Report:
     """The report of a row."""
     filter_, faults = parse_filter(_filter_decoder.decode(row.filter))
     assert not faults, "only what was parsed is stored"
+    takeover = None
+    if row.takeover_at_ms is not None:
+        follower = Schedule(Interval(row.takeover_interval), int(row.takeover_start_at_ms))
+        takeover = Takeover(follower, int(row.takeover_at_ms))
     return Report(
         id=row.id,
         namespace=row.namespace,
@@ -222,10 +328,12 @@ def report_of(row: Row[tuple[object, ...]]) -> Report:
         endpoint=row.endpoint,
         signing_secret_sealed=row.signing_secret_sealed,
         created_at_ms=int(row.created_at_ms),
+        updated_at_ms=int(row.updated_at_ms),
         filter=filter_,
         user_info_sealed=row.user_info_sealed,
         state=ReportState(row.state),
         state_reason=row.state_reason,
+        takeover=takeover,
     )
 
 
@@ -233,3 +341,18 @@ async def _reports(
     connection: AsyncConnection, question: Select[tuple[object, ...]]
 ) -> list[Report]:
     return [report_of(row) for row in await connection.execute(question)]
+
+
+async def tell(
+    connection: AsyncConnection,
+    report: Report,
+    action: Action,
+    now_ms: int,
+    author: str,
+    detail: str = "",
+) -> None:
+    """Record a change of a report."""
+    change = Change(
+        report.namespace, now_ms, author, action, Kind.REPORT, report.id, report.slug, detail
+    )
+    await record_change(connection, change)

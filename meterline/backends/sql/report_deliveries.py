@@ -1,13 +1,17 @@
-"""Deliveries and attempts in SQL. Functions over a connection of one transaction."""
+"""What is sent, in SQL: claims, ends of attempts, replays. Functions over a connection of one
+transaction.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Row, and_, func, select, update
+from sqlalchemy import and_, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.backends.sql.engine import insert
+from meterline.backends.sql.report_definitions import report_of, tell
+from meterline.backends.sql.report_secrets import signing
 from meterline.backends.sql.schema_reports import (
     report_attempts,
     report_bodies,
@@ -15,15 +19,17 @@ from meterline.backends.sql.schema_reports import (
     report_runs,
     reports,
 )
+from meterline.change import Action
+from meterline.problem import Problem, ProblemType, not_found
 from meterline.report import ReportState
 from meterline.report_ports import AttemptEnd, Due, Parcel
 from meterline.run import (
     DELIVERY_MOVES,
     Attempt,
     AttemptOutcome,
-    Delivery,
     DeliveryMove,
     DeliveryState,
+    RunMove,
     RunState,
     outcome_of,
     run_target,
@@ -99,7 +105,8 @@ async def claim(
             due_at_ms=lease_until_ms,
         )
     )
-    parcels = await _parcels(connection, ids)
+    secrets = await signing(connection, report_id, now_ms)
+    parcels = await _parcels(connection, ids, secrets)
     attempts = [
         {
             "delivery_id": parcel.delivery_id,
@@ -116,7 +123,10 @@ async def claim(
     return parcels
 
 
-async def _parcels(connection: AsyncConnection, ids: Sequence[str]) -> list[Parcel]:
+async def _parcels(
+    connection: AsyncConnection, ids: Sequence[str], secrets: tuple[bytes, ...]
+) -> list[Parcel]:
+    """The parcels of deliveries of one report, which are signed with these secrets."""
     deliveries, bodies = report_deliveries.c, report_bodies.c
     question = (
         select(
@@ -124,10 +134,10 @@ async def _parcels(connection: AsyncConnection, ids: Sequence[str]) -> list[Parc
             deliveries.run_id,
             deliveries.report_id,
             deliveries.attempts,
+            deliveries.attempts_before,
             deliveries.created_at_ms,
             reports.c.namespace,
             reports.c.endpoint,
-            reports.c.signing_secret_sealed,
             reports.c.user_info_sealed,
             bodies.body,
         )
@@ -150,9 +160,10 @@ async def _parcels(connection: AsyncConnection, ids: Sequence[str]) -> list[Parc
             report_id=row.report_id,
             namespace=row.namespace,
             attempt=int(row.attempts),
+            attempts_before=int(row.attempts_before),
             created_at_ms=int(row.created_at_ms),
             endpoint=row.endpoint,
-            signing_secret_sealed=row.signing_secret_sealed,
+            signing_secrets_sealed=secrets,
             user_info_sealed=row.user_info_sealed,
             body=row.body,
         )
@@ -169,6 +180,7 @@ async def record(connection: AsyncConnection, ends: Sequence[AttemptEnd], now_ms
             report_deliveries.c.run_id,
             report_deliveries.c.state,
             report_deliveries.c.attempts,
+            report_deliveries.c.attempts_before,
         )
         .where(report_deliveries.c.id.in_(ids))
         .order_by(report_deliveries.c.id)
@@ -181,22 +193,27 @@ async def record(connection: AsyncConnection, ends: Sequence[AttemptEnd], now_ms
         await _write_attempt(connection, end.attempt)
         row = there[end.attempt.delivery_id]
         before = states[row.id]
-        if not _holds(end, before, int(row.attempts)):
+        if not _holds(end, before, int(row.attempts), int(row.attempts_before)):
             continue
         after = DELIVERY_MOVES[before, end.move]
         states[row.id] = after
         await _write_state(connection, end.attempt, after, now_ms)
-        counted[row.run_id][0] += (after is DeliveryState.DELIVERED) - (
-            before is DeliveryState.DELIVERED
-        )
-        counted[row.run_id][1] += (after in _FAILED) - (before in _FAILED)
+        delivered, failed = _difference(before, after)
+        counted[row.run_id][0] += delivered
+        counted[row.run_id][1] += failed
     for run_id, (delivered, failed) in sorted(counted.items()):
         await _count(connection, run_id, delivered, failed, now_ms)
 
 
-def _holds(end: AttemptEnd, before: DeliveryState, attempts: int) -> bool:
+def _difference(before: DeliveryState, after: DeliveryState) -> tuple[int, int]:
+    """What a move adds to the counts of delivered and of failed ones."""
+    delivered = (after is DeliveryState.DELIVERED) - (before is DeliveryState.DELIVERED)
+    return delivered, (after in _FAILED) - (before in _FAILED)
+
+
+def _holds(end: AttemptEnd, before: DeliveryState, attempts: int, attempts_before: int) -> bool:
     if end.move is DeliveryMove.CONFIRM:
-        return before is not DeliveryState.DELIVERED
+        return before is not DeliveryState.DELIVERED and end.attempt.number > attempts_before
     return (before, end.move) in DELIVERY_MOVES and end.attempt.number == attempts
 
 
@@ -246,40 +263,56 @@ async def _count(
         .returning(runs.delivered, runs.failed, runs.deliveries, runs.state)
     )
     row = (await connection.execute(statement)).one()
-    if row.delivered + row.failed < row.deliveries:
-        return
-    state = run_target(outcome_of(row.delivered, row.deliveries))
+    ended = row.delivered + row.failed == row.deliveries
+    by = outcome_of(row.delivered, row.deliveries) if ended else RunMove.REOPEN
+    state = run_target(by)
     if RunState(row.state) is state:
         return
     await connection.execute(
-        update(report_runs).where(runs.id == run_id).values(state=state.value, ended_at_ms=now_ms)
+        update(report_runs)
+        .where(runs.id == run_id)
+        .values(state=state.value, ended_at_ms=now_ms if ended else None)
     )
 
 
-def delivery_of(row: Row[tuple[object, ...]]) -> Delivery:
-    """The delivery of a row."""
-    state = DeliveryState(row.state)
-    return Delivery(
-        id=row.id,
-        run_id=row.run_id,
-        report_id=row.report_id,
-        subject=row.subject,
-        number=int(row.number),
-        sequence=int(row.sequence),
-        revision=int(row.revision),
-        state=state,
-        attempts=int(row.attempts),
-        digest=row.digest,
-        created_at_ms=int(row.created_at_ms),
-        # while it is being sent the instant is the end of a lease, of no interest outside
-        next_attempt_at_ms=None if state is DeliveryState.SENDING else row.due_at_ms,
-        ended_at_ms=row.ended_at_ms,
-        supersedes=row.supersedes,
+async def replay(
+    connection: AsyncConnection, namespace: str, delivery_id: str, now_ms: int, author: str
+) -> None:
+    """Have a delivery sent again from its first retry on. Raises `Problem`."""
+    deliveries = report_deliveries.c
+    owner = (
+        select(reports)
+        .join(report_deliveries, deliveries.report_id == reports.c.id)
+        .where(deliveries.id == delivery_id, reports.c.namespace == namespace)
+        .with_for_update(of=reports)
     )
-
-
-def attempt_of(row: Row[tuple[object, ...]]) -> Attempt:
-    """The attempt of a row."""
-    values: dict[str, Any] = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's documented name
-    values["outcome"] = AttemptOutcome(row.outcome)
-    return Attempt(**values)
+    report = (await connection.execute(owner)).one_or_none()
+    if report is None:
+        raise not_found("delivery", delivery_id)
+    if report.deleted_at_ms is not None:
+        detail = f"The report {report.slug!r} was deleted: nothing is sent for it any more."
+        raise Problem(ProblemType.CONFLICT, detail)
+    question = select(deliveries.run_id, deliveries.state, deliveries.subject).where(
+        deliveries.id == delivery_id
+    )
+    row = (await connection.execute(question.with_for_update())).one()
+    before = DeliveryState(row.state)
+    if before is DeliveryState.PENDING:
+        return
+    after = DELIVERY_MOVES.get((before, DeliveryMove.REPLAY))
+    if after is None:
+        detail = "It is being sent just now; ask again when that attempt has ended."
+        raise Problem(ProblemType.CONFLICT, detail)
+    await connection.execute(
+        update(report_deliveries)
+        .where(deliveries.id == delivery_id)
+        .values(
+            state=after.value,
+            attempts_before=deliveries.attempts,
+            replayed_at_ms=now_ms,
+            due_at_ms=now_ms,
+            ended_at_ms=None,
+        )
+    )
+    await _count(connection, row.run_id, *_difference(before, after), now_ms)
+    await tell(connection, report_of(report), Action.REPLAY, now_ms, author, delivery_id)

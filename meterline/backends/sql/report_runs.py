@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.sql.engine import insert
+from meterline.backends.sql.report_definitions import tell
 from meterline.backends.sql.report_run_rows import manifest_row, run_of, run_row
 from meterline.backends.sql.schema_reports import (
     report_bodies,
@@ -19,6 +20,8 @@ from meterline.backends.sql.schema_reports import (
     report_runs,
     reports,
 )
+from meterline.change import Action
+from meterline.report import Report, ReportState
 from meterline.report_ports import Booked, Claim
 from meterline.run import (
     UNDECIDED,
@@ -33,31 +36,33 @@ from meterline.run import (
     run_sources,
     run_target,
 )
+from meterline.window import rfc3339
 
 _UNDECIDED: Final = [state.value for state in UNDECIDED]
 
 
 class LeaseLost(Exception):
-    """The run, its lease or the report's number is not what the claim found: the transaction is
-    undone.
+    """The run, its lease, the report's number or its definition is not what the claim found: the
+    transaction is undone.
     """
 
 
 async def ask(
     connection: AsyncConnection,
-    report_id: str,
-    namespace: str,
+    report: Report,
     window: tuple[int, int],
     now_ms: int,
+    author: str,
     *,
     revise: bool,
 ) -> tuple[Run, bool]:
     """The run of a window by hand, and whether it is new; the caller holds the report's lock."""
     from_ms, to_ms = window
+    detail = f"{rfc3339(from_ms)} to {rfc3339(to_ms)}"
     question = (
         select(report_runs)
         .where(
-            report_runs.c.report_id == report_id,
+            report_runs.c.report_id == report.id,
             report_runs.c.from_ms == from_ms,
             report_runs.c.to_ms == to_ms,
         )
@@ -68,15 +73,16 @@ async def ask(
     told = [run for run in there if not _is_unchanged(run)]
     if told and told[0].decided_at_ms is None:
         if told[0].state in run_sources(RunMove.REVIVE):
+            await tell(connection, report, Action.RUN, now_ms, author, detail)
             return await _revived(connection, told[0], now_ms), False
         return told[0], False
     if told and not revise:
         return told[0], False
     revision = there[0].revision + 1 if there else 1
     run = Run(
-        run_id(report_id, from_ms, to_ms, revision),
-        report_id,
-        namespace,
+        run_id(report.id, from_ms, to_ms, revision),
+        report.id,
+        report.namespace,
         from_ms,
         to_ms,
         revision,
@@ -86,6 +92,9 @@ async def ask(
         supersedes=told[0].id if told else None,
     )
     await connection.execute(insert(connection, report_runs).values(run_row(run)))
+    if revision > 1:
+        detail += f", revision {revision}"
+    await tell(connection, report, Action.RUN, now_ms, author, detail)
     return run, True
 
 
@@ -106,14 +115,17 @@ async def _revived(connection: AsyncConnection, run: Run, now_ms: int) -> Run:
 
 
 async def undecided(connection: AsyncConnection, now_ms: int, limit: int) -> list[Run]:
-    """The oldest undecided run of each report and trigger, where its lease is free."""
+    """The oldest undecided run of each report and trigger, where its lease is free; none of paused
+    reports.
+    """
+    paused = select(reports.c.id).where(reports.c.state == ReportState.PAUSED.value)
     place = func.row_number().over(
         partition_by=(report_runs.c.report_id, report_runs.c.trigger),
         order_by=(report_runs.c.to_ms, report_runs.c.from_ms, report_runs.c.revision),
     )
     ranked = (
         select(report_runs, place.label("place"))
-        .where(report_runs.c.state.in_(_UNDECIDED))
+        .where(report_runs.c.state.in_(_UNDECIDED), report_runs.c.report_id.not_in(paused))
         .subquery("ranked")
     )
     question = (
@@ -218,6 +230,7 @@ async def decide(
         reports.c.id == claimed.report.id,
         reports.c.deleted_at_ms.is_(None),
         reports.c.sequence_next == claimed.sequence_next,
+        reports.c.updated_at_ms == claimed.report.updated_at_ms,
     )
     taken = number.values(sequence_next=claimed.sequence_next + manifest.deliveries)
     if not (await connection.execute(taken)).rowcount:

@@ -1,14 +1,16 @@
-"""ReportStore over SQL: each method is one transaction; what it does is in `report_definitions`,
-`report_runs` and `report_deliveries`.
+"""ReportStore over SQL: each method is one transaction; what it does is in the modules `report_*`
+beside this one.
 """
 
 from collections.abc import Sequence
 
-from sqlalchemy import and_, or_, select
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.backends.sql import (
     report_definitions,
+    report_listing,
+    report_secrets,
 )
 from meterline.backends.sql import (
     report_deliveries as sent,
@@ -17,15 +19,21 @@ from meterline.backends.sql import (
     report_runs as made,
 )
 from meterline.backends.sql.engine import Database
-from meterline.backends.sql.report_run_rows import run_of
-from meterline.backends.sql.schema_reports import (
-    report_attempts,
-    report_deliveries,
-    report_runs,
-)
+from meterline.backends.sql.schema_reports import report_runs
+from meterline.change import COMMAND, DISPATCHER
 from meterline.problem import not_found
-from meterline.report import Report
-from meterline.report_ports import AttemptEnd, Booked, Claim, Due, Parcel, Plan
+from meterline.report import Report, ReportChange, ReportMove
+from meterline.report_ports import (
+    AttemptEnd,
+    Booked,
+    Claim,
+    DeliveryPlace,
+    DeliveryQuery,
+    Due,
+    Parcel,
+    Plan,
+    RetiredSecret,
+)
 from meterline.run import Attempt, Delivery, DeliveryDraft, Manifest, Run, RunMove
 
 
@@ -35,10 +43,14 @@ class SqlReportStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def create_report(self, report: Report, planned_until_ms: int) -> None:
+    async def create_report(
+        self, report: Report, planned_until_ms: int, *, author: str = COMMAND
+    ) -> None:
         """See the port. Raises `Problem` (not found) too, where the meter is not there any more."""
         await self._database.write(
-            lambda connection: report_definitions.create(connection, report, planned_until_ms)
+            lambda connection: report_definitions.create(
+                connection, report, planned_until_ms, author
+            )
         )
 
     async def report(self, namespace: str, id_or_slug: str) -> Report | None:
@@ -47,28 +59,67 @@ class SqlReportStore:
             lambda connection: report_definitions.found(connection, namespace, id_or_slug)
         )
 
-    async def reports(self, namespace: str) -> list[Report]:
+    async def reports(
+        self, namespace: str, limit: int | None = None, after: tuple[int, str] | None = None
+    ) -> list[Report]:
         """See the port."""
         return await self._database.read(
-            lambda connection: report_definitions.listed(connection, namespace)
+            lambda connection: report_definitions.listed(connection, namespace, limit, after)
         )
 
-    async def delete_report(self, report_id: str, now_ms: int) -> None:
+    async def update_report(
+        self, report_id: str, change: ReportChange, now_ms: int, *, author: str = COMMAND
+    ) -> Report:
         """See the port."""
-        await self._database.write(
-            lambda connection: report_definitions.delete(connection, report_id, now_ms)
+        return await self._database.write(
+            lambda connection: report_definitions.update_definition(
+                connection, report_id, change, now_ms, author
+            )
         )
 
-    async def resume_report(self, report_id: str) -> None:
+    async def delete_report(self, report_id: str, now_ms: int, *, author: str = COMMAND) -> None:
         """See the port."""
         await self._database.write(
-            lambda connection: report_definitions.resume(connection, report_id)
+            lambda connection: report_definitions.delete(connection, report_id, now_ms, author)
         )
 
-    async def park_endpoint(self, namespace: str, endpoint: str, reason: str) -> None:
+    async def pause_report(self, report_id: str, now_ms: int, *, author: str = COMMAND) -> None:
+        """See the port."""
+        await self._move(report_id, ReportMove.PAUSE, now_ms, author)
+
+    async def resume_report(self, report_id: str, now_ms: int, *, author: str = COMMAND) -> None:
+        """See the port."""
+        await self._move(report_id, ReportMove.RESUME, now_ms, author)
+
+    async def _move(self, report_id: str, by: ReportMove, now_ms: int, author: str) -> None:
+        await self._database.write(
+            lambda connection: report_definitions.move(connection, report_id, by, now_ms, author)
+        )
+
+    async def rotate_secret(
+        self, report_id: str, sealed: bytes, overlap_ms: int, now_ms: int, *, author: str = COMMAND
+    ) -> None:
         """See the port."""
         await self._database.write(
-            lambda connection: report_definitions.park(connection, namespace, endpoint, reason)
+            lambda connection: report_secrets.rotate(
+                connection, report_id, sealed, overlap_ms, now_ms, author
+            )
+        )
+
+    async def retired_secrets(self, report_id: str, now_ms: int) -> list[RetiredSecret]:
+        """See the port."""
+        return await self._database.read(
+            lambda connection: report_secrets.retired(connection, report_id, now_ms)
+        )
+
+    async def park_endpoint(
+        self, namespace: str, endpoint: str, reason: str, now_ms: int, *, author: str = DISPATCHER
+    ) -> None:
+        """See the port."""
+        await self._database.write(
+            lambda connection: report_definitions.park(
+                connection, namespace, endpoint, reason, now_ms, author
+            )
         )
 
     async def plans(self, window_end_max_ms: int, limit: int) -> list[Plan]:
@@ -77,16 +128,21 @@ class SqlReportStore:
             lambda connection: report_definitions.plans(connection, window_end_max_ms, limit)
         )
 
-    async def plan(self, report_id: str, runs: Sequence[Run], planned_until_ms: int) -> None:
+    async def plan(self, report: Report, runs: Sequence[Run], planned_until_ms: int) -> None:
         """See the port."""
         await self._database.write(
-            lambda connection: report_definitions.plan(
-                connection, report_id, runs, planned_until_ms
-            )
+            lambda connection: report_definitions.plan(connection, report, runs, planned_until_ms)
         )
 
     async def ask_run(
-        self, report: Report, from_ms: int, to_ms: int, now_ms: int, *, revise: bool
+        self,
+        report: Report,
+        from_ms: int,
+        to_ms: int,
+        now_ms: int,
+        *,
+        revise: bool,
+        author: str = COMMAND,
     ) -> tuple[Run, bool]:
         """See the port. Raises `Problem` (not found) for a report that was deleted meanwhile."""
 
@@ -94,9 +150,7 @@ class SqlReportStore:
             if await report_definitions.locked(connection, report.id) is None:
                 raise not_found("report", report.slug)
             window = (from_ms, to_ms)
-            return await made.ask(
-                connection, report.id, report.namespace, window, now_ms, revise=revise
-            )
+            return await made.ask(connection, report, window, now_ms, author, revise=revise)
 
         return await self._database.write(act)
 
@@ -186,65 +240,63 @@ class SqlReportStore:
         """See the port."""
         await self._database.write(lambda connection: sent.record(connection, ends, now_ms))
 
+    async def replay(
+        self, namespace: str, delivery_id: str, now_ms: int, *, author: str = COMMAND
+    ) -> Delivery:
+        """See the port."""
+
+        async def act(connection: AsyncConnection) -> Delivery:
+            await sent.replay(connection, namespace, delivery_id, now_ms, author)
+            found = await report_listing.delivery(connection, namespace, delivery_id)
+            assert found is not None, "it was there a statement ago, and is locked"
+            return found
+
+        return await self._database.write(act)
+
     async def runs(self, report_id: str, limit: int, before: Run | None = None) -> list[Run]:
         """See the port."""
-        runs = report_runs.c
-        question = select(report_runs).where(runs.report_id == report_id)
-        if before is not None:
-            question = question.where(
-                or_(
-                    runs.to_ms < before.to_ms,
-                    and_(runs.to_ms == before.to_ms, runs.from_ms < before.from_ms),
-                    and_(
-                        runs.to_ms == before.to_ms,
-                        runs.from_ms == before.from_ms,
-                        runs.revision < before.revision,
-                    ),
-                )
-            )
-        newest = question.order_by(runs.to_ms.desc(), runs.from_ms.desc(), runs.revision.desc())
-
-        async def ask(connection: AsyncConnection) -> list[Run]:
-            return [run_of(row) for row in await connection.execute(newest.limit(limit))]
-
-        return await self._database.read(ask)
+        return await self._database.read(
+            lambda connection: report_listing.runs(connection, report_id, limit, before)
+        )
 
     async def run(self, report_id: str, run_id: str) -> Run | None:
         """See the port."""
-        question = select(report_runs).where(
-            report_runs.c.report_id == report_id, report_runs.c.id == run_id
+        return await self._database.read(
+            lambda connection: report_listing.run(connection, report_id, run_id)
         )
-
-        async def ask(connection: AsyncConnection) -> Run | None:
-            row = (await connection.execute(question)).one_or_none()
-            return None if row is None else run_of(row)
-
-        return await self._database.read(ask)
 
     async def deliveries(self, run_id: str, limit: int, after: int = 0) -> list[Delivery]:
         """See the port."""
-        deliveries = report_deliveries.c
-        question = (
-            select(report_deliveries)
-            .where(deliveries.run_id == run_id, deliveries.number > after)
-            .order_by(deliveries.number)
-            .limit(limit)
+        return await self._database.read(
+            lambda connection: report_listing.of_run(connection, run_id, limit, after)
         )
 
-        async def ask(connection: AsyncConnection) -> list[Delivery]:
-            return [sent.delivery_of(row) for row in await connection.execute(question)]
+    async def listed_deliveries(
+        self,
+        namespace: str,
+        query: DeliveryQuery,
+        limit: int,
+        after: DeliveryPlace | None = None,
+    ) -> list[Delivery]:
+        """See the port."""
+        return await self._database.read(
+            lambda connection: report_listing.deliveries(connection, namespace, query, limit, after)
+        )
 
-        return await self._database.read(ask)
+    async def delivery(self, namespace: str, delivery_id: str) -> Delivery | None:
+        """See the port."""
+        return await self._database.read(
+            lambda connection: report_listing.delivery(connection, namespace, delivery_id)
+        )
+
+    async def delivery_body(self, namespace: str, delivery_id: str) -> bytes | None:
+        """See the port."""
+        return await self._database.read(
+            lambda connection: report_listing.body(connection, namespace, delivery_id)
+        )
 
     async def attempts(self, delivery_ids: Sequence[str]) -> list[Attempt]:
         """See the port."""
-        question = (
-            select(report_attempts)
-            .where(report_attempts.c.delivery_id.in_(delivery_ids))
-            .order_by(report_attempts.c.delivery_id, report_attempts.c.number)
+        return await self._database.read(
+            lambda connection: report_listing.attempts(connection, delivery_ids)
         )
-
-        async def ask(connection: AsyncConnection) -> list[Attempt]:
-            return [sent.attempt_of(row) for row in await connection.execute(question)]
-
-        return await self._database.read(ask)

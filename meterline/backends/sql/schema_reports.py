@@ -24,6 +24,7 @@ from meterline.backends.sql.schema import metadata
 
 _LIVE: Final = text("deleted_at_ms IS NULL")
 _DUE: Final = text("due_at_ms IS NOT NULL")
+_ZERO: Final = text("0")  # of columns that rows were there before
 
 reports: Final = Table(
     "reports",
@@ -45,6 +46,11 @@ reports: Final = Table(
     Column("deleted_at_ms", BigInteger),
     Column("next_end_ms", BigInteger, nullable=False),  # end of the first window without a run
     Column("sequence_next", BigInteger, nullable=False),
+    Column("updated_at_ms", BigInteger, nullable=False, server_default=_ZERO),  # of the definition
+    # The schedule that takes over where the window from `takeover_at_ms` begins, if any.
+    Column("takeover_interval", Text),
+    Column("takeover_start_at_ms", BigInteger),
+    Column("takeover_at_ms", BigInteger),
     Index(
         "uq_reports_live_slug",
         "namespace",
@@ -54,6 +60,17 @@ reports: Final = Table(
         postgresql_where=_LIVE,
     ),
     Index("ix_reports_next_end_ms", "next_end_ms", sqlite_where=_LIVE, postgresql_where=_LIVE),
+)
+
+# Signing secrets that a rotation replaced and that sign on for a while; the current one of a report
+# is in its row.
+report_secrets: Final = Table(
+    "report_secrets",
+    metadata,
+    Column("report_id", Text, ForeignKey("reports.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),  # by age, the oldest first
+    Column("secret_sealed", LargeBinary, nullable=False),
+    Column("signs_until_ms", BigInteger, nullable=False),
 )
 
 # The manifest of a run is in its row, NULL until it is decided. Totals are scaled integers of any
@@ -96,6 +113,9 @@ report_runs: Final = Table(
         sqlite_where=text("state IN ('scheduled', 'waiting', 'materializing')"),
         postgresql_where=text("state IN ('scheduled', 'waiting', 'materializing')"),
     ),
+    # the order in which deliveries are listed, of a namespace and of a report
+    Index("ix_report_runs_decided", "namespace", "decided_at_ms", "id"),
+    Index("ix_report_runs_decided_of_report", "report_id", "decided_at_ms", "id"),
 )
 
 # Bodies as materialized. Several holders may have written some for one run: the run's row names
@@ -134,6 +154,8 @@ report_deliveries: Final = Table(
     Column("digest", LargeBinary, nullable=False),
     Column("usage_digest", LargeBinary, nullable=False),
     Column("supersedes", Text),
+    Column("attempts_before", Integer, nullable=False, server_default=_ZERO),  # the last replay
+    Column("replayed_at_ms", BigInteger),
     UniqueConstraint("run_id", "number", name="uq_report_deliveries_number"),
     UniqueConstraint("report_id", "sequence", name="uq_report_deliveries_sequence"),
     Index(
@@ -144,6 +166,7 @@ report_deliveries: Final = Table(
         sqlite_where=_DUE,
         postgresql_where=_DUE,
     ),
+    Index("ix_report_deliveries_subject", "run_id", "subject"),
 )
 
 report_attempts: Final = Table(

@@ -51,6 +51,7 @@ async def report(control_database: Database, store: ReportStore) -> Report:
         endpoint="https://example.com/hook",
         signing_secret_sealed=SECRET,
         created_at_ms=NOW,
+        updated_at_ms=NOW,
         filter=filter_,
         user_info_sealed=b"\x00user",
     )
@@ -104,7 +105,7 @@ async def decided(store: ReportStore, run: Run, *subjects: str, holder: str = "h
 
 async def delivering(store: ReportStore, report: Report, *subjects: str) -> Run:
     run = scheduled(report)
-    await store.plan(report.id, [run], run.to_ms)
+    await store.plan(report, [run], run.to_ms)
     await decided(store, run, *subjects)
     return run
 

@@ -42,9 +42,9 @@ async def test_deliveries_are_claimed_once_with_exact_bytes(
     parcels = sorted((p for claim in claims for p in claim), key=lambda p: p.body)
     assert [p.body for p in parcels] == [f"{s} of {run.id}".encode() for s in "abc"]
     first = parcels[0]
-    assert (first.attempt, first.signing_secret_sealed, first.user_info_sealed) == (
+    assert (first.attempt, first.signing_secrets_sealed, first.user_info_sealed) == (
         1,
-        SECRET,
+        (SECRET,),
         b"\x00user",
     )
     assert await store.due(NOW) == []
@@ -123,7 +123,7 @@ async def test_deleting_skips_what_is_undecided_and_cancels_what_is_open(
 ) -> None:
     run = await delivering(store, report, "a", "b", "c")
     later = scheduled(report, 1)
-    await store.plan(report.id, [later], later.to_ms)
+    await store.plan(report, [later], later.to_ms)
     claim = await claimed(store, later, "h2")
     done, flying = await store.claim_deliveries(report.id, NOW, LEASE, 2)
     await store.record([ended(done, DeliveryMove.CONFIRM)], NOW)
@@ -150,15 +150,15 @@ async def test_a_parked_endpoint_keeps_what_is_owed_and_resumes(
     store: ReportStore, report: Report
 ) -> None:
     await delivering(store, report, "a")
-    await store.park_endpoint("other", report.endpoint, "gone")
+    await store.park_endpoint("other", report.endpoint, "gone", NOW)
     assert len(await store.due(NOW)) == 1
-    await store.park_endpoint("default", report.endpoint, "gone")
+    await store.park_endpoint("default", report.endpoint, "gone", NOW)
     found = await store.report("default", report.id)
     assert found is not None
     assert (found.state, found.state_reason) == (ReportState.PARKED, "gone")
     assert await store.due(NOW) == []
     assert await store.claim_deliveries(report.id, NOW, LEASE, 9) == []
     assert len(await store.plans(START + 9 * HOUR_MS, 10)) == 1
-    await store.resume_report(report.id)
+    await store.resume_report(report.id, NOW)
     assert await store.report("default", report.id) == report
     assert len(await store.claim_deliveries(report.id, NOW, LEASE, 9)) == 1

@@ -71,10 +71,10 @@ async def test_plans_are_those_whose_window_has_ended(store: ReportStore, report
     assert (plan.report, plan.planned_until_ms) == (report, START)
     run = scheduled(report)
     for _ in range(2):
-        await store.plan(report.id, [run], run.to_ms)
+        await store.plan(report, [run], run.to_ms)
     assert await store.plans(end, 10) == []
     assert await store.runs(report.id, 10) == [run]
-    await store.plan(report.id, [run], START)  # an older plan never moves it back
+    await store.plan(report, [run], START)  # an older plan never moves it back
     assert await store.plans(end, 10) == []
 
 
@@ -118,7 +118,7 @@ async def test_skipped_and_refused_runs_can_be_asked_for_after_all(
 ) -> None:
     skipped = replace(scheduled(report), state=RunState.SKIPPED, ended_at_ms=NOW, reason="bound")
     refused = scheduled(report, 1)
-    await store.plan(report.id, [skipped, refused], refused.to_ms)
+    await store.plan(report, [skipped, refused], refused.to_ms)
     claim = await claimed(store, refused)
     assert await store.close_run(claim, RunMove.REFUSE, "too much", NOW)
     assert (await the_run(store, refused)).state is RunState.FAILED
@@ -137,7 +137,7 @@ async def test_undecided_gives_the_oldest_of_each_trigger_with_a_free_lease(
     store: ReportStore, report: Report
 ) -> None:
     runs = [scheduled(report, hour) for hour in range(3)]
-    await store.plan(report.id, runs, runs[-1].to_ms)
+    await store.plan(report, runs, runs[-1].to_ms)
     by_hand, _ = await store.ask_run(report, START, START + 60_000, NOW, revise=False)
     assert [run.id for run, _ in await store.undecided(NOW, 10)] == [by_hand.id, runs[0].id]
     assert len(await store.undecided(NOW, 1)) == 1
@@ -151,7 +151,7 @@ async def test_undecided_gives_the_oldest_of_each_trigger_with_a_free_lease(
 
 async def test_one_report_has_one_lease_at_a_time(store: ReportStore, report: Report) -> None:
     runs = [scheduled(report, hour) for hour in range(2)]
-    await store.plan(report.id, runs, runs[-1].to_ms)
+    await store.plan(report, runs, runs[-1].to_ms)
     claims = await asyncio.gather(
         *(store.claim_run(run.id, f"{run.id}{n}", NOW, LEASE) for run in runs for n in range(3))
     )
@@ -166,7 +166,7 @@ async def test_the_second_holder_wins_and_the_first_changes_nothing(
     store: ReportStore, report: Report
 ) -> None:
     run = scheduled(report)
-    await store.plan(report.id, [run], run.to_ms)
+    await store.plan(report, [run], run.to_ms)
     first = await claimed(store, run, "first")
     await store.stage(first, drafts(first, "a", "b", "c"))
     second = await claimed(store, run, "second", NOW + 60_001)
@@ -195,7 +195,7 @@ async def test_sequences_are_gapless_over_the_runs_of_a_report(
     store: ReportStore, report: Report
 ) -> None:
     runs = [scheduled(report, hour) for hour in range(3)]
-    await store.plan(report.id, runs, runs[-1].to_ms)
+    await store.plan(report, runs, runs[-1].to_ms)
     await decided(store, runs[0], "a", "b")
     await decided(store, runs[1])
     assert (await the_run(store, runs[1])).state is RunState.SUCCEEDED
@@ -208,7 +208,7 @@ async def test_a_number_taken_by_another_run_loses_the_decision(
     store: ReportStore, report: Report
 ) -> None:
     runs = [scheduled(report, hour) for hour in range(2)]
-    await store.plan(report.id, runs, runs[-1].to_ms)
+    await store.plan(report, runs, runs[-1].to_ms)
     slow = await claimed(store, runs[0], "slow", NOW - 100_000)
     await store.stage(slow, drafts(slow, "a"))
     await decided(store, runs[1], "a", holder="fast")
@@ -219,7 +219,7 @@ async def test_a_number_taken_by_another_run_loses_the_decision(
 
 async def test_runs_are_listed_newest_first_in_pages(store: ReportStore, report: Report) -> None:
     runs = [scheduled(report, hour) for hour in range(5)]
-    await store.plan(report.id, runs, runs[-1].to_ms)
+    await store.plan(report, runs, runs[-1].to_ms)
     page = await store.runs(report.id, 2)
     rest = await store.runs(report.id, 9, before=page[-1])
     assert page + rest == runs[::-1]

@@ -11,14 +11,23 @@ from hypothesis import strategies as st
 
 from aggregator.open_slice import OpenSlice
 from aggregator.slice import opened
-from aggregator.verdict import Verdict, judged
+from aggregator.verdict import judged
 from meterline.event import Event, decode_event
 from meterline.limits import SLICE_EVENTS_MAX, SLICE_SPAN_MS
 from meterline.measure import Measures, decode_groups, encode_groups, measures_of
 from meterline.meter import Aggregation, Catalogue, Meter
 from meterline.number import UNIT
-from meterline.pack import Record, RecordKind, Unreadable, decode_record, encode_pack
-from meterline.rows import Flush, SliceId, TallyRow
+from meterline.pack import (
+    Record,
+    RecordKind,
+    Refusal,
+    Unreadable,
+    decode_record,
+    encode_pack,
+    encode_refusal,
+    position,
+)
+from meterline.rows import NO_POSITION, Flush, SliceId, TallyRow, Verdict
 
 HORIZON_MS = 1_000_000
 ID = SliceId(1, 0, 0)
@@ -95,6 +104,7 @@ def test_a_slice_folded_in_parts_is_the_slice_folded_at_once(
     assert in_parts.events == at_once.events
     assert sorted(in_parts.members) == sorted(at_once.members)
     assert in_parts.rejected == at_once.rejected
+    assert in_parts.rejects == at_once.rejects
     assert other.counted() == one.counted()
     assert other.account() == one.account()
 
@@ -152,7 +162,19 @@ def test_what_cannot_be_read_is_invalid_and_stalls_nothing() -> None:
     open_slice.absorb(record, 0, [Unreadable(0, "data", "is broken", b"\xff\x00")], {}, HORIZON_MS)
     (reject,) = open_slice.take().rejects
     assert (reject.kind, reject.field, reject.reason) == ("invalid", "data", "is broken")
+    assert (reject.namespace, reject.first, reject.text) == ("", NO_POSITION, "\ufffd\0".encode())
     assert open_slice.account()[4:] == (1, 0, 0, 0, 1)
+
+
+def test_what_the_inbox_refused_is_kept_under_its_namespace() -> None:
+    refusal = Refusal("acme", "usage", 3, 41, "id", "must not be empty", "{}")
+    record = Record(0, 7, 900, RecordKind.REFUSAL, encode_refusal(refusal), "log")
+    open_slice = OpenSlice(SliceId(1, 0, 7), 1_000, MEASURES)
+    open_slice.absorb(record, 1_000, decode_record(record), {}, HORIZON_MS)
+    (reject,) = open_slice.take().rejects
+    assert (reject.namespace, reject.source, reject.id) == ("acme", "usage", "3/41")
+    assert (reject.time_ms, reject.recorded_ms, reject.append_ms) == (1_000, 1_000, 1_000)
+    assert (reject.kind, reject.field, reject.text) == ("invalid", "id", b"{}")
 
 
 def test_verdicts() -> None:
@@ -180,10 +202,19 @@ def test_a_copy_within_the_slice_and_one_from_before_are_duplicates() -> None:
     record = Record(0, 0, 0, RecordKind.PACK, b"", "log")
     open_slice.absorb(record, 0, [first, again, conflict], {}, HORIZON_MS)
     assert open_slice.account()[4:] == (3, 1, 1, 1, 0)
+    duplicate, differing = open_slice.take().rejects
+    assert (duplicate.kind, duplicate.place, duplicate.first) == ("duplicate", 1, position(0, 0))
+    assert (duplicate.text, duplicate.recorded_ms) == (again.text, again.recorded_ms)
+    assert (duplicate.field, duplicate.reason) == ("", "")
+    assert (differing.kind, differing.place, differing.first) == ("conflict", 2, position(0, 0))
+    assert (differing.id, differing.source, differing.subject) == ("a", "s", "x")
+    assert differing.reason
     later = OpenSlice(SliceId(1, 0, 9), 0, MEASURES)
     record = Record(0, 9, 0, RecordKind.PACK, b"", "log")
-    later.absorb(record, 0, [again], {first.key: (0, 0, first.check)}, HORIZON_MS)
+    later.absorb(record, 0, [again], {first.key: (position(3, 2), 0, first.check)}, HORIZON_MS)
     assert later.account()[4:] == (1, 0, 1, 0, 0)
+    (copied,) = later.take().rejects
+    assert (copied.kind, copied.first) == ("duplicate", position(3, 2))
 
 
 @given(

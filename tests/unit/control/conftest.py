@@ -2,23 +2,28 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from control.report_desk import ReportDesk
+from control.routes import Api as Operations
 from control.routes import routes
 from control.stores import Stores
 from meterline.backends.sql.catalogue import SqlCatalogueStore
 from meterline.backends.sql.engine import open_database
 from meterline.backends.sql.migrate import migrate
 from meterline.backends.sql.progress import SqlProgressStore
+from meterline.backends.sql.subjects import SqlSubjectStore
 from meterline.backends.sqlite_log import open_sqlite_log
+from meterline.event_list import EventQuery, ListedEvent
 from meterline.http import SERVER_OPTIONS, problem_middleware
+from meterline.http.gate import Gate
 from meterline.ports import Unavailable
 from meterline.rows import (
     AccountRow,
@@ -52,6 +57,8 @@ class ShelfUsage:
 
     rows: list[UsageRow] = field(default_factory=list)
     rejected_rows: list[RejectedRow] = field(default_factory=list)
+    events: list[ListedEvent] = field(default_factory=list)
+    event_queries: list[EventQuery] = field(default_factory=list)
     account_row: AccountRow = NOTHING
     asked: list[UsageQuery] = field(default_factory=list)
     away: bool = False
@@ -65,6 +72,17 @@ class ShelfUsage:
         names = [f"{row.log}.{row.partition}.{row.offset}.{row.place}" for row in found]
         first = 0 if after is None else names.index(after) + 1
         return found[first : first + limit]
+
+    async def listed_events(self, query: EventQuery) -> list[ListedEvent]:
+        self.event_queries.append(query)
+        found = [one for one in self.events if one.verdict in query.verdicts]
+        found.sort(key=lambda one: one.place_by(query.order), reverse=query.order.descending)
+        places = [one.place_by(query.order) for one in found]
+        first = 0 if query.after is None else places.index(query.after) + 1
+        return found[first : first + query.limit]
+
+    async def new_events(self, positions: Sequence[tuple[int, int, int, int]]) -> list[ListedEvent]:
+        return [one for one in self.events if one[:4] in positions]
 
     async def accounts(self, log: int) -> AccountRow:
         if self.away:
@@ -121,7 +139,10 @@ class Api:
         return {fault["field"]: fault.get("rule", "") for fault in listed}
 
 
-ServeApi = Callable[[Stores], Awaitable[Client]]
+class ServeApi(Protocol):
+    """Serves an API on stores, behind a gate; without one everybody is let in."""
+
+    async def __call__(self, stores: Stores, gate: Gate | None = None) -> Client: ...
 
 
 @pytest.fixture
@@ -129,9 +150,12 @@ async def serve() -> AsyncIterator[ServeApi]:
     """Serve an API on other stores."""
     clients: list[Client] = []
 
-    async def start(stores: Stores) -> Client:
+    async def start(stores: Stores, gate: Gate | None = None) -> Client:
         app = web.Application(middlewares=[problem_middleware(stores.clock)])
-        app.add_routes(routes(stores))
+        nothing: Any = None  # reports and keys have fixtures of their own
+        desk = ReportDesk(stores, nothing, nothing, nothing)
+        gate = gate or Gate(stores.clock)
+        app.add_routes(routes(Operations(stores, desk, nothing, ()), gate))
         server = TestServer(app)
         await server.start_server(**SERVER_OPTIONS)
         client: Client = TestClient(server)
@@ -166,7 +190,8 @@ async def api(tmp_path: Path, migrated: Path, serve: ServeApi) -> AsyncIterator[
     progress = SqlProgressStore(database)
     log = open_sqlite_log(tmp_path / "log", 2, clock)
     log.number = await progress.register_log(log.id, log.partitions)
-    stores = Stores(SqlCatalogueStore(database), progress, usage, log, clock)
+    catalogue, subjects = SqlCatalogueStore(database), SqlSubjectStore(database)
+    stores = Stores(catalogue, progress, usage, log, clock, subjects)
     yield Api(await serve(stores), stores, usage, clock)
     await log.close()
     await database.close()

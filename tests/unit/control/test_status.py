@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from meterline.access import Principal, Scope
 from meterline.backends.sql.catalogue import SqlCatalogueStore
 from meterline.backends.sql.engine import open_database
 from meterline.backends.sql.progress import SqlProgressStore
+from meterline.http.gate import Gate
 from meterline.ports import Unavailable
 from meterline.rows import AccountRow, Seal, SliceId
 from tests.unit.control.conftest import NOW_MS, Api, ServeApi
@@ -47,6 +49,21 @@ async def test_an_empty_installation_is_caught_up(api: Api) -> None:
         ],
         "unavailable": [],
     }
+
+
+async def test_who_may_not_operate_sees_nothing_of_the_installation(
+    api: Api, serve: ServeApi
+) -> None:
+    reader = Principal("acme", "key:1", frozenset({Scope.STATUS_READ}), "1")
+    client = await serve(api.stores, Gate(api.clock, lambda _header, _now_ms: reader))
+    async with client.get(PATH) as response:
+        assert await response.json() == {
+            "caught_up": True,
+            "backfilling": False,
+            "lag_records": 0,
+            "complete_until": None,
+            "freshness_ms": None,
+        }
 
 
 async def test_what_lies_in_the_log_lags_until_it_is_flushed(api: Api) -> None:

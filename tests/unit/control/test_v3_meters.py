@@ -72,20 +72,43 @@ async def test_all_faults_of_a_definition_are_told(api: Api) -> None:
         "aggregation": "sum",
         "event_type": "",
         "dimensions": {"subject": "$.s", "1": "$.a", "b": "b"},
+        "colour": "red",
     }
     assert await api.faults("POST", PATH, json=body) == {
         "key": "matches_regex",
-        "name": "max_length",
+        "name": "min_length",
         "event_type": "min_length",
         "value_property": "required",
         "dimensions.subject": "reserved_dimension",
         "dimensions.1": "matches_regex",
-        "dimensions.b": "",
+        "dimensions.b": "matches_regex",
+        "colour": "unknown_property",
     }
     assert await api.json("GET", PATH) == {
         "data": [],
         "meta": {"page": {"number": 1, "size": 20, "total": 0}},
     }
+
+
+@pytest.mark.parametrize(
+    ("sent", "faults"),
+    [
+        ({"aggregation": "count"}, {"value_property": "disagreement"}),
+        ({"dimensions": {"a": "$.distance", "b": "$.b"}}, {"dimensions.a": "disagreement"}),
+        ({"value_property": "$["}, {"value_property": "json_path"}),
+        ({"dimensions": {"a": "$.a["}}, {"dimensions.a": "json_path"}),
+        ({"dimensions": {f"d{n}": "$.d" for n in range(51)}}, {"dimensions": "max_items"}),
+        ({"dimensions": []}, {"dimensions": "type"}),
+        ({"value_property": None}, {"value_property": "type"}),
+        ({"description": None, "labels": None}, {"description": "type", "labels": "type"}),
+        ({"events_from": None}, {"events_from": "type"}),
+    ],
+)
+async def test_members_have_to_fit_and_null_is_none_of_them(
+    api: Api, sent: dict[str, Any], faults: dict[str, str]
+) -> None:
+    found = await api.faults("POST", PATH, json={**BODY, **sent})
+    assert {field: rule for field, rule in found.items() if rule != "required"} == faults
 
 
 @pytest.mark.parametrize("field", ["key", "name", "event_type", "description", "value_property"])
@@ -142,15 +165,26 @@ async def test_meters_are_listed_in_pages(api: Api) -> None:
     assert seen == keys
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "x", "101", "1.5", "", "٣"])
-async def test_a_page_size_out_of_bounds_is_told(api: Api, value: str) -> None:
-    assert await api.faults("GET", PATH, params={"page[size]": value}) == {"page[size]": "type"}
+@pytest.mark.parametrize(
+    ("value", "rule"),
+    [
+        ("0", "minimum"),
+        ("-1", "type"),
+        ("x", "type"),
+        ("101", "maximum"),
+        ("1.5", "type"),
+        ("", "type"),
+        ("٣", "type"),
+    ],
+)
+async def test_a_page_size_out_of_bounds_is_told(api: Api, value: str, rule: str) -> None:
+    assert await api.faults("GET", PATH, params={"page[size]": value}) == {"page[size]": rule}
 
 
 async def test_unknown_and_doubled_parameters_are_told(api: Api) -> None:
-    found = await api.faults("GET", f"{PATH}?sort=key&page[size]=1&page[size]=2&colour=red")
+    found = await api.faults("GET", f"{PATH}?sort=size&page[size]=1&page[size]=2&colour=red")
     assert found == {
-        "sort": "unknown_property",
+        "sort": "matches_regex",
         "page[size]": "max_items",
         "colour": "unknown_property",
     }

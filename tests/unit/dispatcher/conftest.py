@@ -27,6 +27,7 @@ from meterline.backends.sql.migrate import migrate
 from meterline.backends.sql.progress import SqlProgressStore
 from meterline.backends.sql.reports import SqlReportStore
 from meterline.backends.webhook_http import HttpWebhookSender
+from meterline.event_list import EventQuery, ListedEvent
 from meterline.meter import Aggregation, Meter, MeterDraft
 from meterline.ports import Unavailable
 from meterline.problem import Problem
@@ -50,9 +51,13 @@ class CellUsage:
     cells: dict[tuple[str, str, int], int] = field(default_factory=dict)
     asked: list[UsageQuery] = field(default_factory=list)
     errors: list[Unavailable | Problem] = field(default_factory=list)  # raised one by one
+    meanwhile: Callable[[], Awaitable[object]] | None = None  # done once, while it is asked
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         self.asked.append(query)
+        if self.meanwhile is not None:
+            act, self.meanwhile = self.meanwhile, None
+            await act()
         if self.errors:
             raise self.errors.pop(0)
         assert query.from_ms is not None
@@ -90,6 +95,12 @@ class CellUsage:
     ) -> AsyncIterator[list[SeenRow]]:
         raise AssertionError(f"no seen rows: {log, partition, offset_first, offset_end}")
 
+    async def listed_events(self, query: EventQuery) -> list[ListedEvent]:
+        raise AssertionError(f"the dispatcher lists no events: {query}")
+
+    async def new_events(self, positions: Sequence[tuple[int, int, int, int]]) -> list[ListedEvent]:
+        raise AssertionError(f"the dispatcher lists no events: {positions}")
+
     async def rejected(self, revision: int, limit: int, after: str | None) -> list[RejectedRow]:
         raise AssertionError(f"no rejected values: {revision, limit, after}")
 
@@ -120,11 +131,13 @@ class Mailbox:
     posts: list[Post] = field(default_factory=list)
     answers: list[int] = field(default_factory=list)  # statuses, one by one
     hang: asyncio.Event | None = None  # answers nothing until it is set
+    secret: str | None = SECRET  # what every post must verify with
 
     async def receive(self, request: web.Request) -> web.Response:
         body = await request.read()
         headers = {name.lower(): value for name, value in request.headers.items()}
-        Webhook(SECRET).verify(body, headers)
+        if self.secret is not None:
+            Webhook(self.secret).verify(body, headers)
         self.posts.append(Post(headers["svix-id"], body, headers))
         if self.hang is not None:
             await self.hang.wait()
@@ -179,6 +192,7 @@ class Desk:
             endpoint=url,
             signing_secret_sealed=self.box.seal(SECRET),
             created_at_ms=created_at_ms,
+            updated_at_ms=created_at_ms,
             filter=filter_,
             user_info_sealed=None if user_info is None else self.box.seal(user_info),
         )

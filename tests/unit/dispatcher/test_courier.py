@@ -4,96 +4,33 @@ bytes, fair.
 
 import asyncio
 import random
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import msgspec
 
-from dispatcher.courier import claim_due, deliver, record
-from dispatcher.planner import find_due, make_runs
+from dispatcher.courier import claim_due
 from dispatcher.retry import RetryPolicy
-from dispatcher.worker import Dispatcher
-from meterline.backends.clock import SystemClock
 from meterline.backends.secrets import FernetSecretBox
 from meterline.number import UNIT
 from meterline.ports import Unavailable
-from meterline.report import Report, ReportState
-from meterline.report_ports import Parcel
+from meterline.report import ReportState
 from meterline.run import AttemptOutcome, DeliveryState, Run, RunState
 from meterline.window import MINUTE_MS
-from tests.unit.dispatcher.conftest import START_MS, Desk, Mailbox, Post
-
-Mailboxes = Callable[[], Awaitable[Mailbox]]
-END_MS = START_MS + MINUTE_MS
-NOW_MS = END_MS + MINUTE_MS
-SUBJECTS = ["acme", "beta", "zeta"]
-
-
-def real_now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-async def made(desk: Desk, report: Report, subjects: list[str]) -> Run:
-    """The first run of a report, decided, with a delivery for each subject."""
-    desk.usage.cells = {(subject, "a", START_MS): UNIT for subject in subjects}
-    await desk.complete(NOW_MS)
-    await find_due(desk.reports, END_MS, 10)
-    assert await make_runs(desk.sources, desk.plan_terms, lambda: END_MS, f"h{report.id}") >= 1
-    return (await desk.reports.runs(report.id, 10))[-1]
-
-
-async def posted(desk: Desk, parcels: list[Parcel], now_ms: int, *, recorded: bool) -> None:
-    """Send parcels; a courier that dies after sending records nothing."""
-    retry = desk.send_terms.retry
-    sent = [
-        # signed as of the real time, for receivers compare with theirs
-        await deliver(parcel, desk.sender, desk.box, retry, real_now_ms(), 0.5)
-        for parcel in parcels
-    ]
-    if recorded:
-        await record(desk.reports, sent, now_ms)
-
-
-async def the_run(desk: Desk, run: Run) -> Run:
-    found = await desk.reports.run(run.report_id, run.id)
-    assert found is not None
-    return found
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
-        while not await condition():  # noqa: ASYNC110 - a store has no event to wait for
-            await asyncio.sleep(0.02)
-
-
-@asynccontextmanager
-async def working(desk: Desk) -> AsyncIterator[Dispatcher]:
-    """A dispatcher at work; it ends well."""
-    dispatcher = Dispatcher(
-        desk.sources,
-        desk.sender,
-        desk.box,
-        SystemClock(),
-        desk.plan_terms,
-        desk.send_terms,
-        idle_s=0.02,
-    )
-    task = asyncio.create_task(dispatcher.run())
-    try:
-        yield dispatcher
-    finally:
-        dispatcher.stop()
-        async with asyncio.timeout(10):
-            await task
-
-
-def by_id(posts: list[Post]) -> dict[str, set[bytes]]:
-    found: dict[str, set[bytes]] = {}
-    for post in posts:
-        found.setdefault(post.id, set()).add(post.body)
-    return found
+from tests.unit.dispatcher.conftest import START_MS, Desk
+from tests.unit.dispatcher.sending import (
+    NOW_MS,
+    SUBJECTS,
+    Mailboxes,
+    arrived,
+    by_id,
+    is_ended,
+    made,
+    posted,
+    real_now_ms,
+    the_run,
+    until,
+    working,
+)
 
 
 async def test_each_subject_is_delivered_signed_and_recorded(
@@ -159,10 +96,6 @@ async def test_a_receiver_that_fails_and_recovers_gets_everything(
     assert {delivery.id for delivery in listed} == set(bodies)
 
 
-async def is_ended(desk: Desk, run: Run) -> bool:
-    return (await the_run(desk, run)).ended_at_ms is not None
-
-
 async def test_an_exhausted_delivery_is_failed_and_held(desk: Desk, mailbox: Mailboxes) -> None:
     box = await mailbox()
     box.answers = [500] * 100
@@ -192,7 +125,7 @@ async def test_gone_parks_the_endpoint_and_resuming_sends_what_is_owed(
     assert parked.state is ReportState.PARKED
     assert "410" in parked.state_reason
     assert await claim_due(desk.reports, desk.send_terms, {}, NOW_MS) == []
-    await desk.reports.resume_report(report.id)
+    await desk.reports.resume_report(report.id, NOW_MS)
     async with working(desk):
         await until(lambda: is_ended(desk, run))
     found = await the_run(desk, run)
@@ -217,10 +150,6 @@ async def test_deleting_while_deliveries_are_pending_sends_nothing_more(
     assert len(box.posts) == 1
     states = [d.state for d in await desk.reports.deliveries(run.id, 10)]
     assert sorted(states) == ["cancelled", "cancelled", "delivered"]
-
-
-async def arrived(box: Mailbox, count: int) -> bool:
-    return len(box.posts) >= count
 
 
 async def counted(desk: Desk, run: Run, delivered: int) -> bool:
@@ -285,7 +214,7 @@ async def test_the_worker_goes_on_when_a_store_was_away(desk: Desk, mailbox: Mai
     report = await desk.report(box.url)
     desk.usage.cells = {("acme", "a", START_MS): UNIT}
     window = (START_MS - MINUTE_MS, START_MS + MINUTE_MS)
-    await desk.reports.plan(report.id, [], real_now_ms() + 10 * MINUTE_MS)
+    await desk.reports.plan(report, [], real_now_ms() + 10 * MINUTE_MS)
     run, _ = await desk.reports.ask_run(report, *window, START_MS, revise=False)
     desk.usage.errors = [Unavailable("usage store: away"), Unavailable("usage store: away")]
     await desk.complete(NOW_MS)

@@ -10,11 +10,11 @@ from meterline.meter import Aggregation, MeterDraft
 from meterline.number import UNIT
 from meterline.ports import Unavailable
 from meterline.problem import Problem, ProblemType
-from meterline.report import Report
+from meterline.report import Interval, Report, ReportChange, Schedule
 from meterline.report_filter import Comparison, Condition, ReportFilter
 from meterline.run import Delivery, Run, RunState, Trigger
 from meterline.usage import UsageQuery
-from meterline.window import MINUTE_MS
+from meterline.window import HOUR_MS, MINUTE_MS
 from tests.unit.dispatcher.conftest import START_MS, Desk
 
 URL = "https://example.com/hook"
@@ -284,3 +284,40 @@ async def test_a_revision_delivers_what_differs_and_names_what_it_replaces(
     fourth = await revised(desk, report, LATER_MS + 2)
     assert fourth.state is RunState.SKIPPED
     assert "the revision before" in fourth.reason
+
+
+async def test_a_report_that_is_changed_while_its_run_is_made_is_made_as_changed(
+    desk: Desk, report: Report
+) -> None:
+    only_zeta = ReportFilter(subject=(Condition(Comparison.EQ, ("zeta",)),))
+
+    async def change() -> None:
+        await desk.reports.update_report(
+            report.id, ReportChange(filter=only_zeta, group_by=()), END_MS
+        )
+
+    desk.usage.meanwhile = change
+    await desk.complete(LATER_MS)
+    assert await make(desk, END_MS) == 0
+    assert (await first_run(desk, report)).state is RunState.WAITING
+    assert await make(desk, END_MS + 1) == 1
+    run = await first_run(desk, report)
+    assert [d.subject for d in await deliveries(desk, run)] == ["zeta"]
+    assert [query.dimensions for query in desk.usage.asked] == [("model",), ()]
+
+
+async def test_a_change_of_the_schedule_leaves_no_gap_and_no_overlap(
+    desk: Desk, report: Report
+) -> None:
+    now_ms = START_MS + 90 * MINUTE_MS
+    await find_due(desk.reports, now_ms, 1_000)
+    hourly = ReportChange(schedule=Schedule(Interval.HOUR, START_MS))
+    changed = await desk.reports.update_report(report.id, hourly, now_ms)
+    assert changed.takeover is not None
+    end_ms = START_MS + 5 * HOUR_MS
+    await find_due(desk.reports, end_ms, 1_000)
+    runs = (await desk.reports.runs(report.id, 1_000))[::-1]
+    edges = [START_MS, *(run.to_ms for run in runs)]
+    assert [run.from_ms for run in runs] == edges[:-1]
+    assert edges[-1] == end_ms
+    assert len(runs) == 120 + 3

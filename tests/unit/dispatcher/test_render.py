@@ -51,6 +51,7 @@ REPORT = Report(
     endpoint="https://example.com/",
     signing_secret_sealed=b"",
     created_at_ms=FROM,
+    updated_at_ms=FROM,
 )
 RUN = Run("run_x", "01R", "default", FROM, TO, 1, Trigger.SCHEDULE, TO, RunState.MATERIALIZING)
 

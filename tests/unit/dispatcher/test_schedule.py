@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.schedule import complete_needed_ms, due_runs
-from meterline.report import Interval, Report, Schedule
+from meterline.report import Interval, Report, ReportChange, Schedule, changed, in_force
 from meterline.report_ports import Plan
 from meterline.run import Run, RunState, Trigger, run_id
 from meterline.window import MINUTE_MS
@@ -14,9 +14,9 @@ START = 1_770_000_000_000 // MINUTE_MS * MINUTE_MS
 
 def plan(interval: Interval, created_at_ms: int) -> Plan:
     schedule = Schedule(interval, START)
-    report = Report(
-        "01R", "default", "r", "01M", schedule, (), "https://example.com/", b"s", created_at_ms
-    )
+    at_ms = created_at_ms
+    url = "https://example.com/"
+    report = Report("01R", "default", "r", "01M", schedule, (), url, b"s", at_ms, at_ms)
     return Plan(report, schedule.first_window_ms(created_at_ms))
 
 
@@ -86,3 +86,46 @@ def test_a_run_waits_for_its_grace_and_for_what_was_sent_before_it_was_asked_for
     assert complete_needed_ms(run, 60_000) == run.to_ms + 60_000
     late = Run("r", "01R", "default", 0, 60_000, 1, Trigger.MANUAL, asked_at_ms=START)
     assert complete_needed_ms(late, 60_000) == START
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(Interval), st.integers(-1_000, 1_000), st.integers(0, 500)),
+        min_size=1,
+        max_size=4,
+    ),
+    st.integers(50, 500),
+    st.integers(0, 300),
+)
+def test_windows_tile_time_across_changes_of_the_schedule(
+    changes: list[tuple[Interval, int, int]], runs_max: int, catch_up_max: int
+) -> None:
+    """However often another schedule is asked for, and however late one looks."""
+    now_ms = START
+    current = plan(Interval.HOUR, now_ms)
+    found: list[Run] = []
+    first_ms = current.planned_until_ms
+
+    def look(current: Plan) -> Plan:
+        while runs := due_runs(current, now_ms, catch_up_max, runs_max):
+            found.extend(runs)
+            until_ms = runs[-1].to_ms
+            current = Plan(in_force(current.report, until_ms), until_ms)
+        return current
+
+    for interval, start, wait in changes:
+        now_ms += wait * MINUTE_MS
+        if wait % 2:  # somebody looked just before the change
+            current = look(current)
+        change = ReportChange(schedule=Schedule(interval, START + start * MINUTE_MS))
+        try:
+            report = changed(current.report, change, current.planned_until_ms, now_ms)
+        except ValueError:
+            continue
+        current = Plan(report, current.planned_until_ms)
+    now_ms += Interval.DAY.length_ms
+    current = look(current)
+    edges = [first_ms, *(run.to_ms for run in found)]
+    assert [run.from_ms for run in found] == edges[:-1]
+    assert all(run.to_ms <= now_ms for run in found)
+    assert now_ms < current.report.window_end_ms(current.planned_until_ms)

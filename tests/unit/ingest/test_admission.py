@@ -7,7 +7,12 @@ import pytest
 
 from ingest.admission import AdmissionRules, BodyForm, admit, body_form
 from meterline.event import decode_event
-from meterline.limits import ATTRIBUTE_CHARS_MAX, JSON_DEPTH_MAX, PROBLEM_ERRORS_MAX
+from meterline.limits import (
+    ATTRIBUTE_CHARS_MAX,
+    INTEGER_TEXT_CHARS_MAX,
+    JSON_DEPTH_MAX,
+    PROBLEM_ERRORS_MAX,
+)
 from meterline.problem import Problem, ProblemType
 
 NOW_MS = 1_790_000_000_123
@@ -245,6 +250,32 @@ def test_all_faults_of_a_batch_are_listed_with_their_places() -> None:
     found = {(fault.index, fault.field, fault.rule) for fault in problem.faults}
     assert found == {(1, "id", "min_length"), (2, "data", "type"), (2, "subject", "required")}
     assert problem.detail == "event 1: id: must not be empty (and 2 more)"
+
+
+@pytest.mark.parametrize(
+    ("members", "field"),
+    [
+        ('"data":{"a":{"b":[1,%s]}}', "data.a.b[1]"),
+        ('"data":{"value":-%s}', "data.value"),
+        ('"sampledrate":%s', "sampledrate"),  # counting does not read it, lists of events do
+    ],
+)
+def test_an_integer_without_end_is_named(members: str, field: str) -> None:
+    longest = INTEGER_TEXT_CHARS_MAX - members.count("-")
+    body = text()[:-1].decode() + "," + members + "}"
+    assert admitted((body % ("1" * longest)).encode())
+    assert fault((body % ("1" * (longest + 1))).encode()) == (field, "max_length")
+
+
+def test_the_way_to_a_fault_is_cut_where_it_is_long() -> None:
+    nested: object = float("nan")
+    for _ in range(JSON_DEPTH_MAX - 1):
+        nested = {"name" * 20: nested}
+    problem = refused(text(data=nested))
+    (found,) = problem.faults
+    assert found.field.startswith("data.namename")
+    assert len(found.field) == 300
+    assert len(problem.detail) < 400
 
 
 def test_the_list_of_faults_is_bounded() -> None:

@@ -14,7 +14,7 @@ from meterline.endpoint import Endpoint, basic_authorization, parse_endpoint
         ("https://me:p%40ss@example.com/x", "https://example.com/x", "me:p@ss"),
         ("https://me@[::1]:8443/x", "https://[::1]:8443/x", "me"),
         ("https://a@b@example.com/", "https://example.com/", "a@b"),
-        ("https://@example.com/", "https://example.com/", None),
+        ("https://@example.com/", "https://example.com/", ""),
     ],
 )
 def test_a_url_is_taken_apart(text: str, url: str, user_info: str | None) -> None:

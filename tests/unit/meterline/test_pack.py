@@ -110,7 +110,7 @@ def test_refusals_keep_their_reason() -> None:
     refusal = Refusal("n", "topic", 1, 2, "id", "must not be empty", "{}")
     value = encode_refusal(refusal)
     (found,) = decode_record(record(value, RecordKind.REFUSAL))
-    assert found == Unreadable(0, "id", "must not be empty", value)
+    assert found == Unreadable(0, "id", "must not be empty", b"{}", "n", "topic", "1/2")
     (broken,) = decode_record(record(b"{}", RecordKind.REFUSAL))
     assert isinstance(broken, Unreadable)
     assert broken.reason.startswith("not a refusal")

@@ -33,11 +33,13 @@ class Door:
     asked: int = 0
     lag: int = 0
     url: str = ""
+    keys: set[str | None] = field(default_factory=set)
 
     async def take(self, request: web.Request) -> web.Response:
         number, self.requests = self.requests, self.requests + 1
         self.under_way += 1
         self.busiest = max(self.busiest, self.under_way)
+        self.keys.add(request.headers.get("Authorization"))
         body = await request.read()
         await asyncio.sleep(0.005)
         self.under_way -= 1
@@ -52,7 +54,8 @@ class Door:
         self.sizes.append(len(events))
         return web.Response(status=202)
 
-    async def status(self, _request: web.Request) -> web.Response:
+    async def status(self, request: web.Request) -> web.Response:
+        self.keys.add(request.headers.get("Authorization"))
         self.asked += 1
         lag = max(0, self.lag - self.asked)
         return web.json_response({"caught_up": lag == 0, "lag_records": lag, "more": 1})
@@ -330,3 +333,12 @@ async def test_waiting_may_ask_another_server(start: Start, tmp_path: Path) -> N
     result = await _send(file, "--to", door.url, "--wait", "--status", f"{other.url}/nowhere")
     assert result.exit_code == 4
     assert "--status" in result.output
+
+
+async def test_a_key_goes_with_every_request(start: Start, tmp_path: Path) -> None:
+    door = await start(Door())
+    file = _ndjson(tmp_path / "events.ndjson", 2)
+    await _send(file, "--to", door.url, "--batch", "1", "--wait", "--api-key", "mtl_x")
+    assert door.keys == {"Bearer mtl_x"}
+    await _send(file, "--to", door.url)
+    assert door.keys == {"Bearer mtl_x", None}

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from meterline.runtime.setting_fields import ENV_PREFIX
 from meterline.runtime.settings import Settings, SettingsError, load_settings
+from meterline.throttle import Policy
 
 
 @pytest.fixture(autouse=True)
@@ -40,11 +41,11 @@ def test_without_file_and_variables_the_product_is_embedded() -> None:
 def test_command_line_wins_over_variable_wins_over_file(
     clean: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (clean / "meterline.toml").write_text('port = 1\nhost = "h"\nlog_level = "error"\n')
+    (clean / "meterline.toml").write_text('port = 1\nhost = "::1"\nlog_level = "error"\n')
     monkeypatch.setenv("METERLINE_PORT", "2")
-    monkeypatch.setenv("METERLINE_HOST", "v")
+    monkeypatch.setenv("METERLINE_HOST", "localhost")
     settings = load_settings(overrides={"port": 3, "host": None})
-    assert (settings.port, settings.host, settings.log_level) == (3, "v", "error")
+    assert (settings.port, settings.host, settings.log_level) == (3, "localhost", "error")
 
 
 def test_the_file_is_named_by_option_then_variable(
@@ -144,6 +145,14 @@ def test_variables_of_the_tests_and_empty_ones_are_passed_over(
         ("secret_key", "short", "at least 32 characters"),
         ("inbox_topics", "{", "is not JSON"),
         ("port", 65_536, "less than or equal to 65535"),
+        ("host", "0.0.0.0", "others may reach 0.0.0.0"),
+        ("host", "meter.example.com", "others may reach meter.example.com"),
+        ("access_mode", "key", "Input should be 'none' or 'keys'"),
+        ("plans", {"small": {"requests": {"quota": 0}}}, "plans.small.requests.quota"),
+        ("plans", {"small": {"request": {"quota": 1}}}, "plans.small.request "),
+        ("plans", {"a plan": {}}, "plans.a plan"),
+        ("plans", {"small": {"events": {"quota": 1, "window_s": 86_401}}}, "plans.small.events.w"),
+        ("limit_shares", 0, "greater than or equal to 1"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_refused(name: str, value: object, said: str) -> None:
@@ -182,3 +191,42 @@ def test_every_setting_says_who_changes_it_and_shows_values_that_work(name: str)
 
 def test_inbox_topics_need_a_log_on_kafka() -> None:
     assert "set log_url to kafka://" in refusal(overrides={"inbox_topics": {"orders": "default"}})
+
+
+def test_an_address_that_others_reach_needs_keys_or_a_word() -> None:
+    words = refusal(overrides={"host": "0.0.0.0"})
+    assert words.startswith("a setting cannot be used:")
+    for said in ("`meterline keys create`", "127.0.0.1", "public_without_keys", '"keys"'):
+        assert said in words
+    ways: list[dict[str, object]] = [
+        {"access_mode": "keys"},
+        {"public_without_keys": True},
+        {"host": "127.8.9.1"},
+        {"host": "::1"},
+        {"host": "localhost"},
+    ]
+    for way in ways:
+        load_settings(overrides={"host": "0.0.0.0", **way})
+
+
+def test_a_faulty_host_is_told_and_nothing_else() -> None:
+    words = refusal(overrides={"host": ""})
+    assert words.startswith("a setting cannot be used:"), words
+
+
+def test_a_plan_is_the_policies_of_its_limits(clean: Path) -> None:
+    (clean / "meterline.toml").write_text(
+        "[plans.small]\nrequests = { quota = 5 }\nevents = { quota = 100, window_s = 1 }\n"
+        "[plans.free]\n"
+    )
+    plans = load_settings().plans
+    assert plans["small"].policies == (Policy("requests", 5, 60), Policy("events", 100, 1))
+    assert plans["free"].policies == ()
+
+
+def test_plans_can_be_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METERLINE_PLANS", '{"default": {"events": {"quota": 7}}}')
+    monkeypatch.setenv("METERLINE_PUBLIC_WITHOUT_KEYS", "true")
+    settings = load_settings()
+    assert settings.plans["default"].policies == (Policy("events", 7, 60),)
+    assert settings.public_without_keys

@@ -1,93 +1,16 @@
 """Reports over HTTP (contract 2.2, 4.2) and runs by hand, over real SQLite stores."""
 
 import base64
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestClient, TestServer
 
-from control.routes import routes
-from control.v1_reports import V1Reports
 from meterline.backends.secrets import FernetSecretBox
-from meterline.backends.sql.engine import open_database
-from meterline.backends.sql.reports import SqlReportStore
-from meterline.http import SERVER_OPTIONS, problem_middleware
-from meterline.report_ports import AttemptEnd, ReportStore
-from meterline.run import (
-    Attempt,
-    AttemptOutcome,
-    DeliveryDraft,
-    DeliveryMove,
-    Manifest,
-    digest_of,
-)
 from meterline.window import HOUR_MS
-from tests.unit.control.conftest import NOW_MS, Api
-
-PATH = "/api/v1/reports"
-METER = {
-    "slug": "tokens",
-    "aggregation": "SUM",
-    "eventType": "prompt",
-    "valueProperty": "$.tokens",
-    "groupBy": {"model": "$.model", "type": "$.type"},
-}
-BODY: dict[str, Any] = {
-    "slug": "daily-tokens",
-    "meterIdOrSlug": "tokens",
-    "type": "webhook",
-    "schedule": {"interval": "1d", "startAt": "2023-11-01T00:00:00.000Z"},
-    "query": {"groupBy": ["model"]},
-    "endpoint": {"url": "https://example.com/hook"},
-}
-WINDOW = {"from": "2023-11-01T00:00:00Z", "to": "2023-11-02T00:00:00Z"}
-
-
-@dataclass(slots=True)
-class Wakes:
-    """Counts how often the dispatcher was told to look."""
-
-    count: int = 0
-
-    def __call__(self) -> None:
-        self.count += 1
-
-
-@dataclass(slots=True)
-class ReportsApi:
-    """The API with reports mounted, a meter, and what reports stand on."""
-
-    api: Api
-    reports: ReportStore
-    meter_id: str = ""
-    wakes: Wakes = field(default_factory=Wakes)
-
-    async def made(self, **changes: Any) -> Any:
-        return await self.api.json("POST", PATH, 201, json={**BODY, **changes})
-
-    async def faults(self, **changes: Any) -> dict[str, str]:
-        return await self.api.faults("POST", PATH, json={**BODY, **changes})
-
-
-@pytest.fixture
-async def served(api: Api, tmp_path: Path) -> AsyncIterator[ReportsApi]:
-    database = open_database(f"sqlite:///{tmp_path / 'control.db'}")
-    made = ReportsApi(api, SqlReportStore(database))
-    handlers = V1Reports(api.stores, made.reports, FernetSecretBox("key"), made.wakes)
-    app = web.Application(middlewares=[problem_middleware(api.clock)])
-    app.add_routes([*routes(api.stores), *handlers.routes()])
-    server = TestServer(app)
-    await server.start_server(**SERVER_OPTIONS)
-    made.api = Api(TestClient(server), api.stores, api.usage, api.clock)
-    made.meter_id = (await made.api.json("POST", "/api/v1/meters", 201, json=METER))["id"]
-    yield made
-    await made.api.client.close()
-    await database.close()
+from tests.unit.control.conftest import NOW_MS
+from tests.unit.control.reports.conftest import BODY, WINDOW, ReportsApi
+from tests.unit.control.reports.conftest import V1 as PATH
 
 
 @pytest.mark.parametrize("media", ["application/cloudevents+json", "application/json"])
@@ -280,35 +203,11 @@ async def test_windows_that_cannot_be_run_are_refused(
     assert faults == expected
 
 
-async def delivered(served: ReportsApi, run: Any) -> None:
-    """What a dispatcher does: decide the run with two subjects, fail one and deliver the other."""
-    reports = served.reports
-    claim = await reports.claim_run(run["id"], "h", NOW_MS, NOW_MS + 1_000)
-    assert claim is not None
-    await reports.stage(
-        claim,
-        [
-            DeliveryDraft(f"dlv_{n}", f"s{n}", n, n, b"{}", digest_of(b"{}"), digest_of(b""))
-            for n in (1, 2)
-        ],
-    )
-    total = 10**18 + 5
-    manifest = Manifest(2, 2, 1, total, -total, NOW_MS, "d1", 1)
-    assert await reports.decide(claim, 7, manifest, NOW_MS)
-    one, other = await reports.claim_deliveries(claim.report.id, NOW_MS, NOW_MS + 1_000, 2)
-    refused = Attempt(
-        one.delivery_id, 1, NOW_MS, AttemptOutcome.REFUSED, 7, 500, "no", b"a\xff", NOW_MS + 5
-    )
-    fine = Attempt(other.delivery_id, 1, NOW_MS, AttemptOutcome.DELIVERED, 8, 204)
-    ends = [AttemptEnd(refused, DeliveryMove.RETRY), AttemptEnd(fine, DeliveryMove.CONFIRM)]
-    await reports.record(ends, NOW_MS)
-
-
 async def test_a_run_is_shown_with_its_deliveries_and_attempts(served: ReportsApi) -> None:
     await served.made()
     runs = f"{PATH}/daily-tokens/runs"
     run = await served.api.json("POST", runs, 201, json=WINDOW)
-    await delivered(served, run)
+    await served.delivered(run)
     async with served.api.client.get(f"{runs}/{run['id']}") as response:
         text = await response.text()
         shown = await response.json()
@@ -357,7 +256,7 @@ async def test_runs_come_in_pages(served: ReportsApi) -> None:
 
 async def test_a_parked_report_says_why_and_resumes(served: ReportsApi) -> None:
     await served.made()
-    await served.reports.park_endpoint("default", BODY["endpoint"]["url"], "gone")
+    await served.reports.park_endpoint("default", BODY["endpoint"]["url"], "gone", NOW_MS)
     shown = await served.api.json("GET", f"{PATH}/daily-tokens")
     assert (shown["state"], shown["stateReason"]) == ("parked", "gone")
     again = await served.api.json("POST", f"{PATH}/daily-tokens/resume")

@@ -1,0 +1,110 @@
+"""Listed events with what became of them, however an API version shows it: read from the store,
+judged by the meters that there are now, by the rule of the fold.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from control.stores import Stores
+from meterline.event import decode_event
+from meterline.event_list import EventQuery, ListedEvent
+from meterline.event_verdict import Difference, Outcome, differences, outcomes
+from meterline.measure import measures_of
+from meterline.meter import Catalogue
+from meterline.pack import index_of, offset_of
+from meterline.rows import NO_POSITION, Verdict
+
+_OURS = ("namespace", "recordedtime")  # what the gateway added
+_sent = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A listed event. `outcomes` are those of a new one; `first` is what a duplicate or a conflict
+    came after, where it is still kept, and `differs` names members in which a conflict differs from
+    it.
+    """
+
+    listed: ListedEvent
+    outcomes: tuple[Outcome, ...] = ()
+    first: ListedEvent | None = None
+    differs: tuple[Difference, ...] = ()
+
+    @property
+    def sent(self) -> dict[str, msgspec.Raw] | None:
+        """The event as it was sent, member by member; None for what could not be read."""
+        if self.listed.verdict is Verdict.INVALID:
+            return None
+        members = _sent.decode(self.listed.text)
+        return {name: value for name, value in members.items() if name not in _OURS}
+
+    @property
+    def problems(self) -> list[tuple[str, dict[str, str]]]:
+        """Why the event does not count, wholly or somewhere: in words, and by attributes."""
+        listed = self.listed
+        match listed.verdict:
+            case Verdict.DUPLICATE:
+                return []
+            case Verdict.CONFLICT | Verdict.INVALID:
+                return [(listed.reason, {"field": listed.field} if listed.field else {})]
+            case Verdict.NEW if not self.outcomes:
+                return [(f"no meter takes events of type {listed.type}", {"type": listed.type})]
+            case Verdict.NEW:
+                return [_problem(one) for one in self.outcomes if not one.counted]
+
+
+def _problem(outcome: Outcome) -> tuple[str, dict[str, str]]:
+    attributes = {
+        "meter": outcome.meter.key,
+        "field": outcome.field,
+        "reason": outcome.reason,
+        "value": outcome.value,
+    }
+    words = f"meter {outcome.meter.key} does not count it: {outcome.field} is {outcome.reason}"
+    return words, {name: text for name, text in attributes.items() if text}
+
+
+async def judged(stores: Stores, query: EventQuery) -> list[Judged]:
+    """The events of a page, judged. Raises `Problem` as the store does."""
+    listed = await stores.usage.listed_events(query)
+    types = {one.type for one in listed if one.verdict is Verdict.NEW}
+    meters = await stores.catalogue.meters(query.namespace) if types else []
+    matching = tuple(meter for meter in meters if meter.event_type in types)
+    measures = measures_of(Catalogue(0, matching))
+    firsts = await _firsts(stores, listed)
+    found = []
+    for one in listed:
+        if one.verdict is Verdict.NEW:
+            made = outcomes(decode_event(one.text), measures)
+            found.append(Judged(one, outcomes=tuple(made)))
+        else:
+            found.append(_passed_over(one, firsts.get(_first_of(one))))
+    return found
+
+
+def _first_of(one: ListedEvent) -> tuple[int, int, int, int]:
+    return one.log, one.partition, offset_of(one.first), index_of(one.first)
+
+
+def position_of_first(one: ListedEvent) -> str | None:
+    """Where the new event with the same identity lies, as it is shown."""
+    if one.first == NO_POSITION:
+        return None
+    return ".".join(str(part) for part in _first_of(one))
+
+
+async def _firsts(
+    stores: Stores, listed: Sequence[ListedEvent]
+) -> dict[tuple[int, int, int, int], ListedEvent]:
+    positions = {_first_of(one) for one in listed if one.first != NO_POSITION}
+    rows = await stores.usage.new_events(sorted(positions)) if positions else []
+    return {(row.log, row.partition, row.offset, row.place): row for row in rows}
+
+
+def _passed_over(one: ListedEvent, first: ListedEvent | None) -> Judged:
+    if first is None or one.verdict is not Verdict.CONFLICT:
+        return Judged(one, first=first)
+    differs = differences(decode_event(one.text), decode_event(first.text))
+    return Judged(one, first=first, differs=differs)

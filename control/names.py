@@ -1,0 +1,35 @@
+"""The names that stand in paths."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from meterline.http.operation import PathName
+
+_ULID: Final = "01M7ZMF4YA7D2SQ292V0W9JPT8"
+
+METER: Final = PathName(
+    "meter",
+    "Id or key of a meter; an id wins over a key of the same spelling.",
+    r"[A-Za-z0-9_]+",
+    _ULID,
+)
+METER_NAMES: Final[Mapping[str, PathName]] = {"meterId": METER}
+V1_METER_NAMES: Final[Mapping[str, PathName]] = {"meterIdOrSlug": METER}
+REPORT: Final = PathName(
+    "report",
+    "Id or slug of a report; an id wins over a slug of the same spelling.",
+    "[A-Za-z0-9_-]{1,64}",
+    _ULID,
+)
+REPORT_NAMES: Final[Mapping[str, PathName]] = {"reportId": REPORT}
+V1_REPORT_NAMES: Final[Mapping[str, PathName]] = {"reportIdOrSlug": REPORT}
+SUBJECT: Final = PathName(
+    "subject",
+    "Id or key of a subject; an id wins over a key of the same spelling.",
+    r"[^\x00]+",
+    "customer-1",
+)
+V1_SUBJECT_NAMES: Final[Mapping[str, PathName]] = {"subjectIdOrKey": SUBJECT}
+GROUP_BY_KEY: Final = PathName(
+    "group-by key", "Name of a group-by key of the meter.", r"[a-zA-Z_][0-9a-zA-Z_]*", "model"
+)

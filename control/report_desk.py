@@ -1,0 +1,60 @@
+"""What the operations of reports stand on, and the things that their paths name."""
+
+import base64
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from control.stores import Stores
+from meterline import limits
+from meterline.endpoint import Endpoint
+from meterline.problem import not_found
+from meterline.report import Report
+from meterline.report_ports import ReportStore, SecretBox
+from meterline.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class ReportDesk:
+    """`wake` tells a dispatcher of this process that there is work."""
+
+    stores: Stores
+    reports: ReportStore
+    box: SecretBox
+    wake: Callable[[], None]
+
+    @property
+    def now_ms(self) -> int:
+        """The present time."""
+        return self.stores.clock.now_ms()
+
+    async def report(self, namespace: str, id_or_slug: str) -> Report:
+        """A live report of a namespace. Raises `Problem` (not found)."""
+        report = await self.reports.report(namespace, id_or_slug)
+        if report is None:
+            raise not_found("report", id_or_slug)
+        return report
+
+    async def run(self, report: Report, run_id: str) -> Run:
+        """A run of a report. Raises `Problem` (not found)."""
+        run = await self.reports.run(report.id, run_id)
+        if run is None:
+            raise not_found("run", run_id)
+        return run
+
+    async def meter_key(self, report: Report) -> str:
+        """The key of a report's meter, which cannot be deleted before it."""
+        return (await self.stores.meter(report.namespace, report.meter_id)).key
+
+    async def meter_keys(self, namespace: str) -> dict[str, str]:
+        """The keys of all meters of a namespace, by id."""
+        return {meter.id: meter.key for meter in await self.stores.catalogue.meters(namespace)}
+
+    def sealed_user_info(self, endpoint: Endpoint) -> bytes | None:
+        """The user information of an endpoint, as it is kept."""
+        return self.box.seal(endpoint.user_info) if endpoint.user_info else None
+
+
+def new_signing_secret() -> str:
+    """A secret in the form that the libraries of receivers take."""
+    return f"whsec_{base64.b64encode(secrets.token_bytes(limits.SIGNING_SECRET_BYTES)).decode()}"

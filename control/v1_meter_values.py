@@ -1,0 +1,130 @@
+"""What a meter's usage can be split by, as it occurs (API v1, peer-api.md 2): its subjects, and the
+values of a group-by key.
+"""
+
+from typing import Annotated, Final
+
+from aiohttp import web
+from pydantic import Field
+
+from control.ask import SUBJECT, Question, Words, query_of
+from control.names import GROUP_BY_KEY, V1_METER_NAMES
+from control.stores import Stores
+from meterline.access import Scope
+from meterline.http import json_response
+from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.shapes import Instant, LooseParameters
+from meterline.limits import (
+    GROUP_VALUES_DAYS_MAX,
+    GROUP_VALUES_HOURS,
+    GROUP_VALUES_SPAN_DAYS_MAX,
+)
+from meterline.problem import Fault, invalid, not_found
+from meterline.window import DAY_MS, HOUR_MS
+
+WORDS: Final = Words("groupByKey", "filter", "query")
+
+
+class MeterSubjectsParameters(LooseParameters):
+    """Of which span; without one, of all time."""
+
+    from_: Annotated[
+        Instant | None, Field(alias="from", description="The time of usage is then or later.")
+    ] = None
+    to: Annotated[Instant | None, Field(description="The time of usage is earlier.")] = None
+
+
+class GroupValuesParameters(LooseParameters):
+    """Of which span."""
+
+    from_: Annotated[
+        Instant | None,
+        Field(
+            alias="from",
+            description=(
+                f"The time of usage is then or later; {GROUP_VALUES_HOURS} hours ago where it is "
+                f"not given, at most {GROUP_VALUES_DAYS_MAX} days ago."
+            ),
+        ),
+    ] = None
+    to: Annotated[
+        Instant | None,
+        Field(
+            description=(
+                "The time of usage is earlier; now where it is not given, at most "
+                f"{GROUP_VALUES_SPAN_DAYS_MAX} days after `from`."
+            )
+        ),
+    ] = None
+
+    def span(self, now_ms: int) -> tuple[int, int | None]:
+        """Where it begins, and where it ends if that was given. Raises `Problem`."""
+        from_ms = now_ms - GROUP_VALUES_HOURS * HOUR_MS if self.from_ is None else self.from_
+        faults = []
+        if from_ms < now_ms - GROUP_VALUES_DAYS_MAX * DAY_MS:
+            reason = f"lies more than {GROUP_VALUES_DAYS_MAX} days ago"
+            faults.append(Fault("from", reason, "minimum", "query"))
+        to_ms = now_ms if self.to is None else self.to
+        if to_ms - from_ms > GROUP_VALUES_SPAN_DAYS_MAX * DAY_MS:
+            reason = f"lies more than {GROUP_VALUES_SPAN_DAYS_MAX} days after from"
+            faults.append(Fault("to", reason, "maximum", "query"))
+        if faults:
+            raise invalid(*faults)
+        return from_ms, self.to
+
+
+LIST_SUBJECTS: Final = Operation(
+    id="listMeterSubjects",
+    method="GET",
+    path="/v1/meters/{meterIdOrSlug}/subjects",
+    tag="Meters",
+    summary="List the subjects that a meter has usage of",
+    scope=Scope.USAGE_READ,
+    names=V1_METER_NAMES,
+    parameters=MeterSubjectsParameters,
+    body=NO_BODY,
+    answers=(Answer(200, "Subjects, sorted.", list[str], example=["customer-1"]),),
+)
+LIST_VALUES: Final = Operation(
+    id="listMeterGroupByValues",
+    method="GET",
+    path="/v1/meters/{meterIdOrSlug}/group-by/{groupByKey}/values",
+    tag="Meters",
+    summary="List the values of a group-by key that a meter has usage of",
+    description='An event without a value there has "".',
+    scope=Scope.USAGE_READ,
+    names={**V1_METER_NAMES, "groupByKey": GROUP_BY_KEY},
+    parameters=GroupValuesParameters,
+    body=NO_BODY,
+    answers=(Answer(200, "Values, sorted.", list[str], example=["large", "small"]),),
+)
+
+
+class V1MeterValues:
+    """The handlers of both lists."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    def bound(self) -> list[Bound]:
+        """What it answers."""
+        return [bind(LIST_SUBJECTS, self.subjects), bind(LIST_VALUES, self.values)]
+
+    async def subjects(self, call: Call[MeterSubjectsParameters, None]) -> web.Response:
+        """Subjects in a bare array."""
+        asked = call.parameters
+        meter = await self._stores.meter(call.namespace, call.names["meterIdOrSlug"])
+        question = Question(WORDS, asked.from_, asked.to, group_by=(SUBJECT,))
+        rows = await self._stores.usage.usage(query_of(meter, question))
+        return json_response(sorted({row.subject for row in rows if row.subject is not None}))
+
+    async def values(self, call: Call[GroupValuesParameters, None]) -> web.Response:
+        """Values in a bare array."""
+        name = call.names["groupByKey"]
+        meter = await self._stores.meter(call.namespace, call.names["meterIdOrSlug"])
+        if name not in meter.dimension_names:
+            raise not_found("group-by key", name)
+        from_ms, to_ms = call.parameters.span(self._stores.clock.now_ms())
+        question = Question(WORDS, from_ms, to_ms, group_by=(name,))
+        rows = await self._stores.usage.usage(query_of(meter, question))
+        return json_response(sorted({dict(row.groups)[name] for row in rows}))

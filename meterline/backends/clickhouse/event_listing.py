@@ -1,0 +1,98 @@
+"""A page of the list of events, from the tables `events` and `rejects`."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection, Exceeded
+from meterline.backends.clickhouse.event_sql import places_statement, tables_of, whole_statement
+from meterline.event_list import EventQuery, ListedEvent, Place
+from meterline.limits import (
+    EVENT_SEARCHES_MAX,
+    EVENTS_SEARCH_S_MAX,
+    EVENTS_SEARCHED_MAX,
+    EVENTS_SPANS_MS,
+)
+from meterline.problem import Fault, invalid
+from meterline.rows import Verdict
+
+BOUNDS: Final[dict[str, Any]] = {
+    **QUERY_SETTINGS,
+    "max_execution_time": EVENTS_SEARCH_S_MAX,
+    "max_rows_to_read": EVENTS_SEARCHED_MAX,
+}
+SPARE_ROWS: Final = 32  # copies of rows that a search allows for
+_NARROWER: Final = (
+    "too many events would have to be looked at; add a filter on stored_at or time that spans less"
+)
+
+
+class EventListing:
+    """Answers `EventQuery`. A search may read much, so only a few run at once."""
+
+    def __init__(self, connection: Connection, bounds: Mapping[str, Any] = BOUNDS) -> None:
+        self._connection = connection
+        self._bounds = bounds
+        self._turns = asyncio.Semaphore(EVENT_SEARCHES_MAX)
+
+    async def page(self, query: EventQuery) -> list[ListedEvent]:
+        """The events of a page, in order. Raises `Problem` for a search beyond the bounds."""
+        try:
+            async with self._turns:
+                chosen = await self._chosen(query)
+        except Exceeded as error:
+            raise invalid(Fault("filter", _NARROWER, source="query")) from error
+        rows: dict[tuple[int, ...], ListedEvent] = {}
+        for table in tables_of(query):
+            positions = [place[1:] for place, at in chosen if at == table]
+            rows.update((event[:4], event) for event in await self.whole(table, positions))
+        # a row may be gone by now: what is deleted is not shown
+        return [rows[place[1:]] for place, _ in chosen if place[1:] in rows]
+
+    async def whole(
+        self, table: str, positions: Sequence[tuple[int, int, int, int]]
+    ) -> list[ListedEvent]:
+        """The events at these positions, in any order."""
+        if not positions:
+            return []
+        rows = await self._connection.query(*whole_statement(table, positions))
+        return [
+            ListedEvent._make((*head, text.encode(), Verdict(kind), first, field, reason))
+            for *head, text, kind, first, field, reason in rows
+        ]
+
+    async def _chosen(self, query: EventQuery) -> list[tuple[Place, str]]:
+        """Where the events of the page lie, in order, and in which table."""
+        found: list[tuple[Place, str]] = []
+        for limit_ms in _limits(query):
+            found = [
+                (place, table)
+                for table in tables_of(query)
+                for place in await self._places(query, table, limit_ms)
+            ]
+            if len(found) >= query.limit:
+                break
+        return sorted(found, reverse=query.order.descending)[: query.limit]
+
+    async def _places(self, query: EventQuery, table: str, limit_ms: int | None) -> list[Place]:
+        """As many as the page has, if there are so many. Rows may be there twice, rarely more: then
+        it takes another look, for taking out copies in the engine means sorting all that it reads.
+        """
+        rows_max = query.limit + SPARE_ROWS
+        while True:
+            statement = places_statement(query, table, limit_ms, rows_max)
+            rows = await self._connection.query(*statement, settings=self._bounds)
+            places = list(dict.fromkeys(Place(*row) for row in rows))
+            if len(places) >= query.limit or len(rows) < rows_max:
+                return places[: query.limit]
+            rows_max *= 4
+
+
+def _limits(query: EventQuery) -> Iterator[int | None]:
+    """How far to look, step by step: where the next events are near, little is read."""
+    begin_ms = query.now_ms if query.after is None else query.after.at_ms
+    if query.order.descending:
+        yield from (begin_ms - span for span in EVENTS_SPANS_MS)
+    elif query.after is not None:
+        yield from (begin_ms + span for span in EVENTS_SPANS_MS)
+    yield None

@@ -1,0 +1,93 @@
+"""Signing secrets of reports in SQL: the current one, and those that a rotation has not ended yet.
+
+Functions over a connection of one transaction.
+"""
+
+from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from meterline.backends.sql.report_definitions import locked, report_of, tell
+from meterline.backends.sql.schema_reports import report_secrets, reports
+from meterline.change import Action
+from meterline.limits import SIGNING_SECRETS_RETIRED_MAX
+from meterline.problem import Problem, ProblemType, not_found
+from meterline.report_ports import RetiredSecret
+from meterline.window import rfc3339
+
+
+async def rotate(
+    connection: AsyncConnection,
+    report_id: str,
+    sealed: bytes,
+    overlap_ms: int,
+    now_ms: int,
+    author: str,
+) -> None:
+    """Make a secret the current one; those before it sign until the overlap ends, or their own
+    end comes. Raises `Problem`.
+    """
+    row = await locked(connection, report_id)
+    if row is None:
+        raise not_found("report", report_id)
+    if row.signing_secret_sealed == sealed:
+        return
+    until_ms = now_ms + overlap_ms
+    of_report = report_secrets.c.report_id == report_id
+    await connection.execute(
+        update(report_secrets)
+        .where(of_report, report_secrets.c.signs_until_ms > until_ms)
+        .values(signs_until_ms=until_ms)
+    )
+    ended = delete(report_secrets).where(of_report, report_secrets.c.signs_until_ms <= now_ms)
+    await connection.execute(ended)
+    if overlap_ms:
+        await _retire(connection, report_id, row.signing_secret_sealed, until_ms)
+    await connection.execute(
+        update(reports).where(reports.c.id == report_id).values(signing_secret_sealed=sealed)
+    )
+    detail = "signing secret; the ones before sign no more"
+    if overlap_ms:
+        detail = f"signing secret; the one before signs until {rfc3339(until_ms)}"
+    await tell(connection, report_of(row), Action.ROTATE, now_ms, author, detail)
+
+
+async def _retire(
+    connection: AsyncConnection, report_id: str, sealed: bytes, until_ms: int
+) -> None:
+    question = select(
+        func.count(), func.max(report_secrets.c.number), func.min(report_secrets.c.signs_until_ms)
+    ).where(report_secrets.c.report_id == report_id)
+    count, newest, first_end_ms = (await connection.execute(question)).one()
+    if count >= SIGNING_SECRETS_RETIRED_MAX:
+        detail = (
+            f"{count} secrets from before sign still, the next ends at {rfc3339(first_end_ms)}:"
+            " wait for it, or rotate with an overlap of 0, which ends them all."
+        )
+        raise Problem(ProblemType.CONFLICT, detail)
+    row = {
+        "report_id": report_id,
+        "number": (newest or 0) + 1,
+        "secret_sealed": sealed,
+        "signs_until_ms": until_ms,
+    }
+    await connection.execute(insert(report_secrets).values(row))
+
+
+async def retired(connection: AsyncConnection, report_id: str, now_ms: int) -> list[RetiredSecret]:
+    """Secrets from before that sign still, the newest first."""
+    question = (
+        select(report_secrets.c.secret_sealed, report_secrets.c.signs_until_ms)
+        .where(report_secrets.c.report_id == report_id, report_secrets.c.signs_until_ms > now_ms)
+        .order_by(report_secrets.c.number.desc())
+    )
+    return [
+        RetiredSecret(row.secret_sealed, int(row.signs_until_ms))
+        for row in await connection.execute(question)
+    ]
+
+
+async def signing(connection: AsyncConnection, report_id: str, now_ms: int) -> tuple[bytes, ...]:
+    """All secrets that sign at an instant, the current one first."""
+    current = select(reports.c.signing_secret_sealed).where(reports.c.id == report_id)
+    first: bytes = (await connection.execute(current)).scalar_one()
+    return (first, *(it.sealed for it in await retired(connection, report_id, now_ms)))

@@ -1,0 +1,61 @@
+"""Changes: who changed which meter, report, subject or key, and when.
+
+A store records a change in the transaction that makes it, so that neither is without the other. A
+call that finds nothing to do records none. A change tells what happened, never a secret.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+COMMAND: Final = "command"
+"""The author of what is done by a command on the installation's own machine."""
+
+SETTINGS: Final = "settings"
+"""The author of what the settings file defines."""
+
+DISPATCHER: Final = "dispatcher"
+"""The author of what follows from a receiver's answer."""
+
+
+class Kind(StrEnum):
+    """What was changed."""
+
+    METER = "meter"
+    REPORT = "report"
+    SUBJECT = "subject"
+    API_KEY = "api_key"
+
+
+class Action(StrEnum):
+    """What was done to it."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+    ROTATE = "rotate"  # a secret
+    REVOKE = "revoke"
+    PAUSE = "pause"
+    PARK = "park"  # of a report: its receiver said that nobody is there any more
+    RESUME = "resume"
+    RUN = "run"  # by hand
+    REPLAY = "replay"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change. `subject_id` and `name` are those of what was changed, as they are after it.
+
+    `author` is a `Principal.author`. `detail` says in a few words what changed, empty where the
+    action says it all. `id`, a ULID, is given when the change is recorded.
+    """
+
+    namespace: str
+    at_ms: int
+    author: str
+    action: Action
+    kind: Kind
+    subject_id: str
+    name: str
+    detail: str = ""
+    id: str = ""

@@ -1,0 +1,63 @@
+"""The gate: who asks, whether they may, and whether it is too much (contract sections 5 and 8)."""
+
+from collections.abc import Callable
+from typing import Final
+
+from aiohttp import web
+
+from meterline.access import ANONYMOUS, Principal, Scope
+from meterline.http.answers import LIMIT_HEADERS
+from meterline.ports import Clock
+from meterline.problem import Problem, ProblemType
+from meterline.throttle import Limited, Throttle
+
+PRINCIPAL: Final = web.RequestKey("principal", Principal)
+
+
+class Gate:
+    """What stands before every operation.
+
+    `identify` makes a principal of the `Authorization` header, or raises `Problem`; without it
+    everybody is let in as `ANONYMOUS` and the header is ignored (mode none).
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        identify: Callable[[str | None, int], Principal] | None = None,
+        throttle: Throttle | None = None,
+    ) -> None:
+        self._clock = clock
+        self._identify = identify
+        self._throttle = throttle
+
+    def enter(self, request: web.Request, scope: Scope | None) -> Principal:
+        """Who asks. Raises `Problem`: unauthenticated, forbidden, rate-limited."""
+        if scope is None:
+            return ANONYMOUS
+        principal = ANONYMOUS
+        now_ms = self._clock.now_ms()
+        if self._identify is not None:
+            principal = self._identify(request.headers.get("Authorization"), now_ms)
+        request[PRINCIPAL] = principal
+        self._take(request, principal, Limited.REQUESTS, 1, now_ms)
+        if scope not in principal.scopes:
+            detail = f"The key lacks the scope {scope.value}, which this operation asks for."
+            raise Problem(ProblemType.FORBIDDEN, detail)
+        return principal
+
+    def take_events(self, request: web.Request, principal: Principal, count: int) -> None:
+        """Count events against the plan. Raises `Problem` (rate-limited): none of them went in."""
+        self._take(request, principal, Limited.EVENTS, count, self._clock.now_ms())
+
+    def _take(
+        self, request: web.Request, principal: Principal, what: Limited, cost: int, now_ms: int
+    ) -> None:
+        if self._throttle is None:
+            return
+        decision = self._throttle.take(principal, what, cost, now_ms)
+        if decision is None:
+            return
+        request[LIMIT_HEADERS] = dict(decision.headers)
+        if decision.problem is not None:
+            raise decision.problem

@@ -1,0 +1,55 @@
+"""Wiring of access: the gate with its limits and, in mode `keys`, with the keys at hand."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import NamedTuple
+
+from meterline.backends.key_ring import KeyRing
+from meterline.backends.sql.access import SqlAccessStore
+from meterline.backends.sql.engine import Database
+from meterline.backends.sql.migrate import check_migrated
+from meterline.http.gate import Gate
+from meterline.ports import Clock
+from meterline.runtime.settings import Settings
+from meterline.throttle import Throttle
+
+
+class OpenGate(NamedTuple):
+    """A gate, and what `/readyz` asks of it by name."""
+
+    gate: Gate
+    checks: Mapping[str, Callable[[], Awaitable[object]]]
+
+
+async def open_gate(
+    settings: Settings, database: Database, stack: AsyncExitStack, clock: Clock
+) -> OpenGate:
+    """What stands before every operation, by the settings.
+
+    With keys they are kept fresh until the stack is closed. It is no error that the control store
+    is away: until it answers, the gate refuses everybody as unavailable.
+    """
+    limits = throttle(settings)
+    if settings.access_mode == "none":
+        return OpenGate(Gate(clock, None, limits), {})
+    ring = KeyRing(SqlAccessStore(database), clock, lambda: check_migrated(database))
+    await ring.start()
+    stack.push_async_callback(ring.close)
+    stop = asyncio.Event()
+    keeping = asyncio.create_task(ring.run(stop))
+
+    async def end() -> None:
+        stop.set()
+        await keeping
+
+    stack.push_async_callback(end)
+    return OpenGate(Gate(clock, ring.identify, limits), {"keys": ring.check})
+
+
+def throttle(settings: Settings) -> Throttle | None:
+    """The buckets of the plans; None where there are no plans."""
+    if not settings.plans:
+        return None
+    plans = {name: plan.policies for name, plan in settings.plans.items()}
+    return Throttle(plans, settings.limit_shares)

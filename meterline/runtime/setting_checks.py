@@ -1,0 +1,107 @@
+"""What a single setting may be: checks of networks, secrets, addresses and plans."""
+
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Annotated, Final
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from meterline import limits
+from meterline.throttle import Limited, Policy
+
+LOG_EMBEDDED: Final = "sqlite"
+USAGE_EMBEDDED: Final = "chdb"
+CONTROL_EMBEDDED: Final = "sqlite"
+LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+SECRET_CHARS_MIN: Final = 32  # of a random text: less could be guessed
+
+Network = IPv4Network | IPv6Network
+
+
+def checked_network(value: object) -> object:
+    """A network, also as text. Raises `ValueError`."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return ip_network(value)
+    except ValueError as error:
+        raise ValueError(f"{error}; networks are written as 10.20.0.0/16 or fd00::/8") from error
+
+
+def checked_secret(key: SecretStr) -> SecretStr:
+    """A secret that is long enough. Raises `ValueError`."""
+    if len(key.get_secret_value()) < SECRET_CHARS_MIN:
+        raise ValueError(f"must be random text of at least {SECRET_CHARS_MIN} characters")
+    return key
+
+
+def checked_log_url(url: str) -> str:
+    """`sqlite`, or Kafka's servers. Raises `ValueError`."""
+    if url == LOG_EMBEDDED:
+        return url
+    servers = url.removeprefix("kafka://")
+    if servers == url:
+        raise ValueError("must be sqlite or start with kafka://")
+    for server in servers.split(","):
+        host, _, port = server.rpartition(":")
+        if not host or not port.isdecimal():
+            raise ValueError(f"{server!r} is not host:port")
+    return url
+
+
+def checked_usage_url(url: str) -> str:
+    """`chdb`, or the address of a ClickHouse server. Raises `ValueError`."""
+    if url != USAGE_EMBEDDED and not (
+        url.startswith(("http://", "https://")) and urlsplit(url).hostname
+    ):
+        raise ValueError("must be chdb or an http:// or https:// URL of a ClickHouse server")
+    return url
+
+
+def checked_control_url(url: str) -> str:
+    """`sqlite`, or the address of a PostgreSQL server. Raises `ValueError`."""
+    if url != CONTROL_EMBEDDED and not (url.startswith("postgresql://") and urlsplit(url).hostname):
+        raise ValueError("must be sqlite or a postgresql:// URL with a host")
+    return url
+
+
+class LimitSetting(BaseModel):
+    """So many units in a window, on average; the whole of it may come at once."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    quota: Annotated[int, Field(ge=1, le=limits.LIMIT_QUOTA_MAX)]
+    window_s: Annotated[int, Field(ge=1, le=limits.LIMIT_WINDOW_S_MAX)] = 60
+
+
+class PlanSetting(BaseModel):
+    """The limits of a plan; one that is absent does not apply."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    requests: LimitSetting | None = None
+    events: LimitSetting | None = None
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """As the throttle takes them."""
+        given = ((Limited.REQUESTS, self.requests), (Limited.EVENTS, self.events))
+        return tuple(
+            Policy(name.value, one.quota, one.window_s) for name, one in given if one is not None
+        )
+
+
+PlanName = Annotated[str, Field(pattern=rf"^[A-Za-z0-9_-]{{1,{limits.PLAN_NAME_CHARS_MAX}}}$")]
+
+
+def is_loopback(host: str) -> bool:
+    """Is an address to listen on reached from this machine only?
+
+    A name other than localhost may be any address, so it counts as one that others reach.
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

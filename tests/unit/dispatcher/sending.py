@@ -1,0 +1,95 @@
+"""What tests of sending do: make a run, send its deliveries, work until something holds."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from dispatcher.courier import deliver, record
+from dispatcher.planner import find_due, make_runs
+from dispatcher.worker import Dispatcher
+from meterline.backends.clock import SystemClock
+from meterline.number import UNIT
+from meterline.report import Report
+from meterline.report_ports import Parcel
+from meterline.run import Run
+from meterline.window import MINUTE_MS
+from tests.unit.dispatcher.conftest import START_MS, Desk, Mailbox, Post
+
+Mailboxes = Callable[[], Awaitable[Mailbox]]
+END_MS = START_MS + MINUTE_MS
+NOW_MS = END_MS + MINUTE_MS
+SUBJECTS = ["acme", "beta", "zeta"]
+
+
+def real_now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def made(desk: Desk, report: Report, subjects: list[str]) -> Run:
+    """The first run of a report, decided, with a delivery for each subject."""
+    desk.usage.cells = {(subject, "a", START_MS): UNIT for subject in subjects}
+    await desk.complete(NOW_MS)
+    await find_due(desk.reports, END_MS, 10)
+    assert await make_runs(desk.sources, desk.plan_terms, lambda: END_MS, f"h{report.id}") >= 1
+    return (await desk.reports.runs(report.id, 10))[-1]
+
+
+async def posted(desk: Desk, parcels: list[Parcel], now_ms: int, *, recorded: bool) -> None:
+    """Send parcels; a courier that dies after sending records nothing."""
+    retry = desk.send_terms.retry
+    sent = [
+        # signed as of the real time, for receivers compare with theirs
+        await deliver(parcel, desk.sender, desk.box, retry, real_now_ms(), 0.5)
+        for parcel in parcels
+    ]
+    if recorded:
+        await record(desk.reports, sent, now_ms)
+
+
+async def the_run(desk: Desk, run: Run) -> Run:
+    found = await desk.reports.run(run.report_id, run.id)
+    assert found is not None
+    return found
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(20):
+        while not await condition():  # noqa: ASYNC110 - a store has no event to wait for
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def working(desk: Desk) -> AsyncIterator[Dispatcher]:
+    """A dispatcher at work; it ends well."""
+    dispatcher = Dispatcher(
+        desk.sources,
+        desk.sender,
+        desk.box,
+        SystemClock(),
+        desk.plan_terms,
+        desk.send_terms,
+        idle_s=0.02,
+    )
+    task = asyncio.create_task(dispatcher.run())
+    try:
+        yield dispatcher
+    finally:
+        dispatcher.stop()
+        async with asyncio.timeout(10):
+            await task
+
+
+def by_id(posts: list[Post]) -> dict[str, set[bytes]]:
+    found: dict[str, set[bytes]] = {}
+    for post in posts:
+        found.setdefault(post.id, set()).add(post.body)
+    return found
+
+
+async def is_ended(desk: Desk, run: Run) -> bool:
+    return (await the_run(desk, run)).ended_at_ms is not None
+
+
+async def arrived(box: Mailbox, count: int) -> bool:
+    return len(box.posts) >= count

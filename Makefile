@@ -3,16 +3,18 @@
 PYTHON ?= python3
 UV_VERSION := 0.13.9
 PORT ?= 8888
+EXAMPLES ?= 1000
+BODIES ?= 1000000
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 UV := $(BIN)/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help install run demo test check clients bench format services lock clean
+.PHONY: help install run demo test check conformance clients bench format services lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # --- use ---
 
@@ -40,6 +42,9 @@ check: install ## lint, types, layers, deployment files
 	$(BIN)/shellcheck .ci/run
 	$(BIN)/python -m clients.openapi check
 
+conformance: install ## a million bodies, a thousand requests an operation (EXAMPLES=... BODIES=...)
+	METERLINE_TEST_EXAMPLES=$(EXAMPLES) METERLINE_TEST_BODIES=$(BODIES) $(BIN)/pytest tests/conformance
+
 clients: install ## make the documents of the API and the clients anew from the code (needs Node.js and Go)
 	$(BIN)/python -m clients.openapi generate
 
@@ -60,6 +65,7 @@ lock: install ## choose the versions in requirements.lock anew, from pyproject.t
 
 clean: ## remove .venv, caches and fetched servers (not meterline-data)
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf clients/*/node_modules clients/typescript/dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): requirements.lock pyproject.toml

@@ -8,25 +8,25 @@ from aiohttp import web
 
 from control.health import Check, Health, checks_of
 from control.report_desk import ReportDesk
-from control.status import V3Status
 from control.stores import Stores
-from control.v1_events import V1Events
-from control.v1_meter_values import V1MeterValues
-from control.v1_meters import V1Meters
-from control.v1_query import V1Query
-from control.v1_reports import V1Reports
-from control.v1_subjects import V1Subjects
-from control.v2_events import V2Events
-from control.v3_changes import V3Changes
-from control.v3_deliveries import V3Deliveries
-from control.v3_events import V3Events
-from control.v3_keys import V3Keys
-from control.v3_meters import V3Meters
-from control.v3_query import V3Query
-from control.v3_rejected import V3Rejected
-from control.v3_report_secrets import V3ReportSecrets
-from control.v3_reports import V3Reports
-from control.v3_runs import V3Runs
+from control.v1.events import V1Events
+from control.v1.events_v2 import V2Events
+from control.v1.meter_values import V1MeterValues
+from control.v1.meters import V1Meters
+from control.v1.query import V1Query
+from control.v1.reports import V1Reports
+from control.v1.subjects import V1Subjects
+from control.v3.changes import V3Changes
+from control.v3.deliveries import V3Deliveries
+from control.v3.events import V3Events
+from control.v3.keys import V3Keys
+from control.v3.meters import V3Meters
+from control.v3.query import V3Query
+from control.v3.rejected import V3Rejected
+from control.v3.report_secrets import V3ReportSecrets
+from control.v3.reports import V3Reports
+from control.v3.runs import V3Runs
+from control.v3.status import V3Status
 from meterline.access_ports import AccessStore
 from meterline.http.gate import Gate
 from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES, mount

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from jsonschema import Draft202012Validator
 
-from control.published import as_json
+from control.openapi.published import as_json
 from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES
 from meterline.problem import MEDIA_TYPE
 from meterline.runtime import documents

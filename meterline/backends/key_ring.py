@@ -72,6 +72,7 @@ class KeyRing:
         self._version = -1
         self._place = _START
         self._away = False
+        self._reason = "they are being read"
         self._used_at_ms: dict[str, int] = {}
         self.confirmed_at_ms: int | None = None
         """Every change that was made before this instant is known. None: nothing is."""
@@ -81,7 +82,7 @@ class KeyRing:
         where no key is known yet.
         """
         if self.confirmed_at_ms is None:
-            detail = "API keys cannot be checked yet: the control store does not answer."
+            detail = "API keys cannot be checked yet; `/readyz` says why."
             raise Problem(ProblemType.UNAVAILABLE, detail, retry_after_s=RETRY_S)
         shown = bearer_text(authorization) if authorization else None
         if shown is None:
@@ -122,7 +123,7 @@ class KeyRing:
         A ring that goes on without its store is ready: it answers.
         """
         if self.confirmed_at_ms is None:
-            raise Unavailable("API keys were not read yet: the control store does not answer")
+            raise Unavailable(f"API keys were not read yet: {self._reason}")
 
     async def refresh(self) -> None:
         """Take in what has changed. Raises `Unavailable`, also where an answer takes too long, and
@@ -130,10 +131,11 @@ class KeyRing:
         """
         begun_ms = self._clock.now_ms()
         try:
-            async with asyncio.timeout(self._read_timeout_s):
-                if self._prepare is not None:
+            if self._prepare is not None:
+                async with asyncio.timeout(self._read_timeout_s):
                     await self._prepare()
-                    self._prepare = None
+                self._prepare = None
+            async with asyncio.timeout(self._read_timeout_s):
                 version = await self._store.keys_version()
             if version < self._version:  # the store was put back to an earlier state
                 self._place = _START
@@ -180,7 +182,7 @@ class KeyRing:
             # A fault of ours that ended the polls would let revoked keys in for ever.
             if not self._away:
                 logger.exception("keys", action="failed")
-            self._tell_stale("a fault, see above")
+            self._tell_stale("a fault of Meterline's, which the log tells")
             return False
         if self._away:
             logger.info("keys", action="fresh", keys=len(self._held))
@@ -192,6 +194,7 @@ class KeyRing:
             known = len(self._held) if self.confirmed_at_ms is not None else None
             logger.warning("keys", action="stale", reason=reason, going_on_with=known)
         self._away = True
+        self._reason = reason
 
     async def _write(self, stop: asyncio.Event) -> None:
         while not stop.is_set():

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import click
 
-from control.openapi import About, Document, Webhook, document
-from control.published import as_json
-from control.report_message import EXAMPLE, WEBHOOK, ReportMessageShown
+from control.openapi.document import About, Document, Webhook, document
+from control.openapi.published import as_json
+from control.openapi.report_message import EXAMPLE, WEBHOOK, ReportMessageShown
 from control.routes import bound_v1, bound_v3, declared_api
 from dispatcher.render import MESSAGE_TYPE
 from ingest.gateway import Gateway

@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 import structlog
 from aiohttp import web
 
-from control import published
 from control.health import Check, Health, checks_of
+from control.openapi import published
 from control.report_desk import ReportDesk
 from control.routes import Api, bound_v1, bound_v3
 from control.routes import routes as control_routes

@@ -15,7 +15,7 @@ from aggregator.housekeeping import Housekeeping, Pace
 from aggregator.poll_worker import PollWorker
 from aggregator.step import Aggregator
 from control.stores import Stores
-from control.v3_meters import MeterBody
+from control.v3.meters import MeterBody
 from dispatcher.courier import SendTerms
 from dispatcher.planner import PlanTerms, Sources
 from dispatcher.retry import RetryPolicy

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,13 @@ from sqlalchemy import select, text, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.backends.sql.engine import Database, insert, open_database, put_greatest
+from meterline.backends.sql.engine import (
+    BUSY_TIMEOUT_S,
+    Database,
+    insert,
+    open_database,
+    put_greatest,
+)
 from meterline.backends.sql.schema import flushed, logs
 from meterline.ports import Unavailable
 
@@ -153,3 +160,22 @@ async def test_two_processes_share_one_file(tmp_path: Path) -> None:
     assert await other.read(end) == 20
     await one.close()
     await other.close()
+
+
+async def test_a_writer_of_another_process_that_does_not_end_is_told_in_time(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "held.db"
+    database = open_database(f"sqlite:///{path}")
+    assert await database.write(_one) == 1
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    async with asyncio.timeout(4 * BUSY_TIMEOUT_S):
+        ends = await asyncio.gather(
+            *(database.write(_one) for _ in range(4)), return_exceptions=True
+        )
+    assert {type(end) for end in ends} == {Unavailable}
+    other.execute("ROLLBACK")
+    other.close()
+    assert await database.write(_one) == 1
+    await database.close()

@@ -2,24 +2,35 @@
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from secrets import token_bytes
 from typing import Any
 
-from meterline.access import SECRET_BYTES, Token, parse_token, token_of
+from meterline.access import SECRET_BYTES, Scope, Token, parse_token, token_of
 from tests.journey.client import Answer, Server
+from tests.journey.deadline import until
 from tests.journey.processes import run_command
-from tests.journey.receiver import Mailbox
+from tests.journey.receiver import Mailbox, Receiver
 from tests.journey.setups import SetUp
 
 V3 = "/api/v3/metering"
 EVENTS, METERS, KEYS = f"{V3}/events", f"{V3}/meters", f"{V3}/api-keys"
 BATCH = {"Content-Type": "application/cloudevents-batch+json"}
-TIGHT = {"requests": {"quota": 4, "window_s": 4}, "events": {"quota": 10, "window_s": 5}}
+TIGHT = {"requests": {"quota": 8, "window_s": 8}, "events": {"quota": 10, "window_s": 10}}
 SETTINGS = {
     "METERLINE_ACCESS_MODE": "keys",
     "METERLINE_PLANS": json.dumps({"tight": TIGHT}),
     "METERLINE_LOG_LEVEL": "debug",  # whatever can be told is told
+}
+OPERATOR = [f"--scope={scope}" for scope in Scope]
+CALLS = 5
+METER = {
+    "key": "calls",
+    "name": "Calls",
+    "aggregation": "sum",
+    "event_type": "call",
+    "value_property": "$.value",
 }
 
 
@@ -53,14 +64,18 @@ class Caller:
         """Post a batch to the door."""
         return self.ingest.ask("POST", EVENTS, json.dumps(events).encode(), BATCH)
 
+    def is_let_in(self) -> bool:
+        """Does the door know this key, and let it send?"""
+        return self.send().status == 202
+
     def made(self, path: str, body: object) -> Any:
         """Make something; its document."""
         return self.control.made(V3 + path, body)
 
-    def listed(self, path: str) -> list[Any]:
-        """Everything in a list that fits on one page."""
-        shown = self.control.get(f"{V3}{path}?page[size]=100").json
-        assert shown["meta"]["page"].get("next") is None
+    def listed(self, path: str, query: str = "") -> list[Any]:
+        """Everything in a list; it fits on one page."""
+        shown = self.control.get(f"{V3}{path}?page[size]=100&{query}").json
+        assert shown["meta"]["page"].get("next") is None, path
         data: list[Any] = shown["data"]
         return data
 
@@ -113,13 +128,14 @@ class Keyed:
         return Caller(token, Server(ingest, text), Server(control, text))
 
     def reported(self, caller: Caller, mailbox: Mailbox) -> Any:
-        """A run of the report `daily` of calls over the 31st of January, to a mailbox."""
+        """A run of the report `daily` of calls by acme on the 31st of January, to a mailbox."""
         report = {
             "slug": "daily",
             "meter_id_or_key": "calls",
             "type": "webhook",
             "schedule": {"interval": "1d", "start_at": "2026-01-01T00:00:00Z"},
             "endpoint": {"url": mailbox.url},
+            "filter": {"subject": {"$eq": "acme"}},
         }
         caller.made("/reports", report)
         secret = caller.control.get(f"{V3}/reports/daily/secret").json
@@ -127,3 +143,44 @@ class Keyed:
         self.told.append(mailbox.secret.removeprefix("whsec_"))
         window = {"from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}
         return caller.made("/reports/daily/runs", window)
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """A namespace: whoever has all rights in it, what its events are worth, where reports go."""
+
+    admin: Caller
+    worth: int
+    mailbox: Mailbox
+
+    def has_counted(self) -> bool:
+        """Does its meter say of acme what `live` sent here, of the two that sent the same?"""
+        return self.admin.totals().get("acme") == (str(self.worth * CALLS), CALLS)
+
+    def has_mail(self) -> bool:
+        """Was anything delivered, or tried to be?"""
+        return bool(self.mailbox.delivered or self.mailbox.refused)
+
+
+def houses(keyed: Keyed, receiver: Receiver) -> tuple[House, House]:
+    """Two namespaces that send the same events with other contents, and have them reported."""
+
+    def house(namespace: str, worth: int, rights: Sequence[str]) -> House:
+        admin = keyed.created("--name", "admin", "--namespace", namespace, *rights)
+        until("a new key is known", 10, lambda: passes(admin))
+        admin.made("/meters", METER)
+        answer = admin.send(*(event(number, "acme", worth) for number in range(CALLS)))
+        assert answer.status == 202, answer.body
+        mailbox = receiver.mailbox(f"keys-{keyed.setup.name}-{namespace}")
+        keyed.reported(admin, mailbox)
+        return House(admin, worth, mailbox)
+
+    with ThreadPoolExecutor(2) as threads:
+        one, other = threads.map(house, ("default", "other"), (1, 10), (OPERATOR, ()))
+    return one, other
+
+
+def passes(caller: Caller) -> bool:
+    """Does each door know this key?"""
+    asked = caller.control.ask("GET", METERS)
+    return caller.is_let_in() and asked.status == 200

@@ -113,11 +113,13 @@ def distributed(
     settings are for all of them.
     """
     name = f"journey_{secrets.token_hex(4)}"
-    addresses = {
+    as_composed = {
         "METERLINE_LOG_URL": f"kafka://{servers.kafka}",
         "METERLINE_USAGE_URL": f"{servers.clickhouse.rstrip('/')}/{name}",
         "METERLINE_CONTROL_URL": _fresh_database(servers.postgres, name),
         "METERLINE_SECRET_KEY": secrets.token_hex(32),
+        "METERLINE_ACCESS_MODE": "none",
+        "METERLINE_PUBLIC_WITHOUT_KEYS": "true",
     }
     # What compose.yaml need not say: its containers do not share servers, ports or folders.
     shared = {
@@ -132,8 +134,8 @@ def distributed(
         shared["METERLINE_INBOX_TOPICS"] = json.dumps({inbox_topic: "default"})
     for service in {*PROCESSES.values(), "migrate"}:
         given = COMPOSE["services"][service]["environment"]
-        assert given.keys() == addresses.keys(), f"{service} is set up as in compose.yaml"
-    settings = {**addresses, **shared, **more}
+        assert given.keys() == as_composed.keys(), f"{service} is set up as in compose.yaml"
+    settings = {**as_composed, **shared, **more}
     run_command(COMPOSE["services"]["migrate"]["command"], folder, settings)
     processes = {}
     for process, service in PROCESSES.items():

@@ -15,7 +15,7 @@ from meterline.http.answers import SERVER_OPTIONS
 from meterline.limits import BODY_BYTES_MAX, BODY_READ_TIMEOUT_S, USAGE_STORE_TIMEOUT_S
 from tests.journey.client import Answer, Server
 from tests.journey.deadline import until
-from tests.journey.processes import PROGRAM
+from tests.journey.processes import PROGRAM, why_silent
 from tests.journey.setups import SetUp, embedded, telling
 from tests.services.local import LocalService, free_port
 
@@ -55,8 +55,8 @@ def proxy(folder: Path, meterline: str) -> Iterator[Server]:
         name="caddy",
         url=url,
         folder=folder,
-        command=[str(CADDY), "run", "--config", str(CADDYFILE), "--adapter", "caddyfile"],
-        problem=partial(refuses, url),
+        command=[str(CADDY), "run", "--config", str(CADDYFILE)],
+        problem=partial(why_silent, url),
         environment={
             "HOME": str(folder),
             "PROXY_SITE": url,
@@ -69,15 +69,6 @@ def proxy(folder: Path, meterline: str) -> Iterator[Server]:
         yield Server(url)
     finally:
         process.kill()
-
-
-def refuses(url: str) -> str | None:
-    """Why it does not serve yet; a refusal is an answer."""
-    try:
-        Server(url).ask("GET", "/readyz")
-    except OSError as error:
-        return str(error)
-    return None
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from tests.tidy import rules
 from tests.tidy.tree import files, pyproject, python_files, read, text_files
 
 
-
 def settle(findings: Iterable[tuple[str, str]]) -> None:
     """Fail with all findings at once, one a line."""
     listed = [f"{path}: {finding}" for path, finding in findings]

@@ -5,7 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection, Exceeded
-from meterline.backends.clickhouse.event_sql import places_statement, tables_of, whole_statement
+from meterline.backends.clickhouse.event_sql import (
+    Span,
+    places_statement,
+    tables_of,
+    whole_statement,
+)
 from meterline.event_list import EventQuery, ListedEvent, Place
 from meterline.limits import (
     EVENT_SEARCHES_MAX,
@@ -30,9 +35,15 @@ _NARROWER: Final = (
 class EventListing:
     """Answers `EventQuery`. A search may read much, so only a few run at once."""
 
-    def __init__(self, connection: Connection, bounds: Mapping[str, Any] = BOUNDS) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        bounds: Mapping[str, Any] = BOUNDS,
+        spare_rows: int = SPARE_ROWS,
+    ) -> None:
         self._connection = connection
         self._bounds = bounds
+        self._spare_rows = spare_rows
         self._turns = asyncio.Semaphore(EVENT_SEARCHES_MAX)
 
     async def page(self, query: EventQuery) -> list[ListedEvent]:
@@ -63,24 +74,25 @@ class EventListing:
 
     async def _chosen(self, query: EventQuery) -> list[tuple[Place, str]]:
         """Where the events of the page lie, in order, and in which table."""
-        found: list[tuple[Place, str]] = []
-        for limit_ms in _limits(query):
+        chosen: list[tuple[Place, str]] = []
+        for span in _spans(query):
             found = [
                 (place, table)
                 for table in tables_of(query)
-                for place in await self._places(query, table, limit_ms)
+                for place in await self._places(query, table, span)
             ]
-            if len(found) >= query.limit:
+            chosen += sorted(found, reverse=query.order.descending)
+            if len(chosen) >= query.limit:
                 break
-        return sorted(found, reverse=query.order.descending)[: query.limit]
+        return chosen[: query.limit]
 
-    async def _places(self, query: EventQuery, table: str, limit_ms: int | None) -> list[Place]:
+    async def _places(self, query: EventQuery, table: str, span: Span) -> list[Place]:
         """As many as the page has, if there are so many. Rows may be there twice, rarely more: then
         it takes another look, for taking out copies in the engine means sorting all that it reads.
         """
-        rows_max = query.limit + SPARE_ROWS
+        rows_max = query.limit + self._spare_rows
         while True:
-            statement = places_statement(query, table, limit_ms, rows_max)
+            statement = places_statement(query, table, span, rows_max)
             rows = await self._connection.query(*statement, settings=self._bounds)
             places = list(dict.fromkeys(Place(*row) for row in rows))
             if len(places) >= query.limit or len(rows) < rows_max:
@@ -88,11 +100,20 @@ class EventListing:
             rows_max *= 4
 
 
-def _limits(query: EventQuery) -> Iterator[int | None]:
-    """How far to look, step by step: where the next events are near, little is read."""
-    begin_ms = query.now_ms if query.after is None else query.after.at_ms
+def _spans(query: EventQuery) -> Iterator[Span]:
+    """The parts of the list in its order: where the next events are near, little is read, and
+    nothing is read twice.
+    """
+    at_ms = query.now_ms if query.after is None else query.after.at_ms
+    border: int | None = None
     if query.order.descending:
-        yield from (begin_ms - span for span in EVENTS_SPANS_MS)
-    elif query.after is not None:
-        yield from (begin_ms + span for span in EVENTS_SPANS_MS)
-    yield None
+        for first_ms in (at_ms - width for width in EVENTS_SPANS_MS):
+            yield Span(first_ms, border)
+            border = first_ms
+        yield Span(None, border)
+    else:
+        # Without a cursor nobody knows where a list begins that goes upwards.
+        for end_ms in (at_ms + width for width in EVENTS_SPANS_MS if query.after is not None):
+            yield Span(border, end_ms)
+            border = end_ms
+        yield Span(border, None)

@@ -6,7 +6,7 @@ the first step gives its place twice, side by side.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from meterline.backends.clickhouse.usage_sql import Statement
 from meterline.event_list import INSTANTS, Column, Condition, EventQuery, Op, like_parts
@@ -43,6 +43,13 @@ _WHOLE: Final = {
 }
 
 
+class Span(NamedTuple):
+    """A part of the list: from this instant up to before that one; None: no border."""
+
+    first_ms: int | None
+    end_ms: int | None
+
+
 def tables_of(query: EventQuery) -> list[str]:
     """The tables that hold events with the verdicts asked for."""
     tables = ["events"] if Verdict.NEW in query.verdicts else []
@@ -50,12 +57,9 @@ def tables_of(query: EventQuery) -> list[str]:
 
 
 def places_statement(
-    query: EventQuery, table: str, limit_ms: int | None, rows_max: int
+    query: EventQuery, table: str, span: Span, rows_max: int
 ) -> tuple[str, dict[str, object]]:
-    """The first places (instant, log, partition, offset, place) of a page, at most `rows_max`.
-
-    Only those whose instant is not beyond `limit_ms`, in the direction of the list, where given.
-    """
+    """The first places (instant, log, partition, offset, place) in a span, at most `rows_max`."""
     statement = Statement()
     at = _COLUMNS[query.order.by]
     direction = "DESC" if query.order.descending else "ASC"
@@ -65,9 +69,9 @@ def places_statement(
         parts.append(f"kind IN {{{kinds}:Array(String)}}")
     parts += [_on(column, condition, statement) for column, condition in query.conditions]
     parts += _keyset(query, at, statement)
-    if limit_ms is not None:
-        name = statement.bind(limit_ms)
-        parts.append(f"{at} {'>=' if query.order.descending else '<='} {{{name}:Int64}}")
+    for sign, at_ms in ((">=", span.first_ms), ("<", span.end_ms)):
+        if at_ms is not None:
+            parts.append(f"{at} {sign} {{{statement.bind(at_ms)}:Int64}}")
     order = ", ".join(f"{name} {direction}" for name in (at, *IDENTITY.split(", ")))
     sql = f"""
 SELECT {at}, {IDENTITY}

@@ -8,8 +8,8 @@ locked) is run again, a bounded number of times. Anything else is our fault and 
 import asyncio
 import random
 import sqlite3
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -28,7 +28,7 @@ POOL_CONNECTIONS: Final = 5  # of one process; a transaction is a few millisecon
 POOL_WAIT_S: Final = 10  # for a free connection, before the answer is "unavailable"
 CONNECT_TIMEOUT_S: Final = 5
 STATEMENT_TIMEOUT_S: Final = 60  # a server that hangs must not hang a step for ever
-BUSY_TIMEOUT_S: Final = 10  # SQLite's wait for the writer of another process, such as a backup
+BUSY_TIMEOUT_S: Final = 5  # SQLite's wait for the writer of another process, such as a backup
 TRIES_MAX: Final = 8  # of a transaction that the database broke off
 RETRY_DELAY_S: Final = 0.02  # doubled with each try, with full jitter
 
@@ -89,13 +89,26 @@ class Database:
         raise AssertionError("the last try returns or raises")
 
     async def _once(self, act: Callable[[AsyncConnection], Awaitable[_T]], *, writes: bool) -> _T:
-        turn: AbstractAsyncContextManager[None] = nullcontext()
-        if writes and self._writer is not None:
-            turn = self._writer
-        async with turn, self._engine.connect() as connection:
+        async with self._turn(writes=writes), self._engine.connect() as connection:
             await connection.execution_options(meterline_writes=writes)
             async with connection.begin():
                 return await act(connection)
+
+    @asynccontextmanager
+    async def _turn(self, *, writes: bool) -> AsyncIterator[None]:
+        if self._writer is None or not writes:
+            yield
+            return
+        try:
+            async with asyncio.timeout(POOL_WAIT_S):
+                await self._writer.acquire()
+        except TimeoutError as error:
+            message = f"control store: no turn to write within {POOL_WAIT_S} s"
+            raise Unavailable(message) from error
+        try:
+            yield
+        finally:
+            self._writer.release()
 
 
 def open_database(url: str) -> Database:
@@ -192,8 +205,11 @@ async def put_greatest(
 
 
 def _is_broken_off(error: Exception) -> bool:
+    # SQLite's BUSY is none: it comes after the whole of BUSY_TIMEOUT_S, to which repeating it would
+    # add eight times the same.
     if isinstance(error, DBAPIError):
-        return _sqlstate(error) in _BROKEN_OFF or _sqlite_code(error) in _LOCKED
+        locked = _sqlite_code(error) == sqlite3.SQLITE_LOCKED
+        return locked or _sqlstate(error) in _BROKEN_OFF
     return False
 
 

@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from control.v3_events import EventPageShown
+from control.v3.events import EventPageShown
 from meterline.access import Principal, Scope
 from meterline.event import decode_event
 from meterline.event_list import Column, Condition, ListedEvent, Op, Order

@@ -12,8 +12,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from ulid import ULID
 
-from control.v3_changes import V3Changes
-from control.v3_keys import V3Keys
+from control.v3.changes import V3Changes
+from control.v3.keys import V3Keys
 from meterline.access import EVERY_SCOPE, ApiKey, Scope, Token, hash_of, token_of
 from meterline.backends.key_ring import KeyRing
 from meterline.backends.sql.access import SqlAccessStore

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from pydantic import TypeAdapter
 
-from control.published import as_json, as_yaml
+from control.openapi.published import as_json, as_yaml
 from meterline.http.operation import Bound
 from meterline.runtime import documents
 

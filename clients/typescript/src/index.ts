@@ -1,0 +1,10 @@
+export { EventBatcher, NotAcceptedError } from "./batcher.js";
+export type { BatcherOptions, EventInput } from "./batcher.js";
+export { createClient } from "./client.js";
+export type { ClientOptions, MeterlineClient } from "./client.js";
+export type * from "./generated/v3.js";
+export { ProblemError, unwrap } from "./problem.js";
+export { RETRY_POLICY } from "./retry.js";
+export type { RetryPolicy } from "./retry.js";
+export { DeliveryError, verify } from "./verify.js";
+export type { DeliveryHeaders, VerifiedDelivery } from "./verify.js";

@@ -1,0 +1,286 @@
+"""Usage in API v1 (peer-api.md 2): values are JSON numbers, written with all their digits."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal, NotRequired, cast
+
+import msgspec
+from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from control.ask import COMPLETE_UNTIL_HEADER, SUBJECT, Question, Words, answer, query_of
+from control.ask import Answer as Answered
+from control.form import attachment, csv_pieces, json_pieces, send, wants_csv
+from control.names import V1_METER_NAMES
+from control.stores import Stores
+from control.v1.events import ClientId
+from control.v1.meters import Camel
+from control.v1.refused import Customers, Unsupported
+from meterline.access import Scope
+from meterline.http.operation import (
+    CSV,
+    NO_BODY,
+    Answer,
+    Bound,
+    Call,
+    Operation,
+    bind,
+    json_body,
+)
+from meterline.http.shapes import (
+    AnyParameters,
+    Instant,
+    InstantShown,
+    LooseParameters,
+    Many,
+    ZoneName,
+)
+from meterline.limits import (
+    QUERY_FILTER_VALUES_MAX,
+    QUERY_FILTERS_MAX,
+    QUERY_GROUP_BY_MAX,
+    QUERY_SUBJECTS_MAX,
+)
+from meterline.number import text
+from meterline.problem import ProblemType
+from meterline.usage import Filter, Operator, UsageRow
+from meterline.window import WindowSize, rfc3339
+
+IN_QUERY: Final = Words("groupBy", "filterGroupBy", "query")
+IN_BODY: Final = Words("groupBy", "filterGroupBy", "body")
+
+Texts = Annotated[list[str], Field(max_length=QUERY_FILTER_VALUES_MAX)]
+
+
+Subjects = Annotated[
+    list[str],
+    Field(max_length=QUERY_SUBJECTS_MAX, description="Only of these; also groups by subject."),
+]
+GroupBy = Annotated[
+    list[str],
+    Field(max_length=QUERY_GROUP_BY_MAX, description="Group-by keys of the meter, and `subject`."),
+]
+ONE_OF: Final = "By group-by key, the values of which one must be there."
+
+
+class QueryBody(Camel):
+    """What is asked. Nothing but `{}` asks for one total of all time."""
+
+    client_id: ClientId | None = None
+    from_: Annotated[Instant | None, Field(alias="from")] = None
+    to: Instant | None = None
+    window_size: WindowSize | None = None
+    window_time_zone: ZoneName = "UTC"
+    subject: Subjects = []
+    group_by: GroupBy = []
+    filter_group_by: Annotated[
+        dict[str, Texts], Field(max_length=QUERY_FILTERS_MAX, description=ONE_OF)
+    ] = {}
+
+    def question(self) -> Question:
+        """The question as a value."""
+        return Question(
+            IN_BODY,
+            from_ms=self.from_,
+            to_ms=self.to,
+            window=self.window_size,
+            zone=self.window_time_zone,
+            group_by=tuple(self.group_by),
+            filters=_filters(self.subject, self.filter_group_by),
+        )
+
+
+class QueryParameters(LooseParameters):
+    """What is asked. Nothing asks for one total of all time."""
+
+    client_id: Annotated[ClientId | None, Field(alias="clientId")] = None
+    from_: Annotated[Instant | None, Field(alias="from", description="Usage of then or later.")] = (
+        None
+    )
+    to: Annotated[Instant | None, Field(description="Usage of earlier than then.")] = None
+    window_size: Annotated[
+        Literal["MINUTE", "HOUR", "DAY", "MONTH"] | None,
+        Field(alias="windowSize", description="One total where it is absent."),
+    ] = None
+    window_time_zone: Annotated[
+        ZoneName, Field(alias="windowTimeZone", description="Where days and months begin.")
+    ] = "UTC"
+    subject: Annotated[Subjects, Many] = []
+    group_by: Annotated[GroupBy, Field(alias="groupBy"), Many] = []
+    filter_group_by: Annotated[
+        dict[str, Annotated[Texts, Many]],
+        Field(
+            alias="filterGroupBy",
+            max_length=QUERY_FILTERS_MAX,
+            description=f"{ONE_OF} `filterGroupBy[model]=small`; again for a second value.",
+        ),
+    ] = {}
+    filter_customer_id: Annotated[Customers, Field(alias="filterCustomerId")] = None
+    advanced_filters: Annotated[Unsupported, Field(alias="advancedMeterGroupByFilters")] = None
+
+    def question(self) -> Question:
+        """The question as a value."""
+        return Question(
+            IN_QUERY,
+            from_ms=self.from_,
+            to_ms=self.to,
+            window=None if self.window_size is None else WindowSize(self.window_size),
+            zone=self.window_time_zone,
+            group_by=tuple(self.group_by),
+            filters=_filters(self.subject, self.filter_group_by),
+        )
+
+
+class UsageRowShown(TypedDict):
+    """Usage of one window and group."""
+
+    value: Annotated[float, Field(description="All its digits: a double may hold less.")]
+    windowStart: InstantShown
+    windowEnd: InstantShown
+    subject: Annotated[str | None, Field(description="Null where it is not grouped by.")]
+    groupBy: dict[str, str]
+
+
+QueryResultShown = TypedDict(  # a class cannot have a member called `from`
+    "QueryResultShown",
+    {
+        "from": NotRequired[InstantShown],
+        "to": NotRequired[InstantShown],
+        "windowSize": NotRequired[WindowSize],
+        "data": list[UsageRowShown],
+    },
+)
+
+_ASKED: Final = {
+    "from": "2026-01-01T00:00:00Z",
+    "to": "2026-02-01T00:00:00Z",
+    "windowSize": "MONTH",
+    "groupBy": ["subject", "model"],
+    "filterGroupBy": {"model": ["small", "large"]},
+}
+_ANSWERED: Final = {
+    "from": "2026-01-01T00:00:00Z",
+    "to": "2026-02-01T00:00:00Z",
+    "windowSize": "MONTH",
+    "data": [
+        {
+            "value": 1234.5,
+            "windowStart": "2026-01-01T00:00:00Z",
+            "windowEnd": "2026-02-01T00:00:00Z",
+            "subject": "customer-1",
+            "groupBy": {"model": "small"},
+        }
+    ],
+}
+_HEADERS: Final = {
+    COMPLETE_UNTIL_HEADER: "Of what was received until then nothing is missing; absent: unknown."
+}
+_ANSWERS: Final = (
+    Answer(200, "Usage.", QueryResultShown, example=_ANSWERED, headers=_HEADERS),
+    Answer(200, "Usage.", str, CSV, example="window_start,window_end,subject,value\r\n"),
+)
+_WORDS: Final = (
+    "Usage of a meter by windows and groups, ordered by both. A window or group in which nothing "
+    "counted has no row. `Accept: text/csv` asks for a table."
+)
+
+QUERY_METER: Final = Operation(
+    id="queryMeter",
+    method="GET",
+    path="/v1/meters/{meterIdOrSlug}/query",
+    tag="Meters",
+    summary="Ask for usage",
+    description=_WORDS,
+    scope=Scope.USAGE_READ,
+    names=V1_METER_NAMES,
+    parameters=QueryParameters,
+    body=NO_BODY,
+    answers=_ANSWERS,
+    problems=(ProblemType.NOT_ACCEPTABLE,),
+)
+QUERY_METER_POST: Final = Operation(
+    id="queryMeterPost",
+    method="POST",
+    path="/v1/meters/{meterIdOrSlug}/query",
+    tag="Meters",
+    summary="Ask for usage, in a body",
+    description=f"{_WORDS} For filters that fit no URL.",
+    scope=Scope.USAGE_READ,
+    names=V1_METER_NAMES,
+    parameters=AnyParameters,
+    body=json_body(QueryBody, _ASKED),
+    answers=_ANSWERS,
+    problems=(ProblemType.NOT_ACCEPTABLE,),
+)
+
+
+class V1Query:
+    """The handlers of queries."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    def bound(self) -> list[Bound]:
+        """What it answers."""
+        return [bind(QUERY_METER, self.by_url), bind(QUERY_METER_POST, self.by_body)]
+
+    async def by_url(self, call: Call[QueryParameters, None]) -> web.StreamResponse:
+        """200 with rows; the question stands in the query parameters."""
+        return await self._answered(call, call.parameters.question())
+
+    async def by_body(self, call: Call[AnyParameters, QueryBody]) -> web.StreamResponse:
+        """200 with rows; the question stands in the body, as long filters fit no URL."""
+        return await self._answered(call, call.body.question())
+
+    async def _answered(self, call: Call[Any, Any], question: Question) -> web.StreamResponse:
+        as_csv = wants_csv(call.request)
+        meter = await self._stores.meter(call.namespace, call.names["meterIdOrSlug"])
+        answered = await answer(self._stores, query_of(meter, question))
+        if as_csv:
+            header = ["window_start", "window_end", SUBJECT, *answered.query.dimensions, "value"]
+            headers = {**answered.headers, **attachment(meter.key)}
+            pieces = csv_pieces(header, _lines(answered))
+            return await send(call.request, "text/csv", headers, pieces)
+        entries = (msgspec.json.encode(_entry(row)) for row in answered.rows)
+        pieces = json_pieces(_head(answered), entries, b"]}")
+        return await send(call.request, "application/json", answered.headers, pieces)
+
+
+def _filters(subjects: list[str], wanted: dict[str, list[str]]) -> tuple[tuple[str, Filter], ...]:
+    filters = [
+        (name, Filter(Operator.IN, tuple(values))) for name, values in wanted.items() if values
+    ]
+    if subjects:
+        filters.append((SUBJECT, Filter(Operator.IN, tuple(subjects))))
+    return tuple(filters)
+
+
+def _head(answered: Answered) -> bytes:
+    query = answered.query
+    members: dict[str, object] = {}
+    if query.from_ms is not None:
+        members["from"] = rfc3339(query.from_ms)
+    if query.to_ms is not None:
+        members["to"] = rfc3339(query.to_ms)
+    if query.window is not None:
+        members["windowSize"] = query.window.value
+    encoded = msgspec.json.encode(members)[:-1]
+    return encoded + (b',"data":[' if members else b'"data":[')
+
+
+def _entry(row: UsageRow) -> UsageRowShown:
+    return {
+        # the digits themselves, which no double could hold
+        "value": cast("float", msgspec.Raw(text(row.value).encode())),
+        "windowStart": rfc3339(row.from_ms),
+        "windowEnd": rfc3339(row.to_ms),
+        "subject": row.subject,
+        "groupBy": dict(row.groups),
+    }
+
+
+def _lines(answered: Answered) -> Iterator[list[str]]:
+    for row in answered.rows:
+        groups = [value for _, value in row.groups]
+        bounds = [rfc3339(row.from_ms), rfc3339(row.to_ms)]
+        yield [*bounds, row.subject or "", *groups, text(row.value)]

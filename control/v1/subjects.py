@@ -1,0 +1,266 @@
+"""Subjects in API v1 (peer-api.md 2): what is said of those whose usage is metered."""
+
+from typing import Annotated, Any, Final, Literal, NotRequired
+
+import msgspec
+from aiohttp import web
+from pydantic import AfterValidator, Field, JsonValue, RootModel, model_validator
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
+
+from control.names import V1_SUBJECT_NAMES
+from control.stores import Stores
+from control.v1.meters import Camel
+from meterline.access import Scope
+from meterline.http import json_response
+from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.shapes import AnyParameters, Instant, InstantShown, NoNul, Ulid
+from meterline.limits import (
+    ATTRIBUTE_CHARS_MAX,
+    SUBJECT_METADATA_BYTES_MAX,
+    SUBJECT_NAME_CHARS_MAX,
+    SUBJECTS_UPSERT_MAX,
+)
+from meterline.problem import ProblemType, not_found
+from meterline.subject import KEPT, Kept, Subject, SubjectDraft
+from meterline.window import rfc3339
+
+
+def _storable(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Metadata that reads back as it was sent, and is small."""
+    text = msgspec.json.encode(metadata)
+    if len(text) > SUBJECT_METADATA_BYTES_MAX:
+        words = f"has more than {SUBJECT_METADATA_BYTES_MAX} bytes as JSON without spaces"
+        raise PydanticCustomError("max_length", "{words}", {"words": words})
+    if msgspec.json.decode(text) != metadata:  # NaN and infinity are no JSON
+        raise PydanticCustomError("type", "holds a number that is none or is out of range")
+    return metadata
+
+
+Key = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=ATTRIBUTE_CHARS_MAX,
+        description="`subject` of its events.",
+        examples=["customer-1"],
+    ),
+    NoNul,
+]
+DisplayName = Annotated[
+    str, Field(max_length=SUBJECT_NAME_CHARS_MAX, description="For people."), NoNul
+]
+Metadata = Annotated[
+    dict[str, JsonValue],
+    Field(description="Whatever its owner wants to find again."),
+    AfterValidator(_storable),
+]
+CustomerId = Annotated[
+    str,
+    Field(
+        max_length=SUBJECT_NAME_CHARS_MAX,
+        pattern="^cus_",
+        description="Of the customer at Stripe; only kept.",
+        examples=["cus_1"],
+    ),
+    NoNul,
+]
+
+
+class SubjectBody(Camel):
+    """What is said of a subject. What is absent stays as it was, null takes it away."""
+
+    key: Key
+    display_name: DisplayName | None = None
+    metadata: Metadata | None = None
+    current_period_start: Annotated[Instant | None, Field(description="Only kept.")] = None
+    current_period_end: Annotated[Instant | None, Field(description="Only kept.")] = None
+    stripe_customer_id: CustomerId | None = None
+
+    def draft(self) -> SubjectDraft:
+        """What it asks for."""
+        metadata = self.metadata
+        return SubjectDraft(
+            key=self.key,
+            display_name=self._said("display_name", self.display_name),
+            metadata=self._said(
+                "metadata", None if metadata is None else msgspec.json.encode(metadata).decode()
+            ),
+            current_period_start_ms=self._at("current_period_start", self.current_period_start),
+            current_period_end_ms=self._at("current_period_end", self.current_period_end),
+            stripe_customer_id=self._said("stripe_customer_id", self.stripe_customer_id),
+        )
+
+    def _said(self, name: str, value: str | None) -> str | Literal[Kept.KEPT] | None:
+        return value if name in self.model_fields_set else KEPT
+
+    def _at(self, name: str, value: int | None) -> int | Literal[Kept.KEPT] | None:
+        return value if name in self.model_fields_set else KEPT
+
+
+class SubjectsBody(RootModel[Annotated[list[SubjectBody], Field(max_length=SUBJECTS_UPSERT_MAX)]]):
+    """Subjects; one alone may come without its array."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_or_many(cls, sent: Any) -> Any:
+        return [sent] if isinstance(sent, dict) else sent
+
+
+class SubjectShown(TypedDict):
+    """A subject, and what is said of it. What was not said is left out."""
+
+    id: Ulid
+    key: str
+    displayName: NotRequired[str]
+    metadata: NotRequired[dict[str, JsonValue]]
+    currentPeriodStart: NotRequired[InstantShown]
+    currentPeriodEnd: NotRequired[InstantShown]
+    stripeCustomerId: NotRequired[str]
+    createdAt: InstantShown
+    updatedAt: InstantShown
+
+
+_SENT: Final = {
+    "key": "customer-1",
+    "displayName": "Customer One",
+    "metadata": {"hubspotId": "123456"},
+    "stripeCustomerId": "cus_1",
+}
+_SHOWN: Final = {
+    "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+    **_SENT,
+    "createdAt": "2026-01-31T10:00:00Z",
+    "updatedAt": "2026-01-31T10:00:00Z",
+}
+
+LIST_SUBJECTS: Final = Operation(
+    id="listSubjects",
+    method="GET",
+    path="/v1/subjects",
+    tag="Subjects",
+    summary="List subjects",
+    description="List the subjects that something is said of; events may name any others.",
+    scope=Scope.SUBJECTS_READ,
+    parameters=AnyParameters,
+    body=NO_BODY,
+    answers=(Answer(200, "All of them, by creation.", list[SubjectShown], example=[_SHOWN]),),
+)
+UPSERT_SUBJECTS: Final = Operation(
+    id="upsertSubject",
+    method="POST",
+    path="/v1/subjects",
+    tag="Subjects",
+    summary="Upsert subjects",
+    description=(
+        "Say something of subjects, all or none: those with a new key are made, others changed. "
+        "What is absent stays as it was; null takes it away."
+    ),
+    scope=Scope.SUBJECTS_WRITE,
+    parameters=AnyParameters,
+    body=json_body(SubjectsBody, [_SENT]),
+    answers=(
+        Answer(
+            200,
+            "The subjects as they are now, in the order sent.",
+            list[SubjectShown],
+            example=[_SHOWN],
+        ),
+    ),
+    problems=(ProblemType.CONFLICT,),
+)
+GET_SUBJECT: Final = Operation(
+    id="getSubject",
+    method="GET",
+    path="/v1/subjects/{subjectIdOrKey}",
+    tag="Subjects",
+    summary="Get a subject",
+    scope=Scope.SUBJECTS_READ,
+    names=V1_SUBJECT_NAMES,
+    parameters=AnyParameters,
+    body=NO_BODY,
+    answers=(Answer(200, "The subject.", SubjectShown, example=_SHOWN),),
+)
+DELETE_SUBJECT: Final = Operation(
+    id="deleteSubject",
+    method="DELETE",
+    path="/v1/subjects/{subjectIdOrKey}",
+    tag="Subjects",
+    summary="Delete a subject",
+    description="Erase what is said of a subject. Its events and its usage stay.",
+    scope=Scope.SUBJECTS_WRITE,
+    names=V1_SUBJECT_NAMES,
+    parameters=AnyParameters,
+    body=NO_BODY,
+    answers=(Answer(204, "Nothing is said of it any more."),),
+)
+
+
+class V1Subjects:
+    """Handlers of the collection and of one subject."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    def bound(self) -> list[Bound]:
+        """What it answers."""
+        return [
+            bind(LIST_SUBJECTS, self.list),
+            bind(UPSERT_SUBJECTS, self.upsert),
+            bind(GET_SUBJECT, self.get),
+            bind(DELETE_SUBJECT, self.delete),
+        ]
+
+    async def list(self, call: Call[AnyParameters, None]) -> web.Response:
+        """All subjects in a bare array."""
+        subjects = await self._stores.subjects.subjects(call.namespace)
+        return json_response([shown(subject) for subject in subjects])
+
+    async def upsert(self, call: Call[AnyParameters, SubjectsBody]) -> web.Response:
+        """200 with the subjects; 409 where there would be too many."""
+        stores = self._stores
+        drafts = [body.draft() for body in call.body.root]
+        subjects = await stores.subjects.upsert_subjects(
+            call.namespace, drafts, stores.clock.now_ms(), author=call.principal.author
+        )
+        return json_response([shown(subject) for subject in subjects])
+
+    async def get(self, call: Call[AnyParameters, None]) -> web.Response:
+        """The subject."""
+        name = call.names["subjectIdOrKey"]
+        subject = await self._stores.subjects.subject(call.namespace, name)
+        if subject is None:
+            raise not_found("subject", name)
+        return json_response(shown(subject))
+
+    async def delete(self, call: Call[AnyParameters, None]) -> web.Response:
+        """204."""
+        stores = self._stores
+        await stores.subjects.delete_subject(
+            call.namespace,
+            call.names["subjectIdOrKey"],
+            stores.clock.now_ms(),
+            author=call.principal.author,
+        )
+        return web.Response(status=204)
+
+
+def shown(subject: Subject) -> SubjectShown:
+    """The subject as v1 shows it."""
+    members: SubjectShown = {
+        "id": subject.id,
+        "key": subject.key,
+        "createdAt": rfc3339(subject.created_at_ms),
+        "updatedAt": rfc3339(subject.updated_at_ms),
+    }
+    if subject.display_name is not None:
+        members["displayName"] = subject.display_name
+    if subject.metadata is not None:
+        members["metadata"] = msgspec.json.decode(subject.metadata, type=dict[str, Any])
+    if subject.current_period_start_ms is not None:
+        members["currentPeriodStart"] = rfc3339(subject.current_period_start_ms)
+    if subject.current_period_end_ms is not None:
+        members["currentPeriodEnd"] = rfc3339(subject.current_period_end_ms)
+    if subject.stripe_customer_id is not None:
+        members["stripeCustomerId"] = subject.stripe_customer_id
+    return members

@@ -1,0 +1,371 @@
+"""What of a report is sent and shown in v3: the contract's structure (2.2) in the words of v3."""
+
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import Annotated, Any, Final, Literal, NotRequired, cast
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from control.absence import NotNull
+from control.pages import CursorMetaShown, cursors
+from control.report_rules import (
+    START_WORDS,
+    Definition,
+    GroupNames,
+    IntervalName,
+    Slug,
+    StartAt,
+    Url,
+)
+from control.v3.run_shapes import RUN_EXAMPLE, RunShown, run_shown
+from meterline.http.shapes import Closed, CursorPage, InstantShown, Parameters, Text, Ulid
+from meterline.limits import (
+    ATTRIBUTE_CHARS_MAX,
+    INTEGER_DIGITS_MAX,
+    REPORT_FILTER_VALUES_MAX,
+    SCALE,
+)
+from meterline.number import text
+from meterline.report import Report
+from meterline.report_filter import LISTS, Condition, ReportFilter, parse_filter
+from meterline.run import Run
+from meterline.window import rfc3339
+
+DECIMAL: Final = rf"^-?[0-9]{{1,{INTEGER_DIGITS_MAX}}}(\.[0-9]{{1,{SCALE}}})?$"
+
+Decimals = Annotated[str, Field(pattern=DECIMAL, examples=["100"])]
+Subject = Annotated[Text, Field(max_length=ATTRIBUTE_CHARS_MAX)]
+DecimalsList = Annotated[list[Decimals], Field(max_length=REPORT_FILTER_VALUES_MAX)]
+SubjectList = Annotated[list[Subject], Field(max_length=REPORT_FILTER_VALUES_MAX)]
+
+
+class UsageConditionsBody(Closed):
+    """Conditions on the value of an entry, joined by and. Decimals, compared exactly."""
+
+    gt: Annotated[Decimals | None, NotNull(), Field(alias="$gt")] = None
+    gte: Annotated[Decimals | None, NotNull(), Field(alias="$gte")] = None
+    lt: Annotated[Decimals | None, NotNull(), Field(alias="$lt")] = None
+    lte: Annotated[Decimals | None, NotNull(), Field(alias="$lte")] = None
+    eq: Annotated[Decimals | None, NotNull(), Field(alias="$eq")] = None
+    ne: Annotated[Decimals | None, NotNull(), Field(alias="$ne")] = None
+    in_: Annotated[DecimalsList | None, NotNull(), Field(alias="$in")] = None
+    nin: Annotated[DecimalsList | None, NotNull(), Field(alias="$nin")] = None
+
+
+class SubjectConditionsBody(Closed):
+    """Conditions on the subject of an entry, joined by and. Texts, compared by code points."""
+
+    gt: Annotated[Subject | None, NotNull(), Field(alias="$gt")] = None
+    gte: Annotated[Subject | None, NotNull(), Field(alias="$gte")] = None
+    lt: Annotated[Subject | None, NotNull(), Field(alias="$lt")] = None
+    lte: Annotated[Subject | None, NotNull(), Field(alias="$lte")] = None
+    eq: Annotated[Subject | None, NotNull(), Field(alias="$eq")] = None
+    ne: Annotated[Subject | None, NotNull(), Field(alias="$ne")] = None
+    in_: Annotated[SubjectList | None, NotNull(), Field(alias="$in")] = None
+    nin: Annotated[SubjectList | None, NotNull(), Field(alias="$nin")] = None
+
+
+class ReportFilterBody(Closed):
+    """Which entries are reported. Without conditions, all are."""
+
+    usage: Annotated[UsageConditionsBody | None, NotNull()] = None
+    subject: Annotated[SubjectConditionsBody | None, NotNull()] = None
+
+    def filter(self) -> ReportFilter:
+        """The filter as a value."""
+        sent = self.model_dump(by_alias=True, exclude_unset=True)
+        if "usage" in sent:
+            sent["usage"] = {
+                name: [Decimal(one) for one in value] if isinstance(value, list) else Decimal(value)
+                for name, value in sent["usage"].items()
+            }
+        made, faults = parse_filter(sent)
+        assert not faults, "the model takes what the filter takes"
+        return made
+
+
+class ReportScheduleBody(Closed):
+    """How often, and from when."""
+
+    interval: IntervalName
+    start_at: Annotated[StartAt | None, NotNull(), Field(description=START_WORDS)] = None
+
+
+class ReportQueryBody(Closed):
+    """How entries are split."""
+
+    group_by_dimensions: Annotated[GroupNames | None, NotNull()] = None
+
+
+class ReportEndpointBody(Closed):
+    """Where to."""
+
+    url: Url
+
+
+MeterName = Annotated[
+    Text, Field(description="Id or key of the meter to report on.", examples=["tokens_total"])
+]
+Webhook = Annotated[Literal["webhook"], Field(description="The channel.")]
+
+
+class ReportBody(Closed):
+    """What defines a report."""
+
+    slug: Slug
+    meter_id_or_key: MeterName
+    type: Webhook
+    schedule: ReportScheduleBody
+    endpoint: ReportEndpointBody
+    query: Annotated[ReportQueryBody | None, NotNull()] = None
+    filter: Annotated[ReportFilterBody | None, NotNull()] = None
+
+    def definition(self) -> Definition:
+        """What it defines."""
+        return _definition(self.schedule, self.query, self.endpoint, self.filter)
+
+
+class ReportUpdateBody(Closed):
+    """What an update gives anew; what it leaves out stays. Slug, meter and type never change: they
+    may be there as they are.
+    """
+
+    slug: Annotated[Slug | None, NotNull()] = None
+    meter_id_or_key: Annotated[MeterName | None, NotNull()] = None
+    type: Annotated[Webhook | None, NotNull()] = None
+    schedule: Annotated[ReportScheduleBody | None, NotNull()] = None
+    query: Annotated[ReportQueryBody | None, NotNull()] = None
+    endpoint: Annotated[ReportEndpointBody | None, NotNull()] = None
+    filter: Annotated[ReportFilterBody | None, NotNull()] = None
+
+    def definition(self) -> Definition:
+        """What it gives anew."""
+        return _definition(self.schedule, self.query, self.endpoint, self.filter)
+
+
+def _definition(
+    schedule: ReportScheduleBody | None,
+    query: ReportQueryBody | None,
+    endpoint: ReportEndpointBody | None,
+    filter_: ReportFilterBody | None,
+) -> Definition:
+    names = None if query is None else query.group_by_dimensions
+    return Definition(
+        interval=None if schedule is None else schedule.interval,
+        start_at_ms=None if schedule is None else schedule.start_at,
+        group_by=None if names is None else tuple(names),
+        url=None if endpoint is None else endpoint.url,
+        filter=None if filter_ is None else filter_.filter(),
+    )
+
+
+class ReportListParameters(Parameters):
+    """Which page."""
+
+    page: CursorPage = CursorPage()
+
+
+class ReportMeterShown(TypedDict):
+    """The meter of a report."""
+
+    id: Ulid
+    key: str
+
+
+IntervalShown = Annotated[
+    Literal["1m", "1h", "1d"], Field(description="Every minute, hour or day of UTC.")
+]
+
+
+class ReportScheduleShown(TypedDict):
+    """The schedule that was asked for last."""
+
+    interval: IntervalShown
+    start_at: Annotated[InstantShown, Field(description="Windows are counted from it.")]
+
+
+class EndingScheduleShown(TypedDict):
+    """A schedule that is in force until the one that was asked for takes over."""
+
+    interval: IntervalShown
+    start_at: InstantShown
+    ends_at: Annotated[InstantShown, Field(description="Where the other takes over.")]
+
+
+class ReportQueryShown(TypedDict):
+    """How entries are split."""
+
+    group_by_dimensions: list[str]
+
+
+class ReportEndpointShown(TypedDict):
+    """Where deliveries go; user information is left out."""
+
+    url: str
+
+
+UsageConditionsShown = TypedDict(
+    "UsageConditionsShown",
+    {
+        "$gt": NotRequired[str],
+        "$gte": NotRequired[str],
+        "$lt": NotRequired[str],
+        "$lte": NotRequired[str],
+        "$eq": NotRequired[str],
+        "$ne": NotRequired[str],
+        "$in": NotRequired[list[str]],
+        "$nin": NotRequired[list[str]],
+    },
+)
+SubjectConditionsShown = TypedDict(
+    "SubjectConditionsShown",
+    {
+        "$gt": NotRequired[str],
+        "$gte": NotRequired[str],
+        "$lt": NotRequired[str],
+        "$lte": NotRequired[str],
+        "$eq": NotRequired[str],
+        "$ne": NotRequired[str],
+        "$in": NotRequired[list[str]],
+        "$nin": NotRequired[list[str]],
+    },
+)
+
+
+class ReportFilterShown(TypedDict):
+    """Which entries are reported."""
+
+    usage: NotRequired[UsageConditionsShown]
+    subject: NotRequired[SubjectConditionsShown]
+
+
+class ReportShown(TypedDict):
+    """A report: the usage of each subject in each window, delivered as signed webhooks."""
+
+    id: Ulid
+    slug: str
+    meter: ReportMeterShown
+    type: Literal["webhook"]
+    schedule: ReportScheduleShown
+    ending_schedule: NotRequired[EndingScheduleShown]
+    query: ReportQueryShown
+    filter: NotRequired[ReportFilterShown]
+    endpoint: ReportEndpointShown
+    state: Annotated[
+        Literal["active", "paused", "parked"],
+        Field(
+            description="`paused` by its owner: no runs are made and nothing is sent. `parked` for "
+            "its receiver answered 410: runs are made and kept, nothing is sent."
+        ),
+    ]
+    state_reason: NotRequired[Annotated[str, Field(description="Why it is parked.")]]
+    created_at: InstantShown
+    updated_at: Annotated[InstantShown, Field(description="When its definition last changed.")]
+    last_run: NotRequired[
+        Annotated[RunShown, Field(description="That of the newest window; in lists left out.")]
+    ]
+
+
+class ReportWithSecretShown(ReportShown):
+    """A new report, with its signing secret."""
+
+    signing_secret: Annotated[
+        str,
+        Field(
+            pattern=r"^whsec_[A-Za-z0-9+/]+=*$",
+            description="Receivers verify deliveries with it.",
+        ),
+    ]
+
+
+class ReportPageShown(TypedDict):
+    """A page of reports, by creation."""
+
+    data: list[ReportShown]
+    meta: CursorMetaShown
+
+
+def report_shown(report: Report, meter_key: str, last: Run | None = None) -> ReportShown:
+    """The report as v3 shows it; what it does not have is left out."""
+    asked = report.schedule_asked
+    shown: ReportShown = {
+        "id": report.id,
+        "slug": report.slug,
+        "meter": {"id": report.meter_id, "key": meter_key},
+        "type": "webhook",
+        "schedule": {"interval": asked.interval.value, "start_at": rfc3339(asked.start_at_ms)},
+        "query": {"group_by_dimensions": list(report.group_by)},
+        "endpoint": {"url": report.endpoint},
+        "state": report.state.value,
+        "created_at": rfc3339(report.created_at_ms),
+        "updated_at": rfc3339(report.updated_at_ms),
+    }
+    if report.takeover is not None:
+        shown["ending_schedule"] = {
+            "interval": report.schedule.interval.value,
+            "start_at": rfc3339(report.schedule.start_at_ms),
+            "ends_at": rfc3339(report.takeover.at_ms),
+        }
+    if report.filter.usage or report.filter.subject:
+        shown["filter"] = _filter_shown(report.filter)
+    if report.state_reason:
+        shown["state_reason"] = report.state_reason
+    if last is not None:
+        shown["last_run"] = run_shown(last)
+    return shown
+
+
+def _filter_shown(filter_: ReportFilter) -> ReportFilterShown:
+    shown: ReportFilterShown = {}
+    if filter_.usage:
+        usage = _conditions(filter_.usage, text)
+        shown["usage"] = cast("UsageConditionsShown", usage)
+    if filter_.subject:
+        subject = _conditions(filter_.subject, str)
+        shown["subject"] = cast("SubjectConditionsShown", subject)
+    return shown
+
+
+def _conditions(
+    conditions: Iterable[Condition[Any]], show: Callable[[Any], str]
+) -> dict[str, str | list[str]]:
+    return {
+        one.comparison.value: [show(operand) for operand in one.operands]
+        if one.comparison in LISTS
+        else show(one.operands[0])
+        for one in conditions
+    }
+
+
+REPORT_SENT: Final = {
+    "slug": "daily-tokens",
+    "meter_id_or_key": "tokens_total",
+    "type": "webhook",
+    "schedule": {"interval": "1d", "start_at": "2026-01-01T00:00:00Z"},
+    "query": {"group_by_dimensions": ["model"]},
+    "filter": {"usage": {"$gt": "100"}, "subject": {"$nin": ["internal"]}},
+    "endpoint": {"url": "https://billing.example.com/usage"},
+}
+REPORT_EXAMPLE: Final[ReportShown] = {
+    "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+    "slug": "daily-tokens",
+    "meter": {"id": "01M7ZMF4Y0000SQ292V0W9JPT8", "key": "tokens_total"},
+    "type": "webhook",
+    "schedule": {"interval": "1d", "start_at": "2026-01-01T00:00:00Z"},
+    "query": {"group_by_dimensions": ["model"]},
+    "filter": {"usage": {"$gt": "100"}, "subject": {"$nin": ["internal"]}},
+    "endpoint": {"url": "https://billing.example.com/usage"},
+    "state": "active",
+    "created_at": "2026-01-31T10:00:00Z",
+    "updated_at": "2026-01-31T10:00:00Z",
+}
+REPORT_WITH_RUN_EXAMPLE: Final[ReportShown] = {**REPORT_EXAMPLE, "last_run": RUN_EXAMPLE}
+REPORT_WITH_SECRET_EXAMPLE: Final[ReportWithSecretShown] = {
+    **REPORT_EXAMPLE,
+    "signing_secret": "whsec_c2lnbmluZyBzZWNyZXQgb2YgYSByZXBvcnQ=",
+}
+REPORT_PAGE_EXAMPLE: Final[ReportPageShown] = {
+    "data": [REPORT_EXAMPLE],
+    "meta": cursors(20, ["1769853600000.01M7ZMF4YA7D2SQ292V0W9JPT8"], more=False),
+}

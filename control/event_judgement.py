@@ -2,6 +2,7 @@
 judged by the meters that there are now, by the rule of the fold.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -76,6 +77,7 @@ async def judged(stores: Stores, query: EventQuery) -> list[Judged]:
     firsts = await _firsts(stores, listed)
     found = []
     for one in listed:
+        await asyncio.sleep(0)  # events may be large and meters many: others get their turn
         if one.verdict is Verdict.NEW:
             made = outcomes(decode_event(one.text), measures)
             found.append(Judged(one, outcomes=tuple(made)))

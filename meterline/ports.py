@@ -176,9 +176,7 @@ class UsageStore(Protocol):
         """
         ...
 
-    async def new_events(
-        self, positions: Sequence[tuple[int, int, int, int]]
-    ) -> list[ListedEvent]:
+    async def new_events(self, positions: Sequence[tuple[int, int, int, int]]) -> list[ListedEvent]:
         """The new events at these (log, partition, offset, place), as far as they are kept."""
         ...
 

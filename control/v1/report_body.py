@@ -58,7 +58,7 @@ class ScheduleBody(Camel):
     start_at: StartAt | None = None
 
 
-class QueryBody(Camel):
+class ReportQueryBody(Camel):
     """How entries are split."""
 
     group_by: GroupNames | None = None
@@ -77,7 +77,7 @@ class ReportBody(Camel):
     meter_id_or_slug: Text
     type: Literal["webhook"]
     schedule: ScheduleBody
-    query: QueryBody
+    query: ReportQueryBody
     endpoint: EndpointBody
     filter: FilterMember = None
 
@@ -91,7 +91,7 @@ class ReportUpdateBody(Camel):
     meter_id_or_slug: Text | None = None
     type: Literal["webhook"] | None = None
     schedule: ScheduleBody | None = None
-    query: QueryBody | None = None
+    query: ReportQueryBody | None = None
     endpoint: EndpointBody | None = None
     filter: FilterMember = None
 

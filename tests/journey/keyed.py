@@ -64,6 +64,10 @@ class Caller:
         """Post a batch to the door."""
         return self.ingest.ask("POST", EVENTS, json.dumps(events).encode(), BATCH)
 
+    def asked(self) -> Answer:
+        """Ask for the meters."""
+        return self.control.ask("GET", METERS)
+
     def is_let_in(self) -> bool:
         """Does the door know this key, and let it send?"""
         return self.send().status == 202
@@ -182,5 +186,4 @@ def houses(keyed: Keyed, receiver: Receiver) -> tuple[House, House]:
 
 def passes(caller: Caller) -> bool:
     """Does each door know this key?"""
-    asked = caller.control.ask("GET", METERS)
-    return caller.is_let_in() and asked.status == 200
+    return caller.is_let_in() and caller.asked().status == 200

@@ -1,6 +1,7 @@
 """PostgreSQL is killed and comes back: what the door of events says to each key all the while."""
 
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -68,7 +69,7 @@ class Latecomer:
 class Outage:
     """What was seen: by visitor, who is also the subject of its events, and of the rest."""
 
-    visitors: dict[str, Visitor]
+    visitors: Mapping[str, Visitor]
     ready: Answer
     not_made: Answer
     latecomer: Latecomer
@@ -82,9 +83,10 @@ def late_ingest(setup: SetUp) -> LocalService:
     return replace(own, problem=partial(why_silent, own.url))
 
 
-def outage_of(keyed: Keyed, admin: Caller, postgres: Service, late: LocalService) -> Outage:
+def outage_of(
+    admin: Caller, visitors: Mapping[str, Visitor], postgres: Service, late: LocalService
+) -> Outage:
     """Kill PostgreSQL for a while, with visitors at the door; it is back on return."""
-    visitors = visitors_of(keyed, admin)
     known = visitors["known"].caller
     door = replace(known, ingest=replace(known.ingest, url=late.url))
     with ThreadPoolExecutor(1) as threads:

@@ -1766,27 +1766,37 @@ type WindowStartFilter struct {
 
 // ListAPIKeysParams defines parameters for ListAPIKeys.
 type ListAPIKeysParams struct {
+	// Page Which part of a list, by cursor.
 	Page *CursorPage `json:"page,omitempty"`
 }
 
 // ListChangesParams defines parameters for ListChanges.
 type ListChangesParams struct {
-	Page   *CursorPage   `json:"page,omitempty"`
+	// Page Which part of a list, by cursor.
+	Page *CursorPage `json:"page,omitempty"`
+
+	// Filter Which changes.
 	Filter *ChangeFilter `json:"filter,omitempty"`
 }
 
 // ListDeliveriesParams defines parameters for ListDeliveries.
 type ListDeliveriesParams struct {
-	Page   *CursorPage     `json:"page,omitempty"`
+	// Page Which part of a list, by cursor.
+	Page *CursorPage `json:"page,omitempty"`
+
+	// Filter Conditions on deliveries, joined by and.
 	Filter *DeliveryFilter `json:"filter,omitempty"`
 }
 
 // ListMeteringEventsParams defines parameters for ListMeteringEvents.
 type ListMeteringEventsParams struct {
+	// Filter Conditions on events, joined by and.
 	Filter *EventFilter `json:"filter,omitempty"`
 
 	// Sort What to sort by; the latest come first unless it says `asc`.
-	Sort *string     `form:"sort,omitempty" json:"sort,omitempty"`
+	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Page Which part of a list, by cursor.
 	Page *CursorPage `json:"page,omitempty"`
 }
 
@@ -1803,25 +1813,31 @@ type IngestMeteringEventsJSONBody1 = []EventRequest
 
 // ListMetersParams defines parameters for ListMeters.
 type ListMetersParams struct {
+	// Page Which part of a list, by number.
 	Page *NumberedPage `json:"page,omitempty"`
 
 	// Sort A member, and ` desc` behind it for the other direction.
-	Sort   *string      `form:"sort,omitempty" json:"sort,omitempty"`
+	Sort *string `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Filter Conditions on meters, joined by and.
 	Filter *MeterFilter `json:"filter,omitempty"`
 }
 
 // ListRejectedValuesParams defines parameters for ListRejectedValues.
 type ListRejectedValuesParams struct {
+	// Page Which part of a list, by cursor.
 	Page *CursorPage `json:"page,omitempty"`
 }
 
 // ListReportsParams defines parameters for ListReports.
 type ListReportsParams struct {
+	// Page Which part of a list, by cursor.
 	Page *CursorPage `json:"page,omitempty"`
 }
 
 // ListReportRunsParams defines parameters for ListReportRuns.
 type ListReportRunsParams struct {
+	// Page Which part of a list, by cursor.
 	Page *CursorPage `json:"page,omitempty"`
 }
 

@@ -119,6 +119,12 @@ def test_no_schema_uses_a_word_that_means_nothing(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", DECLARED)
+def test_no_two_shapes_share_a_name(version: str) -> None:
+    named = document(version)["components"]["schemas"]
+    assert not [name for name in named if "__" in name], "they were told apart by their modules"
+
+
+@pytest.mark.parametrize("version", DECLARED)
 def test_examples_are_what_they_are_examples_of(version: str) -> None:
     for _, _, operation in operations(version):
         contents = [operation.get("requestBody", {}).get("content", {})]

@@ -2293,6 +2293,7 @@ export interface operations {
     "list-api-keys": {
         parameters: {
             query?: {
+                /** @description Which part of a list, by cursor. */
                 page?: components["schemas"]["CursorPage"];
             };
             header?: never;
@@ -2615,7 +2616,9 @@ export interface operations {
     "list-changes": {
         parameters: {
             query?: {
+                /** @description Which part of a list, by cursor. */
                 page?: components["schemas"]["CursorPage"];
+                /** @description Which changes. */
                 filter?: components["schemas"]["ChangeFilter"];
             };
             header?: never;
@@ -2672,7 +2675,9 @@ export interface operations {
     "list-deliveries": {
         parameters: {
             query?: {
+                /** @description Which part of a list, by cursor. */
                 page?: components["schemas"]["CursorPage"];
+                /** @description Conditions on deliveries, joined by and. */
                 filter?: components["schemas"]["DeliveryFilter"];
             };
             header?: never;
@@ -2951,9 +2956,11 @@ export interface operations {
     "list-metering-events": {
         parameters: {
             query?: {
+                /** @description Conditions on events, joined by and. */
                 filter?: components["schemas"]["EventFilter"];
                 /** @description What to sort by; the latest come first unless it says `asc`. */
                 sort?: string;
+                /** @description Which part of a list, by cursor. */
                 page?: components["schemas"]["CursorPage"];
             };
             header?: never;
@@ -3125,9 +3132,11 @@ export interface operations {
     "list-meters": {
         parameters: {
             query?: {
+                /** @description Which part of a list, by number. */
                 page?: components["schemas"]["NumberedPage"];
                 /** @description A member, and ` desc` behind it for the other direction. */
                 sort?: string;
+                /** @description Conditions on meters, joined by and. */
                 filter?: components["schemas"]["MeterFilter"];
             };
             header?: never;
@@ -3488,6 +3497,7 @@ export interface operations {
     "list-rejected-values": {
         parameters: {
             query?: {
+                /** @description Which part of a list, by cursor. */
                 page?: components["schemas"]["CursorPage"];
             };
             header?: never;
@@ -3552,6 +3562,7 @@ export interface operations {
     "list-reports": {
         parameters: {
             query?: {
+                /** @description Which part of a list, by cursor. */
                 page?: components["schemas"]["CursorPage"];
             };
             header?: never;
@@ -4097,6 +4108,7 @@ export interface operations {
     "list-report-runs": {
         parameters: {
             query?: {
+                /** @description Which part of a list, by cursor. */
                 page?: components["schemas"]["CursorPage"];
             };
             header?: never;

@@ -149,14 +149,17 @@ class FaustWorker:
             held.popleft().ack()
 
     async def _tick_for_ever(self) -> None:
+        backoff_s = WORKER_BACKOFF_MIN_S
         while True:
             await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
             try:
                 async with self._lock:
                     await self._tick()
+                backoff_s = WORKER_BACKOFF_MIN_S
             except Unavailable as error:
-                logger.warning("aggregator_waits", reason=str(error))
-                await asyncio.sleep(WORKER_BACKOFF_MIN_S)
+                logger.warning("aggregator_waits", reason=str(error), wait_s=backoff_s)
+                await asyncio.sleep(backoff_s)
+                backoff_s = min(2 * backoff_s, WORKER_BACKOFF_MAX_S)
             except Exception as error:  # noqa: BLE001 - reported by `run`
                 self._fail(error)
                 return

@@ -14,6 +14,7 @@ import uvloop
 from aiohttp import web
 
 from meterline.http import SERVER_OPTIONS, problem_middleware, with_request_id
+from meterline.http.connections import Runner
 from meterline.ports import Clock, Unavailable
 
 logger = structlog.get_logger()
@@ -88,7 +89,7 @@ async def serve(
     """
     app = web.Application(middlewares=[problem_middleware(clock)], client_max_size=2**40)
     app.add_routes(routes)
-    runner = web.AppRunner(app, **SERVER_OPTIONS)
+    runner = Runner(app, clock, **SERVER_OPTIONS)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     site = web.TCPSite(runner, host, port, backlog=1024)

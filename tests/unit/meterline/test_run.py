@@ -55,8 +55,8 @@ def test_every_move_leads_to_one_state() -> None:
         assert run_sources(move)
 
 
-def test_no_move_leaves_a_success_and_nothing_undecides_a_delivering_run() -> None:
-    assert not [state for state, _ in RUN_MOVES if state is RunState.SUCCEEDED]
+def test_only_a_replay_reopens_a_success_and_nothing_undecides_a_delivering_run() -> None:
+    assert [move for state, move in RUN_MOVES if state is RunState.SUCCEEDED] == [RunMove.REOPEN]
     after = {target for (state, _), target in RUN_MOVES.items() if state is RunState.DELIVERING}
     assert not after & set(UNDECIDED)
 
@@ -65,11 +65,11 @@ def test_every_run_state_can_be_reached() -> None:
     assert set(RUN_MOVES.values()) | {RunState.SCHEDULED} == set(RunState)
 
 
-def test_a_confirmed_delivery_is_delivered_from_everywhere_and_stays() -> None:
+def test_a_confirmed_delivery_is_delivered_from_everywhere_and_stays_until_a_replay() -> None:
     for state in DeliveryState:
         assert DELIVERY_MOVES[state, DeliveryMove.CONFIRM] is DeliveryState.DELIVERED
     moves = {move for state, move in DELIVERY_MOVES if state is DeliveryState.DELIVERED}
-    assert moves == {DeliveryMove.CONFIRM}
+    assert moves == {DeliveryMove.CONFIRM, DeliveryMove.REPLAY}
 
 
 def test_outcomes() -> None:

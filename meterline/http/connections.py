@@ -1,0 +1,69 @@
+"""Connections whose every answer is one of ours: also that to what is no HTTP at all.
+
+aiohttp answers a request that it cannot parse by itself, as plain text and with a traceback in the
+log: so anybody who can reach the port could fill the log.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from meterline.http.answers import new_request_id, problem_response
+from meterline.ports import Clock
+from meterline.problem import Problem, ProblemType
+
+_log = structlog.get_logger("meterline.http")
+
+
+class _Connection(web.RequestHandler):
+    """A connection; `clock` is its server's."""
+
+    __slots__ = ("_clock",)
+
+    def __init__(self, manager: web.Server, clock: Clock, **options: Any) -> None:
+        super().__init__(manager, **options)
+        self._clock = clock
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The problem that tells what of a request is no HTTP; anything else is aiohttp's."""
+        if not isinstance(exc, HttpProcessingError):
+            return super().handle_error(request, status, exc, message)
+        reason = (message or "").strip().partition("\n")[0].rstrip(":")  # then come its own bytes
+        _log.debug("request", action="unreadable", reason=reason)
+        problem = Problem(ProblemType.BAD_REQUEST, f"The request is not HTTP/1.1: {reason}.")
+        response = problem_response(problem, new_request_id(self._clock), request.path)
+        response.force_close()
+        return response
+
+
+class _Server(web.Server):
+    """Makes connections."""
+
+    def __init__(self, clock: Clock, made: web.Server, options: Mapping[str, Any]) -> None:
+        super().__init__(made.request_handler, request_factory=made.request_factory, **options)
+        self._clock = clock
+
+    def __call__(self) -> web.RequestHandler:
+        return _Connection(self, self._clock, loop=self._loop, **self._kwargs)
+
+
+class Runner(web.AppRunner):
+    """Serves an application; its options are `SERVER_OPTIONS`."""
+
+    __slots__ = ("_clock",)
+
+    def __init__(self, app: web.Application, clock: Clock, **options: Any) -> None:
+        super().__init__(app, **options)
+        self._clock = clock
+
+    async def _make_server(self) -> web.Server:
+        return _Server(self._clock, await super()._make_server(), self._kwargs)

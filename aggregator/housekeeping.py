@@ -41,7 +41,8 @@ class Housekeeping:
         self._completeness = completeness
         self._pace = pace
         self._flushed_ms = 0
-        self._catalogue_due_ms = 0
+        self._catalogue_ms = 0
+        self._catalogue_pause_ms = 0
         self._probed_ms = 0
         self._trimmed_ms = 0
         self._filled: dict[Partition, tuple[int, int]] = {}  # catalogue, and when it was seen
@@ -53,10 +54,11 @@ class Housekeeping:
         """
         aggregator = self._aggregator
         did = False
-        if now_ms >= self._catalogue_due_ms:
+        if _passed(now_ms, self._catalogue_ms, self._catalogue_pause_ms):
             did = await aggregator.refresh_catalogue()
             # Changes that follow each other are taken together, or counting would never get on.
-            self._catalogue_due_ms = now_ms + (CATALOGUE_PAUSE_MS if did else CATALOGUE_POLL_MS)
+            self._catalogue_ms = now_ms
+            self._catalogue_pause_ms = CATALOGUE_PAUSE_MS if did else CATALOGUE_POLL_MS
         await aggregator.settle()
         flushed = await self._flush_if_due(now_ms)
         if idle or flushed:
@@ -65,17 +67,17 @@ class Housekeeping:
 
     async def claim(self, now_ms: int) -> None:
         """Tell how far everything is complete, and let the log drop what is old."""
-        if now_ms - self._probed_ms >= CLAIM_INTERVAL_MS:
+        if _passed(now_ms, self._probed_ms, CLAIM_INTERVAL_MS):
             await self._completeness.probe(list(self._aggregator.partitions), now_ms)
             self._probed_ms = now_ms
         await self._completeness.claim()
-        if now_ms - self._trimmed_ms >= TRIM_INTERVAL_MS:
+        if _passed(now_ms, self._trimmed_ms, TRIM_INTERVAL_MS):
             await self._trim(now_ms)
             self._trimmed_ms = now_ms
 
     async def _flush_if_due(self, now_ms: int) -> bool:
         aggregator = self._aggregator
-        late = now_ms - self._flushed_ms >= self._pace.flush_interval_ms
+        late = _passed(now_ms, self._flushed_ms, self._pace.flush_interval_ms)
         due = aggregator.unflushed_events >= self._pace.flush_events
         if not due and not (late and aggregator.has_news):
             return False
@@ -108,7 +110,8 @@ class Housekeeping:
         self._filled = {p: seen for p, seen in self._filled.items() if p in owned}
         for partition in owned:
             version, seen_ms = self._filled.get(partition, (-1, 0))
-            if version == aggregator.catalogue.version and now_ms - seen_ms < FILL_CHECK_MS:
+            believed = not _passed(now_ms, seen_ms, FILL_CHECK_MS)
+            if version == aggregator.catalogue.version and believed:
                 continue
             if await backfilled_one(
                 aggregator.usage,
@@ -120,3 +123,10 @@ class Housekeeping:
                 return True
             self._filled[partition] = (aggregator.catalogue.version, now_ms)
         return False
+
+
+def _passed(now_ms: int, since_ms: int, pause_ms: int) -> bool:
+    """Whether a pause is over. A clock that was set back ends it: else what is due would wait for
+    the clock to come to where it was.
+    """
+    return not 0 <= now_ms - since_ms < pause_ms

@@ -213,8 +213,11 @@ class Aggregator:
         open_slice = partition.slice
         assert open_slice is not None, "only an open slice is sealed"
         revisions = [meter.revision for meter in self.catalogue.meters]
-        stored = await self.usage.count_back(open_slice.id, revisions)
-        expected = open_slice.counted()
+        stored = (
+            await self.usage.count_back(open_slice.id, revisions),
+            await self.usage.account(open_slice.id),  # a row by itself: nothing to be counted
+        )
+        expected = (open_slice.counted(), open_slice.account())
         if stored != expected:
             self._differs(partition, stored, expected)
             return

@@ -21,7 +21,7 @@ from meterline.meter import (
     dimension_fault,
     disagreements,
 )
-from meterline.path import PathError, compile_path
+from meterline.path import PathError, check_path
 from meterline.problem import Fault
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -29,7 +29,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 def _path(text: str) -> str:
     try:
-        compile_path(text)
+        check_path(text)
     except PathError as error:
         raise PydanticCustomError("json_path", "{words}", {"words": str(error)}) from error
     return text

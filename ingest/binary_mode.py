@@ -8,6 +8,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from ingest.judgement import REQUIRED
 from meterline.problem import Fault, Problem, ProblemType
 
 HTTP_PREFIX: Final = "ce-"
@@ -46,15 +47,17 @@ def event_text(
 
 
 def http_attributes(raw_headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, bytes]]:
-    """The attributes among the headers of a request; none where it is not in binary mode.
+    """The attributes among the headers of a request; none where it is not in binary mode: none of
+    those that an event must have is there.
 
     Values may be quoted, and are percent-encoded where they must be (HTTP binding 3.1.3.2).
     """
-    return [
+    found = [
         (name.removeprefix(HTTP_PREFIX), unquote_to_bytes(_unquoted(value)))
         for raw, value in raw_headers
         if (name := raw.decode("latin-1").lower()).startswith(HTTP_PREFIX)
     ]
+    return found if any(name in REQUIRED for name, _ in found) else []
 
 
 def _unquoted(value: bytes) -> bytes:

@@ -110,9 +110,10 @@ class Gateway:
         body = await read_body(request, self._body_bytes_max)
         if attributes:
             body = event_text(attributes, _media_type(request), body, HTTP_PREFIX)
-        admitted = admit(body, form, principal.namespace, self._clock.now_ms(), self._rules)
+        recorded_ms = self._clock.now_ms()
+        admitted = admit(body, form, principal.namespace, recorded_ms, self._rules)
         self._gate.take_events(request, principal, len(admitted))
-        await self._publisher.publish(admitted)
+        await self._publisher.publish(admitted, recorded_ms)
 
 
 def _form_of(request: web.Request) -> tuple[BodyForm, list[tuple[str, bytes]]]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from ingest.admission import Admitted
 from ingest.packing import packs_of
-from meterline.limits import APPEND_DEADLINE_MS, PENDING_BYTES_MAX
+from meterline.limits import APPEND_DEADLINE_MS, PENDING_BYTES_MAX, PRODUCE_DEADLINE_MS
 from meterline.ports import Clock, Log, Unavailable
 from meterline.problem import Problem, ProblemType
 
@@ -41,7 +41,7 @@ class Publisher:
     """Puts admitted events into the log.
 
     `waiting_ms_max` bounds how long events wait for their turn; with the log's own deadline for an
-    append it makes the produce deadline.
+    append it makes the produce deadline, `deadline_ms`.
     """
 
     def __init__(
@@ -50,11 +50,13 @@ class Publisher:
         clock: Clock,
         *,
         waiting_ms_max: int = APPEND_DEADLINE_MS,
+        deadline_ms: int = PRODUCE_DEADLINE_MS,
         pending_bytes_max: int = PENDING_BYTES_MAX,
     ) -> None:
         self._log = log
         self._clock = clock
         self._waiting_ms_max = waiting_ms_max
+        self._deadline_ms = deadline_ms
         self._pending_bytes_max = pending_bytes_max
         self._pending_bytes = 0
         self._lanes = [_Lane(partition) for partition in range(log.partitions)]
@@ -69,8 +71,13 @@ class Publisher:
         """Of events that were handed in and are not durable yet."""
         return self._pending_bytes
 
-    async def publish(self, events: Sequence[Admitted]) -> None:
+    async def publish(self, events: Sequence[Admitted], recorded_ms: int | None = None) -> None:
         """Return once every event is durable.
+
+        `recorded_ms` is the `recordedtime` of the events, where this process's clock gave it: then
+        no success is told later than the produce deadline after it. Whoever claims that all that
+        was recorded up to an instant is counted rests on that, and a process may stand still
+        between any two steps, longer than any timeout in it would have let it (design.md 4.3).
 
         Raises `Problem` (unavailable): it is not known which of the events are in the log. Sending
         them again is always safe.
@@ -97,6 +104,8 @@ class Publisher:
             if lane.sender is None:
                 lane.sender = loop.create_task(self._send(lane))
         await request.done
+        if recorded_ms is not None and self._clock.now_ms() - recorded_ms > self._deadline_ms:
+            raise _told(Unavailable("the events were durable later than they may be"))
 
     async def close(self) -> None:
         """Return when nothing is pending; call it when nothing is published any more."""

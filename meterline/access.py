@@ -69,6 +69,8 @@ ANONYMOUS: Final = Principal(DEFAULT_NAMESPACE, "anonymous", EVERY_SCOPE)
 """Whoever asks where no keys are asked for (mode none; contract section 5, rule 3)."""
 
 
+DEFAULT_PLAN: Final = "default"
+"""The plan of whoever names none, where the settings have one of this name."""
 SECRET_BYTES: Final = 32
 _TOKEN: Final = re.compile(r"mtl_([0-7][0-9A-HJKMNP-TV-Z]{25})_([A-Za-z0-9_-]{43})", re.ASCII)
 _BEARER: Final = re.compile(r"bearer +([!-~]+) *", re.ASCII | re.IGNORECASE)
@@ -218,6 +220,8 @@ def faults_of(
     faults: list[Fault] = []
     if not 1 <= len(draft.name) <= KEY_NAME_CHARS_MAX:
         faults.append(Fault("name", f"1 to {KEY_NAME_CHARS_MAX} characters", rule="max_length"))
+    if not draft.name.isprintable():  # it is shown on terminals
+        faults.append(Fault("name", "holds a control character", rule="matches_regex"))
     if not draft.scopes:
         faults.append(Fault("scopes", "a key needs at least one scope", rule="min_items"))
     if Scope.OPERATE in draft.scopes and giver.author != COMMAND:
@@ -251,6 +255,21 @@ def refusal(key: ApiKey, giver: Principal) -> Problem | None:
     if not beyond:
         return None
     detail = f"API key {key.name!r} has {beyond}, which you do not have, so you cannot change it."
+    return Problem(ProblemType.FORBIDDEN, detail)
+
+
+def rotation_refusal(key: ApiKey, giver: Principal, plans: Collection[str]) -> Problem | None:
+    """Why `giver` may not have the new secret of a key that it may change; None where it may.
+
+    The secret comes with the plan of its key: with another one than its own, the giver could lift
+    its own limits. Whoever has none, as the settings have it, has nothing to lift.
+    """
+    own = giver.plan if giver.plan in plans else DEFAULT_PLAN
+    its = key.plan if key.plan in plans else DEFAULT_PLAN
+    if own == its or own not in plans or Scope.OPERATE in giver.scopes:
+        return None
+    words = "has another plan than you; rotate it by `meterline keys rotate`"
+    detail = f"API key {key.name!r} {words}."
     return Problem(ProblemType.FORBIDDEN, detail)
 
 

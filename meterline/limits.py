@@ -10,6 +10,7 @@ from typing import Final
 # --- the door (contract section 8 leaves the numbers open; design.md section 7) ---
 BODY_BYTES_MAX: Final = 10 * 1024 * 1024  # as sent, and again after gzip: bounds memory per request
 REQUEST_LINE_BYTES_MAX: Final = 64 * 1024  # a URL with as many filters as may be
+GZIP_MEMBERS_MAX: Final = 1_000  # of one body; each costs a start, also an empty one
 BODY_READ_TIMEOUT_S: Final = 30  # a slower body holds a connection and memory for nothing
 EVENT_BYTES_MAX: Final = 256 * 1024  # after splicing; a pack must hold at least three such events
 BATCH_EVENTS_MAX: Final = 10_000  # events of one request: bounds the time one answer takes
@@ -129,6 +130,9 @@ METER_NAME_CHARS_MAX: Final = 256
 METER_KEY_CHARS_MAX: Final = 64
 METER_DESCRIPTION_CHARS_MAX: Final = 1_024
 PATH_CHARS_MAX: Final = 1_024
+PATH_CHOICES_MAX: Final = 16  # of names or indexes in brackets, multiplied: each is a walk
+PATH_FILTER_QUERIES_MAX: Final = 10  # `@` in filters: each is asked for every element
+PATH_FILTER_DEPTH_MAX: Final = 32  # of expressions in a filter; far below the recursion limit
 SUBJECTS_MAX: Final = 20_000  # of one namespace that are described: one answer lists them all
 SUBJECTS_UPSERT_MAX: Final = 1_000  # of one request: bounds a transaction
 SUBJECT_NAME_CHARS_MAX: Final = 256  # display name, and customer id at another system

@@ -14,7 +14,7 @@ from meterline.limits import (
     METER_KEY_CHARS_MAX,
     METER_NAME_CHARS_MAX,
 )
-from meterline.path import PathError, compile_path
+from meterline.path import PathError, check_path
 from meterline.problem import Fault
 
 
@@ -215,7 +215,7 @@ def _text_faults(draft: MeterDraft) -> list[Fault]:
 
 def _path_faults(field: str, path: str) -> list[Fault]:
     try:
-        compile_path(path)
+        check_path(path)
     except PathError as error:
         return [Fault(field, str(error), rule="json_path")]
     return []

@@ -9,10 +9,11 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from jsonpath_rfc9535 import JSONPathError, JSONPathNodeList
+from jsonpath_rfc9535 import JSONPathError, JSONPathQuery
 from jsonpath_rfc9535 import compile as compile_rfc9535
 
-from meterline.limits import PATH_CHARS_MAX
+from meterline.limits import PATH_CHARS_MAX, PATH_FILTER_DEPTH_MAX
+from meterline.path_cost import too_costly
 
 
 class Missing:
@@ -47,6 +48,21 @@ def compile_path(path: str) -> Getter:
         raise PathError(f"a JSON path has at most {PATH_CHARS_MAX} characters")
     steps = simple_steps(path)
     return general_getter(path) if steps is None else simple_getter(steps)
+
+
+def check_path(path: str) -> None:
+    """Judge a path that someone defines. Raises `PathError` for what `compile_path` does not take,
+    and for a path that may cost too much.
+
+    A path that was defined before this was judged still compiles: it counts as it did.
+    """
+    compile_path(path)
+    if simple_steps(path) is not None:
+        return
+    if path.count("(") > PATH_FILTER_DEPTH_MAX:  # compiled here, it may not be elsewhere
+        raise PathError(f"this JSON path has more than {PATH_FILTER_DEPTH_MAX} parentheses")
+    if (why := too_costly(_query(path))) is not None:
+        raise PathError(f"this JSON path {why}: it could hold up the counting of events")
 
 
 def simple_steps(path: str) -> tuple[str | int, ...] | None:
@@ -97,15 +113,21 @@ def _member_getter(name: str) -> Getter:
 
 def general_getter(path: str) -> Getter:
     """The RFC 9535 query for any path. Raises `PathError`."""
-    try:
-        query = compile_rfc9535(path)
-    except JSONPathError as error:
-        raise PathError(f"not a JSON path of RFC 9535: {error}") from error
+    query = _query(path)
 
     def get(value: object) -> object:
         if not isinstance(value, dict | list):
             return value if path == "$" else MISSING
-        nodes: JSONPathNodeList = query.find(value)
-        return nodes[0].value if nodes else MISSING
+        return next((node.value for node in query.finditer(value)), MISSING)
 
     return get
+
+
+def _query(path: str) -> JSONPathQuery:
+    try:
+        return compile_rfc9535(path)
+    except JSONPathError as error:
+        raise PathError(f"not a JSON path of RFC 9535: {error}") from error
+    except (OverflowError, RecursionError) as error:
+        words = "a JSON path of RFC 9535 with a number that is too large, or nested too deep"
+        raise PathError(words) from error

@@ -14,12 +14,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from meterline.access import Principal
+from meterline.access import DEFAULT_PLAN, Principal
 from meterline.limits import LIMIT_QUOTA_MAX, LIMIT_WINDOW_S_MAX, LIMITED_MAX
 from meterline.problem import Problem, ProblemType
-
-DEFAULT_PLAN: Final = "default"
-"""The plan of whoever names none, where the settings have one of this name."""
 
 HEADER_NAMES: Final = ("RateLimit-Policy", "RateLimit")
 

@@ -80,6 +80,10 @@ Metadata = Annotated[
     Field(max_length=LABELS_MAX, description="For finding meters again; `labels` in v3."),
 ]
 
+Ignored = Annotated[
+    dict[str, object] | None, Field(description="Taken for old clients' sake, and not kept.")
+]
+
 
 class MeterBody(Camel):
     """What defines a meter. `windowSize` and `annotations` are taken for old clients' sake."""
@@ -95,9 +99,7 @@ class MeterBody(Camel):
     value_property: ValueProperty = None
     group_by: Dimensions | None = None
     window_size: WindowSize | None = None
-    annotations: Annotated[
-        dict[str, object] | None, Field(description="Taken for old clients' sake, and not kept.")
-    ] = None
+    annotations: Ignored = None
     metadata: Metadata | None = None
 
     @model_validator(mode="wrap")
@@ -130,6 +132,7 @@ class MeterUpdateBody(Camel):
     name: MeterName | None = None
     description: Description | None = None
     group_by: Dimensions | None = None
+    annotations: Ignored = None
     metadata: Metadata | None = None
 
     def change(self) -> MeterChange:

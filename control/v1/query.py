@@ -70,12 +70,12 @@ class QueryBody(Camel):
     from_: Annotated[Instant | None, Field(alias="from")] = None
     to: Instant | None = None
     window_size: WindowSize | None = None
-    window_time_zone: ZoneName = "UTC"
-    subject: Subjects = []
-    group_by: GroupBy = []
+    window_time_zone: ZoneName | None = None
+    subject: Subjects | None = None
+    group_by: GroupBy | None = None
     filter_group_by: Annotated[
-        dict[str, Texts], Field(max_length=QUERY_FILTERS_MAX, description=ONE_OF)
-    ] = {}
+        dict[str, Texts] | None, Field(max_length=QUERY_FILTERS_MAX, description=ONE_OF)
+    ] = None
 
     def question(self) -> Question:
         """The question as a value."""
@@ -84,9 +84,9 @@ class QueryBody(Camel):
             from_ms=self.from_,
             to_ms=self.to,
             window=self.window_size,
-            zone=self.window_time_zone,
-            group_by=tuple(self.group_by),
-            filters=_filters(self.subject, self.filter_group_by),
+            zone=self.window_time_zone or "UTC",
+            group_by=tuple(self.group_by or ()),
+            filters=_filters(self.subject or [], self.filter_group_by or {}),
         )
 
 

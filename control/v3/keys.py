@@ -35,6 +35,7 @@ from meterline.access import (
     faults_of,
     hash_of,
     refusal,
+    rotation_refusal,
     token_of,
     update_faults,
 )
@@ -236,9 +237,13 @@ class V3Keys:
         return json_response(members(changed, now_ms))
 
     async def rotate(self, call: Call[NoParameters, RotationBody]) -> web.Response:
-        """The key with its new secret; 403 where it has more scopes than the caller."""
+        """The key with its new secret; 403 where it has more scopes than the caller, or another
+        plan.
+        """
         now_ms = self._clock.now_ms()
         key = await self._own_key(call)
+        if (refused := rotation_refusal(key, call.principal, self._plans)) is not None:
+            raise refused
         token = token_of(key.id, secrets.token_bytes(SECRET_BYTES))
         rotation = Rotation(hash_of(token.secret), now_ms + call.body.overlap_seconds * 1_000)
         rotated = await self._access.rotate_key(

@@ -6,11 +6,12 @@ from typing import Final
 
 from aiohttp import web
 
-from meterline.limits import BODY_READ_TIMEOUT_S
+from meterline.limits import BODY_READ_TIMEOUT_S, GZIP_MEMBERS_MAX
 from meterline.problem import Problem, ProblemType
 
 _WINDOW_BITS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _RAW_DEFLATE_BITS: Final = -15
+_PIECE_BYTES: Final = 64 * 1024
 
 
 async def read_body(request: web.Request, bytes_max: int) -> bytes:
@@ -65,24 +66,41 @@ def _inflated(body: bytes, coding: str, bytes_max: int) -> bytes:
     if coding == "deflate" and body and body[0] & 0x0F != zlib.DEFLATED:
         bits = _RAW_DEFLATE_BITS
     parts: list[bytes] = []
-    left = bytes_max
-    while body:
+    left, at, members = bytes_max, 0, 0
+    while at < len(body):
+        members += 1
+        if members > GZIP_MEMBERS_MAX:
+            detail = f"The gzip body has more than {GZIP_MEMBERS_MAX} members; send it as one."
+            raise Problem(ProblemType.BAD_REQUEST, detail)
         inflater = zlib.decompressobj(bits)
-        try:
-            part = inflater.decompress(body, left + 1)
-        except zlib.error as error:
-            detail = f"The body is not {coding} as its Content-Encoding says."
-            raise Problem(ProblemType.BAD_REQUEST, detail) from error
-        if len(part) > left:
-            raise _too_large(bytes_max, " when inflated")
+        while not inflater.eof and at < len(body):
+            part, at = _piece(inflater, body, at, left + 1, coding)
+            if len(part) > left:
+                raise _too_large(bytes_max, " when inflated")
+            parts.append(part)
+            left -= len(part)
         if not inflater.eof:
             raise Problem(ProblemType.BAD_REQUEST, f"The {coding} body is cut short.")
-        parts.append(part)
-        left -= len(part)
-        body = inflater.unused_data
-        if body and coding == "deflate":
+        if at < len(body) and coding == "deflate":
             raise Problem(ProblemType.BAD_REQUEST, "Something follows the deflate body.")
     return b"".join(parts)
+
+
+def _piece(
+    inflater: "zlib._Decompress", body: bytes, at: int, bytes_max: int, coding: str
+) -> tuple[bytes, int]:
+    """At most `bytes_max` bytes inflated from `at` on, and where it goes on.
+
+    A member's end copies what follows it in the piece: in the whole body, that would be again and
+    again all the rest.
+    """
+    piece = body[at : at + _PIECE_BYTES]
+    try:
+        part = inflater.decompress(piece, bytes_max)
+    except zlib.error as error:
+        detail = f"The body is not {coding} as its Content-Encoding says."
+        raise Problem(ProblemType.BAD_REQUEST, detail) from error
+    return part, at + len(piece) - len(inflater.unused_data)
 
 
 def _too_large(bytes_max: int, when: str) -> Problem:

@@ -127,7 +127,7 @@ def _parameters(model: type[_Model], request: web.Request, faults: list[Fault]) 
         return read
     except ValidationError as error:
         found = error.errors(include_url=False)
-        faults += [_query_fault(one) for one in found]
+        faults += [_query_fault(one, request) for one in found]
         return None
 
 
@@ -162,9 +162,10 @@ def _put(tree: dict[str, object], name: str, value: object) -> bool:
     return True
 
 
-def _query_fault(found: ErrorDetails) -> Fault:
+def _query_fault(found: ErrorDetails, request: web.Request) -> Fault:
     parts = [str(part) for part in found["loc"] if part != "[key]"]
     name = parts[0] + "".join(f"[{part}]" for part in parts[1:])
-    if isinstance(found["input"], list) and found["type"].endswith("_type"):
+    repeated = len(request.query.getall(name, [])) > 1
+    if repeated and found["type"].endswith("_type"):
         return Fault(name, "is given more than once", "max_items", "query")
     return Fault(name, _words(found), _rule(found), "query")

@@ -139,7 +139,8 @@ async def open_all(
 
 def publisher(settings: Settings, log: OpenLog) -> Publisher:
     """What the gateway hands its events to."""
-    return Publisher(log, CLOCK, waiting_ms_max=settings.produce_deadline_ms // 2)
+    deadline_ms = settings.produce_deadline_ms
+    return Publisher(log, CLOCK, waiting_ms_max=deadline_ms // 2, deadline_ms=deadline_ms)
 
 
 def admission_rules(settings: Settings, log: OpenLog) -> AdmissionRules:

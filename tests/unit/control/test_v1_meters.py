@@ -89,8 +89,10 @@ async def test_an_update_replaces_what_it_gives(api: Api) -> None:
     assert after == {**made, **sent}
     sent = {"description": "", "groupBy": {}, "metadata": {}}
     assert await api.json("PUT", f"{PATH}/distance", json=sent) == {**after, **sent}
-    nothing = dict.fromkeys(("name", "description", "groupBy", "metadata"))
+    nothing = dict.fromkeys(("name", "description", "groupBy", "metadata", "annotations"))
     assert (await api.json("PUT", f"{PATH}/distance", json=nothing))["name"] == "Miles"
+    ignored = {"annotations": {"a": 1}}
+    assert (await api.json("PUT", f"{PATH}/distance", json=ignored))["name"] == "Miles"
 
 
 async def test_faults_of_an_update_are_told_in_the_words_of_v1(api: Api) -> None:

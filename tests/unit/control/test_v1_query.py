@@ -129,6 +129,13 @@ async def test_a_wrong_body_is_told(api: Api) -> None:
     }
 
 
+async def test_null_in_a_body_is_as_absent(api: Api, meter: Any) -> None:
+    names = ("clientId", "from", "to", "windowSize", "windowTimeZone", "subject", "groupBy")
+    nothing = dict.fromkeys((*names, "filterGroupBy"))
+    assert meter
+    assert await api.json("POST", PATH, json=nothing) == await api.json("POST", PATH, json={})
+
+
 async def test_csv_has_the_columns_of_v1(api: Api) -> None:
     api.usage.rows = [_row(UNIT, None, origin="EWR")]
     headers = {"Accept": "text/csv"}

@@ -23,6 +23,7 @@ from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate
 from meterline.http.mounting import V3_PREFIXES, mount
 from meterline.throttle import Policy, Throttle
+from tests.openapi import documented
 from tests.unit.control.conftest import NOW_MS, Client, HandClock
 
 KEYS = "/api/v3/metering/api-keys"
@@ -95,7 +96,7 @@ async def keyed(tmp_path: Path, migrated: Path) -> AsyncIterator[Keyed]:
     ring = KeyRing(access, clock)
     await ring.start()
     gate = Gate(clock, ring.identify, Throttle(PLANS))
-    app = web.Application(middlewares=[problem_middleware(clock)])
+    app = web.Application(middlewares=[documented, problem_middleware(clock)])
     bound = [*V3Keys(access, clock, PLANS).bound(), *V3Changes(access).bound()]
     app.add_routes(mount(bound, V3_PREFIXES, gate))
     server = TestServer(app)
@@ -199,6 +200,14 @@ async def test_the_secret_of_a_stronger_key_is_not_to_be_had(keyed: Keyed) -> No
         problem = await keyed.ask(giver, method, path, 403, json=body)
         assert "you do not have" in problem["detail"]
     assert (await keyed.ask(admin, "GET", one))["name"] == "made by command"
+
+
+async def test_the_secret_of_a_key_with_another_plan_is_not_to_be_had(keyed: Keyed) -> None:
+    other = await keyed.key(Scope.EVENTS_WRITE, plan="large")
+    giver = await keyed.key(Scope.KEYS_WRITE, Scope.EVENTS_WRITE, plan="small")
+    problem = await keyed.ask(giver, "POST", f"{KEYS}/{_id(other)}/rotate", 403, json={})
+    assert "another plan" in problem["detail"]
+    await keyed.ask(giver, "DELETE", f"{KEYS}/{_id(other)}", 204)
 
 
 async def test_a_rotated_key_has_two_secrets_until_its_overlap_ends(keyed: Keyed) -> None:

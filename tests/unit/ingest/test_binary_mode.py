@@ -48,10 +48,13 @@ def test_numbers_keep_their_digits() -> None:
 
 def test_no_header_of_its_own_is_no_binary_mode() -> None:
     assert http_attributes([(b"Content-Type", b"application/json"), (b"Accept", b"*/*")]) == []
+    assert http_attributes([(b"ce-trace", b"1")]) == [], "somebody else's header"
 
 
 def test_a_data_content_type_that_is_given_stays() -> None:
-    assert text({"ce-datacontenttype": "text/plain"})["datacontenttype"] == "text/plain"
+    assert (
+        text({"ce-id": "1", "ce-datacontenttype": "text/plain"})["datacontenttype"] == "text/plain"
+    )
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from meterline.access import (
     overlap_faults,
     parse_token,
     refusal,
+    rotation_refusal,
     token_of,
     update_faults,
     verdict,
@@ -262,6 +263,31 @@ def test_whoever_may_change_a_key_has_its_scopes() -> None:
     assert refused is not None
     assert refused.type is ProblemType.FORBIDDEN
     assert "secrets:read" in refused.detail
+
+
+@pytest.mark.parametrize(
+    ("own", "its", "plans", "allowed"),
+    [
+        ("small", "small", ("small", "large"), True),
+        ("small", "large", ("small", "large"), False),
+        ("small", None, ("small", "large"), False),  # without limits
+        ("small", "gone", ("small", "large"), False),  # the same
+        (None, "large", ("large",), True),  # the giver has no limits itself
+        (None, "large", ("default", "large"), False),
+        (None, "default", ("default", "large"), True),
+        ("default", None, ("default", "large"), True),
+        ("gone", "small", ("small",), True),
+    ],
+)
+def test_nobody_gets_another_plan_with_the_secret_of_another_key(
+    own: str | None, its: str | None, plans: tuple[str, ...], allowed: bool
+) -> None:
+    key, giver = replace(KEY, plan=its), replace(GIVER, plan=own)
+    refused = rotation_refusal(key, giver, plans)
+    assert (refused is None) is allowed
+    assert refused is None or refused.type is ProblemType.FORBIDDEN
+    operator = replace(giver, scopes=giver.scopes | {Scope.OPERATE})
+    assert rotation_refusal(key, operator, plans) is None
 
 
 @pytest.mark.parametrize("name", ["default", "a", "Shop-1.eu_x", "0", "x" * 64])

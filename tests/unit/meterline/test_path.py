@@ -6,6 +6,7 @@ from meterline.limits import PATH_CHARS_MAX
 from meterline.path import (
     MISSING,
     PathError,
+    check_path,
     compile_path,
     general_getter,
     simple_getter,
@@ -92,3 +93,46 @@ def test_paths_have_a_bound() -> None:
     with pytest.raises(PathError, match=str(PATH_CHARS_MAX)):
         compile_path("$." + "a" * PATH_CHARS_MAX)
     assert repr(MISSING) == "MISSING"
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("$..*..*", "more than one `..`"),
+        ("$..[?@..a]", "more than one `..`"),
+        ("$[0,0,0,0,0][0,0,0,0,0]", "more than 16 ways"),
+        ("$[?@[0,0,0,0,0][0,0,0,0,0]]", "more than 16 ways"),
+        ("$[?count($..*) > 0]", "`\\$` in a filter"),
+        ("$[?search(@.a, '(a|aa)+b')]", "a pattern"),
+        ("$[?@.b == 1 && !match(@.a, '(a|aa)+b')]", "a pattern"),
+        ("$[?" + " || ".join(f"@.a{n}" for n in range(11)) + "]", "more than 10 `@`"),
+        ("$[?" + "!" * 40 + "@.a]", "more than 32 deep"),
+        ("$[?" + "(" * 33 + "@.a" + ")" * 33 + "]", "more than 32 parentheses"),
+        ("$[?" + "(" * 500 + "@.a" + ")" * 500 + "]", "nested too deep|parentheses"),
+        ("$[?" + "!" * 900 + "@.a]", "nested too deep"),
+        ("$[?@.a == 1e999999]", "too large"),
+    ],
+)
+def test_a_path_that_may_cost_too_much_is_not_defined(path: str, why: str) -> None:
+    with pytest.raises(PathError, match=why):
+        check_path(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["$.a", "$..a", "$['a','b'].c", "$[0:2]", "$.a[?@.b == 'x' && @.c > 1].d", "$[?length(@.a)>1]"],
+)
+def test_a_path_whose_cost_grows_with_the_event_is_defined(path: str) -> None:
+    check_path(path)
+
+
+def test_what_was_defined_before_its_cost_was_judged_still_finds() -> None:
+    assert compile_path("$..*..b")({"a": {"b": 1}}) == 1
+    assert compile_path("$[?search(@.a, 'x')].v")([{"a": "axb", "v": 2}]) == 2
+
+
+def test_the_first_find_ends_the_search() -> None:
+    wide: object = {"a": 1}
+    for _ in range(60):
+        wide = {"a": wide, **{f"k{n}": n for n in range(300)}}
+    assert compile_path("$..*..*..*..*")(wide) is not MISSING

@@ -6,11 +6,12 @@ The documents are made from the declarations in the code, as those that are serv
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from aiohttp import web
 from jsonschema import Draft202012Validator
 
 from control.openapi.published import as_json
@@ -22,6 +23,10 @@ Document = dict[str, Any]
 METHODS: Final = frozenset({"get", "put", "post", "delete", "patch"})
 _NAME: Final = re.compile(r"\{([^}]+)\}")
 _SCOPE: Final = re.compile(r"Scope: `([a-z:]+)`")
+
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+UNDOCUMENTED: Final[list[str]] = []
 
 
 class Undocumented(AssertionError):
@@ -191,6 +196,26 @@ def check(method: str, path: str, status: int, headers: Mapping[str, str], body:
         status not in (404, 405) or not _media_type(headers).startswith(MEDIA_TYPE)
     ):
         raise Undocumented(f"{method} {path}: {status} of no operation: {body[:500]!r}")
+
+
+@web.middleware
+async def documented(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """The outermost middleware of a test's application: keeps in `UNDOCUMENTED` what is not as
+    promised. tests/unit/conftest.py looks there after each test.
+    """
+    response = await handler(request)
+    path = request.rel_url.raw_path
+    if request.match_info.http_exception is not None:  # this application has no such operation
+        return response
+    try:
+        if isinstance(response, web.Response) and isinstance(response.body, bytes | None):
+            body = response.body or b""
+            check(request.method, path, response.status, response.headers, body)
+        elif request.method == "GET":  # a stream: it is sent by now
+            check("HEAD", path, response.status, response.headers, b"")
+    except Undocumented as error:
+        UNDOCUMENTED.append(f"{request.method} {path}: {error}")
+    return response
 
 
 def _media_type(headers: Mapping[str, str]) -> str:

@@ -35,6 +35,7 @@ from meterline.rows import (
     SliceId,
 )
 from meterline.usage import UsageQuery, UsageRow
+from tests.openapi import documented
 
 NOW_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 NOTHING = AccountRow(1, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -151,7 +152,7 @@ async def serve() -> AsyncIterator[ServeApi]:
     clients: list[Client] = []
 
     async def start(stores: Stores, gate: Gate | None = None) -> Client:
-        app = web.Application(middlewares=[problem_middleware(stores.clock)])
+        app = web.Application(middlewares=[documented, problem_middleware(stores.clock)])
         nothing: Any = None  # reports and keys have fixtures of their own
         desk = ReportDesk(stores, nothing, nothing, nothing)
         gate = gate or Gate(stores.clock)

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import time
 import zlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate
 from meterline.limits import BATCH_EVENTS_MAX, BODY_BYTES_MAX, EVENT_BYTES_MAX
 from meterline.pack import decode_record
+from tests.openapi import documented
 
 V3 = "/api/v3/metering/events"
 ALIAS = "/api/v3/openmeter/events"
@@ -69,7 +71,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
     """A gateway over an empty log of four partitions."""
     clock = SystemClock()
     log = open_sqlite_log(tmp_path / "log", 4, clock)
-    app = web.Application(middlewares=[problem_middleware(clock)])
+    app = web.Application(middlewares=[documented, problem_middleware(clock)])
     gate = Gate(clock)
     door = Door(Publisher(log, clock), AdmissionRules(log.partitions), clock, gate)
     app.add_routes(routes(door, gate))
@@ -260,6 +262,27 @@ async def test_a_body_that_inflates_over_the_limit(gateway: Gateway, encoding: s
         document = await problem_of(response, 413, "body-too-large")
         assert "inflated" in document["detail"]
     assert await gateway.events() == []
+
+
+@pytest.mark.parametrize(
+    ("members", "status"),
+    [
+        ([event(), b""], 202),
+        ([b"[", *[b" " * 70_000] * 50, event()[:-1], event()[-1:] + b"]"], 202),
+        ([b""] * 999 + [event()], 202),
+        ([b""] * 1_000 + [event()], 400),
+        ([b""] * 400_000, 400),  # copied whole for each, it held the loop for minutes
+    ],
+)
+async def test_a_body_of_many_gzip_members(
+    gateway: Gateway, members: list[bytes], status: int
+) -> None:
+    packed = {member: gzip.compress(member, 0) for member in set(members)}
+    body = b"".join(packed[member] for member in members)
+    begun_s = time.monotonic()
+    response = await gateway.post(body, "application/json", Content_Encoding="gzip")
+    assert time.monotonic() - begun_s < 5
+    assert response.status == status, await response.text()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The operations of reports in both versions, over real SQLite stores, with a meter."""
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from control.openapi.report_message import EXAMPLE
 from control.report_desk import ReportDesk
 from control.routes import Api as Operations
 from control.routes import routes
@@ -29,6 +31,7 @@ from meterline.run import (
     delivery_id,
     digest_of,
 )
+from tests.openapi import documented
 from tests.unit.control.conftest import NOW_MS, Api, Client
 
 V1 = "/api/v1/reports"
@@ -57,6 +60,12 @@ V3_BODY: dict[str, Any] = {
     "endpoint": {"url": "https://example.com/hook"},
 }
 WINDOW = {"from": "2023-11-01T00:00:00Z", "to": "2023-11-02T00:00:00Z"}
+
+
+def body_of(number: int) -> bytes:
+    """The body of a delivery, by its number from 0."""
+    run = {**EXAMPLE["run"], "number": number + 1}
+    return json.dumps({**EXAMPLE, "run": run}).encode()
 
 
 @dataclass(slots=True)
@@ -113,8 +122,8 @@ class ReportsApi:
                     f"s{n + 1}",
                     n + 1,
                     first + n,
-                    b'{"n": %d}' % n,
-                    digest_of(b'{"n": %d}' % n),
+                    body_of(n),
+                    digest_of(body_of(n)),
                     digest_of(b""),
                 )
                 for n in (0, 1)
@@ -135,7 +144,7 @@ class ReportsApi:
 
 async def _served(operations: Operations, gate: Gate) -> Client:
     clock = operations.stores.clock
-    app = web.Application(middlewares=[problem_middleware(clock)])
+    app = web.Application(middlewares=[documented, problem_middleware(clock)])
     app.add_routes(routes(operations, gate))
     server = TestServer(app)
     await server.start_server(**SERVER_OPTIONS)

@@ -8,7 +8,7 @@ import pytest
 from meterline.report_ports import AttemptEnd
 from meterline.run import Attempt, AttemptOutcome, DeliveryMove, digest_of
 from tests.unit.control.conftest import NOW_MS
-from tests.unit.control.reports.conftest import V3, WINDOW, ReportsApi
+from tests.unit.control.reports.conftest import V3, WINDOW, ReportsApi, body_of
 
 ONE = f"{V3}/reports/daily-tokens"
 RUNS = f"{ONE}/runs"
@@ -105,13 +105,13 @@ async def test_a_decided_run_has_its_manifest_and_its_deliveries_are_listed(
         "revision": 1,
         "state": "retrying",
         "attempt_count": 1,
-        "digest": digest_of(b'{"n": 0}').hex(),
+        "digest": digest_of(body_of(0)).hex(),
         "created_at": "2023-11-14T22:13:20Z",
         "next_attempt_at": "2023-11-14T22:13:20.005Z",
     }
     async with served.api.client.get(f"{DELIVERIES}/{ids[0]}/body") as response:
         assert (response.status, response.content_type) == (200, "application/json")
-        assert await response.read() == b'{"n": 0}'
+        assert await response.read() == body_of(0)
 
 
 async def test_deliveries_are_found_by_each_filter_and_in_pages(served: ReportsApi) -> None:

@@ -1,0 +1,180 @@
+"""Namespaces full of things, with the same names in each: whose they are is all that differs."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from meterline.access import Scope
+from tests.conformance.installation import Caller
+from tests.journey.client import Answer
+from tests.journey.deadline import until
+from tests.journey.receiver import Mailbox
+from tests.openapi import Published, published
+
+METER = "walls_meter"
+REPORT = "walls-report"
+SUBJECT = "walls-subject"
+TYPE = "walls"
+EVENTS = 40
+EVENTS_AT = "2026-01-31T12:00:00Z"
+RUN_WITHIN_S = 60.0
+V3 = "/api/v3/metering"
+METER_BODY = {
+    "key": METER,
+    "name": METER,
+    "aggregation": "sum",
+    "event_type": TYPE,
+    "value_property": "$.tokens",
+    "dimensions": {"model": "$.model"},
+}
+
+ID = re.compile(r"\b(?:[0-7][0-9A-HJKMNP-TV-Z]{25}|[a-z]{3}_[a-z2-7]{32})\b")
+# What differs between any two answers: when they were given, and by what id they are told apart.
+PASSING = {
+    "id": ID,
+    "instant": re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z"),
+    "key": re.compile(r"mtl_[A-Za-z0-9_-]+"),
+    "secret": re.compile(r"whsec_[A-Za-z0-9+/=]+"),
+}
+# Members that change by themselves, or by being asked for, or with the load of the installation.
+RESTLESS = frozenset(
+    {
+        *("complete_until", "freshness_ms", "completeUntil", "last_used_at"),
+        *("caught_up", "lag_records", "backfilling"),
+    }
+)
+
+
+@dataclass(slots=True)
+class World:
+    """A namespace, its owner, and the names of the things in it."""
+
+    namespace: str
+    owner: Caller
+    mark: str = ""
+    """A text that only this world's events hold."""
+    names: dict[str, list[str]] = field(default_factory=dict)
+    """By the name of a path: an id first, and whatever else finds the same."""
+
+    ids: set[str] = field(default_factory=set)
+    """Every id in the answers to its owner, none of which is anybody else's business."""
+
+    def everything(self) -> dict[str, str]:
+        """What its owner reads, by operation; without what changes by itself."""
+        return {
+            one.id: json.dumps(_resting(answer.json), sort_keys=True) for one, answer in self.read()
+        }
+
+    def read(self) -> Iterator[tuple[Published, Answer]]:
+        """The answer of each operation that only reads."""
+        for api in published():
+            for one in api.operations.values():
+                if one.method == "GET":
+                    names = self.by_id()
+                    missing = set(one.names) - names.keys()
+                    assert not missing, f"no world has {missing}: teach tests/conformance/worlds.py"
+                    answer = self.owner.ask("GET", one.path(names))
+                    assert answer.status == 200, f"{one.id}: {answer.status} {answer.body!r}"
+                    yield one, answer
+
+    def by_id(self) -> dict[str, str]:
+        """What finds each thing: its id, where it has one."""
+        return {name: found[0] for name, found in self.names.items()}
+
+    def by_name(self) -> dict[str, str]:
+        """What finds each thing: its key or slug, where it has one."""
+        return {name: found[-1] for name, found in self.names.items()}
+
+
+def ghosts(names: Mapping[str, str]) -> dict[str, str]:
+    """Names of the same form that nothing has ever had: only the last four letters are others."""
+    return {name: found[:-4] + _ANOTHER.sub(_another, found[-4:]) for name, found in names.items()}
+
+
+_ANOTHER = re.compile("[A-Za-z0-9]")
+
+
+def _another(letter: re.Match[str]) -> str:
+    return "3" if letter[0] == "2" else "2"  # in every alphabet that ids are written in
+
+
+def _resting(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _resting(inner) for name, inner in value.items() if name not in RESTLESS}
+    return [_resting(inner) for inner in value] if isinstance(value, list) else value
+
+
+def masked(answer: Answer, names: Mapping[str, str]) -> tuple[int, str]:
+    """Status and body of an answer without these names and without what differs between any two."""
+    text = answer.body.decode()
+    if answer.headers.get("content-type", "").endswith("json"):
+        text = json.dumps(_resting(json.loads(text)))
+    for kind, name in sorted(names.items(), key=lambda named: -len(named[1])):
+        text = text.replace(name, f"<{kind}>")
+    for kind, pattern in PASSING.items():
+        text = pattern.sub(f"<{kind}>", text)
+    return answer.status, text
+
+
+def make_world(owner: Caller, namespace: str, mailbox: Mailbox) -> World:
+    """A namespace with something of every kind, all of it done."""
+    world = World(namespace, owner, f"mark-of-{namespace}")
+    meter = owner.wanted("POST", f"{V3}/meters", 201, METER_BODY | {"name": world.mark})
+    send(world, "walls")
+    subjects = [{"key": SUBJECT, "displayName": world.mark}]
+    (subject,) = owner.wanted("POST", "/api/v1/subjects", 200, subjects)
+    key = {"name": world.mark, "scopes": [Scope.STATUS_READ]}
+    helper = owner.wanted("POST", f"{V3}/api-keys", 201, key)
+    report, run, delivery = make_report(owner, mailbox)
+    world.names = {
+        "meterId": [meter["id"], METER],
+        "meterIdOrSlug": [meter["id"], METER],
+        "groupByKey": ["model"],
+        "subjectIdOrKey": [subject["id"], SUBJECT],
+        "apiKeyId": [helper["id"]],
+        "reportId": [report, REPORT],
+        "reportIdOrSlug": [report, REPORT],
+        "runId": [run],
+        "deliveryId": [delivery],
+    }
+    for answer in world.everything().values():
+        world.ids |= set(ID.findall(answer))
+    return world
+
+
+def send(world: World, source: str) -> None:
+    """Events of this world: the identities are the same in each world, what is in them is not."""
+    event = {"specversion": "1.0", "type": TYPE, "subject": SUBJECT, "time": EVENTS_AT}
+    data = {"tokens": len(world.namespace), "model": world.mark}
+    events = [
+        event | {"id": str(number), "source": source, "data": data} for number in range(EVENTS)
+    ]
+    answer = world.owner.ask("POST", f"{V3}/events", events, "application/cloudevents-batch+json")
+    assert answer.status == 202, answer.body
+
+
+def make_report(owner: Caller, mailbox: Mailbox) -> tuple[str, str, str]:
+    """A report, a run that has ended, and its delivery: their ids."""
+    body = {
+        "slug": REPORT,
+        "meter_id_or_key": METER,
+        "type": "webhook",
+        "schedule": {"interval": "1d", "start_at": "2026-01-01T00:00:00Z"},
+        "query": {"group_by_dimensions": ["model"]},
+        "endpoint": {"url": mailbox.url},
+    }
+    made = owner.wanted("POST", f"{V3}/reports", 201, body)
+    mailbox.secret = made["signing_secret"]
+    asked = {"from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}
+    run = owner.wanted("POST", f"{V3}/reports/{REPORT}/runs", 201, asked)
+
+    def ended() -> bool:
+        found = owner.get(f"{V3}/reports/{REPORT}/runs/{run['id']}")
+        return found["state"] in ("succeeded", "failed", "partly_failed")
+
+    until("the run has ended", RUN_WITHIN_S, ended)
+    (delivery,) = owner.get(f"{V3}/deliveries?filter[run]={run['id']}")["data"]
+    assert delivery["state"] == "delivered", delivery
+    return made["id"], run["id"], delivery["id"]

@@ -3,6 +3,7 @@
 PYTHON ?= python3
 UV_VERSION := 0.13.9
 PORT ?= 8888
+SCHEDULES ?= 10000
 EXAMPLES ?= 1000
 BODIES ?= 1000000
 
@@ -11,7 +12,7 @@ INSTALLED := .venv/.installed
 UV := $(BIN)/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help install run demo test check conformance clients bench format services lock clean
+.PHONY: help install run demo test check conformance simulate clients bench format services lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +45,9 @@ check: install ## lint, types, layers, deployment files
 
 conformance: install ## a million bodies, a thousand requests an operation (EXAMPLES=... BODIES=...)
 	METERLINE_TEST_EXAMPLES=$(EXAMPLES) METERLINE_TEST_BODIES=$(BODIES) $(BIN)/pytest tests/conformance
+
+simulate: install ## live 10,000 worlds from seeds, with every fault, against an oracle (SCHEDULES=...)
+	$(BIN)/python -m tests.simulation --schedules $(SCHEDULES)
 
 clients: install ## make the documents of the API and the clients anew from the code (needs Node.js and Go)
 	$(BIN)/python -m clients.openapi generate

@@ -147,6 +147,24 @@ async def test_an_error_of_our_own_stays_one() -> None:
         await publisher.publish(events(0, "a"))
 
 
+@pytest.mark.parametrize(("passed_ms", "told"), [(10_000, True), (10_001, False)])
+async def test_no_success_is_told_behind_the_deadline(passed_ms: int, told: bool) -> None:
+    clock = HandClock(1_000)
+
+    async def stand_still(_: int) -> None:
+        clock.at_ms += passed_ms - 400  # the process was stopped, and every timeout with it
+
+    log = MemoryLog(arrive=stand_still)
+    publisher = Publisher(log, clock)
+    recorded_ms = clock.at_ms - 400
+    if told:
+        await publisher.publish(events(0, "a"), recorded_ms)
+    else:
+        with pytest.raises(Problem, match="not known"):
+            await publisher.publish(events(0, "a"), recorded_ms)
+    assert log.packs == [(0, ["a"])], "it may be there all the same"
+
+
 async def test_events_that_waited_too_long_are_not_sent_at_all() -> None:
     gate = asyncio.Event()
 

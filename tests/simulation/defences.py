@@ -1,0 +1,248 @@
+"""Each defence of the product, taken away from the outside: ports that lie and steps that forget.
+
+A bench that these pass is no bench. None of this is reachable from production.
+"""
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from aggregator.completeness import Completeness, Probe
+from aggregator.open_slice import OpenSlice
+from aggregator.partition import Partition
+from aggregator.step import Aggregator
+from ingest.admission import Admitted
+from meterline.report_ports import Claim
+from meterline.rows import AccountRow, Counted, Flush, Seal, SeenRow, SliceId
+from meterline.run import Manifest
+from tests.simulation.fates import Rates
+from tests.simulation.stores import Seen
+from tests.simulation.world import Substitutes
+
+
+class Lying:
+    """A port as it is, but for what a subclass says instead."""
+
+    def __init__(self, port: Any) -> None:
+        self._port = port
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._port, name)
+
+
+class ForgetfulSeen(Lying):
+    """No copy is ever recognised behind the border of its slice."""
+
+    def get_many(self, keys: Sequence[bytes]) -> list[Seen | None]:
+        return [None] * len(keys)
+
+
+class ClaimingSeen(Lying):
+    """A key is taken when it is looked up, without its position, as a deduplication cache does."""
+
+    def get_many(self, keys: Sequence[bytes]) -> list[Seen | None]:
+        keep = self._port._volume.keys  # noqa: SLF001
+        found = self._port.get_many(keys)
+        for key in keys:
+            keep.setdefault(key, (-1, 1 << 50, bytes(8)))
+        return list(found)
+
+
+class HalfSlices(Aggregator):
+    """A worker goes on where the last flush was, in the middle of a slice."""
+
+    async def open(self, number: int) -> Partition:
+        known = number in self.partitions
+        partition = await super().open(number)
+        if not known:
+            ends = await self.progress.flushed_ends(self.log.number, self.catalogue.version)
+            partition.next_offset = max(partition.next_offset, ends.get(number, 0))
+        return partition
+
+
+class EagerSeen(Aggregator):
+    """Verdicts of the open slice go to the seen store with every flush, not at the border."""
+
+    async def flush(self) -> None:
+        await super().flush()
+        for partition in self.partitions.values():
+            if partition.slice is not None:
+                partition.seen.apply(partition.slice.seen, partition.slice.end)
+
+
+class Unversioned(Lying):
+    """The row that is written last wins."""
+
+    async def write(self, flush: Flush) -> None:
+        state = self._port._state  # noqa: SLF001
+        rows = [*flush.tallies]
+        await self._port._net.call(  # noqa: SLF001
+            "usage.write unversioned",
+            lambda: (
+                [state.tables["tallies"].pop(row[:7], None) for row in rows],
+                state.write(flush),
+            ),
+            writes=True,
+        )
+
+
+class WithoutCatchUp(Lying):
+    """A seen store that is behind stays behind."""
+
+    async def seen_between(self, *_: Any) -> AsyncIterator[list[SeenRow]]:
+        rows: list[list[SeenRow]] = []
+        for nothing in rows:
+            yield nothing
+
+
+class WithoutCountBack(Aggregator):
+    """A slice is sealed without asking the store what it holds."""
+
+    async def seal(self, partition: Partition) -> None:
+        real = self.usage
+        assert partition.slice is not None, "only an open slice is sealed"
+        open_slice: OpenSlice = partition.slice
+
+        class Agreeing(Lying):
+            async def count_back(self, *_: Any) -> dict[str, Counted]:
+                return open_slice.counted()
+
+            async def account(self, _: SliceId) -> AccountRow:
+                return open_slice.account()
+
+        self.usage = Agreeing(real)
+        try:
+            await super().seal(partition)
+        finally:
+            self.usage = real
+
+
+class RememberedEnd(Completeness):
+    """The end of a partition is where the worker itself is, not where the leader says."""
+
+    async def probe(self, numbers: Iterable[int], now_ms: int) -> None:
+        for number in numbers:
+            partition = self._aggregator.partitions.get(number)
+            if partition is not None and number not in self._probes:
+                self._probes[number] = Probe(now_ms - self._lag_ms, partition.next_offset)
+
+
+class _Anything(int):
+    """Equal to whatever it is compared with."""
+
+    __hash__ = int.__hash__
+
+    def __eq__(self, _other: object) -> bool:
+        return True
+
+
+class Careless(Aggregator):
+    """Where records are gone that were not counted, counting goes on behind them."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._losses_accepted = defaultdict(_Anything)
+
+    async def open(self, number: int) -> Partition:
+        self._losses_accepted[number]
+        return await super().open(number)
+
+
+class SealOfNewest(Lying):
+    """A seal does not say by which catalogue its slice was folded."""
+
+    async def seal(self, seal: Seal) -> None:
+        await self._port.seal(seal._replace(catalogue=1 << 30))
+
+
+class MarkedFirst(Lying):
+    """The mark of a fill is set when it begins."""
+
+    async def unfilled(self, log: int, partition: int, revision: int, limit: int) -> list[Seal]:
+        seals: list[Seal] = await self._port.unfilled(log, partition, revision, limit)
+        for seal in seals:
+            slice_id = SliceId(seal.log, seal.partition, seal.slice)
+            await self._port.mark_filled(slice_id, revision)
+        return seals
+
+
+class OneCatalogue(Lying):
+    """Claims do not say by which catalogue they were made."""
+
+    async def complete(self, log: int, _catalogue: int, until_ms: Mapping[int, int]) -> None:
+        await self._port.complete(log, 1 << 30, until_ms)
+
+
+class WithoutAccount(Aggregator):
+    """The account of a slice is not looked at before it is sealed."""
+
+    async def seal(self, partition: Partition) -> None:
+        real = self.usage
+        assert partition.slice is not None, "only an open slice is sealed"
+        open_slice: OpenSlice = partition.slice
+
+        class Agreeing(Lying):
+            async def account(self, _: SliceId) -> AccountRow:
+                return open_slice.account()
+
+        self.usage = Agreeing(real)
+        try:
+            await super().seal(partition)
+        finally:
+            self.usage = real
+
+
+class LatePublisher(Lying):
+    """Success is told however long after the events were recorded."""
+
+    async def publish(self, events: Sequence[Admitted], _recorded_ms: int) -> None:
+        await self._port.publish(events)
+
+
+class Unturnable(Lying):
+    """A worker believes its clock only when it goes on: set back, it waits to be there again."""
+
+    def now_ms(self) -> int:
+        latest: int = max(self.__dict__.get("latest", 0), self._port.now_ms())
+        self.__dict__["latest"] = latest
+        return latest
+
+
+class EveryWinner(Lying):
+    """Whoever has made the bodies of a run decides it."""
+
+    async def decide(self, claim: Claim, revision: int, manifest: Manifest, now_ms: int) -> bool:
+        await self._port.net.call(
+            "reports.decide by whoever",
+            lambda: self._port.state.appoint(claim, revision, manifest, now_ms),
+            writes=True,
+        )
+        return True
+
+
+# Where it matters most: nothing is read again, which would mend what was forgotten.
+LOSSY: Final = {"lossy": 0.4, "meters_change_s": 60.0, "workers_die_s": 60.0}
+STANDING_STILL: Final = {"rates": Rates(zombie=20), "wild_clocks": False, "lossy": 0.0}
+CONTROLS: Final[dict[str, Substitutes]] = {
+    "first position wins": Substitutes(seen=ClaimingSeen),
+    "seen store": Substitutes(seen=ForgetfulSeen),
+    "whole slices": Substitutes(aggregator=HalfSlices),
+    "version": Substitutes(usage=Unversioned),
+    "overlay": Substitutes(aggregator=EagerSeen),
+    "catch-up from the seen table": Substitutes(usage=WithoutCatchUp),
+    "count-back": Substitutes(aggregator=WithoutCountBack, profile=LOSSY),
+    "completeness from the leader's end": Substitutes(completeness=RememberedEnd),
+    "catalogue in the seal": Substitutes(progress=SealOfNewest),
+    "fill marks": Substitutes(progress=MarkedFirst),
+    "one winner per materialization": Substitutes(reports=EveryWinner),
+    "success within the produce deadline": Substitutes(
+        publisher=LatePublisher, profile=STANDING_STILL
+    ),
+    "the account in the count-back": Substitutes(aggregator=WithoutAccount, profile=LOSSY),
+    "pauses that end when a clock is set back": Substitutes(
+        clock=Unturnable, profile={"wild_clocks": True}
+    ),
+    "proved prefix": Substitutes(aggregator=Careless, profile={"expire_ms": 300_000}),
+    "the inbox in the completeness": Substitutes(inbox_watched=False),
+    "completeness by catalogue": Substitutes(progress=OneCatalogue),
+}

@@ -1,0 +1,147 @@
+"""The simulated log: partitions of records that outlive every process."""
+
+import random
+from dataclasses import dataclass, field
+
+from meterline.pack import Record, RecordKind
+from meterline.ports import Clock, Unsuitable
+from tests.simulation.network import Net
+
+
+@dataclass(slots=True)
+class Kept:
+    """A partition as its leader has it."""
+
+    records: list[Record] = field(default_factory=list)
+    gone: list[Record] = field(default_factory=list)  # trimmed: only the oracle looks at them
+    next_offset: int = 0
+
+    @property
+    def begin(self) -> int:
+        """As Kafka has it: behind what was dropped, wherever the next record lies."""
+        if not self.records:
+            return self.next_offset
+        return self.gone[-1].offset + 1 if self.gone else 0
+
+    @property
+    def all(self) -> list[Record]:
+        """Every record that ever was."""
+        return [*self.gone, *self.records]
+
+
+class LogState:
+    """All partitions, and the clock that stamps appends. `rng` makes gaps and lagging reads."""
+
+    def __init__(
+        self, log_id: str, partitions: int, clock: Clock, rng: random.Random | None = None
+    ) -> None:
+        self.id = log_id
+        self.number = 1
+        self.partitions = [Kept() for _ in range(partitions)]
+        self.clock = clock
+        self.rng = rng
+        self.clock_wobble_ms = 0  # a leader's clock may be behind that of the one before
+        self.gaps = False
+        self.lags = False
+
+    def append(self, partition: int, value: bytes, kind: RecordKind) -> None:
+        kept = self._of(partition)
+        at_ms = self.clock.now_ms()
+        if self.rng is not None:
+            if self.gaps and self.rng.random() < 0.1:
+                kept.next_offset += self.rng.randrange(1, 4)
+            if self.clock_wobble_ms:
+                at_ms -= self.rng.randrange(self.clock_wobble_ms)
+        kept.records.append(Record(partition, kept.next_offset, at_ms, kind, value, self.id))
+        kept.next_offset += 1
+
+    def read(self, partition: int, offset: int, records_max: int) -> list[Record]:
+        found = [r for r in self._of(partition).records if r.offset >= offset][:records_max]
+        if self.lags and found and self.rng is not None and self.rng.random() < 0.2:
+            return found[: self.rng.randrange(1, len(found) + 1)]  # empty is said at the end only
+        return found
+
+    def begin(self, partition: int) -> int:
+        return self._of(partition).begin
+
+    def end(self, partition: int) -> int:
+        return self._of(partition).next_offset
+
+    def expire(self, older_than_ms: int) -> int:
+        """Drop what is old, counted or not, as a topic's retention does; how many there were."""
+        before = sum(len(kept.gone) for kept in self.partitions)
+        for partition in range(len(self.partitions)):
+            self.trim(partition, self.end(partition), older_than_ms)
+        return sum(len(kept.gone) for kept in self.partitions) - before
+
+    def trim(self, partition: int, before: int, older_than_ms: int) -> None:
+        kept = self._of(partition)
+        while (
+            kept.records
+            and kept.records[0].offset < before
+            and kept.records[0].append_ms < older_than_ms
+        ):
+            kept.gone.append(kept.records.pop(0))
+
+    def _of(self, partition: int) -> Kept:
+        if not 0 <= partition < len(self.partitions):
+            raise ValueError(f"partition {partition} of a log with {len(self.partitions)}")
+        return self.partitions[partition]
+
+
+class SimulatedLog:
+    """`Log` as one process reaches it."""
+
+    def __init__(self, state: LogState, net: Net) -> None:
+        self._state = state
+        self._net = net
+        self.number = state.number
+
+    @property
+    def id(self) -> str:
+        return self._state.id
+
+    @property
+    def partitions(self) -> int:
+        return len(self._state.partitions)
+
+    async def append(
+        self, partition: int, value: bytes, kind: RecordKind = RecordKind.PACK
+    ) -> None:
+        await self._net.call(
+            f"log.append {partition}",
+            lambda: self._state.append(partition, value, kind),
+            writes=True,
+        )
+
+    async def read(self, partition: int, offset: int, records_max: int) -> list[Record]:
+        return await self._net.call(
+            f"log.read {partition} {offset}",
+            lambda: self._state.read(partition, offset, records_max),
+        )
+
+    async def begin(self, partition: int) -> int:
+        return await self._net.call(f"log.begin {partition}", lambda: self._state.begin(partition))
+
+    async def end(self, partition: int) -> int:
+        return await self._net.call(f"log.end {partition}", lambda: self._state.end(partition))
+
+    async def trim(self, partition: int, before: int, older_than_ms: int) -> None:
+        await self._net.call(
+            f"log.trim {partition} {before}",
+            lambda: self._state.trim(partition, before, older_than_ms),
+            writes=True,
+        )
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def opened(state: LogState, partitions: int, net: Net) -> SimulatedLog:
+    """The log, where it has so many partitions."""
+    found = len(state.partitions)
+    if found != partitions:
+        raise Unsuitable(
+            f"the log has {found} partitions, the settings say {partitions}: set them to {found}"
+        )
+    return SimulatedLog(state, net)

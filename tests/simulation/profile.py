@@ -1,0 +1,87 @@
+"""What a world is like: all drawn from its seed."""
+
+import random
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from tests.simulation.fates import Rates
+
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 60 * MINUTE_MS
+LONG_HORIZON_MS: Final = 35 * 24 * HOUR_MS
+
+
+# Nobody dies and no meter changes, so no slice is read again; but what was written comes once more,
+# and late, to cells that go on changing.
+STEADY: Final[dict[str, Any]] = {
+    "rates": Rates(0, 0, 0, late=60, half=0, slow=0, zombie=0, twice=80),
+    "meters_change_s": 60.0,
+    "workers_die_s": 60.0,
+    "flush_interval_ms": 50,
+    "spread_ms": 2_000,
+    "jump_ms_max": 2_000,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Who lives in a world and how rough it is."""
+
+    partitions: int
+    faust: bool  # workers are driven by a consumer group, else each polls every partition
+    workers: int
+    gateways: int
+    senders: int
+    dispatchers: int
+    inbox_readers: int
+    events: int  # of each sender
+    horizon_ms: int
+    retention_ms: int
+    expire_ms: int  # the log drops what is older, counted or not; 0: never
+    flush_events: int
+    flush_interval_ms: int
+    rates: Rates
+    gaps: bool  # between offsets
+    lags: bool  # a read may bring fewer records than there are
+    clock_wobble_ms: int  # append times may step back so far
+    wild_clocks: bool  # clocks break the bound on their skew: claims mean nothing then
+    meters_change_s: float  # how often, about; each change makes all open slices be read again
+    workers_die_s: float
+    jump_ms_max: int  # now and then so much time passes for everybody
+    spread_ms: int  # how far events lie from the present
+    lossy: float  # share of the flushes of which the store forgets rows: claims mean nothing then
+
+
+def drawn(rng: random.Random) -> Profile:
+    """A profile."""
+    wildness = rng.choice((0.3, 1.0, 1.0, 2.0))
+    usual = Rates()
+    names = ("crash", "refused", "lost", "late", "half", "slow", "zombie", "twice")
+    chances = {n: int(getattr(usual, n) * wildness * rng.choice((0, 1, 1, 2))) for n in names}
+    faust = rng.random() < 0.5
+    profile = Profile(
+        partitions=rng.randrange(1, 4),
+        faust=faust,
+        workers=rng.randrange(1, 4 if faust else 3),
+        gateways=rng.randrange(1, 4),
+        inbox_readers=rng.choice((0, 0, 0, 1, 2)),
+        dispatchers=rng.choice((0, 0, 1, 3)),
+        senders=rng.randrange(1, 4),
+        events=rng.randrange(8, 36),
+        horizon_ms=rng.choice((20 * MINUTE_MS, LONG_HORIZON_MS, LONG_HORIZON_MS)),
+        retention_ms=rng.choice((0, 10 * MINUTE_MS, 7 * 24 * HOUR_MS)),
+        expire_ms=0 if rng.random() < 0.85 else rng.choice((5, 60)) * MINUTE_MS,
+        flush_events=rng.choice((3, 10, 20_000)),
+        flush_interval_ms=rng.choice((50, 300, 1_000)),
+        rates=Rates(**chances),
+        gaps=rng.random() < 0.3,
+        lags=rng.random() < 0.5,
+        clock_wobble_ms=rng.choice((0, 0, 2_000, 10 * MINUTE_MS)),
+        wild_clocks=rng.random() < 0.1,
+        meters_change_s=rng.choice((1.0, 2.0, 3.0, 20.0)),
+        workers_die_s=rng.choice((2.0, 4.0, 20.0)),
+        jump_ms_max=rng.choice((2_000, 60_000, 400_000, 1_500_000)),
+        spread_ms=rng.choice((2_000, 60_000, 2 * HOUR_MS)),
+        lossy=0.1 if rng.random() < 0.15 else 0.0,
+    )
+    return replace(profile, **STEADY) if rng.random() < 0.12 else profile

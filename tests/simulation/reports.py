@@ -1,0 +1,228 @@
+"""The simulated report store, as far as the planner asks it, and dispatchers that plan there."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from dispatcher.planner import PlanTerms, Sources, find_due, make_runs
+from meterline.ports import Unavailable
+from meterline.report import Interval, Report, Schedule
+from meterline.report_ports import Booked, Claim, Plan
+from meterline.run import (
+    UNDECIDED,
+    DeliveryDraft,
+    Manifest,
+    Run,
+    RunMove,
+    RunState,
+    Trigger,
+    run_id,
+    run_sources,
+    run_target,
+)
+from tests.simulation.network import Net, Process
+
+LEASE_MS: Final = 1_000  # short: a lease must run out while its holder is still at work
+CATCH_UP_MAX: Final = 20
+
+
+@dataclass(slots=True)
+class Kept:
+    """A run with its lease."""
+
+    run: Run
+    holder: str | None = None
+    lease_until_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What one holder made of a run."""
+
+    run: Run
+    holder: str
+    manifest: Manifest
+    deliveries: tuple[DeliveryDraft, ...]
+
+
+class ReportsState:
+    """Reports, runs, what is staged, and every decision that was ever taken."""
+
+    def __init__(self) -> None:
+        self.reports: dict[str, Report] = {}
+        self.planned: dict[str, int] = {}
+        self.sequence: dict[str, int] = {}
+        self.runs: dict[str, Kept] = {}
+        self.staged: dict[tuple[str, str], dict[int, DeliveryDraft]] = {}
+        self.decided: list[Decided] = []
+
+    def create(self, meter_id: str, group_by: tuple[str, ...], now_ms: int) -> None:
+        """A report by the hour."""
+        name = f"r{len(self.reports)}"
+        schedule = Schedule(Interval.HOUR, now_ms // 60_000 * 60_000 - 90 * 60_000)
+        self.reports[name] = Report(
+            name, "default", name, meter_id, schedule, group_by, "http://x", b"", now_ms, now_ms
+        )
+        self.planned[name] = schedule.first_window_ms(now_ms)
+        self.sequence[name] = 1
+
+    def ask(self, report_id: str, from_ms: int, to_ms: int, now_ms: int) -> None:
+        """A run by hand."""
+        name = run_id(report_id, from_ms, to_ms, 1)
+        run = Run(
+            name, report_id, "default", from_ms, to_ms, 1, Trigger.MANUAL, now_ms, RunState.WAITING
+        )
+        self.runs.setdefault(name, Kept(run))
+
+    def plans(self, window_end_max_ms: int, limit: int) -> list[Plan]:
+        found = [Plan(report, self.planned[name]) for name, report in self.reports.items()]
+        due = [p for p in found if p.report.window_end_ms(p.planned_until_ms) <= window_end_max_ms]
+        return due[:limit]
+
+    def plan(self, report: Report, runs: Sequence[Run], planned_until_ms: int) -> None:
+        for run in runs:
+            self.runs.setdefault(run.id, Kept(run))
+        self.planned[report.id] = max(self.planned[report.id], planned_until_ms)
+
+    def undecided(self, now_ms: int, limit: int) -> list[tuple[Run, Report]]:
+        oldest: dict[tuple[str, Trigger], Kept] = {}
+        for kept in sorted(self.runs.values(), key=lambda it: (it.run.to_ms, it.run.from_ms)):
+            if kept.run.state in UNDECIDED:
+                oldest.setdefault((kept.run.report_id, kept.run.trigger), kept)
+        free = [it.run for it in oldest.values() if it.lease_until_ms <= now_ms]
+        return [(run, self.reports[run.report_id]) for run in free][:limit]
+
+    def _moved(self, kept: Kept, move: RunMove, **changed: Any) -> bool:
+        if kept.run.state not in run_sources(move):
+            return False
+        kept.run = replace(kept.run, state=run_target(move), **changed)
+        return True
+
+    def claim(self, name: str, holder: str, now_ms: int, lease_until_ms: int) -> Claim | None:
+        kept = self.runs[name]
+        for other in self.runs.values():
+            busy = other.run.state is RunState.MATERIALIZING and other.lease_until_ms > now_ms
+            if busy and other.run.report_id == kept.run.report_id:
+                return None
+        if not self._moved(kept, RunMove.CLAIM):
+            return None
+        kept.holder, kept.lease_until_ms = holder, lease_until_ms
+        report_id = kept.run.report_id
+        return Claim(kept.run, self.reports[report_id], holder, self.sequence[report_id])
+
+    def held(self, name: str, holder: str) -> bool:
+        """Whether a holder still has a run."""
+        kept = self.runs[name]
+        return kept.run.state is RunState.MATERIALIZING and kept.holder == holder
+
+    def release(self, name: str, holder: str) -> None:
+        if self.held(name, holder):
+            kept = self.runs[name]
+            self._moved(kept, RunMove.RELEASE)
+            kept.holder, kept.lease_until_ms = None, 0
+            self.staged.pop((name, holder), None)
+
+    def stage(self, claim: Claim, drafts: Sequence[DeliveryDraft]) -> None:
+        rows = self.staged.setdefault((claim.run.id, claim.holder), {})
+        for draft in drafts:
+            rows.setdefault(draft.number, draft)
+
+    def decide(self, claim: Claim, revision: int, manifest: Manifest, now_ms: int) -> bool:
+        name, report_id = claim.run.id, claim.report.id
+        lost = self.sequence[report_id] != claim.sequence_next
+        if lost or not self.held(name, claim.holder):
+            decided = self.runs[name].run.decided_at_ms is not None
+            return decided and self.runs[name].holder == claim.holder
+        self.appoint(claim, revision, manifest, now_ms)
+        return True
+
+    def appoint(self, claim: Claim, revision: int, manifest: Manifest, now_ms: int) -> None:
+        """The decision itself, whatever stands against it."""
+        kept = self.runs[claim.run.id]
+        self.sequence[claim.report.id] = claim.sequence_next + manifest.deliveries
+        state = RunState.DELIVERING if manifest.deliveries else RunState.SUCCEEDED
+        kept.run = replace(
+            kept.run, state=state, meter_revision=revision, decided_at_ms=now_ms, manifest=manifest
+        )
+        kept.lease_until_ms = 0
+        drafts = self.staged.get((claim.run.id, claim.holder), {})
+        ordered = tuple(drafts[number] for number in sorted(drafts))
+        self.decided.append(Decided(kept.run, claim.holder, manifest, ordered))
+
+    def close(self, claim: Claim, move: RunMove, reason: str, now_ms: int) -> bool:
+        if not self.held(claim.run.id, claim.holder):
+            return False
+        kept = self.runs[claim.run.id]
+        kept.lease_until_ms = 0
+        return self._moved(kept, move, reason=reason, ended_at_ms=now_ms)
+
+
+class SimulatedReports:
+    """`ReportStore` as one dispatcher reaches it, without deliveries on their way."""
+
+    def __init__(self, state: ReportsState, net: Net) -> None:
+        self.state = state
+        self.net = net
+
+    async def _write(self, what: str, act: Callable[[], Any]) -> Any:
+        return await self.net.call(f"reports.{what}", act, writes=True)
+
+    async def plans(self, window_end_max_ms: int, limit: int) -> list[Plan]:
+        return await self.net.call(
+            "reports.plans", lambda: self.state.plans(window_end_max_ms, limit)
+        )
+
+    async def plan(self, report: Report, runs: Sequence[Run], planned_until_ms: int) -> None:
+        await self._write("plan", lambda: self.state.plan(report, runs, planned_until_ms))
+
+    async def undecided(self, now_ms: int, limit: int) -> list[tuple[Run, Report]]:
+        return await self.net.call("reports.undecided", lambda: self.state.undecided(now_ms, limit))
+
+    async def await_run(self, name: str) -> None:
+        await self._write(
+            f"await {name}",
+            lambda: self.state._moved(self.state.runs[name], RunMove.WAIT),  # noqa: SLF001
+        )
+
+    async def claim_run(
+        self, name: str, holder: str, now_ms: int, lease_until_ms: int
+    ) -> Claim | None:
+        claimed: Claim | None = await self._write(
+            f"claim {name}", lambda: self.state.claim(name, holder, now_ms, lease_until_ms)
+        )
+        return claimed
+
+    async def release_run(self, name: str, holder: str) -> None:
+        await self._write(f"release {name}", lambda: self.state.release(name, holder))
+
+    async def stage(self, claim: Claim, drafts: Sequence[DeliveryDraft]) -> None:
+        await self._write(f"stage {claim.run.id}", lambda: self.state.stage(claim, drafts))
+
+    async def decide(self, claim: Claim, revision: int, manifest: Manifest, now_ms: int) -> bool:
+        decided: bool = await self._write(
+            f"decide {claim.run.id}", lambda: self.state.decide(claim, revision, manifest, now_ms)
+        )
+        return decided
+
+    async def close_run(self, claim: Claim, move: RunMove, reason: str, now_ms: int) -> bool:
+        closed: bool = await self._write(
+            f"close {claim.run.id}", lambda: self.state.close(claim, move, reason, now_ms)
+        )
+        return closed
+
+    async def booked(self, run: Run) -> Mapping[str, Booked]:
+        raise NotImplementedError(f"no run is revised here, nor is {run.id}")
+
+
+async def plan_for_ever(sources: Sources, terms: PlanTerms, process: Process) -> None:
+    """The life of a dispatcher that plans."""
+    turn = 0
+    while True:
+        turn += 1
+        try:
+            await find_due(sources.reports, process.now_ms(), CATCH_UP_MAX)
+            await make_runs(sources, terms, process.now_ms, f"{process.name}/{turn}")
+        except Unavailable:
+            pass
+        await asyncio.sleep(0.4)

@@ -1,0 +1,45 @@
+"""The simulated progress keeps the contract of its port: the suite of tests/contract, over it."""
+
+import pytest
+
+from meterline.ports import ProgressStore
+from tests.contract.test_progress_store import (
+    test_a_flush_by_an_older_catalogue_says_nothing_of_a_newer_meter,
+    test_a_log_keeps_the_number_of_its_first_registration,
+    test_claims_merge_by_the_greatest,
+    test_claims_of_an_older_catalogue_say_nothing_of_a_newer_meter,
+    test_completeness_is_the_least_of_all_partitions,
+    test_completions_name_the_greatest_claim_of_each_partition,
+    test_flushed_ends_merge_by_the_greatest,
+    test_logs_registered_at_once_have_numbers_of_their_own,
+    test_nothing_is_complete_before_the_backfill_is_done,
+    test_of_two_seals_with_one_name_the_greater_catalogue_wins,
+    test_other_partitions_are_refused,
+    test_the_backfill_list_names_older_seals_without_a_mark,
+    test_the_last_seal_is_that_of_the_greatest_offset,
+    test_writers_at_once_lose_nothing,
+)
+from tests.simulation.network import CalmNet
+from tests.simulation.stores import ProgressState, SimulatedProgress
+
+__all__ = [
+    "test_a_flush_by_an_older_catalogue_says_nothing_of_a_newer_meter",
+    "test_a_log_keeps_the_number_of_its_first_registration",
+    "test_claims_merge_by_the_greatest",
+    "test_claims_of_an_older_catalogue_say_nothing_of_a_newer_meter",
+    "test_completeness_is_the_least_of_all_partitions",
+    "test_completions_name_the_greatest_claim_of_each_partition",
+    "test_flushed_ends_merge_by_the_greatest",
+    "test_logs_registered_at_once_have_numbers_of_their_own",
+    "test_nothing_is_complete_before_the_backfill_is_done",
+    "test_of_two_seals_with_one_name_the_greater_catalogue_wins",
+    "test_other_partitions_are_refused",
+    "test_the_backfill_list_names_older_seals_without_a_mark",
+    "test_the_last_seal_is_that_of_the_greatest_offset",
+    "test_writers_at_once_lose_nothing",
+]
+
+
+@pytest.fixture
+def store() -> ProgressStore:
+    return SimulatedProgress(ProgressState(), CalmNet())

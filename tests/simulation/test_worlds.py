@@ -1,0 +1,63 @@
+"""A share of the simulation in every run of the tests; `make simulate` runs 10,000 schedules."""
+
+import secrets
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.simulation.defences import CONTROLS
+from tests.simulation.life import lived
+
+FRESH_S = 60
+CONTROL_SEEDS_MAX = 600
+# What the simulation found in the product, and seeds that show it where the mending is taken away.
+# What a seed means changes with the simulation: look for new ones with `--controls` then.
+MENDED = {
+    "success within the produce deadline": (41, 73),
+    "the account in the count-back": (21, 71),
+    "pauses that end when a clock is set back": (12, 29),
+}
+
+
+@pytest.mark.parametrize("name", MENDED)
+def test_what_was_found_and_mended(name: str) -> None:
+    for seed in MENDED[name]:
+        assert lived(seed).failures == ()
+    assert any(lived(seed, CONTROLS[name]).failures for seed in MENDED[name])
+
+
+def test_fresh_seeds() -> None:
+    first = secrets.randbelow(1 << 40)
+    ends_s = time.monotonic() + FRESH_S
+    done = 0
+    while time.monotonic() < ends_s:
+        outcome = lived(first + done)
+        again = f"python -m tests.simulation --seed {outcome.seed} --trace"
+        assert outcome.failures == (), again
+        done += 1
+    sys.stdout.write(f"{done} schedules, seeds {first} to {first + done - 1}\n")
+    assert done
+
+
+@pytest.mark.parametrize("defence", CONTROLS)
+def test_without_a_defence_something_is_noticed(defence: str) -> None:
+    for seed in range(CONTROL_SEEDS_MAX):
+        if lived(seed, CONTROLS[defence]).failures:
+            return
+    pytest.fail(f"{CONTROL_SEEDS_MAX} schedules without it, and nothing is noticed")
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_a_seed_replays_to_the_letter_in_any_process(seed: int) -> None:
+    lines: list[str] = []
+    outcome = lived(seed, trace=lines.append)
+    assert lived(seed).fingerprint == outcome.fingerprint, "a trace changes nothing"
+    command = [sys.executable, "-m", "tests.simulation", "--seed", str(seed), "--trace"]
+    for hashing in ("1", "2"):
+        done = subprocess.run(
+            command, env={"PYTHONHASHSEED": hashing}, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.splitlines()[: len(lines)] == lines
+        assert outcome.fingerprint in done.stdout

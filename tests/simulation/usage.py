@@ -1,0 +1,296 @@
+"""The simulated usage store: tables whose rows are replaced by identity, the greatest version wins.
+
+A block lands whole or not, the tables of a stage in any order; what is there is looked at by every
+write: two rows of one identity and version must be the same bytes (design.md section 4).
+"""
+
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from meterline.event_list import EventQuery, ListedEvent
+from meterline.measure import decode_groups
+from meterline.meter import Aggregation
+from meterline.rowhash import counted
+from meterline.rows import (
+    AccountRow,
+    Counted,
+    EventRow,
+    Flush,
+    RejectedRow,
+    SeenRow,
+    SliceId,
+)
+from meterline.tally import EMPTY, Aggregate, Latest, merged
+from meterline.usage import UsageQuery, UsageRow, value_of
+from meterline.window import MINUTE_MS
+from tests.simulation.network import Net
+
+STAGES: Final = (
+    ("events", "rejects", "seen"),
+    ("tallies", "members", "rejected"),
+    ("accounts",),
+)
+_Identity = tuple[Any, ...]
+_IDENTITIES: Final[dict[str, Callable[[Any], _Identity]]] = {
+    "events": lambda row: row[:4],
+    "rejects": lambda row: row[:4],
+    "seen": lambda row: row[:4],
+    "tallies": lambda row: row[:7],
+    "members": lambda row: row,
+    "rejected": lambda row: row[:5],
+    "accounts": lambda row: row[:3],
+}
+_VERSIONS: Final = {"tallies": 7, "accounts": 3}
+SEEN_CHUNK: Final = 7  # rows: so that catch-up takes several steps here too
+
+
+class DecidedTwice(Exception):
+    """Two rows of one identity and version differ."""
+
+
+class UsageState:
+    """The tables. `first_at` says after how many writes a key was first in `events`."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, dict[_Identity, Any]] = {n: {} for stage in STAGES for n in stage}
+        self.by_slice: dict[tuple[str, int, int], dict[_Identity, Any]] = {}
+        self.told_apart: list[str] = []  # what `DecidedTwice` says
+        self.writes = 0
+        self.met: Counter[str] = Counter()
+        self.first_at: dict[bytes, int] = {}
+        self.forgets_share = 0.0
+        self.forgets: random.Random | None = None  # whoever draws which rows are lost in silence
+
+    def put(self, table: str, rows: Sequence[Any]) -> None:
+        """Insert a block."""
+        self.writes += 1
+        rows_by = self.tables[table]
+        identity_of = _IDENTITIES[table]
+        version = _VERSIONS.get(table)
+        for row in rows:
+            identity = identity_of(row)
+            there = rows_by.get(identity)
+            if there is not None:
+                if version is not None and row[version] != there[version]:
+                    if row[version] < there[version]:
+                        self.met["an older row came late"] += 1
+                        continue
+                elif row == there:
+                    self.met["a row came again"] += 1
+                else:
+                    self.told_apart.append(f"{table}: {there} and then {row}")
+            rows_by[identity] = row
+            self.by_slice.setdefault((table, row.partition, row.slice), {})[identity] = row
+            if table == "events":
+                self.first_at.setdefault(row.key, self.writes)
+
+    def write(self, flush: Flush) -> None:
+        """All of it; a store that forgets loses rows of what is counted back, and says nothing."""
+        if (
+            self.forgets is not None
+            and flush.accounts
+            and self.forgets.random() < self.forgets_share
+        ):
+            flush = self._forgotten(flush, self.forgets)
+        for stage in STAGES:
+            for table in stage:
+                if rows := getattr(flush, table):
+                    self.put(table, rows)
+
+    def write_part(self, flush: Flush, rng: random.Random) -> None:
+        """All before some stage, and any rows of that one: an insert may land in several parts."""
+        cut = rng.randrange(len(STAGES))
+        for stage in STAGES[:cut]:
+            for table in stage:
+                self.put(table, getattr(flush, table))
+        for table in STAGES[cut]:
+            share = rng.choice((0.0, 0.5, 1.0))
+            self.put(table, [row for row in getattr(flush, table) if rng.random() < share])
+
+    def _forgotten(self, flush: Flush, rng: random.Random) -> Flush:
+        """What is left of a flush when rows of one table are gone."""
+        self.met["rows forgotten in silence"] += 1
+        left = {name: getattr(flush, name) for stage in STAGES for name in stage}
+        table = rng.choice([name for name, rows in left.items() if rows])
+        left[table] = [row for row in left[table] if rng.random() < 0.3]
+        return Flush(**left)
+
+    def slice_rows(self, table: str, slice_id: SliceId) -> list[Any]:
+        found = self.by_slice.get((table, slice_id.partition, slice_id.slice), {})
+        return [row for row in found.values() if row.log == slice_id.log]
+
+    def count_back(self, slice_id: SliceId, revisions: Sequence[int]) -> dict[str, Counted]:
+        found = {}
+        for table in (*STAGES[0], *STAGES[1]):
+            rows = self.slice_rows(table, slice_id)
+            if table in STAGES[1]:
+                rows = [row for row in rows if row.revision in revisions]
+            found[table] = counted(table, rows)
+        return found
+
+    def account(self, slice_id: SliceId) -> AccountRow | None:
+        row: AccountRow | None = self.tables["accounts"].get(tuple(slice_id))
+        return row
+
+    def accounts(self, log: int) -> AccountRow:
+        rows = [row for row in self.tables["accounts"].values() if row.log == log]
+        sums = [sum(row[at] for row in rows) for at in range(4, 9)]
+        return AccountRow(log, 0, 0, max((row.version for row in rows), default=0), *sums)
+
+    def slice_events(
+        self, slice_id: SliceId, types: Sequence[tuple[str, str]] | None
+    ) -> list[EventRow]:
+        rows = sorted(self.slice_rows("events", slice_id))
+        return [row for row in rows if not types or (row.namespace, row.type) in types]
+
+    def seen_after(
+        self, log: int, partition: int, after: tuple[int, int], end: int
+    ) -> list[SeenRow]:
+        rows = [
+            row
+            for row in self.tables["seen"].values()
+            if row.log == log
+            and row.partition == partition
+            and after < (row.offset, row.place)
+            and row.offset < end
+        ]
+        return sorted(rows)[:SEEN_CHUNK]
+
+    def rejected(self, revision: int, limit: int, after: str | None) -> list[RejectedRow]:
+        cursor = (-1,) if after is None else tuple(int(part) for part in after.split("."))
+        rows = [row for row in self.tables["rejected"].values() if row.revision == revision]
+        return sorted(row for row in rows if row[1:5] > cursor)[:limit]
+
+    def usage(self, query: UsageQuery) -> list[UsageRow]:
+        """Whole minutes only, each by itself or all together: that is what runs and oracle ask."""
+        first = 0 if query.from_ms is None else query.from_ms // MINUTE_MS
+        end = 1 << 40 if query.to_ms is None else query.to_ms // MINUTE_MS
+        found: dict[_Identity, Aggregate] = {}
+        minutes: list[int] = []
+        for row in self.tables["tallies"].values():
+            if row.revision == query.meter.revision and first <= row.window < end:
+                minutes.append(row.window)
+                key = _key_of(query, row)
+                found[key] = merged(found.get(key, EMPTY), _aggregate(row))
+        members: dict[_Identity, set[bytes]] = {}
+        for row in self.tables["members"].values():
+            if row.revision == query.meter.revision and first <= row.window < end:
+                members.setdefault(_key_of(query, row), set()).add(row.member)
+        return [
+            row
+            for key in sorted(found)
+            if (row := _usage_row(query, key, found[key], members, minutes)) is not None
+        ]
+
+
+def _key_of(query: UsageQuery, row: Any) -> _Identity:
+    values = dict(zip(query.meter.dimension_names, decode_groups(row.groups), strict=True))
+    subject = row.subject if query.by_subject else None
+    window = 0 if query.window is None else row.window
+    return (window, subject, tuple((name, values[name]) for name in query.dimensions))
+
+
+def _aggregate(row: Any) -> Aggregate:
+    if not row.counted:
+        return Aggregate(rejected=row.rejected)
+    latest = Latest(row.latest_time_ms, row.latest_recorded_ms, row.latest_key, row.latest)
+    return Aggregate(row.total, row.counted, row.rejected, row.minimum, row.maximum, latest)
+
+
+def _usage_row(
+    query: UsageQuery,
+    key: _Identity,
+    one: Aggregate,
+    members: dict[_Identity, set[bytes]],
+    minutes: list[int],
+) -> UsageRow | None:
+    window, subject, groups = key
+    if query.meter.aggregation is Aggregation.UNIQUE_COUNT:
+        distinct = len(members.get(key, ()))
+        one = Aggregate(count=one.count, rejected=one.rejected, distinct=distinct)
+    value = value_of(query.meter.aggregation, one)
+    if value is None:
+        return None
+    first, last = (min(minutes), max(minutes)) if query.window is None else (window, window)
+    from_ms = query.from_ms if query.window is None else None
+    to_ms = query.to_ms if query.window is None else None
+    return UsageRow(
+        first * MINUTE_MS if from_ms is None else from_ms,
+        (last + 1) * MINUTE_MS if to_ms is None else to_ms,
+        subject,
+        groups,
+        value,
+        one.count,
+        one.rejected,
+    )
+
+
+class SimulatedUsage:
+    """`UsageStore` as one process reaches it."""
+
+    def __init__(self, state: UsageState, net: Net) -> None:
+        self._state = state
+        self._net = net
+
+    async def write(self, flush: Flush) -> None:
+        await self._net.call(
+            "usage.write",
+            lambda: self._state.write(flush),
+            part=lambda rng: self._state.write_part(flush, rng),
+            writes=True,
+        )
+
+    async def count_back(self, slice_id: SliceId, revisions: Sequence[int]) -> dict[str, Counted]:
+        return await self._net.call(
+            f"usage.count_back {slice_id.partition}/{slice_id.slice}",
+            lambda: self._state.count_back(slice_id, revisions),
+        )
+
+    async def account(self, slice_id: SliceId) -> AccountRow | None:
+        return await self._net.call("usage.account", lambda: self._state.account(slice_id))
+
+    async def accounts(self, log: int) -> AccountRow:
+        return await self._net.call("usage.accounts", lambda: self._state.accounts(log))
+
+    async def slice_events(
+        self, slice_id: SliceId, namespaced_types: Sequence[tuple[str, str]] | None = None
+    ) -> list[EventRow]:
+        return await self._net.call(
+            f"usage.slice_events {slice_id.partition}/{slice_id.slice}",
+            lambda: self._state.slice_events(slice_id, namespaced_types),
+        )
+
+    async def seen_between(
+        self, log: int, partition: int, offset_first: int, offset_end: int
+    ) -> AsyncIterator[list[SeenRow]]:
+        after = (offset_first, -1)
+        while True:
+            rows = await self._net.call(
+                f"usage.seen_between {partition} {after}",
+                partial(self._state.seen_after, log, partition, after, offset_end),
+            )
+            if rows:
+                yield rows
+            if len(rows) < SEEN_CHUNK:
+                return
+            after = (rows[-1].offset, rows[-1].place)
+
+    async def usage(self, query: UsageQuery) -> list[UsageRow]:
+        return await self._net.call("usage.usage", lambda: self._state.usage(query))
+
+    async def rejected(self, revision: int, limit: int, after: str | None) -> list[RejectedRow]:
+        return await self._net.call(
+            "usage.rejected", lambda: self._state.rejected(revision, limit, after)
+        )
+
+    async def listed_events(self, query: EventQuery) -> list[ListedEvent]:
+        raise NotImplementedError("nobody lists events here")
+
+    async def new_events(self, positions: Sequence[tuple[int, int, int, int]]) -> list[ListedEvent]:
+        raise NotImplementedError("nobody lists events here")
+
+    async def close(self) -> None:
+        """Nothing is held."""

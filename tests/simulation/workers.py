@@ -1,0 +1,82 @@
+"""Lives of aggregator workers: the production shells over simulated ports."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from aggregator.catch_up import LogTruncated
+from aggregator.completeness import Completeness, InboxDrained
+from aggregator.housekeeping import Housekeeping, Pace
+from aggregator.poll_worker import PollWorker
+from aggregator.step import Aggregator
+from meterline.limits import CLOCK_SKEW_MS, PRODUCE_DEADLINE_MS
+from meterline.ports import CatalogueStore, Clock, Log, ProgressStore, SeenStore, UsageStore
+from tests.simulation.stores import Volume
+
+LAG_MS = PRODUCE_DEADLINE_MS + CLOCK_SKEW_MS
+
+
+class DiskFull(Exception):
+    """The seen store cannot write."""
+
+
+@dataclass(slots=True)
+class Disk:
+    """A worker's own disk: it outlives its processes, but may be lost, or come back older."""
+
+    volumes: dict[int, Volume] = field(default_factory=dict)
+    before: dict[int, list[Volume]] = field(default_factory=dict)
+
+    def volume(self, number: int) -> Volume:
+        return self.volumes.setdefault(number, Volume())
+
+    def keep_copy(self, number: int, volume: Volume) -> None:
+        self.before.setdefault(number, []).append(volume.copy())
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """All that an aggregator is made of, as one process reaches it."""
+
+    log: Log
+    usage: UsageStore
+    progress: ProgressStore
+    catalogue: CatalogueStore
+    open_seen: Callable[[int], SeenStore]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What is the same for every worker of a world."""
+
+    horizon_ms: int
+    retention_ms: int
+    flush_events: int
+    flush_interval_ms: int
+    aggregator: type[Aggregator] = Aggregator
+    completeness: type[Completeness] = Completeness
+
+
+def housekept(
+    ports: Ports, terms: Terms, drained: InboxDrained | None
+) -> tuple[Aggregator, Housekeeping]:
+    """The production parts, put together as the composition root does."""
+    aggregator = terms.aggregator(
+        ports.log, ports.usage, ports.progress, ports.catalogue, ports.open_seen, terms.horizon_ms
+    )
+    pace = Pace(terms.flush_interval_ms, terms.flush_events, terms.retention_ms)
+    completeness = terms.completeness(aggregator, LAG_MS, drained)
+    return aggregator, Housekeeping(aggregator, completeness, pace)
+
+
+async def poll(parts: tuple[Aggregator, Housekeeping], clock: Clock, stop: asyncio.Event) -> None:
+    """The life of a worker on every partition."""
+    aggregator, housekeeping = parts
+    await PollWorker(aggregator, housekeeping, clock).run(stop)
+
+
+def may_end_so(error: BaseException | None) -> bool:
+    """Whether a worker may end with this: it is then started again."""
+    if error is None or isinstance(error, LogTruncated | DiskFull):
+        return True
+    return isinstance(error, RuntimeError) and "although the log goes on" in str(error)

@@ -1,0 +1,338 @@
+"""A world made from a seed: who lives in it and what befalls them, until it comes to rest."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from aggregator.completeness import Completeness
+from aggregator.housekeeping import Housekeeping
+from aggregator.step import Aggregator
+from dispatcher.planner import PlanTerms, Sources
+from meterline.meter import Meter
+from meterline.usage import UsageQuery
+from tests.simulation.fates import CALM, Fates
+from tests.simulation.group import Committed, Group, SimulatedFaustWorker, Stream
+from tests.simulation.inbox import InboxState, SimulatedWatch, read_for_ever
+from tests.simulation.log import LogState, SimulatedLog
+from tests.simulation.network import CalmNet, FatefulNet, Killed, Process, Time
+from tests.simulation.profile import drawn
+from tests.simulation.reports import LEASE_MS, ReportsState, SimulatedReports, plan_for_ever
+from tests.simulation.senders import Gateway, Ledger, Senders
+from tests.simulation.stores import (
+    CatalogueState,
+    ProgressState,
+    SimulatedCatalogue,
+    SimulatedProgress,
+    SimulatedSeen,
+    Volume,
+)
+from tests.simulation.usage import SimulatedUsage, UsageState
+from tests.simulation.virtual_loop import VirtualLoop
+from tests.simulation.workers import Disk, DiskFull, Ports, Terms, housekept, may_end_so, poll
+
+REST_S: Final = 3.2  # after the last fault: what is late lands, who stands still wakes
+REST_S_MAX: Final = 90.0  # after the last fault everything is counted within this
+SKEW_MS: Final = 450  # of a process: two differ by less than the bound
+
+
+class Wrong(Exception):
+    """The world is not as it must be."""
+
+
+def same(port: Any) -> Any:
+    """The port as it is."""
+    return port
+
+
+@dataclass(frozen=True, slots=True)
+class Substitutes:
+    """What a control run puts in the place of the real thing."""
+
+    aggregator: type[Aggregator] = Aggregator
+    log: Callable[[Any], Any] = same
+    usage: Callable[[Any], Any] = same
+    progress: Callable[[Any], Any] = same
+    seen: Callable[[Any], Any] = same
+    completeness: type[Completeness] = Completeness
+    reports: Callable[[Any], Any] = same
+    publisher: Callable[[Any], Any] = same
+    clock: Callable[[Any], Any] = same
+    inbox_watched: bool = True
+    profile: Mapping[str, Any] = field(default_factory=dict)  # what is not drawn from the seed
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A claim, and how much had been written when it was made."""
+
+    catalogue: int
+    partition: int
+    until_ms: int
+    writes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An answer that said up to when it is complete."""
+
+    meter: Meter
+    until_ms: int
+    units: int  # the sum of all values, times 10**18
+    counted: int
+
+
+@dataclass(slots=True)
+class Slot:
+    """A place for the lives of a process, one after the other."""
+
+    name: str
+    process: Process
+    disk: Disk = field(default_factory=Disk)
+    lives: int = 0
+
+
+class World:
+    """Everything that outlives a process, and the processes."""
+
+    def __init__(
+        self,
+        seed: int,
+        substitutes: Substitutes | None = None,
+        trace: Callable[[str], None] | None = None,
+    ) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.substitutes = substitutes or Substitutes()
+        self.profile = replace(drawn(self.rng), **self.substitutes.profile)
+        self.loop = VirtualLoop()
+        self.time = Time(self.loop)
+        self.fates = Fates(self.rng, self.profile.rates)
+        self.log = LogState("log", self.profile.partitions, self.time, self.rng)
+        self.log.gaps, self.log.lags = self.profile.gaps, self.profile.lags
+        self.log.clock_wobble_ms = self.profile.clock_wobble_ms
+        self.usage = UsageState()
+        self.usage.forgets = self.rng if self.profile.lossy else None
+        self.usage.forgets_share = self.profile.lossy
+        self.progress = ProgressState()
+        self.progress.watch = self._note_claims
+        self.catalogue = CatalogueState()
+        self.committed = Committed()
+        self.reports = ReportsState()
+        self.inbox = InboxState(self.time)
+        self.ledger = Ledger()
+        self.claimed: list[Claimed] = []
+        self.shown: list[Shown] = []
+        self.failures: list[str] = []
+        self.gateways: list[Gateway] = []
+        self.groups: dict[str, Group] = {}
+        self.over = False
+        self.differed = 0  # count-backs that found a difference
+        self._trace = trace
+        self.senders = Senders(
+            self.rng,
+            lambda: self.gateways,
+            self.time.now_ms,
+            self.ledger,
+            self.profile.spread_ms,
+        )
+
+    @property
+    def claims_hold(self) -> bool:
+        """Whether claims mean anything in this world."""
+        return not (self.profile.wild_clocks or self.profile.lossy)
+
+    def say(self, line: str) -> None:
+        """A line of the trace."""
+        if self._trace is not None:
+            self._trace(f"{self.loop.time():9.4f} {self.time.now_ms() % 10**8:>9} {line}")
+
+    def hear(self, line: str) -> None:
+        """What the product logs."""
+        self.differed += "count_back_differs" in line
+        self.say(line)
+
+    def fail(self, what: str) -> None:
+        """Something is wrong; the world goes on, but is not believed."""
+        self.say(f"WRONG: {what}")
+        self.failures.append(what)
+
+    def _note_claims(self, catalogue: int, until_ms: Any) -> None:
+        for partition, until in until_ms.items():
+            self.claimed.append(Claimed(catalogue, partition, until, self.usage.writes))
+
+    # --- processes ---
+
+    def process(self, name: str) -> Process:
+        """A new one."""
+        skew = SKEW_MS if not self.profile.wild_clocks else 3_600_000
+        return Process(name, self.time, self.loop, self.rng.randrange(-skew, skew + 1))
+
+    def net(self, process: Process) -> FatefulNet:
+        """What a process reaches others by."""
+        trace = None if self._trace is None else self.say
+        return FatefulNet(process, self.fates, self.loop, trace)
+
+    def ports(self, slot: Slot) -> Ports:
+        """What a worker is made of."""
+        net, change = self.net(slot.process), self.substitutes
+
+        def open_seen(number: int) -> Any:
+            volume = slot.disk.volume(number)
+
+            def before(volume: Volume) -> None:
+                slot.disk.keep_copy(number, volume)
+                if not self.fates.calm and self.rng.random() < 0.004:
+                    self.fates.note("disk full")
+                    raise DiskFull
+
+            return change.seen(SimulatedSeen(volume, net, before))
+
+        return Ports(
+            change.log(SimulatedLog(self.log, net)),
+            change.usage(SimulatedUsage(self.usage, net)),
+            change.progress(SimulatedProgress(self.progress, net)),
+            SimulatedCatalogue(self.catalogue, net),  # type: ignore[arg-type]
+            open_seen,
+        )
+
+    async def keep_alive(self, slot: Slot, live: Callable[[Slot], Awaitable[None]]) -> None:
+        """One life after the other, as whatever supervises a process does."""
+        while not self.over:
+            slot.lives += 1
+            slot.process = self.process(f"{slot.name}.{slot.lives}")
+            self.say(f"{slot.process.name} begins")
+            life = asyncio.ensure_future(live(slot))
+            await asyncio.wait({life, slot.process.ended}, return_when=asyncio.FIRST_COMPLETED)
+            if life.done():
+                self._judge_end(slot, life)
+            slot.process.die()
+            self.say(f"{slot.process.name} is gone")
+            await asyncio.sleep(self.rng.random() * 0.5)
+
+    def _judge_end(self, slot: Slot, life: "asyncio.Future[None]") -> None:
+        if life.cancelled():
+            return
+        error = life.exception()
+        if isinstance(error, Killed):
+            return
+        if error is not None:
+            self.fates.note(f"worker stopped by {type(error).__name__}")
+            self.say(f"{slot.process.name}: {error!r}")
+        if not may_end_so(error):
+            self.fail(f"{slot.process.name} ended with {error!r}")
+
+    async def live_gateway(self, slot: Slot) -> None:
+        """The life of a gateway: others call it."""
+        at = int(slot.name.removeprefix("gateway"))
+        log = SimulatedLog(self.log, self.net(slot.process))
+        gateway = Gateway(slot.process, log, self.fates, self.substitutes.publisher)
+        self.gateways[at : at + 1] = [gateway]
+        await slot.process.ended
+
+    async def live_dispatcher(self, slot: Slot) -> None:
+        """The life of a dispatcher: it plans and makes runs."""
+        net = self.net(slot.process)
+        sources = Sources(
+            self.substitutes.reports(SimulatedReports(self.reports, net)),
+            SimulatedCatalogue(self.catalogue, net),  # type: ignore[arg-type]
+            SimulatedProgress(self.progress, net),
+            SimulatedUsage(self.usage, net),
+        )
+        terms = PlanTerms(self.log.number, self.profile.partitions, lease_ms=LEASE_MS)
+        await plan_for_ever(sources, terms, slot.process)
+
+    async def live_poll(self, slot: Slot) -> None:
+        """The life of a worker that polls."""
+        stop = asyncio.Event()
+        clock = self.substitutes.clock(slot.process)
+        await self._stoppable(slot, stop, poll(self.parts(slot), clock, stop))
+
+    async def live_faust(self, slot: Slot) -> None:
+        """The life of a member of the consumer group."""
+        stop = asyncio.Event()
+        process = slot.process
+        log = SimulatedLog(self.log, self.net(process))
+        group = Group(Stream(process, log, self.committed, self.fates))
+        worker = SimulatedFaustWorker(*self.parts(slot), self.substitutes.clock(process), group)
+        self.groups[slot.name] = group
+        await self._stoppable(slot, stop, worker.run(stop))
+
+    async def _stoppable(self, slot: Slot, stop: asyncio.Event, work: Awaitable[None]) -> None:
+        if self.rng.random() < 0.3:
+
+            def ask() -> None:
+                if not self.over and not self.fates.calm and not slot.process.dead:
+                    self.fates.note("asked to stop")
+                    stop.set()
+
+            self.loop.at(self.rng.random() * 8, ask)
+        await work
+
+    def parts(self, slot: Slot) -> tuple[Aggregator, Housekeeping]:
+        """The production parts of a worker."""
+        watched = self.profile.inbox_readers and self.substitutes.inbox_watched
+        watch = SimulatedWatch(self.inbox, self.net(slot.process)) if watched else None
+        drained = None if watch is None else watch.drained_until
+        return housekept(self.ports(slot), self.terms(), drained)
+
+    async def live_inbox(self, slot: Slot) -> None:
+        """The life of a reader of the inbox."""
+        net = self.net(slot.process)
+        await read_for_ever(self.inbox, SimulatedLog(self.log, net), net, slot.process)
+
+    def terms(self) -> Terms:
+        """What all workers share."""
+        profile = self.profile
+        return Terms(
+            profile.horizon_ms, profile.retention_ms, profile.flush_events,
+            profile.flush_interval_ms,
+            self.substitutes.aggregator, self.substitutes.completeness,
+        )  # fmt: skip
+
+    def lost(self) -> bool:
+        """Whether events expired before they were counted: then counting stops, for good."""
+        for number, kept in enumerate(self.log.partitions):
+            seal = self.progress.last_seal(self.log.number, number)
+            end = 0 if seal is None else seal.end
+            if kept.gone and kept.gone[-1].offset >= end:
+                return True
+        return False
+
+    # --- asking ---
+
+    async def look(self) -> None:
+        """Ask for usage as the dispatcher does: first how complete it is, then the numbers."""
+        net = CalmNet()
+        progress, usage = SimulatedProgress(self.progress, net), SimulatedUsage(self.usage, net)
+        for meter in list(self.catalogue.meters):
+            until_ms = await progress.complete_until(
+                self.log.number, self.profile.partitions, meter.revision
+            )
+            if until_ms is not None:
+                rows = await usage.usage(UsageQuery(meter))
+                units, counted = (rows[0].value, rows[0].count) if rows else (0, 0)
+                self.shown.append(Shown(meter, until_ms, units, counted))
+
+    def at_rest(self, since_ms: int) -> bool:
+        """Whether everything of the log is counted, filled in and claimed, since an instant."""
+        number, partitions = self.log.number, self.profile.partitions
+        ends = self.progress.flushed_ends(number, self.catalogue.version)
+        if any(ends.get(n, -1) < self.log.end(n) for n in range(partitions)):
+            return False
+        if self.inbox.committed != self.inbox.ends():
+            return False
+        revisions = [meter.revision for meter in self.catalogue.meters]
+        until = [self.progress.complete_until(number, partitions, r) for r in revisions]
+        since_ms = 0 if self.profile.wild_clocks else since_ms
+        return all(it is not None and it >= since_ms for it in until)
+
+    def calm_down(self, slots: list[Slot]) -> None:
+        """No more faults; whoever stands still wakes soon."""
+        for slot in slots:
+            latest_s = self.loop.time() + self.rng.random() * REST_S
+            slot.process.awake_at_s = min(slot.process.awake_at_s, latest_s)
+        self.fates.set(CALM)
+        self.log.lags = False
+        self.usage.forgets = None

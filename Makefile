@@ -6,13 +6,15 @@ PORT ?= 8888
 SCHEDULES ?= 10000
 EXAMPLES ?= 1000
 BODIES ?= 1000000
+ROUNDS ?= 2
+EVENTS ?= 10000000
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 UV := $(BIN)/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help install run demo test check conformance simulate clients bench format services lock clean
+.PHONY: help install run demo test check conformance simulate faults day clients bench format services lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,7 +33,7 @@ demo: install ## meter every flight that left New York in 2013, and deliver a re
 
 test: install ## run all tests; fetches and starts Kafka, ClickHouse and PostgreSQL
 	$(BIN)/python -m tests.services fetch
-	$(BIN)/pytest $(TESTS)
+	$(BIN)/pytest --numprocesses 2 --dist loadgroup $(TESTS)
 
 check: install ## lint, types, layers, deployment files
 	$(BIN)/ruff check .
@@ -48,6 +50,14 @@ conformance: install ## a million bodies, a thousand requests an operation (EXAM
 
 simulate: install ## live 10,000 worlds from seeds, with every fault, against an oracle (SCHEDULES=...)
 	$(BIN)/python -m tests.simulation --schedules $(SCHEDULES)
+
+faults: install ## kill, freeze and cut off every process, 300 times, against an oracle (ROUNDS=...)
+	$(BIN)/python -m tests.services fetch
+	$(BIN)/python -m tests.faults --rounds $(ROUNDS)
+
+day: install ## a day of 10,000,000 events with 20 kills, then totals and audit (EVENTS=...)
+	$(BIN)/python -m tests.services fetch
+	$(BIN)/python -m tests.faults.day --events $(EVENTS)
 
 clients: install ## make the documents of the API and the clients anew from the code (needs Node.js and Go)
 	$(BIN)/python -m clients.openapi generate

@@ -24,22 +24,31 @@ async def backfilled_one(
     """
     for meter in catalogue.meters:
         for seal in await progress.unfilled(log, number, meter.revision, 1):
-            await _fill(usage, progress, catalogue, meter, seal)
+            await _fill(usage, progress, meter, seal)
             return True
     return False
 
 
-async def _fill(
-    usage: UsageStore, progress: ProgressStore, catalogue: Catalogue, meter: Meter, seal: Seal
-) -> None:
+async def _fill(usage: UsageStore, progress: ProgressStore, meter: Meter, seal: Seal) -> None:
     slice_id = SliceId(seal.log, seal.partition, seal.slice)
-    fold = SliceFold(slice_id, measures_of(Catalogue(catalogue.version, (meter,))))
     if seal.events:
-        rows = await usage.slice_events(slice_id, [(meter.namespace, meter.event_type)])
-        for count, row in enumerate(rows):
-            if count % BACKFILL_YIELD_EVENTS == 0:
-                await asyncio.sleep(0)
-            fold.add(decode_event(row.text), position(row.offset, row.place))
-        tallies, members, rejected = fold.take()
-        await usage.write(Flush(tallies=tallies, members=members, rejected=rejected))
+        await usage.write(await refolded(usage, slice_id, meter))
     await progress.mark_filled(slice_id, meter.revision)
+
+
+async def refolded(
+    usage: UsageStore, slice_id: SliceId, meter: Meter, upto: int | None = None
+) -> Flush:
+    """The rows of a meter in a slice, made from its raw events; of an open one, up to a
+    position.
+    """
+    fold = SliceFold(slice_id, measures_of(Catalogue(meter.revision, (meter,))))
+    rows = await usage.slice_events(slice_id, [(meter.namespace, meter.event_type)])
+    for count, row in enumerate(rows):
+        if count % BACKFILL_YIELD_EVENTS == 0:
+            await asyncio.sleep(0)
+        at = position(row.offset, row.place)
+        if upto is None or at <= upto:
+            fold.add(decode_event(row.text), at)
+    tallies, members, rejected = fold.take()
+    return Flush(tallies=tallies, members=members, rejected=rejected)

@@ -4,7 +4,7 @@ sections 4.1, 4.2).
 
 from collections.abc import Mapping
 
-from meterline.pack import Record, offset_of
+from meterline.pack import Record, offset_of, record_digest
 from meterline.ports import Log, SeenStore, Unsuitable, UsageStore
 from meterline.rows import Seal, SliceId
 
@@ -15,27 +15,37 @@ class LogTruncated(Unsuitable):
     """
 
 
-async def start_of(
-    log: Log,
-    usage: UsageStore,
-    number: int,
-    seal: Seal | None,
-    applied: int,
-    losses_accepted: Mapping[int, int],
-) -> int:
-    """Offset of the first record to read: the border after the last sealed slice.
+async def check_same_log(log: Log, number: int, seal: Seal | None, counted: int) -> None:
+    """Raise `LogTruncated` where the log ends before what was counted, or where the last record
+    that was sealed is another one now.
 
-    Raises `LogTruncated` where the log ends before it, or begins behind it and the records between
-    held events.
+    A record that the log has dropped since, and a seal without a digest, say nothing.
+    """
+    end = await log.end(number)
+    if end < counted:
+        raise ends_early(number, end, counted)
+    if seal is None or seal.digest is None:
+        return
+    last = seal.end - 1
+    found = await log.read(number, last, 1)
+    if found and found[0].offset == last:
+        if record_digest(found[0]) != seal.digest:
+            raise another_past(number, last, "is not the one that was counted")
+    elif await log.begin(number) <= last:  # asked after the read: it may expire in between
+        raise another_past(number, last, "is gone, although older ones are there")
+
+
+async def start_of(
+    log: Log, usage: UsageStore, number: int, reached: int, losses_accepted: Mapping[int, int]
+) -> int:
+    """Offset of the first record to read: the border after the last sealed slice, `reached`.
+
+    Raises `LogTruncated` where the log begins behind it and the records between held events.
     """
     begin = await log.begin(number)
-    start = max(0 if seal is None else seal.end, applied)
-    end = await log.end(number)
-    if end < start:
-        raise ends_early(number, end, start)
-    if begin > start:
-        await check_nothing_lost(log, usage, number, start, begin, losses_accepted)
-    return max(start, begin)
+    if begin > reached:
+        await check_nothing_lost(log, usage, number, reached, begin, losses_accepted)
+    return max(reached, begin)
 
 
 def ends_early(number: int, end: int, counted: int) -> LogTruncated:
@@ -53,6 +63,18 @@ def another_log(record: Record, log_id: str) -> LogTruncated:
         f"partition {record.partition}: the record at offset {record.offset} belongs to log"
         f" {record.log_id}, this is {log_id}. The log was copied or made anew. Point this set-up at"
         " the right log, or start a new one under another name."
+    )
+
+
+def another_past(number: int, offset: int, what: str) -> LogTruncated:
+    """The log was restored to an older state and grew again, or is a copy that went its own way."""
+    return LogTruncated(
+        f"partition {number}: the record at offset {offset}, the last one of a slice that was"
+        f" counted, {what}. The log was restored to an older state and has grown since, or it is"
+        " another one. What was counted stays as it is, and nothing more is counted: offsets that"
+        " were counted may hold other events now. Stop the gateways. Restore the newest state of"
+        " the log; or start a new one under another name, and have everything that was sent since"
+        " the restoration sent again"
     )
 
 

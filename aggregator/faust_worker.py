@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections import defaultdict, deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import faust
@@ -34,6 +35,19 @@ from meterline.ports import Clock, Unavailable
 logger = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Which group of which brokers a worker is a member of. `instance_id` is its own name there,
+    empty for none.
+    """
+
+    group: str
+    brokers: str  # host:port,...
+    topic: str
+    datadir: str
+    instance_id: str = ""
+
+
 class FaustWorker:
     """Works on the partitions that the consumer group assigns."""
 
@@ -43,11 +57,7 @@ class FaustWorker:
         housekeeping: Housekeeping,
         clock: Clock,
         record_of: Callable[[Any], Record],
-        *,
-        group: str,
-        brokers: str,
-        topic: str,
-        datadir: str,
+        membership: Membership,
     ) -> None:
         self._aggregator = aggregator
         self._housekeeping = housekeeping
@@ -61,9 +71,9 @@ class FaustWorker:
             int, tuple[int, int]
         ] = {}  # offset and the instant at which it was first seen
         self._failed: asyncio.Future[Any] | None = None
-        self.app = _app(group, brokers, datadir)
+        self.app = _app(membership)
         raw = self.app.topic(
-            topic,
+            membership.topic,
             key_type=bytes,
             value_type=bytes,
             key_serializer="raw",
@@ -224,11 +234,11 @@ class FaustWorker:
             self._failed.set_exception(error)
 
 
-def _app(group: str, brokers: str, datadir: str) -> faust.App:
+def _app(membership: Membership) -> faust.App:
     return faust.App(
-        group,
-        broker=";".join(f"kafka://{broker}" for broker in brokers.split(",")),
-        datadir=datadir,
+        membership.group,
+        broker=";".join(f"kafka://{broker}" for broker in membership.brokers.split(",")),
+        datadir=membership.datadir,
         store="memory://",
         topic_disable_leader=True,
         topic_allow_declare=False,
@@ -236,6 +246,9 @@ def _app(group: str, brokers: str, datadir: str) -> faust.App:
         stream_wait_empty=False,
         stream_buffer_maxsize=FAUST_BUFFER_RECORDS_MAX,
         broker_session_timeout=FAUST_SESSION_TIMEOUT_S,
+        # A member with a name of its own does not leave when it stops, and is given what it had
+        # when it comes back (KIP-345): nobody else moves.
+        consumer_group_instance_id=membership.instance_id or None,
         broker_max_poll_records=FAUST_BUFFER_RECORDS_MAX,
         # A leader of the group that does not know the topic's partitions assigns none to anybody;
         # only newer metadata makes it assign again, by default after five minutes.

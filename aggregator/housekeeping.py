@@ -5,15 +5,16 @@ completeness, backfill.
 from dataclasses import dataclass
 
 from aggregator.backfill import backfilled_one
+from aggregator.catalogue_pace import CataloguePace, passed
 from aggregator.completeness import Completeness
 from aggregator.partition import Partition
+from aggregator.revision_switch import switch_filled
 from aggregator.step import Aggregator
 from meterline.limits import (
-    CATALOGUE_PAUSE_MS,
-    CATALOGUE_POLL_MS,
     CLAIM_INTERVAL_MS,
     FILL_CHECK_MS,
     IDLE_SLICE_MS,
+    SWITCH_CHECK_MS,
     TRIM_INTERVAL_MS,
 )
 from meterline.pack import encode_pack
@@ -41,10 +42,10 @@ class Housekeeping:
         self._completeness = completeness
         self._pace = pace
         self._flushed_ms = 0
-        self._catalogue_ms = 0
-        self._catalogue_pause_ms = 0
+        self._catalogue = CataloguePace()
         self._probed_ms = 0
         self._trimmed_ms = 0
+        self._switched_ms = 0
         self._filled: dict[Partition, tuple[int, int]] = {}  # catalogue, and when it was seen
 
     async def tick(self, now_ms: int, *, idle: bool) -> bool:
@@ -53,12 +54,7 @@ class Housekeeping:
         them.
         """
         aggregator = self._aggregator
-        did = False
-        if _passed(now_ms, self._catalogue_ms, self._catalogue_pause_ms):
-            did = await aggregator.refresh_catalogue()
-            # Changes that follow each other are taken together, or counting would never get on.
-            self._catalogue_ms = now_ms
-            self._catalogue_pause_ms = CATALOGUE_PAUSE_MS if did else CATALOGUE_POLL_MS
+        did = await self._refresh_if_due(now_ms)
         await aggregator.settle()
         flushed = await self._flush_if_due(now_ms)
         if idle or flushed:
@@ -66,18 +62,44 @@ class Housekeeping:
         return did or flushed
 
     async def claim(self, now_ms: int) -> None:
-        """Tell how far everything is complete, and let the log drop what is old."""
-        if _passed(now_ms, self._probed_ms, CLAIM_INTERVAL_MS):
+        """Tell how far everything is complete, switch meters to what is filled in, and let the log
+        drop what is old.
+        """
+        if passed(now_ms, self._probed_ms, CLAIM_INTERVAL_MS):
             await self._completeness.probe(list(self._aggregator.partitions), now_ms)
             self._probed_ms = now_ms
         await self._completeness.claim()
-        if _passed(now_ms, self._trimmed_ms, TRIM_INTERVAL_MS):
+        await self._switch_if_due(now_ms)
+        if passed(now_ms, self._trimmed_ms, TRIM_INTERVAL_MS):
             await self._trim(now_ms)
+            await self._aggregator.catalogue_store.retire(now_ms)
             self._trimmed_ms = now_ms
+
+    async def _refresh_if_due(self, now_ms: int) -> bool:
+        """Take on a newer catalogue; changes that follow each other are taken together, or counting
+        would never get on.
+        """
+        aggregator = self._aggregator
+        reached = {number: it.next_offset for number, it in aggregator.partitions.items()}
+        if not self._catalogue.due(now_ms, reached):
+            return False
+        if await aggregator.refresh_catalogue():
+            self._catalogue.changed(now_ms, reached)
+            return True
+        self._catalogue.looked(now_ms)
+        return False
+
+    async def _switch_if_due(self, now_ms: int) -> None:
+        if passed(now_ms, self._switched_ms, SWITCH_CHECK_MS):
+            it = self._aggregator
+            log = it.log
+            store = it.catalogue_store
+            await switch_filled(store, it.progress, log.number, log.partitions, now_ms)
+            self._switched_ms = now_ms
 
     async def _flush_if_due(self, now_ms: int) -> bool:
         aggregator = self._aggregator
-        late = _passed(now_ms, self._flushed_ms, self._pace.flush_interval_ms)
+        late = passed(now_ms, self._flushed_ms, self._pace.flush_interval_ms)
         due = aggregator.unflushed_events >= self._pace.flush_events
         if not due and not (late and aggregator.has_news):
             return False
@@ -110,7 +132,7 @@ class Housekeeping:
         self._filled = {p: seen for p, seen in self._filled.items() if p in owned}
         for partition in owned:
             version, seen_ms = self._filled.get(partition, (-1, 0))
-            believed = not _passed(now_ms, seen_ms, FILL_CHECK_MS)
+            believed = not passed(now_ms, seen_ms, FILL_CHECK_MS)
             if version == aggregator.catalogue.version and believed:
                 continue
             if await backfilled_one(
@@ -123,10 +145,3 @@ class Housekeeping:
                 return True
             self._filled[partition] = (aggregator.catalogue.version, now_ms)
         return False
-
-
-def _passed(now_ms: int, since_ms: int, pause_ms: int) -> bool:
-    """Whether a pause is over. A clock that was set back ends it: else what is due would wait for
-    the clock to come to where it was.
-    """
-    return not 0 <= now_ms - since_ms < pause_ms

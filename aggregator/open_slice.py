@@ -13,7 +13,7 @@ from aggregator.verdict import Seen, judged
 from meterline.event import Event
 from meterline.limits import REJECT_TEXT_BYTES_MAX, SLICE_SPAN_MS
 from meterline.measure import Measures
-from meterline.pack import Record, Unreadable, position
+from meterline.pack import Record, Unreadable, position, record_digest
 from meterline.rowhash import counted, together
 from meterline.rows import (
     NO_POSITION,
@@ -42,6 +42,7 @@ class OpenSlice:
         self.seen: list[
             SeenRow
         ] = []  # of the whole slice: goes to the seen store when it is sealed
+        self.last: Record | None = None  # taken in
         self.verdicts = dict.fromkeys(Verdict, 0)
         self._fold = SliceFold(slice_id, measures)
         self._overlay: dict[bytes, Seen] = {}
@@ -56,6 +57,7 @@ class OpenSlice:
         assert not self.border.events, "events would be forgotten"
         same = OpenSlice(self.id, self.border.span * SLICE_SPAN_MS, measures)
         same.end = self.end
+        same.last = self.last
         same._version = self._version
         return same
 
@@ -95,6 +97,7 @@ class OpenSlice:
             self._fold.add(item, at)
         self._version = position(record.offset, max(len(items) - 1, 0))
         self.end = record.offset + 1
+        self.last = record
         self.border = self.border.grown(len(items))
 
     def _count(self, offset: int, place: int, append_ms: int, event: Event) -> None:
@@ -170,7 +173,7 @@ class OpenSlice:
                 source=item.source,
                 id=item.id,
                 time_ms=append_ms,
-                recorded_ms=append_ms,
+                recorded_ms=append_ms if item.recorded_ms is None else item.recorded_ms,
                 text=text,
                 kind=Verdict.INVALID.value,
                 first=NO_POSITION,
@@ -191,6 +194,11 @@ class OpenSlice:
             verdicts[Verdict.CONFLICT],
             verdicts[Verdict.INVALID],
         )
+
+    def last_digest(self) -> bytes:
+        """Of the last record taken in."""
+        assert self.last is not None, "a slice begins with a record"
+        return record_digest(self.last)
 
     def take(self) -> Flush:
         """Rows for all that came since the last time."""

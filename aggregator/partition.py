@@ -26,6 +26,8 @@ class Partition:
         self.count_back_tries = 0
         self.epoch = 0  # grows whenever a slice is dropped
         self.taken_end = start  # everything below is in a flush, on its way or durable
+        self.untaken_events = 0  # of the open slice, in no flush yet
+        self.untaken_bytes = 0
         self.recorded: tuple[int, int] | None = None  # catalogue and end last told to the world
 
     def closes_with(self, record: Record, items: Sequence[Event | Unreadable]) -> bool:
@@ -53,6 +55,8 @@ class Partition:
         stored = {key: seen for key, seen in found if seen is not None}
         self.slice.absorb(record, self.append_ms, items, stored, horizon_ms)
         self.next_offset = record.offset + 1
+        self.untaken_events += len(items)
+        self.untaken_bytes += len(record.value)
 
     def drop_slice(self) -> None:
         """Forget the open slice: it is read again from its first record, like after a crash."""
@@ -60,6 +64,7 @@ class Partition:
             self.next_offset = self.slice.id.slice
             self.append_ms = self._append_ms_before
             self.flushed_end = self.taken_end = self.next_offset
+            self.untaken_events = self.untaken_bytes = 0
             self.slice = None
             self.recorded = None
             self.epoch += 1

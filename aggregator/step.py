@@ -10,7 +10,13 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from aggregator.catch_up import another_log, caught_up_seen, check_nothing_lost, start_of
+from aggregator.catch_up import (
+    another_log,
+    caught_up_seen,
+    check_nothing_lost,
+    check_same_log,
+    start_of,
+)
 from aggregator.partition import Partition
 from aggregator.writer import Reached, Writer
 from meterline.limits import (
@@ -60,9 +66,7 @@ class Aggregator:
         self.progress = progress
         self.catalogue = Catalogue(-1, ())
         self.partitions: dict[int, Partition] = {}
-        self.unflushed_events = 0
-        self._unflushed_bytes = 0
-        self._catalogue_store = catalogue_store
+        self.catalogue_store = catalogue_store
         self._open_seen = open_seen
         self._horizon_ms = horizon_ms
         self._measures = measures_of(self.catalogue)
@@ -77,11 +81,12 @@ class Aggregator:
         if self.catalogue.version < 0:
             await self.refresh_catalogue()
         seal = await self.progress.last_seal(self.log.number, number)
+        counted = (await self.progress.flushed_ends(self.log.number, 0)).get(number, 0)
         seen = self._open_seen(number)
         try:
-            start = await start_of(
-                self.log, self.usage, number, seal, seen.applied, self._losses_accepted
-            )
+            reached = max(seen.applied, 0 if seal is None else seal.end)
+            await check_same_log(self.log, number, seal, max(reached, counted))
+            start = await start_of(self.log, self.usage, number, reached, self._losses_accepted)
             await caught_up_seen(self.usage, self.log.number, number, seen, start)
         except BaseException:
             seen.close()
@@ -120,9 +125,8 @@ class Aggregator:
             return False
         if record.log_id not in ("", self.log.id):
             raise another_log(record, self.log.id)
-        if self.unflushed_events >= UNFLUSHED_EVENTS_MAX or self._unflushed_bytes >= (
-            UNFLUSHED_BYTES_MAX
-        ):
+        unflushed_bytes = sum([p.untaken_bytes for p in self.partitions.values()])
+        if unflushed_bytes >= UNFLUSHED_BYTES_MAX or self.unflushed_events >= UNFLUSHED_EVENTS_MAX:
             await self.flush()  # the store is slower than the log: wait, memory is bounded
         items = decode_record(record)
         if partition.closes_with(record, items):
@@ -130,8 +134,6 @@ class Aggregator:
             if partition.next_offset < follows:
                 return False
         partition.absorb(record, items, self._measures, self._horizon_ms)
-        self.unflushed_events += len(items)
-        self._unflushed_bytes += len(record.value)
         return True
 
     async def read_some(self, number: int) -> int:
@@ -183,6 +185,13 @@ class Aggregator:
         return self._begin_flush()
 
     @property
+    def unflushed_events(self) -> int:
+        """Taken in and in no flush yet. Counted by partition: what is dropped with a slice, or
+        given up with its partition, is not waited for.
+        """
+        return sum([partition.untaken_events for partition in self.partitions.values()])
+
+    @property
     def has_news(self) -> bool:
         """Whether there is anything that a flush would tell the world."""
         version = self.catalogue.version
@@ -198,9 +207,9 @@ class Aggregator:
             if partition.slice is not None and partition.taken_end < end:
                 rows.extend(partition.slice.take())
                 partition.taken_end = end
+                partition.untaken_events = partition.untaken_bytes = 0
             if partition.recorded != (version, end):
                 reached.append(Reached(partition, partition.epoch, end))
-        self.unflushed_events = self._unflushed_bytes = 0
         if reached:
             self._writer.start(rows, reached, version)
         return bool(reached)
@@ -227,6 +236,7 @@ class Aggregator:
             open_slice.account().new,
             self.catalogue.version,
             partition.append_ms,
+            open_slice.last_digest(),
         )
         await self.progress.seal(seal)
         partition.seal_slice()
@@ -256,9 +266,9 @@ class Aggregator:
         """Take on a newer catalogue, if there is one: like a crash, open slices are dropped and
         read again.
         """
-        if await self._catalogue_store.catalogue_version() <= self.catalogue.version:
+        if await self.catalogue_store.catalogue_version() <= self.catalogue.version:
             return False
-        self.catalogue = await self._catalogue_store.catalogue()
+        self.catalogue = await self.catalogue_store.catalogue()
         self._measures = measures_of(self.catalogue)
         for partition in self.partitions.values():
             partition.take_on(self._measures)

@@ -5,6 +5,7 @@ from typing import Final
 
 from control.stores import Stores
 from meterline.meter import Meter
+from meterline.meter_revision import answering, dimensions_ever
 from meterline.problem import Fault, invalid
 from meterline.usage import Filter, UsageQuery, UsageRow
 from meterline.window import WindowSize, rfc3339, zone_named
@@ -62,8 +63,8 @@ def query_of(meter: Meter, question: Question) -> UsageQuery:
     if from_ms is not None and to_ms is not None and from_ms >= to_ms:
         reason = f"{rfc3339(from_ms)} must be before to, {rfc3339(to_ms)}"
         faults.append(Fault("from", reason, "maximum", words.source))
-    known = {SUBJECT, *meter.dimension_names}
-    listed = ", ".join([SUBJECT, *meter.dimension_names])
+    known = (SUBJECT, *dimensions_ever(meter))
+    listed = ", ".join(known)
     reason = f"is no dimension of meter {meter.key}; it has {listed}"
     faults += [
         Fault(words.group_by, f"{name!r} {reason}", "enum", words.source)
@@ -96,7 +97,19 @@ async def answer(stores: Stores, query: UsageQuery) -> Answer:
 
     The claim of completeness is read first: what it speaks of was in before the rows are read.
     """
-    revision = query.meter.revision
-    log = stores.log
-    until_ms = await stores.progress.complete_until(log.number, log.partitions, revision)
+    until_ms = await complete_until(stores, query)
     return Answer(query, await stores.usage.usage(query), until_ms)
+
+
+async def complete_until(stores: Stores, query: UsageQuery) -> int | None:
+    """The instant up to which nothing is missing in the least complete of the revisions that
+    answer; None where that is not known.
+    """
+    log = stores.log
+    found: list[int] = []
+    for revision in sorted(answering(query.meter, query.from_ms, query.to_ms)):
+        until_ms = await stores.progress.complete_until(log.number, log.partitions, revision)
+        if until_ms is None:
+            return None
+        found.append(until_ms)
+    return min(found, default=None)

@@ -1,5 +1,6 @@
 """Listed events with what became of them, however an API version shows it: read from the store,
-judged by the meters that there are now, by the rule of the fold.
+judged by the meters that there are now, each as it answers for the event's time, by the rule of
+the fold.
 """
 
 import asyncio
@@ -11,9 +12,7 @@ import msgspec
 from control.stores import Stores
 from meterline.event import decode_event
 from meterline.event_list import EventQuery, ListedEvent
-from meterline.event_verdict import Difference, Outcome, differences, outcomes
-from meterline.measure import measures_of
-from meterline.meter import Catalogue
+from meterline.event_verdict import Difference, Judges, Outcome, differences
 from meterline.pack import index_of, offset_of
 from meterline.rows import NO_POSITION, Verdict
 
@@ -38,8 +37,7 @@ class Judged:
         """The event as it was sent, member by member; None for what could not be read."""
         if self.listed.verdict is Verdict.INVALID:
             return None
-        members = _sent.decode(self.listed.text)
-        return {name: value for name, value in members.items() if name not in _OURS}
+        return sent_members(self.listed.text)
 
     @property
     def problems(self) -> list[tuple[str, dict[str, str]]]:
@@ -56,6 +54,12 @@ class Judged:
                 return [_problem(one) for one in self.outcomes if not one.counted]
 
 
+def sent_members(text: bytes) -> dict[str, msgspec.Raw]:
+    """The members of an event in the log, as it was sent."""
+    members = _sent.decode(text)
+    return {name: value for name, value in members.items() if name not in _OURS}
+
+
 def _problem(outcome: Outcome) -> tuple[str, dict[str, str]]:
     attributes = {
         "meter": outcome.meter.key,
@@ -69,17 +73,22 @@ def _problem(outcome: Outcome) -> tuple[str, dict[str, str]]:
 
 async def judged(stores: Stores, query: EventQuery) -> list[Judged]:
     """The events of a page, judged. Raises `Problem` as the store does."""
-    listed = await stores.usage.listed_events(query)
+    return await judged_events(stores, query.namespace, await stores.usage.listed_events(query))
+
+
+async def judged_events(
+    stores: Stores, namespace: str, listed: Sequence[ListedEvent]
+) -> list[Judged]:
+    """These events of a namespace, judged."""
     types = {one.type for one in listed if one.verdict is Verdict.NEW}
-    meters = await stores.catalogue.meters(query.namespace) if types else []
-    matching = tuple(meter for meter in meters if meter.event_type in types)
-    measures = measures_of(Catalogue(0, matching))
+    meters = await stores.catalogue.meters(namespace) if types else []
+    judges = Judges(meters)
     firsts = await _firsts(stores, listed)
     found = []
     for one in listed:
         await asyncio.sleep(0)  # events may be large and meters many: others get their turn
         if one.verdict is Verdict.NEW:
-            made = outcomes(decode_event(one.text), measures)
+            made = judges.outcomes(decode_event(one.text))
             found.append(Judged(one, outcomes=tuple(made)))
         else:
             found.append(_passed_over(one, firsts.get(_first_of(one))))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from meterline.http.operation import PathName
+from meterline.refusal import POSITION_PATTERN
 
 _ULID: Final = "01M7ZMF4YA7D2SQ292V0W9JPT8"
 
@@ -14,6 +15,10 @@ METER: Final = PathName(
     _ULID,
 )
 METER_NAMES: Final[Mapping[str, PathName]] = {"meterId": METER}
+METER_REVISION_NAMES: Final[Mapping[str, PathName]] = {
+    **METER_NAMES,
+    "revision": PathName("meter revision", "Number of a revision.", "[0-9]{1,9}", "7"),
+}
 V1_METER_NAMES: Final[Mapping[str, PathName]] = {"meterIdOrSlug": METER}
 REPORT: Final = PathName(
     "report",
@@ -23,6 +28,10 @@ REPORT: Final = PathName(
 )
 REPORT_NAMES: Final[Mapping[str, PathName]] = {"reportId": REPORT}
 V1_REPORT_NAMES: Final[Mapping[str, PathName]] = {"reportIdOrSlug": REPORT}
+REFUSAL: Final = PathName(
+    "refusal", "Position of what was refused, as lists show it.", POSITION_PATTERN, "1.0.12.3"
+)
+REFUSAL_NAMES: Final[Mapping[str, PathName]] = {"refusalId": REFUSAL}
 SUBJECT: Final = PathName(
     "subject",
     "Id or key of a subject; an id wins over a key of the same spelling.",

@@ -11,6 +11,7 @@ from meterline.endpoint import Endpoint
 from meterline.problem import not_found
 from meterline.report import Report
 from meterline.report_ports import ReportStore, SecretBox
+from meterline.revision_ports import CorrectionStore
 from meterline.run import Run
 
 
@@ -22,6 +23,7 @@ class ReportDesk:
     reports: ReportStore
     box: SecretBox
     wake: Callable[[], None]
+    corrections: CorrectionStore
 
     @property
     def now_ms(self) -> int:

@@ -26,7 +26,7 @@ from meterline.limits import (
 )
 from meterline.meter import Meter
 from meterline.problem import Fault, Problem, invalid
-from meterline.report import INTERVALS, Report, ReportChange, Schedule
+from meterline.report import INTERVALS, Report, ReportChange, Revisions, Schedule
 from meterline.report_filter import ReportFilter
 from meterline.window import rfc3339
 
@@ -62,6 +62,11 @@ IntervalName = Annotated[
     Literal["1m", "1h", "1d", "PT1M", "PT1H", "P1D"],
     Field(description="Every minute, hour or day; days are days of UTC."),
 ]
+RevisionsName = Literal["record", "send"]
+REVISIONS_WORDS: Final = (
+    "What becomes of corrections, where events come for a window after its run: `record` keeps and "
+    "shows them, `send` delivers them too."
+)
 StartAt = Annotated[Instant, AfterValidator(_start)]
 START_WORDS: Final = "Windows are counted from this instant, a whole minute; from now, if absent."
 Url = Annotated[
@@ -110,6 +115,7 @@ class Definition:
     group_by: tuple[str, ...] | None = None
     url: str | None = None
     filter: ReportFilter | None = None
+    revisions: str | None = None
 
     def schedule(self, now_ms: int) -> Schedule:
         """The schedule of a new report: from now, floored to the interval, if nothing is said."""
@@ -244,6 +250,7 @@ def new_report(
         updated_at_ms=now_ms,
         filter=definition.filter or ReportFilter(),
         user_info_sealed=desk.sealed_user_info(endpoint),
+        revisions=Revisions(definition.revisions or Revisions.RECORD),
     )
 
 
@@ -265,6 +272,7 @@ def change_of(report: Report, definition: Definition, desk: ReportDesk) -> Repor
         endpoint=None if endpoint is None else endpoint.url,
         user_info_sealed=None if endpoint is None else desk.sealed_user_info(endpoint),
         drops_user_info=endpoint is not None and endpoint.user_info == "",
+        revisions=None if definition.revisions is None else Revisions(definition.revisions),
     )
 
 

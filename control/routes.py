@@ -7,6 +7,8 @@ from typing import Any
 from aiohttp import web
 
 from control.health import Check, Health, checks_of
+from control.ledger import Ledger
+from control.refusal_desk import RefusalDesk
 from control.report_desk import ReportDesk
 from control.stores import Stores
 from control.v1.events import V1Events
@@ -16,17 +18,26 @@ from control.v1.meters import V1Meters
 from control.v1.query import V1Query
 from control.v1.reports import V1Reports
 from control.v1.subjects import V1Subjects
+from control.v3.accounts import V3Accounts
+from control.v3.audit import V3Audit
 from control.v3.changes import V3Changes
+from control.v3.corrections import V3Corrections
 from control.v3.deliveries import V3Deliveries
+from control.v3.event_trace import V3EventTrace
 from control.v3.events import V3Events
 from control.v3.keys import V3Keys
+from control.v3.meter_preview import V3MeterPreview
+from control.v3.meter_revisions import V3MeterRevisions
 from control.v3.meters import V3Meters
 from control.v3.query import V3Query
+from control.v3.refusal_redrives import V3RefusalRedrives
+from control.v3.refusals import V3Refusals
 from control.v3.rejected import V3Rejected
 from control.v3.report_secrets import V3ReportSecrets
 from control.v3.reports import V3Reports
 from control.v3.runs import V3Runs
 from control.v3.status import V3Status
+from control.v3.usage_events import V3UsageEvents
 from meterline.access_ports import AccessStore
 from meterline.http.gate import Gate
 from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES, mount
@@ -41,6 +52,8 @@ class Api:
     desk: ReportDesk
     access: AccessStore
     plans: Collection[str]
+    ledger: Ledger
+    refusals: RefusalDesk
 
 
 def bound_v3(api: Api) -> list[Bound]:
@@ -49,15 +62,24 @@ def bound_v3(api: Api) -> list[Bound]:
     parts = (
         V3Events(stores),
         V3Meters(stores),
+        V3MeterRevisions(stores),
+        V3MeterPreview(stores, api.ledger),
         V3Query(stores),
-        V3Rejected(stores),
+        V3Rejected(stores, api.refusals.settlements),
+        V3Refusals(api.refusals),
+        V3RefusalRedrives(api.refusals),
         V3Reports(desk),
         V3ReportSecrets(desk),
         V3Runs(desk),
+        V3Corrections(desk),
         V3Deliveries(desk),
         V3Keys(api.access, stores.clock, api.plans),
         V3Changes(api.access),
         V3Status(stores),
+        V3Accounts(stores, api.ledger),
+        V3Audit(api.ledger.auditor),
+        V3UsageEvents(stores, api.ledger),
+        V3EventTrace(stores, api.ledger),
     )
     return [one for part in parts for one in part.bound()]
 
@@ -81,7 +103,14 @@ def declared_api() -> Api:
     """An API without stores: its operations can be listed, and answer nothing."""
     nothing: Any = None
     stores = Stores(*[nothing] * len(fields(Stores)))
-    return Api(stores, ReportDesk(stores, nothing, nothing, nothing), nothing, ())
+    return Api(
+        stores,
+        ReportDesk(stores, nothing, nothing, nothing, nothing),
+        nothing,
+        (),
+        Ledger(nothing, nothing, nothing, nothing),
+        RefusalDesk(stores, nothing, nothing, nothing),
+    )
 
 
 def routes(api: Api, gate: Gate, checks: Mapping[str, Check] | None = None) -> list[web.RouteDef]:

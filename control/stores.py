@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from meterline.meter import Meter
+from meterline.meter_revision_ports import RevisionStore
 from meterline.ports import CatalogueStore, Clock, Log, ProgressStore, UsageStore
 from meterline.problem import not_found
 from meterline.subject_ports import SubjectStore
@@ -18,6 +19,7 @@ class Stores:
     log: Log
     clock: Clock
     subjects: SubjectStore
+    revisions: RevisionStore
 
     async def meter(self, namespace: str, id_or_key: str) -> Meter:
         """A live meter of a namespace. Raises `Problem` (not found)."""

@@ -8,6 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from dispatcher.corrections import (
+    Sent,
+    changed_meanwhile,
+    corrections_of,
+    entries_of,
+    is_sent,
+    says_nothing_new,
+)
 from dispatcher.render import (
     BodyTooLarge,
     Selection,
@@ -19,12 +27,15 @@ from dispatcher.render import (
 )
 from dispatcher.schedule import complete_needed_ms, due_runs
 from meterline import limits
-from meterline.meter import Meter
+from meterline.correction import Correction, digest_over
+from meterline.meter import Catalogue, Meter
+from meterline.meter_revision import answering
 from meterline.ports import CatalogueStore, ProgressStore, Unavailable, UsageStore
-from meterline.problem import Problem
+from meterline.problem import Problem, ProblemType
 from meterline.report import Report
 from meterline.report_ports import Booked, Claim, ReportStore
-from meterline.run import DeliveryDraft, Manifest, Run, RunMove, RunState
+from meterline.revision_ports import Baseline, CorrectionStore
+from meterline.run import DeliveryDraft, LogEnds, Manifest, Run, RunMove, RunState, Trigger
 from meterline.usage import UsageQuery, UsageRow
 
 
@@ -36,6 +47,7 @@ class Sources:
     catalogue: CatalogueStore
     progress: ProgressStore
     usage: UsageStore
+    corrections: CorrectionStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +78,26 @@ class _Ready:
 
 @dataclass(slots=True)
 class _Asked:
-    """The last query and its rows: reports on one meter and window share one query."""
+    """The last query and its rows: reports on one meter and window share one query. `counted` was
+    read before it: all below those ends is in the rows.
+    """
 
     query: UsageQuery | None = None
     rows: list[UsageRow] = field(default_factory=list)
+    counted: LogEnds | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What a run says, and how that differs from what its receiver holds; the corrections of a
+    first run are none.
+    """
+
+    selection: Selection
+    said: Sequence[Statement]
+    counted: LogEnds | None
+    corrections: Sequence[Correction] = ()
+    corrections_digest: str | None = None
 
 
 async def find_due(reports: ReportStore, now_ms: int, catch_up_max: int) -> int:
@@ -95,12 +123,12 @@ async def make_runs(
     undecided = await sources.reports.undecided(instant(), limits.UNDECIDED_RUNS_MAX)
     if not undecided:
         return 0
-    meters = {meter.id: meter for meter in (await sources.catalogue.catalogue()).meters}
+    meters = _Meters(await sources.catalogue.catalogue())
     ready = await _ready(sources, terms, undecided, meters)
     # Neighbours ask the same question, which is then asked once.
     ready.sort(key=lambda it: (it.meter.revision, it.run.from_ms, it.run.to_ms, it.report.group_by))
     asked = _Asked()
-    made = 0
+    made = await _refuse_forgotten(sources.reports, terms, undecided, meters, instant, holder)
     away: list[tuple[_Ready, Unavailable]] = []
     for it in ready:
         if away and away[-1][0].query == it.query:
@@ -109,10 +137,13 @@ async def make_runs(
         claim = await sources.reports.claim_run(it.run.id, holder, now_ms, now_ms + terms.lease_ms)
         if claim is None:
             continue
+        if claim.run.trigger is not it.run.trigger:  # taken over by hand: it asks another meter
+            await sources.reports.release_run(it.run.id, holder)
+            continue
         # as claimed: it may have been changed since it was read
         it = replace(it, report=claim.report)  # noqa: PLW2901
         try:
-            made += await _make(sources, it, claim, asked, now_ms)
+            made += await _make(sources, terms.log, it, claim, asked, now_ms)
         except Unavailable as error:
             away.append((it, error))
     # Where some were made, those that were not are tried again at once, and told of then.
@@ -126,24 +157,45 @@ def _none_made(away: Sequence[tuple[_Ready, Unavailable]]) -> Unavailable:
     return Unavailable(f"no run can be made now; run {it.run.id} of {it.report.slug!r}: {error}")
 
 
+class _Meters:
+    """The meters of a catalogue, as runs ask them."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._in_force = {meter.id: meter for meter in catalogue.in_force}
+        self._folded = {meter.revision: meter for meter in catalogue.meters}
+
+    def of(self, run: Run, report: Report) -> Meter | None:
+        """The revision that answers a run: the one in force, or for a late run the one that
+        answered before it. None while there is none.
+        """
+        if run.trigger is Trigger.LATE and run.meter_revision is not None:
+            return self._folded.get(run.meter_revision)
+        # A meter in use cannot be deleted; while one is being changed the next step finds it.
+        return self._in_force.get(report.meter_id)
+
+
 async def _ready(
     sources: Sources,
     terms: PlanTerms,
     undecided: Sequence[tuple[Run, Report]],
-    meters: Mapping[str, Meter],
+    meters: _Meters,
 ) -> list[_Ready]:
     complete: dict[int, int | None] = {}
     ready = []
     for run, report in undecided:
-        meter = meters.get(report.meter_id)
-        # A meter in use cannot be deleted; while one is being changed the next step finds it.
+        meter = meters.of(run, report)
         if meter is None:
             continue
-        if meter.revision not in complete:
-            complete[meter.revision] = await sources.progress.complete_until(
-                terms.log, terms.partitions, meter.revision
-            )
-        until_ms = complete[meter.revision]
+        # those that answer the window: the older ones where it lies before the first instant
+        untils: list[int | None] = []
+        for revision in answering(meter, run.from_ms, run.to_ms):
+            if revision not in complete:
+                complete[revision] = await sources.progress.complete_until(
+                    terms.log, terms.partitions, revision
+                )
+            untils.append(complete[revision])
+        known = [until_ms for until_ms in untils if until_ms is not None]
+        until_ms = min(known) if len(known) == len(untils) else None
         if until_ms is not None and until_ms >= complete_needed_ms(run, terms.grace_ms):
             ready.append(_Ready(run, report, meter, until_ms))
         elif run.state is RunState.SCHEDULED:
@@ -151,25 +203,45 @@ async def _ready(
     return ready
 
 
-async def _make(sources: Sources, it: _Ready, claim: Claim, asked: _Asked, now_ms: int) -> bool:
+async def _refuse_forgotten(
+    reports: ReportStore,
+    terms: PlanTerms,
+    undecided: Sequence[tuple[Run, Report]],
+    meters: _Meters,
+    instant: Callable[[], int],
+    holder: str,
+) -> int:
+    """Close late runs whose meter revision is not counted any more; later ones wait behind them."""
+    closed = 0
+    for run, report in undecided:
+        if run.trigger is not Trigger.LATE or meters.of(run, report) is not None:
+            continue
+        now_ms = instant()
+        claim = await reports.claim_run(run.id, holder, now_ms, now_ms + terms.lease_ms)
+        if claim is not None:
+            why = f"revision {run.meter_revision} of the meter is not counted any more"
+            closed += await reports.close_run(claim, RunMove.REFUSE, why, now_ms)
+    return closed
+
+
+async def _make(
+    sources: Sources, log: int, it: _Ready, claim: Claim, asked: _Asked, now_ms: int
+) -> bool:
     reports = sources.reports
-    if missing := set(it.report.group_by) - set(it.meter.dimension_names):
-        why = f"the meter has no group-by key {min(missing)!r} any more; make the report anew"
-        return await reports.close_run(claim, RunMove.REFUSE, why, now_ms)
     try:
-        if asked.query != it.query:
-            asked.query = None
-            asked.rows = await sources.usage.usage(it.query)
-            asked.query = it.query
-        selection = select(asked.rows, it.report.filter)
-        booked: Mapping[str, Booked] = {}
+        baseline = None
         if it.run.revision > 1:
-            booked = await reports.booked(it.run)
-        said = statements(it.run, selection, booked)
-        if it.run.revision > 1 and not said:
+            baseline = await sources.corrections.baseline(it.run)
+        it = _as_before(it, baseline)
+        if missing := set(it.report.group_by) - set(it.meter.dimension_names):
+            why = f"the meter has no group-by key {min(missing)!r} any more; make the report anew"
+            return await reports.close_run(claim, RunMove.REFUSE, why, now_ms)
+        await _ask(sources, log, it, asked)
+        answer = await _answer(sources, it, asked, baseline)
+        if answer is None:
             why = "the figures are those of the revision before"
-            return await reports.close_run(claim, RunMove.UNCHANGED, why, now_ms)
-        return await _decide(reports, it, claim, selection, said, now_ms)
+            return await reports.close_run(claim, RunMove.UNCHANGED, why, now_ms, asked.counted)
+        return await _decide(sources, it, replace(claim, report=it.report), answer, now_ms)
     except (Problem, BodyTooLarge) as error:
         why = error.detail if isinstance(error, Problem) else str(error)
         return await reports.close_run(claim, RunMove.REFUSE, why, now_ms)
@@ -180,14 +252,119 @@ async def _make(sources: Sources, it: _Ready, claim: Claim, asked: _Asked, now_m
         raise
 
 
-async def _decide(
-    reports: ReportStore,
+def _as_before(it: _Ready, baseline: Baseline | None) -> _Ready:
+    """A late run asks what the run before it asked, whatever its report asks by now: only usage may
+    tell them apart.
+    """
+    if it.run.trigger is not Trigger.LATE or baseline is None:
+        return it
+    report = it.report
+    if baseline.group_by is not None:
+        report = replace(report, group_by=baseline.group_by)
+    if baseline.filter is not None:
+        report = replace(report, filter=baseline.filter)
+    return replace(it, report=report)
+
+
+async def _ask(sources: Sources, log: int, it: _Ready, asked: _Asked) -> None:
+    if asked.query == it.query:
+        return
+    asked.query = None
+    # In this order: what is counted by now is in the answer.
+    newest = max(answering(it.meter, it.run.from_ms, it.run.to_ms))
+    ends = await sources.progress.flushed_ends(log, newest)
+    asked.counted = LogEnds(log, tuple(sorted(ends.items())))
+    asked.rows = await sources.usage.usage(it.query)
+    asked.query = it.query
+
+
+async def _answer(
+    sources: Sources, it: _Ready, asked: _Asked, baseline: Baseline | None
+) -> _Answer | None:
+    """What a run says; None for a revision that has nothing new to say."""
+    selection = select(asked.rows, it.report.filter)
+    booked: Mapping[str, Booked] = {}
+    if it.run.revision > 1:
+        booked = await sources.reports.booked(it.run)
+    said = statements(it.run, selection, booked)
+    if baseline is None:
+        return _Answer(selection, said, asked.counted)
+    corrections = await _corrections(sources, it, asked.rows, selection, said, baseline)
+    digest = digest_over(corrections)
+    sends = is_sent(it.run, it.report)
+    if says_nothing_new(baseline, digest, speaks=bool(said), sends=sends):
+        return None
+    return _Answer(selection, said if sends else (), asked.counted, corrections, digest)
+
+
+async def _corrections(
+    sources: Sources,
     it: _Ready,
-    claim: Claim,
+    rows: Sequence[UsageRow],
     selection: Selection,
     said: Sequence[Statement],
-    now_ms: int,
-) -> bool:
+    baseline: Baseline,
+) -> list[Correction]:
+    now = dict(selection.by_subject)
+    differing = {statement.subject for statement in said}
+    kept_out: dict[str, list[UsageRow]] = {}
+    for row in rows:
+        assert row.subject is not None, "reports are split by subject"
+        if row.subject in differing and not it.report.filter.accepts(row.subject, row.value):
+            kept_out.setdefault(row.subject, []).append(row)
+    changed = changed_meanwhile(baseline, it.report, it.meter.revision)
+    found: list[Correction] = []
+    for start in range(0, len(said), limits.STAGED_BODIES_MAX):
+        chunk = said[start : start + limits.STAGED_BODIES_MAX]
+        names = {it.supersedes for it in chunk if it.supersedes is not None}
+        bodies = await sources.corrections.sent_bodies(names) if names else {}
+        for statement in chunk:
+            subject, name = statement.subject, statement.supersedes
+            sent = None if name is None else _sent(name, bodies)
+            entries = entries_of(now.get(subject, ()))
+            out = set(entries_of(kept_out.get(subject, ())))
+            found += corrections_of(subject, sent, entries, out, changed)
+    return found
+
+
+def _sent(delivery_id: str, bodies: Mapping[str, bytes]) -> Sent:
+    if delivery_id not in bodies:
+        detail = f"the bytes of delivery {delivery_id}, which it replaces, are not kept any more"
+        raise Problem(ProblemType.CONFLICT, detail)
+    return Sent(delivery_id, bodies[delivery_id])
+
+
+async def _decide(sources: Sources, it: _Ready, claim: Claim, answer: _Answer, now_ms: int) -> bool:
+    reports = sources.reports
+    parts = await _staged(reports, it, claim, answer.said)
+    for start in range(0, len(answer.corrections), limits.CORRECTIONS_STAGED_MAX):
+        chunk = answer.corrections[start : start + limits.CORRECTIONS_STAGED_MAX]
+        await sources.corrections.stage_corrections(claim, chunk, start + 1)
+    selection = answer.selection
+    manifest = Manifest(
+        deliveries=len(parts),
+        entries=selection.entries,
+        filtered_out=selection.filtered_out,
+        total=selection.total,
+        total_filtered_out=selection.total_filtered_out,
+        complete_until_ms=it.complete_until_ms,
+        digest=manifest_digest(parts),
+        sequence_first=claim.sequence_next if parts else 0,
+        corrections=len(answer.corrections),
+        corrections_digest=answer.corrections_digest,
+        counted=answer.counted,
+    )
+    decided = await reports.decide(claim, it.meter.revision, manifest, now_ms)
+    if not decided:
+        # The report was changed meanwhile, if the lease is still held: made anew by the next step.
+        await reports.release_run(it.run.id, claim.holder)
+    return decided
+
+
+async def _staged(
+    reports: ReportStore, it: _Ready, claim: Claim, said: Sequence[Statement]
+) -> list[tuple[str, bytes]]:
+    """Write the deliveries of a run; their ids and digests."""
     parts: list[tuple[str, bytes]] = []
     chunk: list[DeliveryDraft] = []
     chunk_bytes = 0
@@ -201,18 +378,4 @@ async def _decide(
             await reports.stage(claim, chunk)
             chunk, chunk_bytes = [], 0
     await reports.stage(claim, chunk)
-    manifest = Manifest(
-        deliveries=len(parts),
-        entries=selection.entries,
-        filtered_out=selection.filtered_out,
-        total=selection.total,
-        total_filtered_out=selection.total_filtered_out,
-        complete_until_ms=it.complete_until_ms,
-        digest=manifest_digest(parts),
-        sequence_first=claim.sequence_next if parts else 0,
-    )
-    decided = await reports.decide(claim, it.meter.revision, manifest, now_ms)
-    if not decided:
-        # The report was changed meanwhile, if the lease is still held: made anew by the next step.
-        await reports.release_run(it.run.id, claim.holder)
-    return decided
+    return parts

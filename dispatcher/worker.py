@@ -1,5 +1,5 @@
-"""The shell of the dispatcher: two loops around the steps, one that makes runs and one that
-sends.
+"""The shell of the dispatcher: loops around the steps, one that makes runs, one that finds late
+usage and one that sends.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import structlog
 
 from dispatcher import courier, planner, signing
 from dispatcher.courier import SendTerms, Sent
+from dispatcher.late import LateUsage
 from dispatcher.planner import PlanTerms, Sources
 from meterline import limits
 from meterline.ports import Clock, Unavailable
@@ -26,6 +27,7 @@ class Dispatcher:
     def __init__(
         self,
         sources: Sources,
+        late: LateUsage,
         sender: WebhookSender,
         box: SecretBox,
         clock: Clock,
@@ -34,6 +36,7 @@ class Dispatcher:
         idle_s: float = limits.DISPATCH_IDLE_S,
     ) -> None:
         self._sources = sources
+        self._late = late
         self._sender = sender
         self._box = box
         self._clock = clock
@@ -43,6 +46,7 @@ class Dispatcher:
         self._stopping = False
         self._plan_wake = asyncio.Event()
         self._send_wake = asyncio.Event()
+        self._late_wake = asyncio.Event()
         self._in_flight: Counter[str] = Counter()  # by endpoint
         self._posts: set[asyncio.Task[None]] = set()
         self._sent: list[Sent] = []  # to be recorded; bounded by the places in flight
@@ -56,6 +60,7 @@ class Dispatcher:
     def stop(self) -> None:
         """Begin to end: nothing new is claimed; what is in flight is finished and recorded."""
         self._stopping = True
+        self._late_wake.set()
         self.wake()
 
     async def run(self) -> None:
@@ -65,6 +70,7 @@ class Dispatcher:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._plan())
+                group.create_task(self._revise())
                 group.create_task(self._send())
             if self._posts:
                 await asyncio.wait(self._posts)
@@ -92,6 +98,27 @@ class Dispatcher:
                 self._send_wake.set()
             else:
                 await _wait(self._plan_wake, self._idle_s)
+
+    async def _revise(self) -> None:
+        """Beside the plan: runs that are due do not wait for the search for late usage."""
+        pause = _Pause(self._idle_s)
+        while not self._stopping:
+            self._late_wake.clear()
+            wait_s = self._idle_s
+            try:
+                asked = await self._late.turn(self._clock.now_ms())
+            except Unavailable as error:
+                _log.warning("late", action="unavailable", reason=str(error))
+                wait_s = pause.longer()
+            except Exception:  # noqa: BLE001 - as above
+                _log.exception("late", action="failed")
+                wait_s = pause.longer()
+            else:
+                pause.reset()
+                if asked:
+                    _log.info("late", action="asked", runs=asked)
+                    self._plan_wake.set()
+            await _wait(self._late_wake, wait_s)
 
     async def _plan_once(self) -> int:
         now_ms = self._clock.now_ms()

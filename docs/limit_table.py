@@ -61,6 +61,21 @@ BOUNDS: Final[tuple[tuple[str, str, ProblemType], ...]] = (
     ),
     ("subjects of one upsert", f"{limits.SUBJECTS_UPSERT_MAX:,}", ProblemType.BAD_REQUEST),
     ("meters of a namespace", f"{limits.METERS_MAX:,}", ProblemType.CONFLICT),
+    (
+        "changes of the meters of a namespace in a minute",
+        f"{limits.METER_CHANGES_MAX}",
+        ProblemType.RATE_LIMITED,
+    ),
+    (
+        "revisions of a meter that wait; that answer",
+        f"{limits.METER_PROPOSALS_MAX}; {limits.METER_TIMELINE_MAX}",
+        ProblemType.CONFLICT,
+    ),
+    (
+        "days of a preview; events that it reads",
+        f"{limits.PREVIEW_DAYS_MAX}; {limits.PREVIEW_EVENTS_MAX:,}",
+        ProblemType.BAD_REQUEST,
+    ),
     ("subjects that something is said of", f"{limits.SUBJECTS_MAX:,}", ProblemType.CONFLICT),
     ("API keys of a namespace that are good", f"{limits.KEYS_MAX:,}", ProblemType.CONFLICT),
 )

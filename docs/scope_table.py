@@ -14,8 +14,8 @@ from meterline.access import Scope
 PAGE: Final = Path(__file__).with_name("access.md")
 NAME: Final = "scopes"
 LETS: Final[Mapping[Scope, str]] = {
-    Scope.EVENTS_WRITE: "send events",
-    Scope.EVENTS_READ: "list events with their payloads, and rejected values",
+    Scope.EVENTS_WRITE: "send events; with `events:read` also settle what was refused",
+    Scope.EVENTS_READ: "list events with their payloads, and what was refused",
     Scope.METERS_READ: "see meters",
     Scope.METERS_WRITE: "make, change and delete meters",
     Scope.SUBJECTS_READ: "see subjects",
@@ -28,7 +28,7 @@ LETS: Final[Mapping[Scope, str]] = {
     Scope.KEYS_WRITE: "make, change, rotate and revoke API keys",
     Scope.CHANGES_READ: "see who changed what",
     Scope.STATUS_READ: "see how far everything is",
-    Scope.OPERATE: "what belongs to the installation: the whole status, any plan for a key",
+    Scope.OPERATE: "what is the installation's: the whole status, audits, any plan for a key",
 }
 
 

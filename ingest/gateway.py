@@ -11,6 +11,7 @@ from ingest.admission import AdmissionRules, BodyForm, admit, body_form
 from ingest.binary_mode import HTTP_PREFIX, event_text, http_attributes
 from ingest.event_shape import EXAMPLE, EventBatch, EventBody
 from ingest.publisher import Publisher
+from ingest.redriving import Redriving
 from meterline.access import Principal, Scope
 from meterline.http import read_body
 from meterline.http.gate import Gate
@@ -94,6 +95,10 @@ class Gateway:
     def v1(self) -> list[Bound]:
         """What it answers in v1."""
         return [bind(V1_INGEST, self.take)]
+
+    def redriving(self) -> Redriving:
+        """The same door for events that are sent anew."""
+        return Redriving(self._publisher, self._rules, self._clock, self._gate)
 
     async def accept(self, call: Call[NoParameters, None]) -> web.Response:
         """202 once all is durable."""

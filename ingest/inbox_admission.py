@@ -6,7 +6,7 @@ inbox, so that a record that is read twice becomes the same event twice.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ingest.admission import AdmissionRules, Admitted, BodyForm, admit
@@ -35,6 +35,7 @@ class InboxRecord:
 
 def admit_record(record: InboxRecord, namespace: str, rules: AdmissionRules) -> Admitted | Refusal:
     """The event of a record, or why it is none. Nothing is raised: no record may stop the inbox."""
+    text = record.value
     try:
         text = _text_of(record)
         (admitted,) = admit(text, BodyForm.ONE, namespace, record.append_ms, rules)
@@ -44,11 +45,12 @@ def admit_record(record: InboxRecord, namespace: str, rules: AdmissionRules) -> 
         fault = Fault("", f"cannot be read: {type(error).__name__}: {error}")
     else:
         return admitted
-    return refuse(record, namespace, fault.field, fault.reason)
+    # In binary mode the text is that of the whole event: so it can be read, mended and sent anew.
+    return refuse(replace(record, value=text), namespace, fault.field, fault.reason)
 
 
 def refuse(record: InboxRecord, namespace: str, field: str, reason: str) -> Refusal:
-    """The refusal of a record, with the beginning of what it holds."""
+    """The refusal of a record, with what it holds, or the beginning of that."""
     return Refusal(
         namespace,
         record.topic,
@@ -57,6 +59,7 @@ def refuse(record: InboxRecord, namespace: str, field: str, reason: str) -> Refu
         field,
         reason,
         record.value[:REJECT_TEXT_BYTES_MAX].decode(errors="replace"),
+        record.append_ms or None,
     )
 
 

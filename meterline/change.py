@@ -1,4 +1,4 @@
-"""Changes: who changed which meter, report, subject or key, and when.
+"""Changes: who changed which meter, report, subject or key, or settled a refusal, and when.
 
 A store records a change in the transaction that makes it, so that neither is without the other. A
 call that finds nothing to do records none. A change tells what happened, never a secret.
@@ -17,6 +17,9 @@ SETTINGS: Final = "settings"
 DISPATCHER: Final = "dispatcher"
 """The author of what follows from a receiver's answer."""
 
+AGGREGATOR: Final = "aggregator"
+"""The author of what follows from how far counting is."""
+
 
 class Kind(StrEnum):
     """What was changed."""
@@ -25,6 +28,7 @@ class Kind(StrEnum):
     REPORT = "report"
     SUBJECT = "subject"
     API_KEY = "api_key"
+    REFUSAL = "refusal"
 
 
 class Action(StrEnum):
@@ -39,7 +43,12 @@ class Action(StrEnum):
     PARK = "park"  # of a report: its receiver said that nobody is there any more
     RESUME = "resume"
     RUN = "run"  # by hand
+    PROPOSE = "propose"  # a revision of a meter, to be compared
+    SWITCH = "switch"  # to it
+    DISCARD = "discard"  # it
     REPLAY = "replay"
+    REDRIVE = "redrive"  # of what was refused: an event was sent anew
+    DISMISS = "dismiss"
 
 
 @dataclass(frozen=True, slots=True)

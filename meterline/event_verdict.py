@@ -1,10 +1,12 @@
 """What became of an event in each meter, by the rule of the fold: counted where, or why not."""
 
+from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple
 
 from meterline.event import Event, payload_check
-from meterline.measure import Measure, Measures, decode_groups
-from meterline.meter import Aggregation, Meter
+from meterline.measure import Measure, Measures, decode_groups, measures_of
+from meterline.meter import Aggregation, Catalogue, Meter
+from meterline.meter_revision import revision_at, timeline
 from meterline.tally import Tally
 from meterline.window import MINUTE_MS
 
@@ -26,6 +28,7 @@ class Outcome(NamedTuple):
     field: str
     reason: str
     value: str
+    in_force: int = 0  # revision of the meter in force, where `meter` answers what is earlier
 
     @property
     def counted(self) -> bool:
@@ -37,6 +40,24 @@ def outcomes(event: Event, measures: Measures) -> list[Outcome]:
     """What each meter of the event's namespace and type makes of it; empty where there is none."""
     matching = measures.get((event.namespace, event.type), ())
     return [_outcome(event, measure) for measure in matching]
+
+
+class Judges:
+    """Meters as they answer: an event is judged by the revision that answers its time."""
+
+    def __init__(self, meters: Iterable[Meter]) -> None:
+        self._meters = {meter.id: meter for meter in meters}
+        parts = [part for meter in self._meters.values() for part in timeline(meter)]
+        self._measures = measures_of(Catalogue(0, tuple(parts)))
+
+    def outcomes(self, event: Event) -> list[Outcome]:
+        """What each meter that takes the event then makes of it."""
+        found = []
+        for one in outcomes(event, self._measures):
+            meter = self._meters[one.meter.id]
+            if revision_at(meter, event.time_ms).revision == one.meter.revision:
+                found.append(one._replace(in_force=meter.revision))
+        return found
 
 
 def _outcome(event: Event, measure: Measure) -> Outcome:

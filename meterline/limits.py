@@ -83,8 +83,8 @@ FLUSH_YEARS_MAX: Final = 50  # ClickHouse refuses an insert that spans over 100 
 HORIZON_DAYS: Final = 35  # deduplication horizon: a month and a grace
 REJECTED_VALUE_CHARS_MAX: Final = 256  # of a value that is listed as rejected
 REJECT_TEXT_BYTES_MAX: Final = (
-    4_096  # of an event that is kept as invalid: enough to find its sender
-)
+    128 * 1024
+)  # of what is kept as invalid; in a record of the log, as JSON, it may be six times as long
 SEEN_CHUNK_ROWS: Final = 50_000  # rows of one step of catch-up
 COUNT_BACK_TRIES_MAX: Final = 5  # a slice that differs so often is a fault to be looked at
 
@@ -120,10 +120,34 @@ EVENTS_LIST_HOURS: Final = 72  # how far back it lies if not given, peer-api.md 
 GROUP_VALUES_DAYS_MAX: Final = 90  # how far back values of a dimension are listed, peer-api.md 2
 GROUP_VALUES_SPAN_DAYS_MAX: Final = 30  # of how long a span, peer-api.md 2
 GROUP_VALUES_HOURS: Final = 24  # of how long a span if `from` is not given, peer-api.md 2
+ACCOUNT_HOURS_MAX: Final = 31 * 24  # of one answer about what became of events
+ACCOUNT_HOURS: Final = 24  # of how long a span if `from` is not given
+ACCOUNT_ROWS_MAX: Final = 20_000  # of one answer: sources and types are the sender's, maybe many
 CONTROL_BODY_BYTES_MAX: Final = 1024 * 1024  # bodies that define things
+
+AUDIT_SLICES_MAX: Final = 64  # of one step of an audit: whoever asked sees it getting on
+AUDIT_EVENTS_MAX: Final = 400_000  # of one step, unless a single slice has more
+AUDIT_RUNS_MAX: Final = 50  # of one step
+AUDIT_BODIES_MAX: Final = 200  # read at once
+AUDIT_FINDINGS_MAX: Final = 200  # listed of one step; the others are counted
+AUDIT_SPILL_BYTES: Final = 256 * 1024 * 1024  # beyond it the engine groups on disk
+AUDIT_STEP_S_MAX: Final = 120  # of one statement of it
+
+USAGE_EVENTS_MAX: Final = 200_000  # behind one usage entry: they are summed up for its first page
+USAGE_EVENTS_READ: Final = 5_000  # at once
+TRACED_EVENTS_MAX: Final = 100  # of one identity: copies of an event
+TRACED_DELIVERIES_MAX: Final = 50  # of one event; each is read whole
+
+REFUSALS_SEARCHED_MAX: Final = 2_000  # looked at for one page of those in some state
+REDRIVES: Final = 100  # refusals that one request sends anew, if it does not say how many
+REDRIVES_MAX: Final = 500
+REDRIVE_BYTES: Final = 4 * 1024 * 1024  # of events sent anew together
+DIFFERENCES_MAX: Final = 100  # listed of two payloads
 
 # --- meters and reports ---
 METERS_MAX: Final = 1_000  # of one namespace: each costs time on every matching event
+METER_CHANGES_MAX: Final = 300  # of one namespace in a minute: a whole set at once, but no loop
+METER_CHANGES_WINDOW_MS: Final = 60_000
 DIMENSIONS_MAX: Final = 50
 LABELS_MAX: Final = 50  # peer-api.md 1.5
 METER_NAME_CHARS_MAX: Final = 256
@@ -133,6 +157,15 @@ PATH_CHARS_MAX: Final = 1_024
 PATH_CHOICES_MAX: Final = 16  # of names or indexes in brackets, multiplied: each is a walk
 PATH_FILTER_QUERIES_MAX: Final = 10  # `@` in filters: each is asked for every element
 PATH_FILTER_DEPTH_MAX: Final = 32  # of expressions in a filter; far below the recursion limit
+SUPERSEDED_KEPT_MS: Final = 90 * 24 * 60 * 60 * 1_000  # a revision that runs may be corrected by
+METER_PROPOSALS_MAX: Final = 5  # revisions of one meter that wait: each costs as a meter does
+METER_TIMELINE_MAX: Final = 24  # revisions that answer for one meter, each from its first instant
+REVISION_SLICES_COUNTED_MAX: Final = 1_000  # still to be filled in, of a partition: an indication
+PREVIEW_DAYS_MAX: Final = 92  # a quarter, of the history that a meter is tried on
+PREVIEW_EVENTS_MAX: Final = 500_000  # events of it that are read: ten seconds or so
+PREVIEW_EVENTS_READ: Final = 5_000  # at once: bounds memory
+PREVIEW_HELD_MAX: Final = 200_000  # rows and distinct values of its answer: bounds memory
+PREVIEW_REJECTED_SHOWN: Final = 10  # values that it could not count: examples
 SUBJECTS_MAX: Final = 20_000  # of one namespace that are described: one answer lists them all
 SUBJECTS_UPSERT_MAX: Final = 1_000  # of one request: bounds a transaction
 SUBJECT_NAME_CHARS_MAX: Final = 256  # display name, and customer id at another system
@@ -149,6 +182,20 @@ DELIVERIES_LISTED_MAX: Final = 1_000  # of one answer, with their attempts
 CATCH_UP_RUNS_MAX: Final = (
     1_000  # missed windows made up for one report; older ones are recorded as skipped
 )
+
+# --- late usage (design.md section 5) ---
+LATE_LOOK_MS: Final = 10_000  # the log is looked at for late events so often
+LATE_SETTLE_MS: Final = 60_000  # a window waits so long for more of them: they come in crowds
+LATE_EVENTS_MAX: Final = 131_072  # of one partition that are looked at together, in whole slices
+LATE_SLICES_MAX: Final = 64  # the same, of slices that hold few
+LATE_WINDOWS_READ_MAX: Final = 20_000  # decided windows at once: bounds memory
+LATE_WINDOWS_MARKED_MAX: Final = 500  # in one transaction
+LATE_RUNS_MAX: Final = 100  # that one step asks for
+LATE_MINUTES_APART: Final = 1_440  # touched minutes farther apart are looked up by themselves,
+LATE_SPAN_MINUTES: Final = 10_080  # and so much time at once: each page of windows sorts all of it
+REVISION_PAUSE_S: Final = 60 * 60  # between two late revisions of a window that events keep hitting
+REVISED_DAYS: Final = 90  # so long the bytes of deliveries are kept, and their windows are revised
+CORRECTIONS_STAGED_MAX: Final = 500  # written in one transaction
 
 # --- delivery (webhook-facts.md) ---
 RETRY_DELAYS_S: Final = (0, 5, 300, 1_800, 7_200, 18_000, 36_000, 36_000)
@@ -184,8 +231,11 @@ SEEN_WRITE_BUFFER_BYTES: Final = 8 * 1024 * 1024
 # --- the aggregator's shells ---
 CATALOGUE_POLL_MS: Final = 1_000  # a new meter is seen so soon
 CATALOGUE_PAUSE_MS: Final = 5_000  # after a change, which costs reading open slices again
+REREADS_PER_CATALOGUE: Final = 5  # the pause is at least so many times what that reading took
+CATALOGUE_PAUSE_MS_MAX: Final = 300_000  # a clock that jumped while it was read must not hold it up
 CLAIM_INTERVAL_MS: Final = 500  # completeness is asked for so often
 FILL_CHECK_MS: Final = 10_000  # how long it is believed that no slice needs filling in
+SWITCH_CHECK_MS: Final = 1_000  # a revision that is filled in answers so soon
 TRIM_INTERVAL_MS: Final = 60_000
 IDLE_SLICE_MS: Final = (
     60 * 60 * 1_000

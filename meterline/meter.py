@@ -32,6 +32,17 @@ class Aggregation(StrEnum):
     LATEST = "latest"
 
 
+class RevisionState(StrEnum):
+    """Where a revision of a meter stands; what moves it is in `meterline.meter_revision`."""
+
+    PROPOSED = "proposed"  # filled in, to be compared; switched when somebody says so
+    FILLING = "filling"  # switched by itself, once it is filled in
+    IN_FORCE = "in_force"  # answers, from its first instant on: one of each meter
+    EARLIER = "earlier"  # answers windows before the first instant of a later one
+    SUPERSEDED = "superseded"
+    DISCARDED = "discarded"
+
+
 RESERVED_DIMENSIONS: Final = frozenset({"subject", "customer_id"})
 _WORDS: Final = frozenset({"name", "description", "labels"})
 KEY_PATTERN: Final = "[a-z0-9]+(?:_[a-z0-9]+)*"
@@ -43,10 +54,12 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """One revision of a meter.
+    """One revision of a meter, with those that answer before it.
 
     `revision` is the version of the catalogue that brought it in, so it is unique over all meters
-    and names the meter in every row. `dimensions` are (name, path) pairs sorted by name.
+    and names the meter in every row. `dimensions` are (name, path) pairs sorted by name. Windows
+    from `effective_from_ms` on, a whole minute, are its own; what was earlier is answered by
+    `before`. Both are None where it answers for all times. Before it is switched, both are None.
     """
 
     id: str
@@ -65,6 +78,9 @@ class Meter:
     events_from_ms: int | None = None
     labels: tuple[tuple[str, str], ...] = ()
     deleted_at_ms: int | None = None
+    state: RevisionState = RevisionState.IN_FORCE
+    effective_from_ms: int | None = None
+    before: "Meter | None" = None
 
     @property
     def dimension_names(self) -> tuple[str, ...]:
@@ -74,13 +90,19 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """The live meters at one version. Versions only grow.
+    """Every revision of a live meter that events are folded for, at one version, in order of
+    revision: each for events of all times. Versions only grow.
 
     Other words of a meter (name, description, labels) make no version: nothing is measured anew.
     """
 
     version: int
     meters: tuple[Meter, ...]
+
+    @property
+    def in_force(self) -> tuple[Meter, ...]:
+        """One of each meter: what is asked, with its `before`s."""
+        return tuple(meter for meter in self.meters if meter.state is RevisionState.IN_FORCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +124,8 @@ class MeterDraft:
 class MeterChange:
     """What an update gives anew. None: it stays as it is; `()` and `""` empty it.
 
-    A meter keeps its key, its aggregation and the instant from which it counts.
+    A meter keeps its key, its aggregation and the instant from which it counts. Where what is
+    measured changes, `effective_from_ms` is the first instant of the new revision.
     """
 
     name: str | None = None
@@ -111,6 +134,7 @@ class MeterChange:
     event_type: str | None = None
     value_property: str | None = None
     dimensions: tuple[tuple[str, str], ...] | None = None
+    effective_from_ms: int | None = None
 
 
 def changed(meter: Meter, change: MeterChange) -> MeterDraft:

@@ -129,6 +129,13 @@ def text(scaled_value: int) -> str:
     return f"{sign}{whole}.{digits}"
 
 
+def from_text(decimal_text: str) -> int:
+    """The scaled integer that `text` made this text of, however long it is."""
+    whole, _, fraction = decimal_text.removeprefix("-").partition(".")
+    value = int(whole + fraction.ljust(SCALE, "0"))
+    return -value if decimal_text.startswith("-") else value
+
+
 def divided(total: int, count: int) -> int:
     """`total / count` as a scaled integer, rounded half-even to 18 digits. `count` is positive."""
     quotient, rest = divmod(total, count)

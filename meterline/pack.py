@@ -1,5 +1,6 @@
 """Packs: a record of the log holds a CloudEvents JSON batch (design.md section 3)."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,8 +9,14 @@ from typing import Final
 import msgspec
 
 from meterline.event import Event, decode_event
-from meterline.limits import PACK_EVENTS_MAX, POSITION_INDEX_BITS
+from meterline.limits import (
+    EVENT_TIME_MAX_MS,
+    EVENT_TIME_MIN_MS,
+    PACK_EVENTS_MAX,
+    POSITION_INDEX_BITS,
+)
 
+RECORD_DIGEST_BYTES: Final = 16
 _split: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -42,6 +49,7 @@ class Refusal(msgspec.Struct, frozen=True):
     field: str
     reason: str
     text: str  # what was refused, decoded with replacement, cut
+    append_ms: int | None = None  # when the topic took it in; None: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +58,8 @@ class Unreadable:
     `invalid`.
 
     Of what the inbox refused, the namespace is known, and where it lies: the topic as `source`, its
-    partition and offset as `id`. Whatever else cannot be read belongs to no namespace.
+    partition and offset as `id`; and when its topic took it in. Whatever else cannot be read
+    belongs to no namespace.
     """
 
     index: int
@@ -60,6 +69,7 @@ class Unreadable:
     namespace: str = ""
     source: str = ""
     id: str = ""
+    recorded_ms: int | None = None
 
 
 def position(offset: int, index: int) -> int:
@@ -75,6 +85,20 @@ def offset_of(position_: int) -> int:
 def index_of(position_: int) -> int:
     """The place in its pack of the event at a position."""
     return position_ & ((1 << POSITION_INDEX_BITS) - 1)
+
+
+def record_digest(record: Record) -> bytes:
+    """16 bytes (blake2b) of what a record is: where it lies, when it was appended, and its value.
+
+    A seal keeps that of the last record of its slice, so that a log that was restored to an older
+    state, and has grown again since, is known by it.
+    """
+    digest = hashlib.blake2b(digest_size=RECORD_DIGEST_BYTES)
+    for number in (record.partition, record.offset, record.append_ms):
+        digest.update(number.to_bytes(8, "big", signed=True))
+    digest.update(record.kind.encode() + b"\0")
+    digest.update(record.value)
+    return digest.digest()
 
 
 def encode_pack(events: Sequence[bytes]) -> bytes:
@@ -116,6 +140,9 @@ def _refused(value: bytes) -> Unreadable:
         refusal = msgspec.json.decode(value, type=Refusal)
     except (ValueError, RecursionError) as error:
         return Unreadable(0, "", f"not a refusal: {error}", value)
+    append_ms = refusal.append_ms
+    if append_ms is not None and not EVENT_TIME_MIN_MS <= append_ms < EVENT_TIME_MAX_MS:
+        append_ms = None  # no row could hold it
     return Unreadable(
         0,
         refusal.field,
@@ -124,4 +151,5 @@ def _refused(value: bytes) -> Unreadable:
         refusal.namespace,
         refusal.topic,
         f"{refusal.partition}/{refusal.offset}",
+        append_ms,
     )

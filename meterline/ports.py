@@ -9,7 +9,7 @@ a step never swallows one.
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
 
-from meterline.change import COMMAND
+from meterline.change import AGGREGATOR, COMMAND
 from meterline.event_list import EventQuery, ListedEvent
 from meterline.meter import Catalogue, Meter, MeterChange, MeterDraft
 from meterline.pack import Record, RecordKind
@@ -163,9 +163,9 @@ class UsageStore(Protocol):
         """
         ...
 
-    async def rejected(self, revision: int, limit: int, after: str | None) -> list[RejectedRow]:
-        """Rejected values of a meter revision, by position, after the cursor
-        `log.partition.offset.place`.
+    async def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:
+        """Rejected values of the revisions that answer for a meter, each in its part of time, by
+        position, after the cursor `log.partition.offset.place`.
         """
         ...
 
@@ -194,7 +194,7 @@ class CatalogueStore(Protocol):
     """
 
     async def catalogue(self) -> Catalogue:
-        """All live meters at the newest version, over all namespaces, in order of revision."""
+        """All revisions that are folded at the newest version, over all namespaces, in order."""
         ...
 
     async def catalogue_version(self) -> int:
@@ -210,7 +210,9 @@ class CatalogueStore(Protocol):
         author: str = COMMAND,
         from_settings: bool = False,
     ) -> Meter:
-        """A new meter; raises `Problem` (conflict) where the key is taken."""
+        """A new meter; raises `Problem`: conflict where the key is taken, rate limited where the
+        meters of the namespace changed too often in the last minute.
+        """
         ...
 
     async def update_meter(
@@ -222,7 +224,8 @@ class CatalogueStore(Protocol):
         *,
         author: str = COMMAND,
     ) -> Meter:
-        """The meter as changed. What is measured changes by a new revision, which answers at once.
+        """The meter in force, its words as changed. What is measured changes by a new revision,
+        which waits until it is filled in; one that waits already is replaced.
 
         Raises `Problem`: bad request with all faults of the definition asked for; not found;
         conflict (defined in the settings file, or a report groups by a dimension that would go).
@@ -230,8 +233,8 @@ class CatalogueStore(Protocol):
         ...
 
     async def put_settings_meter(self, namespace: str, draft: MeterDraft, now_ms: int) -> Meter:
-        """Create the meter of the settings file, or give it a new revision where it differs; else
-        leave it. The author is `settings`.
+        """Create the meter of the settings file, or change it where it differs, like an update;
+        else leave it. The author is `settings`.
         """
         ...
 
@@ -253,6 +256,22 @@ class CatalogueStore(Protocol):
 
     async def deleted_meters(self, namespace: str, limit: int) -> list[Meter]:
         """Deleted meters of a namespace, the last deleted first."""
+        ...
+
+    async def filling(self) -> list[int]:
+        """Revisions that wait until they are filled in, of all namespaces, the oldest first."""
+        ...
+
+    async def switch_filled(
+        self, revision: int, now_ms: int, *, author: str = AGGREGATOR
+    ) -> Meter | None:
+        """Put a revision that is filled in in force; the meter, or None where it does not wait
+        (any more). What it supersedes leaves the catalogue, unless a report is on the meter.
+        """
+        ...
+
+    async def retire(self, now_ms: int) -> set[int]:
+        """Take superseded revisions that nobody needs any more out of the catalogue."""
         ...
 
 

@@ -118,6 +118,13 @@ REPORT_MOVES: Final = {
 }
 
 
+class Revisions(StrEnum):
+    """What becomes of corrections that late usage makes to what was reported."""
+
+    RECORD = "record"  # they are kept and shown
+    SEND = "send"  # and sent, as deliveries that replace those of before
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """A report as stored. What is secret is sealed: only a `SecretBox` opens it.
@@ -142,6 +149,7 @@ class Report:
     state: ReportState = ReportState.ACTIVE
     state_reason: str = ""
     takeover: Takeover | None = None
+    revisions: Revisions = Revisions.RECORD
 
     def __post_init__(self) -> None:
         if not is_slug(self.slug):
@@ -185,6 +193,7 @@ class ReportChange:
     endpoint: str | None = None
     user_info_sealed: bytes | None = None
     drops_user_info: bool = False
+    revisions: Revisions | None = None
 
 
 def changed(report: Report, change: ReportChange, planned_until_ms: int, now_ms: int) -> Report:
@@ -204,6 +213,8 @@ def changed(report: Report, change: ReportChange, planned_until_ms: int, now_ms:
         kept = change.endpoint == report.endpoint and not change.drops_user_info
         user_info = change.user_info_sealed or (report.user_info_sealed if kept else None)
         after = replace(after, endpoint=change.endpoint, user_info_sealed=user_info)
+    if change.revisions is not None:
+        after = replace(after, revisions=change.revisions)
     if after == report:
         return report
     # later than any instant before, whatever the clock says: it names this definition

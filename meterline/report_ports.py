@@ -18,6 +18,7 @@ from meterline.run import (
     DeliveryDraft,
     DeliveryMove,
     DeliveryState,
+    LogEnds,
     Manifest,
     Run,
     RunMove,
@@ -236,7 +237,8 @@ class ReportStore(Protocol):
         """The run of a window by hand, and whether it is new.
 
         An existing run is given back as it is; one that was skipped or refused is set to waiting.
-        With `revise`, a window whose newest run is decided gets a run of the next revision.
+        With `revise`, a window whose newest run is decided gets a run of the next revision; a late
+        run that is not becomes it.
         """
         ...
 
@@ -254,7 +256,7 @@ class ReportStore(Protocol):
         self, run_id: str, holder: str, now_ms: int, lease_until_ms: int
     ) -> Claim | None:
         """Take the lease of an undecided run, under a name never used before; None where another
-        run or holder of the report has it.
+        run or holder of the report has it, or the run is gone.
         """
         ...
 
@@ -272,17 +274,24 @@ class ReportStore(Protocol):
         self, claim: Claim, meter_revision: int, manifest: Manifest, now_ms: int
     ) -> bool:
         """Make what this holder staged the run's deliveries, in one transaction; False where the
-        lease or the number is lost.
+        lease, the number or something staged is lost.
 
-        Conditional on the run being undecided, the lease being held, the report's sequence
-        standing where the claim found it, and the report being there with the claim's definition.
-        True again when repeated by the winner.
+        Conditional on the run being undecided, the lease being held, all that the manifest counts
+        being staged, the report's sequence standing where the claim found it, and the report being
+        there with the claim's definition. True again when repeated by the winner.
         """
         ...
 
-    async def close_run(self, claim: Claim, move: RunMove, reason: str, now_ms: int) -> bool:
+    async def close_run(
+        self,
+        claim: Claim,
+        move: RunMove,
+        reason: str,
+        now_ms: int,
+        counted: LogEnds | None = None,
+    ) -> bool:
         """End an undecided run without deliveries (`UNCHANGED`, `REFUSE`); False where the lease
-        is lost.
+        is lost. Unchanged, the run before holds good as far as `counted`; a late one is gone.
         """
         ...
 

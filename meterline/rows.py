@@ -56,8 +56,9 @@ class RejectRow(NamedTuple):
 
     `first` is the position of the new event that has the same identity, in the same log and
     partition; `NO_POSITION` where nothing could be read. Where the inbox refused a record, `source`
-    is its topic and `id` its partition and offset; what is unreadable in a pack belongs to no
-    namespace ("") and has neither. Both count as recorded when they were appended.
+    is its topic and `id` its partition and offset, and it was recorded when its topic took it in;
+    what is unreadable in a pack belongs to no namespace ("") and has neither, and counts as
+    recorded when it was appended.
     """
 
     log: int
@@ -207,3 +208,4 @@ class Seal(NamedTuple):
     events: int  # new events in it
     catalogue: int
     append_ms: int  # running maximum of append times at its end
+    digest: bytes | None = None  # of its last record (`pack.record_digest`); None: an old seal

@@ -20,6 +20,7 @@ class Trigger(StrEnum):
 
     SCHEDULE = "schedule"
     MANUAL = "manual"
+    LATE = "late"  # events came for its window after it was decided
 
 
 class RunState(StrEnum):
@@ -33,6 +34,7 @@ class RunState(StrEnum):
     PARTLY_FAILED = "partly_failed"
     FAILED = "failed"
     SKIPPED = "skipped"
+    RECORDED = "recorded"  # a revision that is kept and not sent
 
 
 class RunMove(StrEnum):
@@ -43,6 +45,7 @@ class RunMove(StrEnum):
     RELEASE = "release"
     DECIDE = "decide"
     DECIDE_EMPTY = "decide_empty"  # no entry passed: nothing to deliver
+    RECORD = "record"  # a revision whose corrections its report does not ask to be sent
     UNCHANGED = "unchanged"  # a revision that would say the same again
     REFUSE = "refuse"  # its usage cannot be asked for
     CANCEL = "cancel"  # its report was deleted
@@ -61,6 +64,7 @@ RUN_MOVES: Final[Mapping[tuple[RunState, RunMove], RunState]] = {
     (RunState.MATERIALIZING, RunMove.RELEASE): RunState.WAITING,
     (RunState.MATERIALIZING, RunMove.DECIDE): RunState.DELIVERING,
     (RunState.MATERIALIZING, RunMove.DECIDE_EMPTY): RunState.SUCCEEDED,
+    (RunState.MATERIALIZING, RunMove.RECORD): RunState.RECORDED,
     (RunState.MATERIALIZING, RunMove.UNCHANGED): RunState.SKIPPED,
     (RunState.MATERIALIZING, RunMove.REFUSE): RunState.FAILED,
     (RunState.SCHEDULED, RunMove.CANCEL): RunState.SKIPPED,
@@ -152,11 +156,26 @@ def outcome_of(delivered: int, total: int) -> RunMove:
 
 
 @dataclass(frozen=True, slots=True)
+class LogEnds:
+    """How far a log had certainly been counted when usage was asked for: (partition, offset), all
+    below which is in the answer. A fact about the log, by no clock.
+    """
+
+    log: int
+    ends: tuple[tuple[int, int], ...]
+
+    def end(self, log: int, partition: int) -> int:
+        """The end in a partition; 0 where nothing is known."""
+        return dict(self.ends).get(partition, 0) if log == self.log else 0
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """What a decided run says: written once, with the decision.
 
     `digest` is the blake2b-256, in hex, over the ids and digests of its deliveries in order.
-    Totals are sums of entry values as scaled integers.
+    Totals are sums of entry values as scaled integers. A revision counts its corrections, and has
+    the digest over them (`correction.digest_over`). `counted` tells which events came after it.
     """
 
     deliveries: int  # one per subject
@@ -167,6 +186,9 @@ class Manifest:
     complete_until_ms: int  # the watermark that the usage was asked at
     digest: str
     sequence_first: int  # 0 where there is no delivery; the last is first + deliveries - 1
+    corrections: int = 0
+    corrections_digest: str | None = None  # None in a first run
+    counted: LogEnds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +206,8 @@ class Run:
     state: RunState = RunState.SCHEDULED
     reason: str = ""
     supersedes: str | None = None  # id of the run of the revision before
-    meter_revision: int | None = None  # of the meter that answered; None until decided
+    # of the meter that answered; None until decided, but a late run is told which one to ask
+    meter_revision: int | None = None
     decided_at_ms: int | None = None
     ended_at_ms: int | None = None
     delivered: int = 0

@@ -60,10 +60,13 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class UsageQuery:
-    """Usage of one meter revision in [from_ms, to_ms), either end open.
+    """Usage of a meter in [from_ms, to_ms), either end open: each part of it is answered by the
+    revision of the meter's timeline that is the one of then (`meter_revision.pieces`).
 
     `group_by` names dimensions and may hold `subject`; `filters` are (dimension or `subject`,
-    condition), joined by and.
+    condition), joined by and. The value of a dimension that a revision has not is "". With
+    `rejected_too` there are rows also where nothing counted but something was rejected; their value
+    is 0.
     """
 
     meter: Meter
@@ -73,6 +76,7 @@ class UsageQuery:
     zone: ZoneInfo = UTC
     group_by: tuple[str, ...] = ()
     filters: tuple[tuple[str, Filter], ...] = ()
+    rejected_too: bool = False
 
     @property
     def by_subject(self) -> bool:

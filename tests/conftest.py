@@ -1,12 +1,54 @@
-"""Fixtures for every test: the three real servers, each started when first asked for."""
+"""Fixtures for every test: the three real servers, each started when first asked for; and what runs
+side by side.
+"""
 
+import asyncio
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
+from meterline.backends.sql.engine import open_database
+from meterline.backends.sql.migrate import migrate
+from tests.scratch import memory_folder
 from tests.services.choose import open_service
 from tests.services.service import Service, ServiceError
+
+# How long an example takes says more of the machine than of the rule.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
+
+HERE = Path(__file__).parent
+# What shares something that is started once: the three servers, or one installation.
+TOGETHER = {
+    **dict.fromkeys(("contract", "faults", "journey"), "servers"),
+    "conformance": "conformance",
+    "clients": "clients",
+}
+
+
+def pytest_configure() -> None:
+    """Folders of tests and servers are made in memory, where there is room."""
+    if (folder := memory_folder()) is not None:
+        tempfile.tempdir = str(folder)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Say what may run side by side (`make test` runs two at once): modules, but for those that
+    share what is dear to start. The servers are begun first, for they take the longest.
+    """
+
+    def group(item: pytest.Item) -> str:
+        folder, *_ = item.path.relative_to(HERE).parts
+        return TOGETHER.get(folder, str(item.path))
+
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(group(item)))
+    if any(item.config.getoption("numprocesses", None) for item in items[:1]):
+        items.sort(key=lambda item: group(item) != "servers")
 
 
 def _serve(kind: str, request: pytest.FixtureRequest) -> Iterator[Service]:
@@ -84,3 +126,23 @@ def chdb_url(tmp_path_factory: pytest.TempPathFactory) -> str:
 def fresh_numbers() -> Iterator[int]:
     """Numbers that no other test of this process was given."""
     return iter(range(1, 60_000))
+
+
+@pytest.fixture(scope="session")
+def with_tables() -> set[str]:
+    """URLs of usage stores that have their tables."""
+    return set()
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of an empty control store: copied, it costs a test less than migrations do."""
+    path = tmp_path_factory.mktemp("control") / "control.db"
+
+    async def make() -> None:
+        database = open_database(f"sqlite:///{path}")
+        await migrate(database)
+        await database.close()
+
+    asyncio.run(make())
+    return path

@@ -9,15 +9,17 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
-from jsonschema import Draft202012Validator
 
 from control.openapi.published import as_json
 from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES
 from meterline.problem import MEDIA_TYPE
 from meterline.runtime import documents
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
 
 Document = dict[str, Any]
 METHODS: Final = frozenset({"get", "put", "post", "delete", "patch"})
@@ -58,6 +60,11 @@ class Published:
     def parameters(self) -> list[Document]:
         """Of the query."""
         return [one for one in self.declared.get("parameters", []) if one["in"] == "query"]
+
+    @property
+    def demanding(self) -> bool:
+        """Whether it cannot be asked without a query."""
+        return any(one.get("required", False) for one in self.parameters)
 
     @property
     def body(self) -> tuple[str, Any] | None:
@@ -123,10 +130,12 @@ class Published:
         return node
 
 
-_validators: dict[tuple[int, str], Draft202012Validator] = {}
+_validators: dict[tuple[int, str], "Draft202012Validator"] = {}
 
 
-def _validator(document: Document, schema: Document) -> Draft202012Validator:
+def _validator(document: Document, schema: Document) -> "Draft202012Validator":
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 - 2 s that few tests need
+
     key = id(document), json.dumps(schema, sort_keys=True)
     if key not in _validators:
         whole = {**schema, "components": document["components"]}

@@ -19,6 +19,7 @@ from meterline.limits import (
     GROUP_VALUES_HOURS,
     GROUP_VALUES_SPAN_DAYS_MAX,
 )
+from meterline.meter_revision import dimensions_ever
 from meterline.problem import Fault, invalid, not_found
 from meterline.window import DAY_MS, HOUR_MS
 
@@ -122,7 +123,7 @@ class V1MeterValues:
         """Values in a bare array."""
         name = call.names["groupByKey"]
         meter = await self._stores.meter(call.namespace, call.names["meterIdOrSlug"])
-        if name not in meter.dimension_names:
+        if name not in dimensions_ever(meter):
             raise not_found("group-by key", name)
         from_ms, to_ms = call.parameters.span(self._stores.clock.now_ms())
         question = Question(WORDS, from_ms, to_ms, group_by=(name,))

@@ -28,6 +28,7 @@ from control.meter_shapes import (
 )
 from control.names import V1_METER_NAMES
 from control.stores import Stores
+from control.v1.pending_revision import PendingRevisionShown, pending_shown
 from meterline.access import Scope
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
@@ -45,6 +46,7 @@ from meterline.http.shapes import (
 )
 from meterline.limits import ATTRIBUTE_CHARS_MAX, LABELS_MAX, METERS_MAX, PAGE_NUMBER_MAX
 from meterline.meter import Aggregation, Meter, MeterChange, MeterDraft
+from meterline.meter_revision import MeterRevision
 from meterline.problem import Fault, Problem, ProblemType, invalid
 from meterline.window import WindowSize, rfc3339
 
@@ -188,6 +190,7 @@ class MeterShown(TypedDict):
     groupBy: Annotated[dict[str, str], Field(description="Names, and JSON paths into `data`.")]
     metadata: dict[str, str]
     eventFrom: NotRequired[InstantShown]
+    pendingRevision: NotRequired[PendingRevisionShown]
     createdAt: InstantShown
     updatedAt: InstantShown
     deletedAt: NotRequired[InstantShown]
@@ -254,7 +257,8 @@ UPDATE_METER: Final = Operation(
     summary="Update a meter",
     description=(
         "Change a meter's words or its group-by keys. Another groupBy makes a new revision, which "
-        "answers at once and is filled in from the events that are kept."
+        "is filled in from the events that are kept and takes over when that is done; until then "
+        "the meter answers as before, and pendingRevision shows what it is to be."
     ),
     scope=Scope.METERS_WRITE,
     names=V1_METER_NAMES,
@@ -304,7 +308,7 @@ class V1Meters:
         meter = await stores.catalogue.create_meter(
             call.namespace, draft, stores.clock.now_ms(), author=call.principal.author
         )
-        return json_response(shown(meter), status=201)
+        return json_response(shown(meter, None), status=201)
 
     async def list(self, call: Call[MeterListParameters, None]) -> web.Response:
         """Meters in a bare array; the last deleted ones behind them, where asked for."""
@@ -314,12 +318,14 @@ class V1Meters:
             meters += await catalogue.deleted_meters(call.namespace, METERS_MAX)
         meters.sort(key=_SORTED_BY[asked.order_by], reverse=asked.order == "DESC")
         first = (asked.page - 1) * asked.page_size
-        return json_response([shown(meter) for meter in meters[first : first + asked.page_size]])
+        listed = meters[first : first + asked.page_size]
+        waiting = await self._stores.revisions.waiting(call.namespace)
+        return json_response([shown(meter, waiting.get(meter.id)) for meter in listed])
 
     async def get(self, call: Call[AnyParameters, None]) -> web.Response:
         """The meter."""
         meter = await self._stores.meter(call.namespace, call.names["meterIdOrSlug"])
-        return json_response(shown(meter))
+        return json_response(await self._shown(call.namespace, meter))
 
     async def update(self, call: Call[AnyParameters, MeterUpdateBody]) -> web.Response:
         """200 with the meter as it is now; 409 where it is not for the API to change it so."""
@@ -336,7 +342,7 @@ class V1Meters:
             if problem.faults:
                 raise invalid(*map(_in_v1_words, problem.faults)) from problem
             raise
-        return json_response(shown(meter))
+        return json_response(await self._shown(call.namespace, meter))
 
     async def delete(self, call: Call[AnyParameters, None]) -> web.Response:
         """204; its usage is kept, and no longer answered."""
@@ -349,8 +355,11 @@ class V1Meters:
         )
         return web.Response(status=204)
 
+    async def _shown(self, namespace: str, meter: Meter) -> MeterShown:
+        return shown(meter, (await self._stores.revisions.waiting(namespace)).get(meter.id))
 
-def shown(meter: Meter) -> MeterShown:
+
+def shown(meter: Meter, pending: MeterRevision | None) -> MeterShown:
     """The meter as v1 shows it."""
     members: MeterShown = {
         "id": meter.id,
@@ -368,6 +377,8 @@ def shown(meter: Meter) -> MeterShown:
     }
     if meter.events_from_ms is not None:
         members["eventFrom"] = rfc3339(meter.events_from_ms)
+    if pending is not None:
+        members["pendingRevision"] = pending_shown(pending)
     if meter.deleted_at_ms is not None:
         members["deletedAt"] = rfc3339(meter.deleted_at_ms)
     return members

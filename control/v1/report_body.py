@@ -6,9 +6,11 @@ import msgspec
 from pydantic import Field, WithJsonSchema
 
 from control.report_rules import (
+    REVISIONS_WORDS,
     Definition,
     GroupNames,
     IntervalName,
+    RevisionsName,
     Slug,
     StartAt,
     Url,
@@ -80,6 +82,7 @@ class ReportBody(Camel):
     query: ReportQueryBody
     endpoint: EndpointBody
     filter: FilterMember = None
+    revisions: Annotated[RevisionsName | None, Field(description=REVISIONS_WORDS)] = None
 
 
 class ReportUpdateBody(Camel):
@@ -94,6 +97,7 @@ class ReportUpdateBody(Camel):
     query: ReportQueryBody | None = None
     endpoint: EndpointBody | None = None
     filter: FilterMember = None
+    revisions: Annotated[RevisionsName | None, Field(description=REVISIONS_WORDS)] = None
 
 
 class RunBody(Camel):
@@ -126,4 +130,5 @@ def definition(body: ReportBody | ReportUpdateBody, filter_: ReportFilter | None
         group_by=None if names is None else tuple(names),
         url=None if endpoint is None else endpoint.url,
         filter=filter_,
+        revisions=body.revisions,
     )

@@ -107,7 +107,7 @@ RunShown = TypedDict(
         "to": InstantShown,
         "revision": int,
         "supersedes": RunId | None,
-        "trigger": Literal["schedule", "manual"],
+        "trigger": Literal["schedule", "manual", "late"],
         "state": Literal[
             "scheduled",
             "waiting",
@@ -117,6 +117,7 @@ RunShown = TypedDict(
             "partly_failed",
             "failed",
             "skipped",
+            "recorded",
         ],
         "reason": str,
         "askedAt": InstantShown,
@@ -126,6 +127,7 @@ RunShown = TypedDict(
         "delivered": int,
         "failed": int,
         "manifest": ManifestShown | None,
+        "corrections": int | None,
     },
 )
 
@@ -179,6 +181,7 @@ class ReportShown(TypedDict):
     query: QueryShown
     filter: NotRequired[FilterShown]
     endpoint: EndpointShown
+    revisions: Literal["record", "send"]
     state: Literal["active", "paused", "parked"]
     stateReason: NotRequired[str]
     createdAt: InstantShown
@@ -200,6 +203,7 @@ def report_members(report: Report, meter_slug: str) -> ReportShown:
         },
         "query": {"groupBy": list(report.group_by)},
         "endpoint": {"url": report.endpoint},
+        "revisions": report.revisions.value,
         "state": report.state.value,
         "createdAt": rfc3339_ms(report.created_at_ms),
     }
@@ -236,7 +240,15 @@ def run_members(run: Run) -> RunShown:
         "delivered": run.delivered,
         "failed": run.failed,
         "manifest": None if run.manifest is None else _manifest_members(run.manifest),
+        "corrections": _corrections(run),
     }
+
+
+def _corrections(run: Run) -> int | None:
+    """How many entries a revision corrects; None for other runs."""
+    if run.manifest is None or run.manifest.corrections_digest is None:
+        return None
+    return run.manifest.corrections
 
 
 def delivery_members(delivery: Delivery, attempts: Sequence[Attempt]) -> DeliveryShown:
@@ -313,6 +325,7 @@ REPORT_EXAMPLE: Final[ReportShown] = {
     "query": {"groupBy": ["model"]},
     "filter": {"usage": {"$gt": 100}, "subject": {"$nin": ["internal"]}},
     "endpoint": {"url": "https://billing.example.com/usage"},
+    "revisions": "record",
     "state": "active",
     "createdAt": "2026-01-31T10:00:00.000Z",
 }
@@ -333,4 +346,5 @@ RUN_EXAMPLE: Final[RunShown] = {
     "delivered": 0,
     "failed": 0,
     "manifest": None,
+    "corrections": None,
 }

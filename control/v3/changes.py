@@ -39,7 +39,10 @@ class ChangeShown(TypedDict):
 
     id: Ulid
     at: InstantShown
-    author: Annotated[str, Field(description="`key:<id>`, `anonymous`, `settings` or `command`.")]
+    author: Annotated[
+        str,
+        Field(description="`key:<id>`, `anonymous`, or `settings` and other parts of the product."),
+    ]
     action: Action
     kind: Kind
     resource_id: Annotated[str, Field(description="Id of what was changed.")]

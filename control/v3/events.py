@@ -247,7 +247,7 @@ def _verdict(one: Judged) -> EventVerdictShown:
     listed = one.listed
     members: EventVerdictShown = {"kind": listed.verdict.value}
     if listed.verdict is Verdict.NEW:
-        members["meters"] = [_meter(outcome) for outcome in one.outcomes]
+        members["meters"] = [meter_verdict_shown(outcome) for outcome in one.outcomes]
     if (position := position_of_first(listed)) is not None:
         members["of"] = _first(one, position)
     if listed.reason:
@@ -268,7 +268,8 @@ def _first(one: Judged, position: str) -> FirstEventShown:
     return members
 
 
-def _meter(outcome: Outcome) -> MeterVerdictShown:
+def meter_verdict_shown(outcome: Outcome) -> MeterVerdictShown:
+    """What a meter made of an event."""
     members: MeterVerdictShown = {
         "id": outcome.meter.id,
         "key": outcome.meter.key,

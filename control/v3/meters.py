@@ -1,130 +1,27 @@
 """Meters in API v3 (peer-api.md 1.5)."""
 
-import re
 from collections.abc import Callable
-from typing import Annotated, Any, Final, NotRequired, Self
+from typing import Annotated, Any, Final, NotRequired
 
 from aiohttp import web
-from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.absence import NotNull
-from control.meter_shapes import (
-    VALUE_WORDS,
-    Dimensions,
-    JsonPath,
-    MeterKey,
-    MeterName,
-    disagreements_of,
-    judged_whole,
-)
 from control.names import METER_NAMES
 from control.pages import NumberMetaShown
 from control.stores import Stores
 from control.text_filter import TextFilter
+from control.v3.meter_bodies import MeterBody, MeterUpdateBody
+from control.v3.revision_shapes import MeterRevisionShown, revision_shown
 from meterline.access import Scope
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
-from meterline.http.shapes import (
-    Closed,
-    Description,
-    EventType,
-    Instant,
-    InstantShown,
-    NoParameters,
-    NumberedPage,
-    Parameters,
-    Ulid,
-)
-from meterline.limits import LABELS_MAX
-from meterline.meter import Aggregation, Meter, MeterChange, MeterDraft
-from meterline.problem import Fault, ProblemType
+from meterline.http.shapes import InstantShown, NoParameters, NumberedPage, Parameters, Ulid
+from meterline.limits import METER_CHANGES_MAX
+from meterline.meter import Aggregation, Meter
+from meterline.meter_revision import MeterRevision
+from meterline.problem import ProblemType
 from meterline.window import rfc3339
-
-LABEL: Final = "[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
-
-
-def _label(name: str) -> str:
-    if not re.fullmatch(LABEL, name):
-        raise PydanticCustomError("matches_regex", "is no name of a label, such as team")
-    return name
-
-
-Labels = Annotated[
-    dict[Annotated[str, AfterValidator(_label)], Annotated[str, Field(pattern=f"^{LABEL}$")]],
-    Field(
-        max_length=LABELS_MAX,
-        description="For finding meters again.",
-        examples=[{"team": "a"}],
-        json_schema_extra={"propertyNames": {"pattern": f"^{LABEL}$"}},
-    ),
-]
-ValueProperty = Annotated[JsonPath | None, NotNull(), Field(description=VALUE_WORDS)]
-
-
-class MeterBody(Closed):
-    """What defines a meter."""
-
-    key: MeterKey
-    name: MeterName
-    aggregation: Aggregation
-    event_type: Annotated[EventType, Field(description="`type` of the events that it measures.")]
-    description: Annotated[Description, Field(description="For people.")] = ""
-    labels: Labels = {}
-    events_from: Annotated[
-        Instant | None, NotNull(), Field(description="Events of before are not counted.")
-    ] = None
-    value_property: ValueProperty = None
-    dimensions: Dimensions = {}
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _whole(cls, sent: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        found: list[Fault] = []
-        if isinstance(sent, dict) and sent.get("value_property", "") is not None:
-            value = sent.get("value_property")
-            found = disagreements_of(sent.get("aggregation"), value, sent.get("dimensions"))
-        return judged_whole(handler, sent, found)
-
-    def draft(self) -> MeterDraft:
-        """The definition."""
-        return MeterDraft(
-            key=self.key,
-            name=self.name,
-            aggregation=self.aggregation,
-            event_type=self.event_type,
-            value_property=self.value_property,
-            description=self.description,
-            dimensions=tuple(sorted(self.dimensions.items())),
-            events_from_ms=self.events_from,
-            labels=tuple(sorted(self.labels.items())),
-        )
-
-
-class MeterUpdateBody(Closed):
-    """What an update gives anew; what it leaves out stays. `""` and `{}` empty a member."""
-
-    name: Annotated[MeterName | None, NotNull()] = None
-    description: Annotated[Description | None, NotNull(), Field(description="For people.")] = None
-    labels: Annotated[Labels | None, NotNull()] = None
-    event_type: Annotated[
-        EventType | None, NotNull(), Field(description="`type` of the events that it measures.")
-    ] = None
-    value_property: ValueProperty = None
-    dimensions: Annotated[Dimensions | None, NotNull()] = None
-
-    def change(self) -> MeterChange:
-        """The change that it asks for."""
-        labels, dimensions = self.labels, self.dimensions
-        return MeterChange(
-            name=self.name,
-            description=self.description,
-            labels=None if labels is None else tuple(sorted(labels.items())),
-            event_type=self.event_type,
-            value_property=self.value_property,
-            dimensions=None if dimensions is None else tuple(sorted(dimensions.items())),
-        )
 
 
 class MeterFilter(Parameters):
@@ -166,7 +63,9 @@ class MeterListParameters(Parameters):
 
 
 class MeterShown(TypedDict):
-    """A meter: what is measured of which events. What it does not have is left out."""
+    """A meter: what is measured of which events, by the revision in force. What it does not have is
+    left out.
+    """
 
     id: Ulid
     key: str
@@ -178,6 +77,19 @@ class MeterShown(TypedDict):
     dimensions: Annotated[dict[str, str], Field(description="Names, and JSON paths into `data`.")]
     events_from: NotRequired[InstantShown]
     labels: dict[str, str]
+    revision: Annotated[int, Field(description="Number of the revision in force.")]
+    effective_from: NotRequired[
+        Annotated[
+            InstantShown,
+            Field(description="First instant of it; what is earlier, older revisions answer."),
+        ]
+    ]
+    pending_revision: NotRequired[
+        Annotated[
+            MeterRevisionShown,
+            Field(description="Takes over once it is filled in; until then the meter is as shown."),
+        ]
+    ]
     created_at: InstantShown
     updated_at: InstantShown
 
@@ -201,6 +113,7 @@ _SHOWN: Final = {
     "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
     **_SENT,
     "labels": {},
+    "revision": 3,
     "created_at": "2026-01-31T10:00:00Z",
     "updated_at": "2026-01-31T10:00:00Z",
 }
@@ -211,7 +124,10 @@ CREATE_METER: Final = Operation(
     path="/meters",
     tag="Meters",
     summary="Create a meter",
-    description="Create a meter. It also measures the events that were sent before it was made.",
+    description=(
+        "Create a meter. It also measures the events that were sent before it was made. The meters"
+        f" of a namespace may change {METER_CHANGES_MAX} times a minute; beyond that: 429."
+    ),
     scope=Scope.METERS_WRITE,
     parameters=NoParameters,
     body=json_body(MeterBody, _SENT),
@@ -257,7 +173,9 @@ UPDATE_METER: Final = Operation(
     description=(
         "Change a meter. Members that are left out stay as they are; key, aggregation and "
         "events_from never change. Another event_type, value_property or other dimensions make a "
-        "new revision, which answers at once and is filled in from the events that are kept."
+        "new revision: it is filled in from the events that are kept, shown as pending_revision "
+        "meanwhile, and takes over by itself when that is done. A second change before then "
+        "replaces it, and is made of what it was to be."
     ),
     scope=Scope.METERS_WRITE,
     names=METER_NAMES,
@@ -311,7 +229,7 @@ class V3Meters:
         meter = await stores.catalogue.create_meter(
             call.namespace, draft, stores.clock.now_ms(), author=call.principal.author
         )
-        return json_response(shown(meter), status=201)
+        return json_response(shown(meter, None), status=201)
 
     async def list(self, call: Call[MeterListParameters, None]) -> web.Response:
         """One page of the meters that pass the filter."""
@@ -325,8 +243,9 @@ class V3Meters:
         meters.sort(key=_SORTED_BY[member], reverse=direction == "desc")
         number, size = asked.page.number, asked.page.size
         first = (number - 1) * size
+        waiting = await self._stores.revisions.waiting(call.namespace)
         page: MeterPageShown = {
-            "data": [shown(meter) for meter in meters[first : first + size]],
+            "data": [shown(meter, waiting.get(meter.id)) for meter in meters[first : first + size]],
             "meta": {"page": {"number": number, "size": size, "total": len(meters)}},
         }
         return json_response(page)
@@ -334,7 +253,7 @@ class V3Meters:
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The meter."""
         meter = await self._stores.meter(call.namespace, call.names["meterId"])
-        return json_response(shown(meter))
+        return json_response(await self._shown(call.namespace, meter))
 
     async def update(self, call: Call[NoParameters, MeterUpdateBody]) -> web.Response:
         """200 with the meter as it is now; 409 where it is not for the API to change it so."""
@@ -346,7 +265,7 @@ class V3Meters:
             stores.clock.now_ms(),
             author=call.principal.author,
         )
-        return json_response(shown(meter))
+        return json_response(await self._shown(call.namespace, meter))
 
     async def delete(self, call: Call[NoParameters, None]) -> web.Response:
         """204; its usage is kept, and no longer answered."""
@@ -359,8 +278,11 @@ class V3Meters:
         )
         return web.Response(status=204)
 
+    async def _shown(self, namespace: str, meter: Meter) -> MeterShown:
+        return shown(meter, (await self._stores.revisions.waiting(namespace)).get(meter.id))
 
-def shown(meter: Meter) -> MeterShown:
+
+def shown(meter: Meter, pending: MeterRevision | None) -> MeterShown:
     """The meter as v3 shows it."""
     members: MeterShown = {
         "id": meter.id,
@@ -370,6 +292,7 @@ def shown(meter: Meter) -> MeterShown:
         "event_type": meter.event_type,
         "dimensions": dict(meter.dimensions),
         "labels": dict(meter.labels),
+        "revision": meter.revision,
         "created_at": rfc3339(meter.created_at_ms),
         "updated_at": rfc3339(meter.updated_at_ms),
     }
@@ -379,4 +302,8 @@ def shown(meter: Meter) -> MeterShown:
         members["value_property"] = meter.value_property
     if meter.events_from_ms is not None:
         members["events_from"] = rfc3339(meter.events_from_ms)
+    if meter.effective_from_ms is not None:
+        members["effective_from"] = rfc3339(meter.effective_from_ms)
+    if pending is not None:
+        members["pending_revision"] = revision_shown(pending)
     return members

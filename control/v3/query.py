@@ -243,7 +243,7 @@ class V3Query:
         answered = await answer(self._stores, query_of(meter, call.body.question()))
         if as_csv:
             return await _send_csv(call.request, answered)
-        entries = (msgspec.json.encode(_entry(row)) for row in answered.rows)
+        entries = (msgspec.json.encode(row_shown(row)) for row in answered.rows)
         pieces = json_pieces(_head(answered), entries, b"]}")
         return await send(call.request, "application/json", answered.headers, pieces)
 
@@ -259,7 +259,7 @@ def _head(answered: Answered) -> bytes:
     return msgspec.json.encode(members)[:-1] + b',"data":['
 
 
-def _entry(row: UsageRow) -> UsageRowShown:
+def row_shown(row: UsageRow) -> UsageRowShown:
     """The peer's row and two members more: how many events counted, and how many could not."""
     dimensions = dict(row.groups)
     if row.subject is not None:

@@ -20,7 +20,10 @@ from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bi
 from meterline.http.shapes import CursorPage, InstantShown, Parameters
 from meterline.measure import decode_groups
 from meterline.meter import Meter
+from meterline.meter_revision import revision_at
 from meterline.problem import Fault, invalid
+from meterline.refusal import Position, RefusalState, Settlement, position_text, state_of
+from meterline.refusal_ports import SettlementStore
 from meterline.rows import RejectedRow
 from meterline.window import MINUTE_MS, rfc3339
 
@@ -36,7 +39,10 @@ class RejectedParameters(Parameters):
 RejectedValueShown = TypedDict(  # a class cannot have a member called `from`
     "RejectedValueShown",
     {
-        "position": Annotated[str, Field(description="Where it lies in the log.")],
+        "position": Annotated[
+            str, Field(description="Where it lies in the log; its id as a refusal.")
+        ],
+        "state": Annotated[RefusalState, Field(description="What was done about it.")],
         "subject": str,
         "dimensions": dict[str, str],
         "from": Annotated[InstantShown, Field(description="Start of the window.")],
@@ -73,6 +79,7 @@ LIST_REJECTED: Final = Operation(
                 "data": [
                     {
                         "position": "1.0.12.3",
+                        "state": "open",
                         "subject": "customer-1",
                         "dimensions": {"model": "small"},
                         "from": "2026-01-31T10:00:00Z",
@@ -99,8 +106,9 @@ LIST_REJECTED: Final = Operation(
 class V3Rejected:
     """The handler of the list."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, settlements: SettlementStore) -> None:
         self._stores = stores
+        self._settlements = settlements
 
     def bound(self) -> list[Bound]:
         """What it answers."""
@@ -114,25 +122,32 @@ class V3Rejected:
             raise invalid(Fault("page[after]", reason, "matches_regex", "query"))
         meter = await self._stores.meter(call.namespace, call.names["meterId"])
         # one more than asked for tells whether there is a following page
-        rows = await self._stores.usage.rejected(meter.revision, size + 1, after)
+        rows = await self._stores.usage.rejected(meter, size + 1, after)
         shown = rows[:size]
+        settled = await self._settlements.settlements([_position(row) for row in shown])
         page: RejectedPageShown = {
-            "data": [_entry(meter, row) for row in shown],
+            "data": [_entry(meter, row, settled.get(_position(row))) for row in shown],
             "meta": cursors(size, [_cursor(row) for row in shown], more=len(rows) > size),
         }
         return json_response(page)
 
 
+def _position(row: RejectedRow) -> Position:
+    return row.log, row.partition, row.offset, row.place
+
+
 def _cursor(row: RejectedRow) -> str:
-    return f"{row.log}.{row.partition}.{row.offset}.{row.place}"
+    return position_text(_position(row))
 
 
-def _entry(meter: Meter, row: RejectedRow) -> RejectedValueShown:
+def _entry(meter: Meter, row: RejectedRow, settled: Settlement | None) -> RejectedValueShown:
+    names = revision_at(meter, row.window * MINUTE_MS).dimension_names
     values = decode_groups(row.groups)
     return {
         "position": _cursor(row),
+        "state": state_of(settled),
         "subject": row.subject,
-        "dimensions": dict(zip(meter.dimension_names, values, strict=True)),
+        "dimensions": dict(zip(names, values, strict=True)),
         "from": rfc3339(row.window * MINUTE_MS),
         "to": rfc3339((row.window + 1) * MINUTE_MS),
         "reason": row.reason,

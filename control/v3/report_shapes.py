@@ -1,6 +1,7 @@
 """What of a report is sent and shown in v3: the contract's structure (2.2) in the words of v3."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Annotated, Any, Final, Literal, NotRequired, cast
 
@@ -10,10 +11,12 @@ from typing_extensions import TypedDict
 from control.absence import NotNull
 from control.pages import CursorMetaShown, cursors
 from control.report_rules import (
+    REVISIONS_WORDS,
     START_WORDS,
     Definition,
     GroupNames,
     IntervalName,
+    RevisionsName,
     Slug,
     StartAt,
     Url,
@@ -120,10 +123,14 @@ class ReportBody(Closed):
     endpoint: ReportEndpointBody
     query: Annotated[ReportQueryBody | None, NotNull()] = None
     filter: Annotated[ReportFilterBody | None, NotNull()] = None
+    revisions: Annotated[
+        RevisionsName, Field(description=f"{REVISIONS_WORDS} `record` if absent.")
+    ] = "record"
 
     def definition(self) -> Definition:
         """What it defines."""
-        return _definition(self.schedule, self.query, self.endpoint, self.filter)
+        made = _definition(self.schedule, self.query, self.endpoint, self.filter)
+        return replace(made, revisions=self.revisions)
 
 
 class ReportUpdateBody(Closed):
@@ -138,10 +145,12 @@ class ReportUpdateBody(Closed):
     query: Annotated[ReportQueryBody | None, NotNull()] = None
     endpoint: Annotated[ReportEndpointBody | None, NotNull()] = None
     filter: Annotated[ReportFilterBody | None, NotNull()] = None
+    revisions: Annotated[RevisionsName | None, NotNull(), Field(description=REVISIONS_WORDS)] = None
 
     def definition(self) -> Definition:
         """What it gives anew."""
-        return _definition(self.schedule, self.query, self.endpoint, self.filter)
+        made = _definition(self.schedule, self.query, self.endpoint, self.filter)
+        return replace(made, revisions=self.revisions)
 
 
 def _definition(
@@ -252,6 +261,7 @@ class ReportShown(TypedDict):
     query: ReportQueryShown
     filter: NotRequired[ReportFilterShown]
     endpoint: ReportEndpointShown
+    revisions: Annotated[RevisionsName, Field(description=REVISIONS_WORDS)]
     state: Annotated[
         Literal["active", "paused", "parked"],
         Field(
@@ -297,6 +307,7 @@ def report_shown(report: Report, meter_key: str, last: Run | None = None) -> Rep
         "schedule": {"interval": asked.interval.value, "start_at": rfc3339(asked.start_at_ms)},
         "query": {"group_by_dimensions": list(report.group_by)},
         "endpoint": {"url": report.endpoint},
+        "revisions": report.revisions.value,
         "state": report.state.value,
         "created_at": rfc3339(report.created_at_ms),
         "updated_at": rfc3339(report.updated_at_ms),
@@ -356,6 +367,7 @@ REPORT_EXAMPLE: Final[ReportShown] = {
     "query": {"group_by_dimensions": ["model"]},
     "filter": {"usage": {"$gt": "100"}, "subject": {"$nin": ["internal"]}},
     "endpoint": {"url": "https://billing.example.com/usage"},
+    "revisions": "record",
     "state": "active",
     "created_at": "2026-01-31T10:00:00Z",
     "updated_at": "2026-01-31T10:00:00Z",

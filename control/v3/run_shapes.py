@@ -41,7 +41,7 @@ class RunBody(Closed):
         bool,
         Field(
             description="Whether a window that was run already gets a revision: it delivers the "
-            "subjects whose figures differ."
+            "subjects whose figures differ from what was delivered, so also what was only recorded."
         ),
     ] = False
 
@@ -83,7 +83,10 @@ RunShown = TypedDict(  # a class cannot have a member called `from`
         "supersedes": NotRequired[
             Annotated[RunId, Field(description="The run of the revision before.")]
         ],
-        "trigger": Literal["schedule", "manual"],
+        "trigger": Annotated[
+            Literal["schedule", "manual", "late"],
+            Field(description="`late`: events came for its window after it was decided."),
+        ],
         "state": Annotated[
             Literal[
                 "scheduled",
@@ -94,11 +97,13 @@ RunShown = TypedDict(  # a class cannot have a member called `from`
                 "partly_failed",
                 "failed",
                 "skipped",
+                "recorded",
             ],
             Field(
                 description="Its window is over (`scheduled`), it waits until everything counts, "
                 "its bodies are written, they are sent; all, some or none arrived; or it was not "
-                "made. A replay opens it once more."
+                "made. A replay opens it once more. A revision for late usage is only `recorded` "
+                "where its report does not ask for it to be sent."
             ),
         ],
         "reason": NotRequired[Annotated[str, Field(description="Why it failed or was skipped.")]],
@@ -111,6 +116,12 @@ RunShown = TypedDict(  # a class cannot have a member called `from`
         "delivered": Annotated[int, Field(description="Deliveries that arrived.")],
         "failed": Annotated[int, Field(description="Deliveries that failed or were cancelled.")],
         "manifest": NotRequired[ManifestShown],
+        "corrections": NotRequired[
+            Annotated[
+                int,
+                Field(description="Of a revision: entries that differ from what was delivered."),
+            ]
+        ],
     },
 )
 
@@ -224,6 +235,8 @@ def run_shown(run: Run) -> RunShown:
         shown["meter_revision"] = run.meter_revision
     if run.manifest is not None:
         shown["manifest"] = _manifest_shown(run.manifest)
+        if run.manifest.corrections_digest is not None:
+            shown["corrections"] = run.manifest.corrections
     return shown
 
 

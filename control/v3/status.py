@@ -37,6 +37,7 @@ class Findings:
     flushed: dict[int, int] | None = None
     completions: dict[int, int] | None = None
     backfilling: bool | None = None
+    missing: bool | None = None  # whether that is of a meter in force
     complete_until_ms: int | None = None
     account: AccountRow | None = None
     unavailable: list["UnavailablePartShown"] = field(default_factory=list)
@@ -201,28 +202,46 @@ async def _ask_control(stores: Stores, found: Findings) -> None:
     if catalogue is None:
         return
     found.version = catalogue.version
-    # An event counts when every live meter has counted it: so by a catalogue that knows the newest.
-    newest = max((meter.revision for meter in catalogue.meters), default=0)
+    # An event counts when every meter in force has counted it: so by a catalogue that knows them
+    # all. What waits to be in force is filled in meanwhile.
+    newest = max((meter.revision for meter in catalogue.in_force), default=0)
+    pending = max((meter.revision for meter in catalogue.meters), default=0)
     log, progress = stores.log, stores.progress
     found.flushed = await found.part("control", progress.flushed_ends(log.number, newest))
     found.completions = await found.part("control", progress.completions(log.number, newest))
     # Asked after the flushed ends: what is below them and lacks a meter is in the list by now.
-    lists = [progress.unfilled(log.number, n, newest, 1) for n in range(log.partitions)]
+    lists = [
+        progress.unfilled(log.number, n, revision, 1)
+        for revision in (newest, pending)
+        for n in range(log.partitions)
+    ]
     unfilled = await found.part("control", asyncio.gather(*lists))
-    found.backfilling = None if unfilled is None else any(unfilled)
+    if unfilled is not None:
+        found.missing = any(unfilled[: log.partitions])
+        found.backfilling = any(unfilled)
     found.complete_until_ms = await found.part(
         "control", progress.complete_until(log.number, log.partitions, newest)
     )
+
+
+async def lag_records(stores: Stores) -> int | None:
+    """Records of the log that are not counted yet, of all partitions; None: a part is away."""
+    found = Findings()
+    await _ask_log(stores, found)
+    await _ask_control(stores, found)
+    if found.ends is None or found.flushed is None:
+        return None
+    return sum(_lag(found, number) or 0 for number in range(stores.log.partitions))
 
 
 def _overall(found: Findings, partitions: int, now_ms: int) -> StatusShown:
     lags = [_lag(found, number) for number in range(partitions)]
     until_ms = found.complete_until_ms
     known = found.ends is not None and found.flushed is not None
-    counted = known and found.backfilling is not None
+    counted = known and found.missing is not None
     lag = sum(lag or 0 for lag in lags)
     return {
-        "caught_up": lag == 0 and not found.backfilling if counted else None,
+        "caught_up": lag == 0 and not found.missing if counted else None,
         "backfilling": found.backfilling,
         "lag_records": lag if known else None,
         "complete_until": None if until_ms is None else rfc3339(until_ms),

@@ -3,7 +3,8 @@
 Appends go through one idempotent producer with acks=all. A producer that missed a deadline, or met
 an error that it cannot get out of by itself (aiokafka #1017), is dropped with all that it still
 holds, and a new one is made: what was answered with "not known" must not come much later. Offsets
-of begin and end are asked of the leader each time.
+of begin and end are asked of the leader each time. A topic that was made anew under its name is
+another log: while one appends, the topic's id is looked at again every second.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, OffsetOutOfRangeError
 
-from meterline.backends.kafka_topic import ensure_topic
+from meterline.backends.kafka_topic import ensure_topic, topic_now
 from meterline.limits import (
     APPEND_DEADLINE_MS,
     APPEND_QUEUE_BYTES_MAX,
@@ -29,6 +30,7 @@ KIND_HEADER: Final = "meterline-kind"
 BATCH_BYTES: Final = PACK_BYTES_MAX + PACK_BYTES_MAX // 9  # of one partition: a pack and its frame
 READ_WAIT_MS: Final = 20
 ASK_TIMEOUT_MS: Final = 10_000
+TOPIC_LOOK_S: Final = 1.0
 STOP_TIMEOUT_S: Final = 5.0
 _KINDS: Final = {kind.encode(): kind for kind in RecordKind}
 
@@ -63,6 +65,8 @@ class KafkaLog:
         self._producing = asyncio.Lock()
         self._dropping: set[asyncio.Task[None]] = set()
         self._appending_bytes = 0
+        self._looked_s = float("-inf")  # when the topic was known to be this log
+        self._looking = asyncio.Lock()
         self._consumer: AIOKafkaConsumer | None = None
         self._consuming = asyncio.Lock()
         # Borders have a connection of their own: behind a fetch that waits they would wait too.
@@ -103,10 +107,15 @@ class KafkaLog:
         try:
             async with asyncio.timeout(self._deadline_s):
                 producer = self._producer or await self._new_producer()
+                with contextlib.suppress(
+                    KafkaError, OSError
+                ):  # a broker that is away: so is the log
+                    await self._same_topic(producer)
                 acknowledged = await producer.send(
                     self._topic, value, partition=partition, headers=self._headers[kind]
                 )
                 await acknowledged
+                await self._same_topic(producer)  # it may have waited for one that was made anew
         except MessageSizeTooLargeError as error:
             raise ValueError(f"a record of {len(value)} bytes is too large for a log") from error
         except TimeoutError as error:
@@ -194,6 +203,26 @@ class KafkaLog:
             self._producer = producer
             return producer
 
+    async def _same_topic(self, producer: AIOKafkaProducer) -> None:
+        """Return where the topic was this log's a second ago at most.
+
+        Raises `Unavailable`: what is appended now would lie in another log, under a wrong name.
+        """
+        asked_s = _now_s()
+        if asked_s - self._looked_s <= TOPIC_LOOK_S:
+            return
+        async with self._looking:
+            if asked_s - self._looked_s > TOPIC_LOOK_S:
+                at_s = _now_s()
+                found = await topic_now(producer.client, self._topic)
+                if found is None or found.id != self._id:
+                    there = "is not there" if found is None else f"was made anew ({found.id})"
+                    raise Unavailable(
+                        f"Kafka topic {self._topic} {there}, and this log is {self._id}. Nothing is"
+                        " taken in. If the old one is gone for good, start this process again"
+                    )
+                self._looked_s = at_s
+
     def _drop(self, producer: AIOKafkaProducer | None) -> None:
         """Let go of a producer with all that it still holds; whoever waits for that is told."""
         if producer is None or producer is not self._producer:
@@ -263,6 +292,10 @@ class KafkaLog:
                 raise Unavailable(f"Kafka topic {self._topic}: {error!r}") from error
         offset: int = offsets[where]
         return offset
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def kafka_record(

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import (
     KafkaError,
     LeaderNotAvailableError,
@@ -196,9 +197,17 @@ async def _started(bootstrap: str, security: dict[str, Any]) -> AIOKafkaAdminCli
     return admin
 
 
+async def topic_now(client: AIOKafkaClient, name: str) -> Topic | None:
+    """The topic as one of the brokers knows it; None where it knows none. Raises `KafkaError`."""
+    return _topic(await client.send(client.get_random_node(), _TopicIdRequest(name)), name)
+
+
 async def _described(admin: AIOKafkaAdminClient, name: str) -> Topic | None:
     # The admin client can send any request; it has a method for only some of them.
-    answer = await admin._send_request(_TopicIdRequest(name))  # noqa: SLF001
+    return _topic(await admin._send_request(_TopicIdRequest(name)), name)  # noqa: SLF001
+
+
+def _topic(answer: Response, name: str) -> Topic | None:
     found = answer.to_object()["topics"][0]
     error = for_code(found["error_code"])
     if error is UnknownTopicOrPartitionError:

@@ -11,6 +11,7 @@ import click
 
 from meterline.ports import Unavailable, Unsuitable
 from meterline.problem import Problem
+from meterline.runtime.audit import audit
 from meterline.runtime.keys import keys
 from meterline.runtime.receive import receive
 from meterline.runtime.send import send
@@ -56,6 +57,7 @@ ROLES: Final = {
 }
 for _name, (_role_name, _words) in ROLES.items():
     main.add_command(_role_command(_name, _role_name, _words))
+main.add_command(audit)
 main.add_command(keys)
 main.add_command(receive)
 main.add_command(send)

@@ -18,12 +18,14 @@ from meterline.http.operation import Bound
 
 _TAGS: Final = {
     "Events": "Usage events: sent by producers, listed with what became of them.",
+    "Refusals": "What was refused after it was taken in, and what was done about it.",
     "Meters": "What is measured of which events, and the usage that they measured.",
     "Subjects": "Whom usage belongs to.",
     "Reports": "Scheduled usage reports, delivered as signed webhooks.",
     "Deliveries": "What was sent to whom, and every attempt.",
     "API keys": "Who may do what.",
     "Changes": "Who changed what, and when.",
+    "Accounts": "What became of every event, and whether it is so.",
     "Status": "How far everything is.",
 }
 _ABOUT: Final = """Meterline meters usage: events in, exact counts and signed reports out.

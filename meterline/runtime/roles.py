@@ -16,6 +16,7 @@ from ingest.gateway import Gateway
 from ingest.gateway import routes as event_routes
 from meterline.backends.secrets import FernetSecretBox
 from meterline.backends.sql.access import SqlAccessStore
+from meterline.backends.sql.corrections import SqlCorrectionStore
 from meterline.backends.sql.migrate import check_migrated, migrate
 from meterline.http.gate import Gate
 from meterline.runtime import documents, wiring
@@ -152,8 +153,16 @@ def _whole_api(
         if dispatcher is not None:
             dispatcher.wake()
 
-    desk = ReportDesk(opened.stores, opened.reports, box, wake)
-    api = Api(opened.stores, desk, SqlAccessStore(opened.database), settings.plans)
+    corrections = SqlCorrectionStore(opened.database)
+    desk = ReportDesk(opened.stores, opened.reports, box, wake, corrections)
+    api = Api(
+        opened.stores,
+        desk,
+        SqlAccessStore(opened.database),
+        settings.plans,
+        wiring.ledger(settings, opened),
+        wiring.refusal_desk(opened, gateway.redriving()),
+    )
     checks = {**checks_of(opened.stores), **gate.checks}
     routes = event_routes(gateway, gate.gate) + control_routes(api, gate.gate, checks)
     v3, v1 = gateway.v3() + bound_v3(api), gateway.v1() + bound_v1(api)

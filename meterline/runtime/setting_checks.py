@@ -1,7 +1,8 @@
 """What a single setting may be: checks of networks, secrets, addresses and plans."""
 
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-from typing import Annotated, Final
+from pathlib import Path
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
@@ -105,3 +106,20 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def default_partitions(settings: dict[str, Any]) -> int:
+    """How many a new log has."""
+    embedded = settings["log_url"] == LOG_EMBEDDED
+    return limits.PARTITIONS_EMBEDDED if embedded else limits.PARTITIONS_KAFKA
+
+
+def default_seen_dir(settings: dict[str, Any]) -> Path:
+    """Beside all else."""
+    folder: Path = settings["data_dir"]
+    return folder / "seen"
+
+
+def default_networks(settings: dict[str, Any]) -> tuple[Network, ...]:
+    """Loopback receivers are for trying things out on one's own machine (design.md, issue 3)."""
+    return LOOPBACK if settings["log_url"] == LOG_EMBEDDED else ()

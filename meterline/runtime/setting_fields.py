@@ -5,7 +5,7 @@ else is a constant in `meterline.limits`. Bounds keep a slip of the pen from bec
 """
 
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -26,7 +26,6 @@ from meterline import limits
 from meterline.runtime.setting_checks import (
     CONTROL_EMBEDDED,
     LOG_EMBEDDED,
-    LOOPBACK,
     USAGE_EMBEDDED,
     Network,
     PlanName,
@@ -36,6 +35,9 @@ from meterline.runtime.setting_checks import (
     checked_network,
     checked_secret,
     checked_usage_url,
+    default_networks,
+    default_partitions,
+    default_seen_dir,
     is_loopback,
 )
 from meterline.runtime.setting_text import decoded, decoded_list
@@ -43,21 +45,6 @@ from meterline.runtime.setting_text import decoded, decoded_list
 ENV_PREFIX: Final = "METERLINE_"
 DAYS_MAX: Final = 3_660  # ten years: beyond it a number was meant as something else
 DAY_MS: Final = 86_400_000
-
-
-def _default_partitions(settings: dict[str, Any]) -> int:
-    embedded = settings["log_url"] == LOG_EMBEDDED
-    return limits.PARTITIONS_EMBEDDED if embedded else limits.PARTITIONS_KAFKA
-
-
-def _default_seen_dir(settings: dict[str, Any]) -> Path:
-    folder: Path = settings["data_dir"]
-    return folder / "seen"
-
-
-def _default_networks(settings: dict[str, Any]) -> tuple[Network, ...]:
-    """Loopback receivers are for trying things out on one's own machine (design.md, issue 3)."""
-    return LOOPBACK if settings["log_url"] == LOG_EMBEDDED else ()
 
 
 class Settings(BaseSettings):
@@ -165,8 +152,16 @@ class Settings(BaseSettings):
         description="Kafka consumer group of the aggregators. As log_topic.",
         examples=["meterline-aggregator"],
     )
+    instance_id: str = Field(
+        default="",
+        pattern=r"^[A-Za-z0-9._-]{0,249}$",
+        description="Name of this aggregator among those of its group, no other one's and ever the "
+        "same: back within 30 seconds it goes on at once with its partitions. Whoever runs "
+        "aggregators on Kafka, each with a seen_dir that stays.",
+        examples=["aggregate-1"],
+    )
     partitions: int = Field(
-        default_factory=_default_partitions,
+        default_factory=default_partitions,
         ge=1,
         le=limits.PARTITIONS_MAX,
         description="Partitions of a log that is made; fixed from then on. By default 4 embedded, "
@@ -174,7 +169,7 @@ class Settings(BaseSettings):
         examples=[16],
     )
     seen_dir: Path = Field(
-        default_factory=_default_seen_dir,
+        default_factory=default_seen_dir,
         description="Folder of the stores that find duplicates; by default in data_dir. Whoever "
         "gives aggregators a fast volume of their own.",
         examples=["meterline-data/seen"],
@@ -258,6 +253,14 @@ class Settings(BaseSettings):
         "produce_deadline_ms + clock_skew_ms. Whoever has senders that buffer.",
         examples=[60_000],
     )
+    revision_pause_s: int = Field(
+        default=limits.REVISION_PAUSE_S,
+        ge=1,
+        le=DAY_MS // 1_000,
+        description="How long at least between two revisions of one run for late usage. Whoever "
+        "has receivers that want corrections sooner, or fewer of them.",
+        examples=[3_600],
+    )
     flush_interval_ms: int = Field(
         default=limits.FLUSH_INTERVAL_MS,
         ge=10,
@@ -279,7 +282,7 @@ class Settings(BaseSettings):
         NoDecode,
         BeforeValidator(decoded_list),
     ] = Field(
-        default_factory=_default_networks,
+        default_factory=default_networks,
         description="Networks that are not public and yet may receive deliveries; by default "
         "loopback when embedded, else none. Whoever delivers inside its own network.",
         examples=[["10.20.0.0/16"]],

@@ -10,34 +10,50 @@ from typing import Any, Final, Protocol
 
 from pydantic import ValidationError
 
+from aggregator.auditor import StoreAuditor
 from aggregator.completeness import Completeness
 from aggregator.housekeeping import Housekeeping, Pace
 from aggregator.poll_worker import PollWorker
 from aggregator.step import Aggregator
+from control.ledger import Ledger
+from control.refusal_desk import Door, RefusalDesk
 from control.stores import Stores
-from control.v3.meters import MeterBody
+from control.v3.meter_bodies import MeterBody
 from dispatcher.courier import SendTerms
+from dispatcher.late import LateSources, LateTerms, LateUsage
 from dispatcher.planner import PlanTerms, Sources
 from dispatcher.retry import RetryPolicy
 from dispatcher.worker import Dispatcher
 from ingest.admission import AdmissionRules
 from ingest.inbox import Inbox
 from ingest.publisher import Publisher
+from meterline.backends.clickhouse.accounts import ClickHouseAccounts
 from meterline.backends.clickhouse.connection import Connection, create_database
+from meterline.backends.clickhouse.evidence import ClickHouseEvidence
+from meterline.backends.clickhouse.late_events import ClickHouseLateEvents
+from meterline.backends.clickhouse.refusals import ClickHouseRefusals
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
+from meterline.backends.clickhouse.traces import ClickHouseTraces
 from meterline.backends.clock import SystemClock
 from meterline.backends.kafka_inbox import InboxWatch
 from meterline.backends.kafka_log import KafkaLog, kafka_record, open_kafka_log
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.backends.secrets import FernetSecretBox, key_in_file
 from meterline.backends.sql.catalogue import SqlCatalogueStore
+from meterline.backends.sql.corrections import SqlCorrectionStore
 from meterline.backends.sql.engine import Database, open_database
+from meterline.backends.sql.evidence import SqlEvidence
+from meterline.backends.sql.late import SqlLateStore
+from meterline.backends.sql.meter_revisions import SqlRevisionStore
 from meterline.backends.sql.progress import SqlProgressStore
+from meterline.backends.sql.redrives import SqlSettlementStore
 from meterline.backends.sql.reports import SqlReportStore
 from meterline.backends.sql.subjects import SqlSubjectStore
+from meterline.backends.sql.traces import SqlTraces
 from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
 from meterline.backends.webhook_http import HttpWebhookSender
 from meterline.event import DEFAULT_NAMESPACE
+from meterline.limits import LATE_SETTLE_MS
 from meterline.meter import MeterDraft, faults_of
 from meterline.pack import Record
 from meterline.ports import SeenStore, Unsuitable
@@ -114,6 +130,7 @@ class Opened:
     reports: SqlReportStore
     log: OpenLog
     database: Database
+    connection: Connection  # to the usage store
 
 
 async def open_all(
@@ -133,8 +150,36 @@ async def open_all(
             " again after they were in the old one count twice"
         )
     catalogue, subjects = SqlCatalogueStore(database), SqlSubjectStore(database)
-    stores = Stores(catalogue, progress, usage, log, CLOCK, subjects)
-    return Opened(stores, SqlReportStore(database), log, database)
+    revisions = SqlRevisionStore(database)
+    stores = Stores(catalogue, progress, usage, log, CLOCK, subjects, revisions)
+    return Opened(stores, SqlReportStore(database), log, database, usage.connection)
+
+
+def ledger(settings: Settings, opened: Opened) -> Ledger:
+    """What the account, the audit and the trace read."""
+    stores = opened.stores
+    auditor = StoreAuditor(
+        opened.log,
+        stores.usage,
+        stores.progress,
+        stores.catalogue,
+        ClickHouseEvidence(opened.connection),
+        SqlEvidence(opened.database),
+        settings.horizon_days * DAY_MS,
+        settings.losses_accepted,
+    )
+    return Ledger(
+        ClickHouseAccounts(opened.connection),
+        auditor,
+        ClickHouseTraces(opened.connection),
+        SqlTraces(opened.database),
+    )
+
+
+def refusal_desk(opened: Opened, door: Door) -> RefusalDesk:
+    """Where refusals are settled; events that are sent anew go through `door`."""
+    refused = ClickHouseRefusals(opened.connection)
+    return RefusalDesk(opened.stores, refused, SqlSettlementStore(opened.database), door)
 
 
 def publisher(settings: Settings, log: OpenLog) -> Publisher:
@@ -226,7 +271,8 @@ def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | N
     step, housekeeping = aggregator(settings, opened, watch)
     if not settings.kafka_servers:
         return PollWorker(step, housekeeping, CLOCK)
-    from aggregator.faust_worker import FaustWorker  # noqa: PLC0415 - a second that embedded saves
+    # imported here: a second that embedded saves
+    from aggregator.faust_worker import FaustWorker, Membership  # noqa: PLC0415
 
     datadir = settings.data_dir / "faust"
     datadir.mkdir(parents=True, exist_ok=True)  # Faust makes the last folder of it only
@@ -245,10 +291,13 @@ def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | N
         housekeeping,
         CLOCK,
         record_of,
-        group=settings.consumer_group,
-        brokers=settings.kafka_servers,
-        topic=settings.log_topic,
-        datadir=str(datadir),
+        Membership(
+            settings.consumer_group,
+            settings.kafka_servers,
+            settings.log_topic,
+            str(datadir),
+            settings.instance_id,
+        ),
     )
 
 
@@ -261,15 +310,31 @@ def dispatcher(
         CLOCK, settings.webhook_networks_allowed, timeout_s=settings.delivery_timeout_s
     )
     retry = RetryPolicy(settings.retry_delays_s)
+    corrections = SqlCorrectionStore(opened.database)
+    number, partitions = opened.log.number, opened.log.partitions
     worker = Dispatcher(
-        Sources(opened.reports, stores.catalogue, stores.progress, stores.usage),
+        Sources(opened.reports, stores.catalogue, stores.progress, stores.usage, corrections),
+        _late_usage(settings, opened),
         sender,
         box,
         CLOCK,
-        PlanTerms(opened.log.number, opened.log.partitions, grace_ms=settings.grace_ms),
+        PlanTerms(number, partitions, grace_ms=settings.grace_ms),
         SendTerms(retry=retry),
     )
     return worker, sender
+
+
+def _late_usage(settings: Settings, opened: Opened) -> LateUsage:
+    stores, pause_ms = opened.stores, settings.revision_pause_s * 1_000
+    terms = LateTerms(
+        opened.log.number,
+        opened.log.partitions,
+        grace_ms=settings.grace_ms,
+        settle_ms=min(LATE_SETTLE_MS, pause_ms),
+        pause_ms=pause_ms,
+    )
+    late, events = SqlLateStore(opened.database), ClickHouseLateEvents(opened.connection)
+    return LateUsage(LateSources(late, events, stores.catalogue, stores.progress), terms)
 
 
 async def put_meters(settings: Settings, opened: Opened) -> None:

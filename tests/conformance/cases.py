@@ -83,6 +83,13 @@ BODIES: Final[dict[str, Callable[[Names], Any]]] = {
     "createMeter": _meter("slug"),
     "update-meter": _same({"name": "Changed"}),
     "updateMeter": _same({"name": "Changed"}),
+    "create-meter-revision": _same({"value_property": "$.other"}),
+    "switch-meter-revision": _same({}),
+    "preview-meter": lambda _: {
+        **WINDOW,
+        "meter": {"aggregation": "count", "event_type": "walls"},
+        "group_by_dimensions": ["subject"],
+    },
     "query-meter": lambda names: {
         "group_by_dimensions": ["subject", "model"],
         "filters": {"dimensions": {"subject": {"eq": names["subjectIdOrKey"]}}},
@@ -103,6 +110,10 @@ BODIES: Final[dict[str, Callable[[Names], Any]]] = {
     "run-report": _same(WINDOW),
     "runReport": _same(WINDOW),
     "rotate-report-secret": _same({"overlap_seconds": 0}),
+    "audit-span": _same(WINDOW),
+    "redrive-refusal": lambda names: {"event": _event(names) | {"id": "mended"}},
+    "redrive-refusals": _same({"filter": {"source": "walls"}}),
+    "dismiss-refusal": _same({"note": "Changed"}),
 }
 
 HARMLESS: Final = frozenset(
@@ -116,10 +127,14 @@ HARMLESS: Final = frozenset(
 
 QUERIES: Final[dict[str, Callable[[Names], Mapping[str, str]]]] = {
     "list-metering-events": lambda names: {"filter[subject]": names["subjectIdOrKey"]},
+    "get-event-trace": lambda _: {"source": "walls", "id": "1"},
+    "list-usage-events": lambda names: {**WINDOW, "subject": names["subjectIdOrKey"]},
+    "list-refusals": lambda names: {"filter[subject]": names["subjectIdOrKey"]},
     "list-meters": lambda names: {"filter[key]": names["meterId"]},
     "list-deliveries": lambda names: {"filter[report]": names["reportId"]},
     "list-report-runs": lambda _: {},
     "list-changes": lambda _: {},
+    "compare-meter-revision": lambda _: {"include_equal": "true"},
     "listEvents": lambda names: {"subject": names["subjectIdOrKey"]},
     "listEventsV2": lambda names: {
         "filter": f'{{"subject":{{"$eq":"{names["subjectIdOrKey"]}"}}}}'

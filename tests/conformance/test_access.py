@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from meterline.access import SECRET_BYTES, Scope, token_of
-from tests.conformance.cases import asked
+from tests.conformance.cases import asked, request
 from tests.conformance.conftest import People
 from tests.conformance.installation import Installation
 from tests.conformance.worlds import ghosts
@@ -105,9 +105,15 @@ def templates() -> dict[str, Published]:
     return {one.template: one for one in EVERY.values()}
 
 
+def asking(template: str, people: People) -> str:
+    """A path of the template that something is found at, with a query where one is asked for."""
+    one, names = templates()[template], people.ours.by_id()
+    return request(one, names)[1] if one.demanding else one.path(names)
+
+
 @pytest.mark.parametrize("template", templates())
 def test_other_methods_are_told_which_there_are(people: People, template: str) -> None:
-    path = templates()[template].path(people.ours.by_id())
+    path = asking(template, people)
     there = {one.method for one in EVERY.values() if one.template == template}
     expected = there | ({"HEAD"} if "GET" in there else set())
     owner = people.ours.owner
@@ -122,7 +128,7 @@ def test_other_methods_are_told_which_there_are(people: People, template: str) -
 
 @pytest.mark.parametrize("template", [one for one in templates() if one.startswith(V3.prefixes[0])])
 def test_the_other_name_of_each_path_of_v3_answers_the_same(people: People, template: str) -> None:
-    path = templates()[template].path(people.ours.by_id())
+    path = asking(template, people)
     alias = V3.prefixes[1] + path.removeprefix(V3.prefixes[0])
     owner = people.ours.owner
     ways = {one.method for one in EVERY.values() if one.template == template}

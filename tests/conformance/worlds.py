@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from meterline.access import Scope
+from tests.conformance.cases import request
 from tests.conformance.installation import Caller
 from tests.journey.client import Answer
 from tests.journey.deadline import until
@@ -37,12 +38,14 @@ PASSING = {
     "instant": re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z"),
     "key": re.compile(r"mtl_[A-Za-z0-9_-]+"),
     "secret": re.compile(r"whsec_[A-Za-z0-9+/=]+"),
+    "revision": re.compile(r"(?<=/revisions/)[0-9]+|(?<=There is no meter revision ')[0-9]+"),
 }
 # Members that change by themselves, or by being asked for, or with the load of the installation.
 RESTLESS = frozenset(
     {
         *("complete_until", "freshness_ms", "completeUntil", "last_used_at"),
-        *("caught_up", "lag_records", "backfilling"),
+        *("caught_up", "lag_records", "backfilling", "pending"),
+        *("revision", "pending_revision", "progress"),
     }
 )
 
@@ -75,7 +78,8 @@ class World:
                     names = self.by_id()
                     missing = set(one.names) - names.keys()
                     assert not missing, f"no world has {missing}: teach tests/conformance/worlds.py"
-                    answer = self.owner.ask("GET", one.path(names))
+                    path = request(one, names)[1] if one.demanding else one.path(names)
+                    answer = self.owner.ask("GET", path)
                     assert answer.status == 200, f"{one.id}: {answer.status} {answer.body!r}"
                     yield one, answer
 
@@ -90,7 +94,8 @@ class World:
 
 def ghosts(names: Mapping[str, str]) -> dict[str, str]:
     """Names of the same form that nothing has ever had: only the last four letters are others."""
-    return {name: found[:-4] + _ANOTHER.sub(_another, found[-4:]) for name, found in names.items()}
+    others = {n: found[:-4] + _ANOTHER.sub(_another, found[-4:]) for n, found in names.items()}
+    return others | ({"revision": "999999999"} if "revision" in names else {})
 
 
 _ANOTHER = re.compile("[A-Za-z0-9]")
@@ -112,7 +117,8 @@ def masked(answer: Answer, names: Mapping[str, str]) -> tuple[int, str]:
     if answer.headers.get("content-type", "").endswith("json"):
         text = json.dumps(_resting(json.loads(text)))
     for kind, name in sorted(names.items(), key=lambda named: -len(named[1])):
-        text = text.replace(name, f"<{kind}>")
+        if kind != "revision":  # a number of one digit stands everywhere
+            text = text.replace(name, f"<{kind}>")
     for kind, pattern in PASSING.items():
         text = pattern.sub(f"<{kind}>", text)
     return answer.status, text
@@ -138,6 +144,8 @@ def make_world(owner: Caller, namespace: str, mailbox: Mailbox) -> World:
         "reportIdOrSlug": [report, REPORT],
         "runId": [run],
         "deliveryId": [delivery],
+        "refusalId": [refused(world)],
+        "revision": [proposed(world)],
     }
     for answer in world.everything().values():
         world.ids |= set(ID.findall(answer))
@@ -153,6 +161,31 @@ def send(world: World, source: str) -> None:
     ]
     answer = world.owner.ask("POST", f"{V3}/events", events, "application/cloudevents-batch+json")
     assert answer.status == 202, answer.body
+
+
+def proposed(world: World) -> str:
+    """The number of a revision that is proposed and filled in."""
+    path = f"{V3}/meters/{METER}/revisions"
+    made = world.owner.wanted("POST", path, 201, {"value_property": "$.other"})
+
+    def filled() -> bool:
+        found = world.owner.get(f"{path}/{made['revision']}")
+        return found["progress"]["complete_until"] is not None
+
+    until("the revision is filled in", RUN_WITHIN_S, filled)
+    return str(made["revision"])
+
+
+def refused(world: World) -> str:
+    """The id of a refusal: of an event that is there already, with other contents."""
+    event = {"specversion": "1.0", "type": TYPE, "subject": SUBJECT, "time": EVENTS_AT}
+    other = event | {"id": "0", "source": "walls", "data": {"tokens": 0, "model": world.mark}}
+    media = "application/cloudevents+json"
+    assert world.owner.ask("POST", f"{V3}/events", other, media).status == 202
+    found = until(
+        "the conflict is listed", RUN_WITHIN_S, lambda: world.owner.get(f"{V3}/refusals")["data"]
+    )
+    return str(found[0]["id"])
 
 
 def make_report(owner: Caller, mailbox: Mailbox) -> tuple[str, str, str]:

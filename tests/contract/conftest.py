@@ -1,7 +1,12 @@
 """Fixtures of the contract suites: a fresh control store on each database, both usage stores."""
 
+import asyncio
+import shutil
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
 import pytest
@@ -14,39 +19,83 @@ from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.sql.engine import Database, open_database
 from meterline.backends.sql.migrate import migrate
 
+DATABASES: Final = ("sqlite", "postgresql")
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+
+@asynccontextmanager
+async def fresh_database(server: str, template: str = "template0") -> AsyncIterator[str]:
+    """The control URL of a new database of a PostgreSQL server; gone in the end."""
+    name = f"meterline_{uuid4().hex}"
+    engine = create_async_engine(make_url(server), isolation_level="AUTOCOMMIT")
+    async with engine.connect() as connection:
+        await connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
+        yield _named(server, name)
+        await connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+    await engine.dispose()
+
+
+def _named(server: str, name: str) -> str:
+    url = make_url(server).set(drivername="postgresql", database=name)
+    return url.render_as_string(hide_password=False)
+
+
+@pytest.fixture(params=DATABASES)
 async def control_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
     """A control URL, as settings have it, of an empty database."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'control.db'}"
         return
-    server = make_url(request.getfixturevalue("postgres"))
-    name = f"meterline_{uuid4().hex}"
-    engine = create_async_engine(server, isolation_level="AUTOCOMMIT")
-    async with engine.connect() as connection:
-        await connection.execute(text(f"CREATE DATABASE {name}"))
-        yield server.set(drivername="postgresql", database=name).render_as_string(
-            hide_password=False
-        )
-        await connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-    await engine.dispose()
+    async with fresh_database(request.getfixturevalue("postgres")) as url:
+        yield url
 
 
-@pytest.fixture
-async def control_database(control_url: str) -> AsyncIterator[Database]:
+@pytest.fixture(scope="session")
+def migrated_template(postgres: str) -> str:
+    """A migrated database without anything in it; PostgreSQL copies it faster than it migrates."""
+    name = "meterline_template"
+
+    async def make() -> None:
+        engine = create_async_engine(make_url(postgres), isolation_level="AUTOCOMMIT")
+        async with engine.connect() as connection:
+            await connection.execute(text(f"DROP DATABASE IF EXISTS {name}"))
+            await connection.execute(text(f"CREATE DATABASE {name}"))
+        await engine.dispose()
+        database = open_database(_named(postgres, name))
+        await migrate(database)
+        await database.close()
+
+    with ThreadPoolExecutor(1) as thread:  # the fixture that asks for it has a loop already
+        thread.submit(asyncio.run, make()).result()
+    return name
+
+
+@pytest.fixture(params=DATABASES)
+async def control_database(
+    request: pytest.FixtureRequest, tmp_path: Path, migrated: Path
+) -> AsyncIterator[Database]:
     """A migrated control store."""
-    database = open_database(control_url)
-    await migrate(database)
-    yield database
-    await database.close()
+    if request.param == "sqlite":
+        shutil.copy(migrated, tmp_path / "control.db")
+        database = open_database(f"sqlite:///{tmp_path / 'control.db'}")
+        yield database
+        await database.close()
+        return
+    template = request.getfixturevalue("migrated_template")
+    async with fresh_database(request.getfixturevalue("postgres"), template) as url:
+        database = open_database(url)
+        yield database
+        await database.close()
 
 
 @pytest.fixture(params=["chdb", "clickhouse"])
-async def usage_store(request: pytest.FixtureRequest) -> AsyncIterator[ClickHouseUsageStore]:
+async def usage_store(
+    request: pytest.FixtureRequest, with_tables: set[str]
+) -> AsyncIterator[ClickHouseUsageStore]:
     """A usage store that others write to as well: take numbers of your own (`fresh_numbers`)."""
-    name = "chdb_url" if request.param == "chdb" else "clickhouse"
-    made = ClickHouseUsageStore(Connection(request.getfixturevalue(name)))
-    await made.create_tables()
+    url = request.getfixturevalue("chdb_url" if request.param == "chdb" else "clickhouse")
+    made = ClickHouseUsageStore(Connection(url))
+    if url not in with_tables:
+        await made.create_tables()
+        with_tables.add(url)
     yield made
     await made.close()

@@ -14,7 +14,7 @@ from meterline.backends.sql.catalogue import SqlCatalogueStore
 from meterline.backends.sql.changes import read_changes
 from meterline.backends.sql.engine import Database
 from meterline.backends.sql.schema_reports import reports
-from meterline.change import COMMAND, SETTINGS, Action, Change, Kind
+from meterline.change import AGGREGATOR, COMMAND, SETTINGS, Action, Change, Kind
 from meterline.meter import Aggregation, Meter, MeterChange, MeterDraft
 from meterline.ports import CatalogueStore
 from meterline.problem import Problem, ProblemType
@@ -106,13 +106,17 @@ async def test_what_is_measured_changes_by_a_new_revision_of_the_same_meter(
     told: str,
 ) -> None:
     await store.create_meter("other", DRAFT, NOW_MS)
-    expected = replace(made, revision=3, updated_at_ms=LATER_MS, **after)  # type: ignore[arg-type]
-    assert await store.update_meter("default", made.id, change, LATER_MS) == expected
+    kept = replace(made, updated_at_ms=LATER_MS, name=change.name or made.name)
+    assert await store.update_meter("default", made.id, change, LATER_MS) == kept
+    assert [m.revision for m in (await store.catalogue()).meters] == [1, 2, 3]
+    expected = replace(made, revision=3, updated_at_ms=LATER_MS + 1, **after)  # type: ignore[arg-type]
+    assert await store.switch_filled(3, LATER_MS + 1) == expected
     assert await store.meter("default", "distance") == expected
     assert [m.revision for m in (await store.catalogue()).meters] == [2, 3]
-    assert await store.catalogue_version() == 3
+    assert await store.catalogue_version() == 4  # the one before it is folded no more
     assert (await _told(control_database))[1:] == [
-        (COMMAND, "update", "distance", f"{told}, revision 3")
+        (COMMAND, "update", "distance", f"{told}, revision 3"),
+        (AGGREGATOR, "switch", "distance", "revision 3"),
     ]
 
 
@@ -198,15 +202,17 @@ async def test_a_dimension_that_a_report_groups_by_stays(
     assert "'monthly'" in problem.detail
     assert "'origin'" in problem.detail
     other = MeterChange(dimensions=(("origin", "$.from"), ("carrier", "$.carrier")))
-    after = await store.update_meter("default", "distance", other, LATER_MS)
+    await store.update_meter("default", "distance", other, LATER_MS)
+    after = await store.switch_filled(2, LATER_MS)
+    assert after is not None
     assert after.dimensions == (("carrier", "$.carrier"), ("origin", "$.from"))
 
     async def drop(connection: AsyncConnection) -> None:
         await connection.execute(update(reports).values(deleted_at_ms=NOW_MS))
 
     await control_database.write(drop)
-    after = await store.update_meter("default", "distance", without, LATER_MS)
-    assert after.dimensions == without.dimensions
+    await store.update_meter("default", "distance", without, LATER_MS)
+    assert await store.filling() == [3]
 
 
 async def _add_report(database: Database, meter: Meter, group_by: str) -> None:
@@ -231,10 +237,11 @@ async def test_updates_at_once_are_all_made_one_after_the_other(
     after = await asyncio.gather(
         *(store.update_meter("default", "distance", change, LATER_MS) for change in changes + words)
     )
-    assert {meter.revision for meter in after[:6]} == set(range(2, 8))
+    assert {meter.revision for meter in after} == {1}
+    (waiting,) = await store.filling()
+    assert waiting == await store.catalogue_version() == 7  # each took the place of the one before
     last = await store.meter("default", "distance")
     assert last is not None
-    assert last.revision == await store.catalogue_version() == 7
     assert last.name in {change.name for change in words}
     assert len(await _told(control_database)) == 13
 

@@ -224,8 +224,13 @@ async def test_a_changed_settings_meter_is_a_new_revision_of_the_same_meter(
     await store.create_meter("default", _draft("b"), NOW_MS)
     longer = replace(DRAFT, dimensions=(*DRAFT.dimensions, ("carrier", "$.carrier")))
     changed = await store.put_settings_meter("default", longer, NOW_MS + 9)
-    assert (changed.id, changed.revision, changed.updated_at_ms) == (made.id, 3, NOW_MS + 9)
-    assert changed.dimension_names == ("carrier", "dest", "origin")
+    assert changed == replace(made, updated_at_ms=NOW_MS + 9)  # it answers until the switch
+    assert [m.revision for m in (await store.catalogue()).meters] == [1, 2, 3]
+    assert await store.put_settings_meter("default", longer, NOW_MS + 10) == changed
+    after = await store.switch_filled(3, NOW_MS + 11)
+    assert after is not None
+    assert (after.id, after.revision, after.updated_at_ms) == (made.id, 3, NOW_MS + 11)
+    assert after.dimension_names == ("carrier", "dest", "origin")
     assert [m.key for m in (await store.catalogue()).meters] == ["b", "distance"]
     assert [m.key for m in await store.meters("default")] == ["distance", "b"]
 

@@ -1,6 +1,7 @@
 """What only the log on Kafka does: its topic, and brokers that die, freeze and come back."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import uuid
@@ -10,7 +11,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from meterline.backends.kafka_log import KafkaLog, open_kafka_log
+from meterline.backends.kafka_log import TOPIC_LOOK_S, KafkaLog, open_kafka_log
 from meterline.pack import RecordKind
 from meterline.ports import Unavailable, Unsuitable
 from tests.services.kafka import local_kafka
@@ -112,6 +113,27 @@ async def test_gaps_that_transactions_leave_are_passed(kafka: str) -> None:
     assert await values(log) == [b"one", b"two", b"three"]
     assert await log.end(0) == 4  # the marker has an offset too
     await log.close()
+
+
+async def test_a_topic_that_was_made_anew_takes_nothing_in_under_the_old_id(
+    kafka: str, admin: AIOKafkaAdminClient
+) -> None:
+    log = await open_kafka_log(kafka, fresh_topic(), 1, RETENTION_MS)
+    await log.append(0, b"before")
+    await admin.delete_topics([log.topic])
+    other = None
+    async with asyncio.timeout(20):
+        while other is None or other.id == log.id:  # deleting it takes a while
+            await asyncio.sleep(0.1)
+            with contextlib.suppress(Unavailable):
+                other = await open_kafka_log(kafka, log.topic, 1, RETENTION_MS)
+    await asyncio.sleep(TOPIC_LOOK_S)
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="was made anew"):
+            await log.append(0, b"after")
+    assert await values(other) == []
+    await log.close()
+    await other.close()
 
 
 async def test_nobody_there_is_unavailable() -> None:

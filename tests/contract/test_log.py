@@ -11,7 +11,7 @@ import pytest
 from meterline.backends.clock import SystemClock
 from meterline.backends.kafka_log import open_kafka_log
 from meterline.backends.sqlite_log import open_sqlite_log
-from meterline.pack import Record, RecordKind
+from meterline.pack import Record, RecordKind, record_digest
 from meterline.ports import Log, Unsuitable
 
 PARTITIONS = 3
@@ -165,6 +165,19 @@ async def test_everything_is_there_after_closing_and_opening(place: Place) -> No
         assert [record.value for record in await read_all(again, 2)] == [b"two"]
     finally:
         await again.close()
+
+
+async def test_a_record_has_one_digest_however_often_the_log_is_opened(place: Place) -> None:
+    log = await place.open()
+    values = [b"a", b"a", b"b", b""]
+    for value in values:
+        await log.append(2, value)
+    first = [record_digest(record) for record in await read_all(log, 2)]
+    await log.close()
+    log = await place.open()
+    assert [record_digest(record) for record in await read_all(log, 2, step=1)] == first
+    assert len(set(first)) == len(values), "a copy at another offset is another record"
+    await log.close()
 
 
 async def test_another_number_of_partitions_is_refused(place: Place) -> None:

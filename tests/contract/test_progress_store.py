@@ -19,8 +19,11 @@ def store(control_database: Database) -> ProgressStore:
     return SqlProgressStore(control_database)
 
 
+DIGEST = bytes(range(240, 256))
+
+
 def _seal(slice_: int, catalogue: int, *, log: int = 1, partition: int = 0) -> Seal:
-    return Seal(log, partition, slice_, slice_ + 10, events=7, catalogue=catalogue, append_ms=LARGE)
+    return Seal(log, partition, slice_, slice_ + 10, 7, catalogue, LARGE, DIGEST)
 
 
 async def test_a_log_keeps_the_number_of_its_first_registration(store: ProgressStore) -> None:
@@ -57,6 +60,18 @@ async def test_of_two_seals_with_one_name_the_greater_catalogue_wins(store: Prog
     for catalogue in (2, 5, 3):
         await store.seal(_seal(0, catalogue))
     assert await store.last_seal(1, 0) == _seal(0, 5)
+
+
+async def test_a_seal_of_before_has_no_digest_until_a_greater_one_brings_it(
+    store: ProgressStore,
+) -> None:
+    old = _seal(0, 5)._replace(digest=None)
+    await store.seal(old)
+    assert await store.last_seal(1, 0) == old
+    await store.seal(_seal(0, 6))
+    found = await store.last_seal(1, 0)
+    assert found is not None
+    assert found.digest == DIGEST
 
 
 async def test_the_backfill_list_names_older_seals_without_a_mark(store: ProgressStore) -> None:

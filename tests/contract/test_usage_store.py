@@ -239,8 +239,8 @@ async def test_rejected_values_come_in_pages(
     values: list[dict[str, object]] = [{"v": None}, {}, {"v": "x"}, {"v": True}, {"v": 10**20}]
     events = [event(of, i, "2026-01-01T00:00:00Z", d) for i, d in enumerate(values)]
     await store.write(folded(log, [of], events).take())
-    page = await store.rejected(of.revision, 3, None)
-    rest = await store.rejected(of.revision, 3, f"{log}.0.{page[-1].offset}.{page[-1].place}")
+    page = await store.rejected(of, 3, None)
+    rest = await store.rejected(of, 3, f"{log}.0.{page[-1].offset}.{page[-1].place}")
     assert [r.reason for r in page + rest] == [
         "null",
         "missing",

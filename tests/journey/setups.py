@@ -30,6 +30,7 @@ PROCESSES = {
     "dispatch": "dispatch",
     "control": "control",
 }
+INSTANCE_ID = "METERLINE_INSTANCE_ID"
 PARTITIONS = "4"  # as embedded by default, so that both cut the load alike
 LOOPBACK = "127.0.0.0/8"
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -108,15 +109,16 @@ def distributed(
     more: Mapping[str, str] = NOTHING,
     *,
     with_inbox: bool = False,
+    named: bool = True,
 ) -> SetUp:
     """Each role as a process of its own, with a fresh topic and fresh databases, migrated; `more`
-    settings are for all of them.
+    settings are for all of them. Aggregators have names of their own, unless not `named`.
     """
     name = f"journey_{secrets.token_hex(4)}"
     as_composed = {
         "METERLINE_LOG_URL": f"kafka://{servers.kafka}",
         "METERLINE_USAGE_URL": f"{servers.clickhouse.rstrip('/')}/{name}",
-        "METERLINE_CONTROL_URL": _fresh_database(servers.postgres, name),
+        "METERLINE_CONTROL_URL": fresh_database(servers.postgres, name),
         "METERLINE_SECRET_KEY": secrets.token_hex(32),
         "METERLINE_ACCESS_MODE": "none",
         "METERLINE_PUBLIC_WITHOUT_KEYS": "true",
@@ -134,12 +136,16 @@ def distributed(
         shared["METERLINE_INBOX_TOPICS"] = json.dumps({inbox_topic: "default"})
     for service in {*PROCESSES.values(), "migrate"}:
         given = COMPOSE["services"][service]["environment"]
-        assert given.keys() == as_composed.keys(), f"{service} is set up as in compose.yaml"
+        more_here = {INSTANCE_ID} if service == "aggregate" else set()
+        known = as_composed.keys() | more_here
+        assert given.keys() == known, f"{service} is set up as in compose.yaml"
     settings = {**as_composed, **shared, **more}
     run_command(COMPOSE["services"]["migrate"]["command"], folder, settings)
     processes = {}
     for process, service in PROCESSES.items():
         own = {"METERLINE_DATA_DIR": str(folder / process / "data")}
+        if named and service == "aggregate":
+            own[INSTANCE_ID] = process  # one that is killed has its partitions again at once
         command = COMPOSE["services"][service]["command"]
         processes[process] = role_process(
             process, command, folder / process, free_port(), settings | own
@@ -158,7 +164,7 @@ async def _make_topic(bootstrap: str, name: str) -> None:
         await admin.close()
 
 
-def _fresh_database(postgres: str, name: str) -> str:
+def fresh_database(postgres: str, name: str) -> str:
     """Make a database; its URL as the product takes it."""
     dsn = postgres.replace("postgresql+asyncpg://", "postgresql://", 1)
 

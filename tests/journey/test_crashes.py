@@ -91,7 +91,6 @@ def fires(
     """Both set-ups under fire at the same time: most of it is waiting."""
     one = embedded(tmp_path_factory.mktemp("battered"))
     other = distributed(tmp_path_factory.mktemp("battered"), servers)
-    # First those after which Kafka waits, before it gives partitions to another: for half a minute.
     roles = [other.processes[name] for name in ("aggregate-1", "ingest", "control", "dispatch")]
     rest = (postgres_service, clickhouse_service)
     victims: dict[SetUp, list[Service | LocalService]] = {

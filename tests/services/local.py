@@ -71,6 +71,15 @@ class LocalService:
         return self._process.pid
 
     @property
+    def runs(self) -> bool:
+        """Whether it was started and not killed since; it may have ended by itself."""
+        return self._process is not None
+
+    def ended(self) -> int | None:
+        """The exit code of a process that ended by itself; None of one that runs, or of none."""
+        return None if self._process is None else self._process.poll()
+
+    @property
     def log_path(self) -> Path:
         """Everything that the server printed, over all its starts."""
         return self.folder / "output.log"

@@ -9,12 +9,16 @@ import secrets
 import sys
 import time
 from collections import Counter
-from typing import Final, NoReturn
+from dataclasses import dataclass, field
+from typing import Final
 
 from tests.simulation.defences import CONTROLS
 from tests.simulation.life import Outcome, lived
 
-TOLD_EVERY_S: Final = 2.0
+TOLD_EVERY_S: Final = 2.0  # on a terminal
+LOGGED_EVERY_S: Final = 30.0
+FAILURES_MAX: Final = 10  # then there is enough to look at
+AGAIN: Final = "python -m tests.simulation"
 SEEDS: Final = 1 << 40
 
 
@@ -45,30 +49,62 @@ def _replay(seed: int, *, trace: bool) -> None:
     outcome = lived(seed, trace=_say if trace else None)
     _say(f"seed {seed}: {outcome.events} events, fingerprint {outcome.fingerprint}")
     if outcome.failures:
-        _end(outcome)
+        _tell_failure(outcome)
+        sys.exit(1)
     _say("all is as it must be")
 
 
 def _schedules(schedules: int, seconds: float, first: int) -> None:
     _say(f"{schedules} schedules from seed {first} on")
     began_s = told_s = time.monotonic()
-    dealt, reached = Counter[str](), Counter[str]()
-    done = 0
-    while done < schedules and time.monotonic() - began_s < seconds:
-        outcome = lived(first + done)
+    terminal = sys.stdout.isatty()
+    every_s = TOLD_EVERY_S if terminal else LOGGED_EVERY_S
+    total = Total()
+    while total.done < schedules and time.monotonic() - began_s < seconds:
+        outcome = lived(first + total.done)
+        total.add(outcome)
         if outcome.failures:
-            _end(outcome)
-        done += 1
-        dealt += outcome.dealt
-        reached += outcome.reached
-        if time.monotonic() - told_s > TOLD_EVERY_S and sys.stdout.isatty():
+            _tell_failure(outcome)
+            if len(total.failed) >= FAILURES_MAX:
+                break
+        if time.monotonic() - told_s > every_s:
             told_s = time.monotonic()
-            _say(f"\r{done} of {schedules}, {done / (told_s - began_s):.1f} a second", end="")
-    rate = done / (time.monotonic() - began_s)
-    _say(f"\r{done} schedules, seeds {first} to {first + done - 1}: 0 lost, 0 double")
-    _table("faults", dealt)
-    _table("needed of the product", reached)
-    _say(f"{rate:.1f} schedules a second")
+            left_s = (schedules - total.done) * (told_s - began_s) / total.done
+            words = f"{total.done} of {schedules}, {len(total.failed)} failed, {left_s:.0f} s to go"
+            _say(f"\r{words}  " if terminal else words, "" if terminal else "\n")
+    total.tell(first, time.monotonic() - began_s)
+    if total.failed:
+        sys.exit(f"{len(total.failed)} of {total.done} schedules failed: {total.failed}")
+
+
+@dataclass
+class Total:
+    """What was lived through."""
+
+    done: int = 0
+    failed: list[int] = field(default_factory=list)
+    kinds: Counter[str] = field(default_factory=Counter)
+    dealt: Counter[str] = field(default_factory=Counter)
+    reached: Counter[str] = field(default_factory=Counter)
+
+    def add(self, outcome: Outcome) -> None:
+        """One world more."""
+        self.done += 1
+        self.kinds += outcome.kinds
+        self.dealt += outcome.dealt
+        self.reached += outcome.reached
+        if outcome.failures:
+            self.failed.append(outcome.seed)
+
+    def tell(self, first: int, took_s: float) -> None:
+        """All of it."""
+        last = first + self.done - 1
+        _say(f"\r{self.done} schedules, seeds {first} to {last}, in {took_s:.0f} s")
+        _table("worlds", self.kinds)
+        _table("faults", self.dealt)
+        _table("needed of the product", self.reached)
+        if not self.failed:
+            _say("0 lost, 0 double, 0 claimed too early")
 
 
 def _controls(schedules: int, first: int) -> None:
@@ -88,11 +124,11 @@ def _table(title: str, counts: Counter[str]) -> None:
         _say(f"  {count:>9}  {name}")
 
 
-def _end(outcome: Outcome) -> NoReturn:
+def _tell_failure(outcome: Outcome) -> None:
     _say(f"\rseed {outcome.seed} fails:")
     for failure in outcome.failures:
         _say(f"  {failure}")
-    sys.exit(f"again, with every turn: python -m tests.simulation --seed {outcome.seed} --trace")
+    _say(f"  again, with every turn: {AGAIN} --seed {outcome.seed} --trace")
 
 
 def _say(words: str, end: str = "\n") -> None:

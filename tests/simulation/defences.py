@@ -3,21 +3,27 @@
 A bench that these pass is no bench. None of this is reachable from production.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from aggregator.completeness import Completeness, Probe
 from aggregator.open_slice import OpenSlice
 from aggregator.partition import Partition
 from aggregator.step import Aggregator
+from dispatcher.late import LateUsage
 from ingest.admission import Admitted
-from meterline.report_ports import Claim
+from meterline.report_ports import Answer, Claim
+from meterline.revision_ports import Touched
 from meterline.rows import AccountRow, Counted, Flush, Seal, SeenRow, SliceId
-from meterline.run import Manifest
+from meterline.run import AttemptOutcome, Manifest
 from tests.simulation.fates import Rates
+from tests.simulation.parts import Substitutes
+from tests.simulation.profile import STEADY
 from tests.simulation.stores import Seen
-from tests.simulation.world import Substitutes
+from tests.simulation.usage import SimulatedUsage, UsageState
 
 
 class Lying:
@@ -166,6 +172,25 @@ class MarkedFirst(Lying):
         return seals
 
 
+class WithoutDigests(Lying):
+    """A seal does not say what the log held at its end."""
+
+    async def last_seal(self, log: int, partition: int) -> Seal | None:
+        seal: Seal | None = await self._port.last_seal(log, partition)
+        return None if seal is None else seal._replace(digest=None)
+
+
+class AnyReplica(Lying):
+    """Reads that need all that was written are answered by a replica that lags."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("seen_between", "slice_events", "usage"):
+            return super().__getattr__(name)
+        state: UsageState = self._port._state  # noqa: SLF001
+        lagging = state if state.replicated is None else state.replica(state.replicated)
+        return getattr(SimulatedUsage(lagging, self._port._net), name)  # noqa: SLF001
+
+
 class OneCatalogue(Lying):
     """Claims do not say by which catalogue they were made."""
 
@@ -208,6 +233,48 @@ class Unturnable(Lying):
         return latest
 
 
+class NothingTouched(Lying):
+    """No late event is found where the log is looked at."""
+
+    async def touched(self, *_: Any) -> list[Touched]:
+        return []
+
+
+def blind(late: LateUsage) -> LateUsage:
+    """It looks, and sees nothing."""
+    sources = late._sources  # noqa: SLF001
+    late._sources = replace(sources, events=NothingTouched(sources.events))  # noqa: SLF001
+    return late
+
+
+class Unmarked(Lying):
+    """A run does not see that the log behind what it counted is looked at already."""
+
+    def __init__(self, port: Any) -> None:
+        super().__init__(port)
+        port.state.overtaken = lambda *_: None
+
+    async def decide(self, *told: Any) -> bool:
+        await asyncio.sleep(12)  # which it may take anyhow
+        return bool(await self._port.decide(*told))
+
+
+class Hopeful(Lying):
+    """What was sent is taken for delivered, whether an answer came or not."""
+
+    async def send(self, *told: Any) -> Answer:
+        answer: Answer = await self._port.send(*told)
+        return Answer(AttemptOutcome.DELIVERED, answer.duration_ms, 204)
+
+
+class Unasked(Lying):
+    """Who holds a run decides it, whatever of it is staged."""
+
+    def __init__(self, port: Any) -> None:
+        super().__init__(port)
+        port.state.whole = lambda *_: True
+
+
 class EveryWinner(Lying):
     """Whoever has made the bodies of a run decides it."""
 
@@ -223,18 +290,25 @@ class EveryWinner(Lying):
 # Where it matters most: nothing is read again, which would mend what was forgotten.
 LOSSY: Final = {"lossy": 0.4, "meters_change_s": 60.0, "workers_die_s": 60.0}
 STANDING_STILL: Final = {"rates": Rates(zombie=20), "wild_clocks": False, "lossy": 0.0}
+RESTLESS: Final = {"meters_change_s": 1.0, "rates": Rates(crash=25), "jump_ms_max": 400_000}
+REPEATED: Final = {"dispatchers": 3, "rates": Rates(crash=1, late=50, twice=70)}
+UNREACHED: Final = {"dispatchers": 3, "rates": Rates(refused=30, crash=1)}
 CONTROLS: Final[dict[str, Substitutes]] = {
     "first position wins": Substitutes(seen=ClaimingSeen),
     "seen store": Substitutes(seen=ForgetfulSeen),
     "whole slices": Substitutes(aggregator=HalfSlices),
-    "version": Substitutes(usage=Unversioned),
+    "version": Substitutes(usage=Unversioned, profile=STEADY),
     "overlay": Substitutes(aggregator=EagerSeen),
     "catch-up from the seen table": Substitutes(usage=WithoutCatchUp),
     "count-back": Substitutes(aggregator=WithoutCountBack, profile=LOSSY),
     "completeness from the leader's end": Substitutes(completeness=RememberedEnd),
     "catalogue in the seal": Substitutes(progress=SealOfNewest),
-    "fill marks": Substitutes(progress=MarkedFirst),
+    "fill marks": Substitutes(progress=MarkedFirst, profile=RESTLESS),
     "one winner per materialization": Substitutes(reports=EveryWinner),
+    "decided is what was staged": Substitutes(reports=Unasked, profile=REPEATED),
+    "delivered is what was answered": Substitutes(sender=Hopeful, profile=UNREACHED),
+    "the search for late usage": Substitutes(late=blind),
+    "runs that mark themselves": Substitutes(reports=Unmarked),
     "success within the produce deadline": Substitutes(
         publisher=LatePublisher, profile=STANDING_STILL
     ),
@@ -244,5 +318,7 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     ),
     "proved prefix": Substitutes(aggregator=Careless, profile={"expire_ms": 300_000}),
     "the inbox in the completeness": Substitutes(inbox_watched=False),
+    "the digest in the seal": Substitutes(progress=WithoutDigests, profile={"log_restored": True}),
+    "one pinned replica": Substitutes(usage=AnyReplica, profile={"replicas_lag": True}),
     "completeness by catalogue": Substitutes(progress=OneCatalogue),
 }

@@ -48,6 +48,7 @@ class Fates:
     def __init__(self, rng: random.Random, rates: Rates) -> None:
         self.rng = rng
         self.dealt: Counter[str] = Counter()
+        self.away: dict[str, float] = {}  # by store: it answers nobody until then
         self._table: list[Fate] = []
         self.set(rates)
 

@@ -1,45 +1,82 @@
 """The judgement on a world at rest, against the oracle's recount."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
+from typing import Final
 
 from meterline.meter import Meter
+from meterline.meter_revision import dimensions_ever
+from meterline.pack import Record, record_digest
 from meterline.rows import AccountRow
 from meterline.usage import UsageQuery
 from meterline.window import MINUTE_MS, WindowSize
-from tests.simulation.judge_runs import runs_complete, runs_decided_once
+from tests.simulation.judge_runs import (
+    deliveries_made,
+    runs_complete,
+    runs_decided_once,
+    runs_revised,
+)
 from tests.simulation.oracle import TIED, Read, Recount, expected, recount
 from tests.simulation.world import World
 
-UNIT = 10**18
+UNIT: Final = 10**18
+NOWHERE: Final = "$."  # of a group-by key that a revision has not
 
 
 def judge(world: World) -> None:
     """Every difference becomes a failure of the world."""
-    partitions = [
-        [(r.offset, r.append_ms, r.kind.value, r.value) for r in kept.all]
-        for kept in world.log.partitions
+    now = [[_fields(r) for r in kept.all] for kept in world.log.partitions]
+    before = [
+        [_fields(r) for r in world.restored[n]] if n in world.restored else records
+        for n, records in enumerate(now)
     ]
-    found = recount(partitions, world.profile.horizon_ms)
-    checks = [_twice(world), _log(world, found), _events(world, found)]
+    horizon_ms = world.profile.horizon_ms
+    found = recount(before, horizon_ms)  # what was counted, where the log was restored
+    lying = recount(now, horizon_ms) if world.restored else found
+    checks = [_twice(world), _log(world, found, lying), _events(world, found), _stopped(world)]
     if not world.lost():
         checks.append(_account(world, found))
-        checks += [_usage(world, found, meter) for meter in world.catalogue.meters]
+        checks += [_usage(world, found, meter) for meter in world.catalogue.in_force]
+        checks += [_alone(world, found, meter) for meter in world.catalogue.meters]
     if world.claims_hold:
-        checks += [_claims(world, found), _shown(world, found), runs_complete(world, found)]
-    checks.append(runs_decided_once(world))
+        checks += [
+            _claims(world, found, lying),
+            _shown(world, found),
+            runs_complete(world, found),
+        ]
+    if world.late_is_revised:
+        checks.append(runs_revised(world, found))
+    checks += [runs_decided_once(world), deliveries_made(world)]
     for check in checks:
         for failure in check:
             world.fail(failure)
+
+
+def _fields(record: Record) -> tuple[int, int, str, bytes]:
+    return (record.offset, record.append_ms, record.kind.value, record.value)
+
+
+def _stopped(world: World) -> Iterator[str]:
+    """Of a partition that was restored to an older state, nothing is sealed any more."""
+    for number, records in world.restored.items():
+        last = {record.offset + 1: record for record in records}
+        for seal in world.progress.seals.values():
+            if seal.partition != number:
+                continue
+            record = last.get(seal.end)
+            if record is None or record_digest(record) != seal.digest:
+                yield f"counted on in a log that was restored: {seal}"
+                return
 
 
 def _twice(world: World) -> Iterator[str]:
     yield from (f"decided twice: {what}" for what in world.usage.told_apart[:3])
 
 
-def _log(world: World, found: Recount) -> Iterator[str]:
+def _log(world: World, found: Recount, lying: Recount) -> Iterator[str]:
     """What was acknowledged is in the log and counts, and nothing is there that nobody sent."""
-    counted = {event.identity for event in found.counted}
+    counted = {event.identity for event in (*found.counted, *lying.counted)}
     for one in world.ledger.acknowledged:
         if one.identity not in counted:
             yield f"acknowledged and not in the log: {one}"
@@ -79,25 +116,53 @@ def _events(world: World, found: Recount) -> Iterator[str]:
         yield f"events kept: missing {lost[:3]}, too many {more[:3]}"
 
 
+Cells = dict[tuple[int, str, tuple[str, ...]], tuple[Fraction, int, int]]
+
+
 def _usage(world: World, found: Recount, meter: Meter) -> Iterator[str]:
+    """What a meter says, each window by the revision that answers it."""
+    names = dimensions_ever(meter)
+    real: Cells = {}
+    for _, part in world.catalogue.switches[meter.id]:
+        for key, value in _expected(found, part, names).items():
+            if world.catalogue.answering(meter, key[0] * MINUTE_MS).revision == part.revision:
+                real[key] = value
+    yield from _differs(meter, _said(world, meter, names), real)
+
+
+def _alone(world: World, found: Recount, meter: Meter) -> Iterator[str]:
+    """What a revision by itself has counted, also where it does not answer (yet, or any more)."""
+    alone = replace(meter, before=None, effective_from_ms=None)
     names = meter.dimension_names
-    rows = world.usage.usage(
-        UsageQuery(meter, window=WindowSize.MINUTE, group_by=("subject", *names))
+    yield from _differs(meter, _said(world, alone, names), _expected(found, alone, names))
+
+
+def _expected(found: Recount, meter: Meter, names: tuple[str, ...]) -> Cells:
+    paths = dict(meter.dimensions)
+    return expected(
+        found.counted,
+        meter.event_type,
+        meter.aggregation.value,
+        meter.value_property,
+        [paths.get(name, NOWHERE) for name in names],
     )
-    shown = {
+
+
+def _said(world: World, meter: Meter, names: tuple[str, ...]) -> Cells:
+    query = UsageQuery(meter, window=WindowSize.MINUTE, group_by=("subject", *names))
+    return {
         (row.from_ms // MINUTE_MS, row.subject or "", tuple(value for _, value in row.groups)): (
             Fraction(row.value, UNIT),
             row.count,
             row.rejected,
         )
-        for row in rows
+        for row in world.usage.usage(query)
     }
-    paths = [path for _, path in meter.dimensions]
-    real = expected(
-        found.counted, meter.event_type, meter.aggregation.value, meter.value_property, paths
-    )
-    for key in sorted(shown.keys() | real.keys()):
-        one, other = shown.get(key), real.get(key)
+
+
+def _differs(meter: Meter, said: Cells, real: Cells) -> Iterator[str]:
+    for key in sorted(said.keys() | real.keys()):
+        one, other = said.get(key), real.get(key)
         if other is not None and one is not None and other[0] == TIED:
             one = (TIED, *one[1:])
         if one != other:
@@ -105,13 +170,14 @@ def _usage(world: World, found: Recount, meter: Meter) -> Iterator[str]:
             return
 
 
-def _claims(world: World, found: Recount) -> Iterator[str]:
+def _claims(world: World, found: Recount, lying: Recount) -> Iterator[str]:
     """What was recorded up to a claimed instant, and acknowledged at whatever time, was there."""
     first = {
         (row.source, row.id): world.usage.first_at[row.key]
         for row in world.usage.tables["events"].values()
     }
-    places = {identity: min(numbers) for identity, numbers in found.places.items()}
+    both = {**lying.places, **found.places}
+    places = {identity: min(numbers) for identity, numbers in both.items()}
     for claim in world.claimed:
         for one in world.ledger.acknowledged:
             if (
@@ -126,30 +192,26 @@ def _claims(world: World, found: Recount) -> Iterator[str]:
 def _shown(world: World, found: Recount) -> Iterator[str]:
     """What an answer that said it was complete held: all that was acknowledged, once each."""
     counted: dict[tuple[str, str], Read] = {event.identity: event for event in found.counted}
-    again = len(found.counted) != len(counted)
-    units: dict[str, list[tuple[int, int]]] = {}  # by event type: (recorded, units)
-    for event_type in ("t", "u"):
-        units[event_type] = [
-            (one.recorded_ms, _units(counted[one.identity], event_type))
-            for one in world.ledger.acknowledged
-            if one.identity in counted
-        ]
-    sums = [shown for shown in world.shown if shown.meter.value_property == "$.v"]
-    for shown in [] if again else sums:
+    if len(found.counted) != len(counted):
+        return  # an event came again behind the horizon: sums cannot be taken apart
+    for shown in world.shown:
+        if shown.meter.value_property != "$.v":
+            continue
+        units = {key: _units(world, shown.meter, event) for key, event in counted.items()}
         needed = all_units = 0
-        for recorded_ms, own in units[shown.meter.event_type]:
-            if recorded_ms <= shown.until_ms:
-                needed |= own
-        for event in found.counted:
-            all_units |= _units(event, shown.meter.event_type)
+        for one in world.ledger.acknowledged:
+            if one.recorded_ms <= shown.until_ms:
+                needed |= units.get(one.identity, 0)
+        for own in units.values():
+            all_units |= own
         if needed & ~shown.units or shown.units & ~all_units:
             missing, strange = needed & ~shown.units, shown.units & ~all_units
             yield f"not complete as said: {shown}: missing {missing:x}, strange {strange:x}"
             return
 
 
-def _units(event: Read, event_type: str) -> int:
+def _units(world: World, meter: Meter, event: Read) -> int:
     data = event.data if isinstance(event.data, dict) else {}
-    if event.type != event_type or "v" not in data:
+    if event.type != world.catalogue.answering(meter, event.time_ms).event_type or "v" not in data:
         return 0
     return int(Fraction(data["v"]) * UNIT)

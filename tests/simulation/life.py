@@ -3,26 +3,42 @@
 import asyncio
 import gc
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from meterline.limits import SLICE_SPAN_MS
-from meterline.meter import Aggregation
+from meterline.meter import Aggregation, Meter
 from meterline.pack import RecordKind
 from meterline.ports import Unavailable
 from meterline.problem import Problem
+from meterline.run import Trigger
 from meterline.window import MINUTE_MS
+from tests.simulation.couriers import OPEN
 from tests.simulation.judge import judge
+from tests.simulation.misfortunes import (
+    ROUGH_S,
+    assign,
+    clocks,
+    disks,
+    jumps,
+    kills,
+    long_sleeps,
+    outages,
+    paused,
+    rebalances,
+    replicas,
+    restoration,
+)
 from tests.simulation.network import Killed
+from tests.simulation.parts import Slot, Substitutes
+from tests.simulation.profile import LONG_HORIZON_MS
 from tests.simulation.quiet import quiet
-from tests.simulation.senders import poison
 from tests.simulation.virtual_loop import Stuck
 from tests.simulation.workers import LAG_MS, may_end_so
-from tests.simulation.world import REST_S, REST_S_MAX, Slot, Substitutes, World
+from tests.simulation.world import REST_S, REST_S_MAX, World
 
-ROUGH_S: Final = 6.0
 REPORTS_MAX: Final = 3
 
 
@@ -36,6 +52,7 @@ class Outcome:
     fingerprint: str
     events: int
     reached: Counter[str]  # what of the product was needed
+    kinds: Counter[str]  # what sort of world it was
 
 
 def lived(
@@ -69,6 +86,7 @@ def lived(
         prints,
         len(world.ledger.offered),
         _reached(world),
+        _kinds(world),
     )
 
 
@@ -77,17 +95,47 @@ def _reached(world: World) -> Counter[str]:
     reached["events"] = len(world.ledger.offered)
     reached["slices sealed"] = len(world.progress.seals)
     reached["slices filled in"] = len(world.progress.marks)
-    reached["runs decided"] = len(world.reports.decided)
+    switches = world.catalogue.switches.values()
+    reached["meter revisions switched"] = sum(len(it) - 1 for it in switches)
+    decided = world.reports.decided
+    late = [one for one in decided if one.run.trigger is Trigger.LATE]
+    reached["late revisions of runs sent"] = sum(bool(one.deliveries) for one in late)
+    reached["late revisions of runs recorded"] = sum(not one.deliveries for one in late)
+    reached["deliveries"] = len(world.outbox.posts)
+    reached["deliveries that came again"] = sum(len(it) - 1 for it in world.receivers.got.values())
+    reached["runs decided"] = len(decided)
     reached["claims"] = len(world.claimed)
     reached["answers said to be complete"] = len(world.shown)
     reached["log lines of count-back that differs"] = world.differed
     return reached
 
 
+def _kinds(world: World) -> Counter[str]:
+    profile = world.profile
+    return Counter(
+        {
+            "driven by Faust's group": profile.faust,
+            "polling": not profile.faust,
+            "several owners of a partition": not profile.faust and profile.workers > 1,
+            "several partitions": profile.partitions > 1,
+            "with inboxes": bool(profile.inbox_readers),
+            "with dispatchers": bool(profile.dispatchers),
+            "with a short horizon": profile.horizon_ms < LONG_HORIZON_MS,
+            "whose log drops what is old, counted or not": bool(profile.expire_ms),
+            "whose log was restored to an older state": bool(world.restored),
+            "whose store forgets rows": bool(profile.lossy),
+            "with clocks that break their bound": profile.wild_clocks,
+            "with replicas that lag": profile.replicas_lag,
+            "that ended with words, uncounted records being gone": world.lost(),
+        }
+    )
+
+
 def _judge_ends(world: World, errors: list[BaseException]) -> None:
     """No task of anybody may have ended with what is not of the world."""
     for error in errors:
-        if not (isinstance(error, Killed | Unavailable | Problem) or may_end_so(error)):
+        fine = may_end_so(error, replicas_lag=world.profile.replicas_lag)
+        if not (isinstance(error, Killed | Unavailable | Problem) or fine):
             world.fail(f"a task ended with {error!r}")
 
 
@@ -114,14 +162,18 @@ async def _course(world: World) -> None:
     await asyncio.gather(
         _sent(world),
         _meters_change(world),
-        _jumps(world),
+        jumps(world),
         _looks(world),
         _asks(world),
         _inbox(world),
-        _disks(world, workers),
-        _kills(world, everybody),
-        _clocks(world, everybody),
-        _rebalances(world, workers),
+        disks(world, workers),
+        kills(world, everybody),
+        long_sleeps(world, everybody),
+        outages(world),
+        replicas(world),
+        clocks(world, everybody),
+        rebalances(world, workers),
+        restoration(world, everybody),
     )
     await _rest(world, [*slots, *readers, *dispatchers], workers)
     judge(world)
@@ -133,13 +185,6 @@ async def _sent(world: World) -> None:
     names = [str(n) for n in range(profile.senders)]
     sends = [world.senders.send_for(profile.events, name, pause_s) for name in names]
     await asyncio.gather(*sends)
-
-
-async def _paused(world: World, seconds_max: float) -> bool:
-    """Wait a while, but not beyond the rough times; whether they last."""
-    left_s = ROUGH_S - world.loop.time()
-    await asyncio.sleep(max(0.0, min(left_s, world.rng.random() * seconds_max)))
-    return world.loop.time() < ROUGH_S
 
 
 def _create_meter(world: World) -> None:
@@ -156,48 +201,43 @@ def _create_meter(world: World) -> None:
 
 async def _meters_change(world: World) -> None:
     rng = world.rng
-    while await _paused(world, 2 * world.profile.meters_change_s):
-        meters = world.catalogue.meters
+    while await paused(world, 2 * world.profile.meters_change_s):
+        meters = world.catalogue.in_force
         draw = rng.random()
-        if draw < 0.6 or not meters:
+        if draw < 0.5 or not meters:
             _create_meter(world)
-        elif draw < 0.8:
-            groups = () if meters[-1].dimensions else (("g", "$.g"),)
-            world.catalogue.change(rng.choice(meters), dimensions=groups)
-        else:
-            world.catalogue.delete(rng.choice(meters))
+        elif draw < 0.85:
+            _change_meter(world, rng.choice(meters))
+        elif not world.reports.on(meter := rng.choice(meters)):
+            world.catalogue.delete(meter)
         world.say(f"catalogue {world.catalogue.version}")
 
 
-async def _jumps(world: World) -> None:
+def _change_meter(world: World, meter: Meter) -> None:
+    """Another definition, from now on, from some minute on, or for all times."""
     rng = world.rng
-    while await _paused(world, 0.8):
-        world.time.jumped_ms += rng.randrange(rng.choice((200, 2_000, world.profile.jump_ms_max)))
-        if expire_ms := world.profile.expire_ms:
-            world.fates.dealt["records expired"] += world.log.expire(
-                world.time.now_ms() - expire_ms
-            )
-        if rng.random() < 0.1:
-            poison(world.log, rng, world.ledger)
-
-
-async def _clocks(world: World, slots: list[Slot]) -> None:
-    """Clocks of single processes are set forward and back, by up to an hour."""
-    rng = world.rng
-    while world.profile.wild_clocks and await _paused(world, 3):
-        rng.choice(slots).process.skew_ms = rng.randrange(-3_600_000, 3_600_001)
-        world.fates.note("clock set")
+    changed: dict[str, Any] = {}
+    if rng.random() < 0.5:
+        changed["event_type"] = "u" if meter.event_type == "t" else "t"
+    if not changed or rng.random() < 0.5:
+        grouped = bool(meter.dimensions)
+        if grouped and any(it.group_by for it in world.reports.on(meter)):
+            return  # the product refuses to take away what a report groups by
+        changed["dimensions"] = () if grouped else (("g", "$.g"),)
+    minute = world.time.now_ms() // MINUTE_MS + rng.choice((-60, -1, 0, 1, 60))
+    from_ms = minute * MINUTE_MS if rng.random() < 0.5 else None
+    world.catalogue.change(meter, from_ms, **changed)
 
 
 async def _looks(world: World) -> None:
-    while await _paused(world, 0.7):
+    while await paused(world, 0.7):
         await world.look()
 
 
 async def _inbox(world: World) -> None:
     """Producers without HTTP write events, and what is none, and send some again."""
     rng = world.rng
-    while world.profile.inbox_readers and await _paused(world, 0.5):
+    while world.profile.inbox_readers and await paused(world, 0.5):
         number = rng.randrange(len(world.inbox.partitions))
         if rng.random() < 0.05:
             world.inbox.append(number, b"{")
@@ -208,67 +248,17 @@ async def _inbox(world: World) -> None:
 async def _asks(world: World) -> None:
     """Reports are made, and runs are asked for by hand."""
     rng, reports = world.rng, world.reports
-    while world.profile.dispatchers and await _paused(world, 1):
+    while world.profile.dispatchers and await paused(world, 1):
         now_ms = world.time.now_ms()
-        meters = [m for m in world.catalogue.meters if m.value_property == "$.v"]
+        meters = [m for m in world.catalogue.in_force if m.value_property == "$.v"]
         if meters and len(reports.reports) < REPORTS_MAX:
             meter = rng.choice(meters)
-            reports.create(meter.id, meter.dimension_names, now_ms)
+            sends = rng.random() < 0.6
+            reports.create(meter.id, meter.dimension_names, now_ms, sends=sends)
         elif reports.reports:
             to_ms = now_ms // MINUTE_MS * MINUTE_MS
             name = rng.choice(list(reports.reports))
             reports.ask(name, to_ms - rng.choice((1, 10, 300)) * MINUTE_MS, to_ms, now_ms)
-
-
-async def _kills(world: World, slots: list[Slot]) -> None:
-    rng = world.rng
-    while await _paused(world, world.profile.workers_die_s):
-        slot = rng.choice(slots)
-        if rng.random() < 0.6:
-            world.fates.note("killed from outside")
-            slot.process.die()
-        else:
-            world.fates.note("stopped from outside for a while")
-            slot.process.stand_still(rng.random() * 5)
-
-
-async def _disks(world: World, workers: list[Slot]) -> None:
-    """A seen store is lost, or an older copy of it comes back, between two lives."""
-    rng = world.rng
-    while await _paused(world, 2 * world.profile.workers_die_s):
-        slot = rng.choice(workers)
-        slot.process.die()
-        for number in list(slot.disk.volumes):
-            if rng.random() < 0.5:
-                world.fates.note("seen store lost")
-                del slot.disk.volumes[number]
-            elif copies := slot.disk.before.get(number):
-                world.fates.note("seen store restored to an older state")
-                slot.disk.volumes[number] = rng.choice(copies).copy()
-
-
-async def _rebalances(world: World, workers: list[Slot]) -> None:
-    if not world.profile.faust:
-        return
-    await _assign(world, workers)
-    while await _paused(world, world.profile.workers_die_s):
-        await _assign(world, workers)
-
-
-async def _assign(world: World, workers: list[Slot], *, keep: bool = False) -> None:
-    """Every partition to a member that lives; each learns of it when it does."""
-    rng = world.rng
-    alive = [s.name for s in workers if not s.process.dead and s.name in world.groups]
-    if not alive:
-        return
-    owner = {n: alive[n % len(alive)] if keep else rng.choice(alive)
-             for n in range(world.profile.partitions)}  # fmt: skip
-    if not keep:
-        world.fates.note("rebalanced")
-    for name in alive:
-        numbers = frozenset(n for n, of in owner.items() if of == name)
-        await asyncio.sleep(rng.random() * 0.3)
-        await world.groups[name].assign(numbers)
 
 
 async def _rest(world: World, slots: list[Slot], workers: list[Slot]) -> None:
@@ -277,19 +267,41 @@ async def _rest(world: World, slots: list[Slot], workers: list[Slot]) -> None:
     world.say("calm")
     await asyncio.sleep(REST_S)  # what is late lands, who stands still wakes
     await world.senders.settle_unknown()
-    if world.profile.lossy:
-        _close_slices(world)
+    if world.profile.lossy or world.profile.dispatchers:
+        _close_slices(world, range(world.profile.partitions))
+    dispatchers = [slot for slot in slots if slot.name.startswith("dispatcher")]
+    await _dispatched(world, dispatchers, workers)
     await _settled(world, workers)
     if world.rng.random() < 0.5:
         world.time.jumped_ms += SLICE_SPAN_MS
     await asyncio.sleep(1)
+    if world.late_is_revised and world.rng.random() < 0.5:
+        await world.senders.send_for(8, "late", 0.1)
     await _settled(world, workers)  # somebody may have been late with something
+
+
+async def _dispatched(world: World, dispatchers: list[Slot], workers: list[Slot]) -> None:
+    """Rough times for dispatchers, now that runs can be made, and events that are late for them."""
+    rng = world.rng
+    for _ in range(16 if dispatchers else 0):
+        await asyncio.sleep(rng.random())
+        world.time.jumped_ms += 3_600_000 if rng.random() < 0.1 else rng.choice((1_000, 20_000))
+        if world.profile.faust:
+            await assign(world, workers, keep=True)
+        if rng.random() < 0.3:
+            world.fates.note("killed from outside")
+            rng.choice(dispatchers).process.die()
+        if world.late_is_revised and rng.random() < 0.3:
+            await world.senders.send_for(4, f"late{world.loop.time()}", 0.1)
+            _close_slices(world, world.unsealed())
+    world.calm_dispatchers(dispatchers)
 
 
 async def _settled(world: World, workers: list[Slot]) -> None:
     """Return when all is counted and claimed; what cannot be any more is told."""
     since_ms = world.time.now_ms()
     ends_s = world.loop.time() + REST_S_MAX
+    turn = 0
     while not world.at_rest(since_ms - LAG_MS):
         if world.lost():
             world.fates.note("world that lost uncounted records, and stopped")
@@ -299,17 +311,22 @@ async def _settled(world: World, workers: list[Slot]) -> None:
             world.fail(f"does not come to rest: {_why(world)}")
             return
         if world.profile.faust:
-            await _assign(world, workers, keep=True)
+            await assign(world, workers, keep=True)
         await asyncio.sleep(0.7)
         world.time.jumped_ms += world.rng.choice((0, 1_000, 20_000))
         await world.look()
+        turn += 1
+        if world.late_is_revised and turn % 5 == 0:
+            _close_slices(world, world.unsealed())
 
 
-def _close_slices(world: World) -> None:
-    """What a store forgot is noticed when the slice ends: so each must."""
+def _close_slices(world: World, numbers: Iterable[int]) -> None:
+    """What a store forgot is noticed when the slice ends, and late usage is looked for in slices
+    that have ended: so each must.
+    """
     world.log.clock_wobble_ms = 0
     world.time.jumped_ms += 20 * MINUTE_MS  # beyond every append time there is
-    for number in range(world.profile.partitions):
+    for number in numbers:
         world.log.append(number, b"[]", RecordKind.PACK)
 
 
@@ -326,4 +343,9 @@ def _why(world: World) -> str:
         for meter in world.catalogue.meters
     }
     claims = world.progress.completions(number, world.catalogue.version)
-    return f"counted {ends} of {logs}, to be filled {unfilled}, claims {claims}"
+    waits = world.catalogue.filling()
+    going = sum(it.state in OPEN for it in world.outbox.posts.values())
+    late = f"on their way {going}, looked {world.late.looked}, late {world.late.due}"
+    return (
+        f"{late}, counted {ends} of {logs}, to fill {unfilled}, to switch {waits}, claims {claims}"
+    )

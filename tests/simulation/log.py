@@ -83,6 +83,12 @@ class LogState:
         ):
             kept.gone.append(kept.records.pop(0))
 
+    def restore(self, partition: int, end: int) -> None:
+        """From this offset on there was never anything."""
+        kept = self._of(partition)
+        kept.records = [record for record in kept.records if record.offset < end]
+        kept.next_offset = end
+
     def _of(self, partition: int) -> Kept:
         if not 0 <= partition < len(self.partitions):
             raise ValueError(f"partition {partition} of a log with {len(self.partitions)}")

@@ -139,6 +139,9 @@ class FatefulNet:
         if fate is Fate.SLOW:
             latency_s = min(SLOW_S_MAX, 100 * latency_s)
         await asyncio.sleep(latency_s)
+        if self._fates.away.get(what.partition(".")[0], 0.0) > self._loop.time():
+            await process.awake()
+            raise Unavailable(f"{what}: it is away")
         if fate in (Fate.REFUSED, Fate.LATE, Fate.HALF):
             await self._fail(fate, what, act, part)
         answer = act()

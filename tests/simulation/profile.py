@@ -17,6 +17,8 @@ STEADY: Final[dict[str, Any]] = {
     "rates": Rates(0, 0, 0, late=60, half=0, slow=0, zombie=0, twice=80),
     "meters_change_s": 60.0,
     "workers_die_s": 60.0,
+    "hour_zombies_s": 60.0,
+    "outages_s": 60.0,
     "flush_interval_ms": 50,
     "spread_ms": 2_000,
     "jump_ms_max": 2_000,
@@ -49,6 +51,10 @@ class Profile:
     workers_die_s: float
     jump_ms_max: int  # now and then so much time passes for everybody
     spread_ms: int  # how far events lie from the present
+    hour_zombies_s: float  # how often, about, somebody stands still for an hour
+    outages_s: float  # how often, about, a store is away for a while
+    replicas_lag: bool  # what may be asked of a replica is of before
+    log_restored: bool  # once, to an older state: counting must stop then
     lossy: float  # share of the flushes of which the store forgets rows: claims mean nothing then
 
 
@@ -82,6 +88,12 @@ def drawn(rng: random.Random) -> Profile:
         workers_die_s=rng.choice((2.0, 4.0, 20.0)),
         jump_ms_max=rng.choice((2_000, 60_000, 400_000, 1_500_000)),
         spread_ms=rng.choice((2_000, 60_000, 2 * HOUR_MS)),
+        hour_zombies_s=rng.choice((4.0, 12.0, 60.0)),
+        outages_s=rng.choice((3.0, 60.0, 60.0)),
+        replicas_lag=rng.random() < 0.3,
+        log_restored=rng.random() < 0.06,
         lossy=0.1 if rng.random() < 0.15 else 0.0,
     )
+    if profile.expire_ms:  # an hour is longer than that: nothing would be left to be looked at
+        profile = replace(profile, hour_zombies_s=60.0)
     return replace(profile, **STEADY) if rng.random() < 0.12 else profile

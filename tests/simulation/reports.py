@@ -2,16 +2,21 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from dispatcher.late import LateUsage
 from dispatcher.planner import PlanTerms, Sources, find_due, make_runs
+from meterline.correction import Correction
+from meterline.meter import Meter
 from meterline.ports import Unavailable
-from meterline.report import Interval, Report, Schedule
+from meterline.report import Interval, Report, Revisions, Schedule
 from meterline.report_ports import Booked, Claim, Plan
 from meterline.run import (
     UNDECIDED,
     DeliveryDraft,
+    LogEnds,
     Manifest,
     Run,
     RunMove,
@@ -44,6 +49,8 @@ class Decided:
     holder: str
     manifest: Manifest
     deliveries: tuple[DeliveryDraft, ...]
+    report: Report  # as it was then
+    corrections: tuple[Correction, ...] = ()
 
 
 class ReportsState:
@@ -56,16 +63,28 @@ class ReportsState:
         self.runs: dict[str, Kept] = {}
         self.staged: dict[tuple[str, str], dict[int, DeliveryDraft]] = {}
         self.decided: list[Decided] = []
+        self.staged_corrections: dict[tuple[str, str], dict[int, Correction]] = {}
+        self.appointed: Callable[[Decided, int], None] = lambda *_: None
+        self.overtaken: Callable[[Run, LogEnds | None, int], None] = lambda *_: None
 
-    def create(self, meter_id: str, group_by: tuple[str, ...], now_ms: int) -> None:
+    def create(self, meter_id: str, group_by: tuple[str, ...], now_ms: int, *, sends: bool) -> None:
         """A report by the hour."""
         name = f"r{len(self.reports)}"
         schedule = Schedule(Interval.HOUR, now_ms // 60_000 * 60_000 - 90 * 60_000)
         self.reports[name] = Report(
-            name, "default", name, meter_id, schedule, group_by, "http://x", b"", now_ms, now_ms
-        )
+            name, "default", name, meter_id, schedule, group_by, "http://x", b"", now_ms, now_ms,
+            revisions=Revisions.SEND if sends else Revisions.RECORD,
+        )  # fmt: skip
         self.planned[name] = schedule.first_window_ms(now_ms)
         self.sequence[name] = 1
+
+    def on(self, meter: Meter) -> list[Report]:
+        """The reports on a meter."""
+        return [report for report in self.reports.values() if report.meter_id == meter.id]
+
+    def is_on(self, meter_id: str) -> bool:
+        """Whether a report is on a meter."""
+        return any(report.meter_id == meter_id for report in self.reports.values())
 
     def ask(self, report_id: str, from_ms: int, to_ms: int, now_ms: int) -> None:
         """A run by hand."""
@@ -99,8 +118,13 @@ class ReportsState:
         kept.run = replace(kept.run, state=run_target(move), **changed)
         return True
 
+    def await_run(self, name: str) -> None:
+        if (kept := self.runs.get(name)) is not None:
+            self._moved(kept, RunMove.WAIT)
+
     def claim(self, name: str, holder: str, now_ms: int, lease_until_ms: int) -> Claim | None:
-        kept = self.runs[name]
+        if (kept := self.runs.get(name)) is None:  # a late one that found nothing
+            return None
         for other in self.runs.values():
             busy = other.run.state is RunState.MATERIALIZING and other.lease_until_ms > now_ms
             if busy and other.run.report_id == kept.run.report_id:
@@ -113,7 +137,9 @@ class ReportsState:
 
     def held(self, name: str, holder: str) -> bool:
         """Whether a holder still has a run."""
-        kept = self.runs[name]
+        kept = self.runs.get(name)
+        if kept is None:  # a late one that found nothing
+            return False
         return kept.run.state is RunState.MATERIALIZING and kept.holder == holder
 
     def release(self, name: str, holder: str) -> None:
@@ -121,18 +147,35 @@ class ReportsState:
             kept = self.runs[name]
             self._moved(kept, RunMove.RELEASE)
             kept.holder, kept.lease_until_ms = None, 0
-            self.staged.pop((name, holder), None)
+            self._drop_staged(name, holder)
+
+    def _drop_staged(self, name: str, holder: str) -> None:
+        self.staged.pop((name, holder), None)
+        self.staged_corrections.pop((name, holder), None)
 
     def stage(self, claim: Claim, drafts: Sequence[DeliveryDraft]) -> None:
-        rows = self.staged.setdefault((claim.run.id, claim.holder), {})
-        for draft in drafts:
-            rows.setdefault(draft.number, draft)
+        if self.held(claim.run.id, claim.holder):
+            rows = self.staged.setdefault((claim.run.id, claim.holder), {})
+            for draft in drafts:
+                rows.setdefault(draft.number, draft)
+
+    def whole(self, claim: Claim, manifest: Manifest) -> bool:
+        """Whether all that a manifest counts is staged: a lease that was given back may come again,
+        without what was dropped with it.
+        """
+        key = claim.run.id, claim.holder
+        corrections = len(self.staged_corrections.get(key, {}))
+        return (len(self.staged.get(key, {})), corrections) == (
+            manifest.deliveries,
+            manifest.corrections,
+        )
 
     def decide(self, claim: Claim, revision: int, manifest: Manifest, now_ms: int) -> bool:
         name, report_id = claim.run.id, claim.report.id
         lost = self.sequence[report_id] != claim.sequence_next
-        if lost or not self.held(name, claim.holder):
-            decided = self.runs[name].run.decided_at_ms is not None
+        if lost or not self.held(name, claim.holder) or not self.whole(claim, manifest):
+            kept = self.runs.get(name)
+            decided = kept is not None and kept.run.decided_at_ms is not None
             return decided and self.runs[name].holder == claim.holder
         self.appoint(claim, revision, manifest, now_ms)
         return True
@@ -141,25 +184,95 @@ class ReportsState:
         """The decision itself, whatever stands against it."""
         kept = self.runs[claim.run.id]
         self.sequence[claim.report.id] = claim.sequence_next + manifest.deliveries
-        state = RunState.DELIVERING if manifest.deliveries else RunState.SUCCEEDED
+        state = RunState.RECORDED if manifest.corrections else RunState.SUCCEEDED
+        state = RunState.DELIVERING if manifest.deliveries else state
         kept.run = replace(
             kept.run, state=state, meter_revision=revision, decided_at_ms=now_ms, manifest=manifest
         )
         kept.lease_until_ms = 0
         drafts = self.staged.get((claim.run.id, claim.holder), {})
         ordered = tuple(drafts[number] for number in sorted(drafts))
-        self.decided.append(Decided(kept.run, claim.holder, manifest, ordered))
+        staged = self.staged_corrections.get((claim.run.id, claim.holder), {})
+        corrections = tuple(staged[number] for number in sorted(staged))
+        decided = Decided(kept.run, claim.holder, manifest, ordered, claim.report, corrections)
+        self.decided.append(decided)
+        self.appointed(decided, now_ms)
+        self.overtaken(kept.run, manifest.counted, now_ms)
 
-    def close(self, claim: Claim, move: RunMove, reason: str, now_ms: int) -> bool:
+    def close(
+        self, claim: Claim, move: RunMove, reason: str, now_ms: int, counted: LogEnds | None
+    ) -> bool:
         if not self.held(claim.run.id, claim.holder):
             return False
         kept = self.runs[claim.run.id]
         kept.lease_until_ms = 0
+        for name, holder in self.staged.keys() | self.staged_corrections.keys():
+            if name == claim.run.id:
+                self._drop_staged(name, holder)
+        if move is RunMove.UNCHANGED and (before := before_of(self, kept.run)) is not None:
+            told = self.runs[before.run.id]
+            assert told.run.manifest is not None, "decided"
+            manifest = replace(told.run.manifest, counted=counted)
+            told.run = replace(told.run, manifest=manifest)
+        if move is RunMove.UNCHANGED and kept.run.trigger is Trigger.LATE:
+            del self.runs[claim.run.id]
+            return True
         return self._moved(kept, move, reason=reason, ended_at_ms=now_ms)
+
+    def stage_corrections(
+        self, claim: Claim, corrections: Sequence[Correction], number_first: int
+    ) -> None:
+        if self.held(claim.run.id, claim.holder):
+            rows = self.staged_corrections.setdefault((claim.run.id, claim.holder), {})
+            for place, correction in enumerate(corrections):
+                rows.setdefault(number_first + place, correction)
+
+    def windows(self) -> list[tuple[int, int]]:
+        """Those that were told of."""
+        return sorted({(one.run.from_ms, one.run.to_ms) for one in self.decided})
+
+    def runs_of(self, window: tuple[str, int, int]) -> list[Run]:
+        """The runs of a window by revision."""
+        runs = [kept.run for kept in self.runs.values()]
+        found = [run for run in runs if (run.report_id, run.from_ms, run.to_ms) == window]
+        return sorted(found, key=lambda run: run.revision)
+
+    def decided_runs(self) -> list[Run]:
+        """Those that say something, by revision."""
+        runs = [kept.run for kept in self.runs.values() if kept.run.manifest is not None]
+        return sorted(runs, key=lambda run: run.revision)
+
+
+def before_of(reports: ReportsState, run: Run) -> Decided | None:
+    """The decision that a revision follows."""
+    found = [
+        one
+        for one in reports.decided
+        if (one.run.report_id, one.run.from_ms, one.run.to_ms)
+        == (run.report_id, run.from_ms, run.to_ms)
+        and one.run.revision < run.revision
+    ]
+    return max(found, key=lambda one: one.run.revision, default=None)
+
+
+def booked_before(reports: ReportsState, run: Run) -> dict[str, Booked]:
+    """By subject, the newest delivery of the window by earlier revisions."""
+    window = (run.report_id, run.from_ms, run.to_ms)
+    decided = [
+        one
+        for one in reports.decided
+        if (one.run.report_id, one.run.from_ms, one.run.to_ms) == window
+        and one.run.revision < run.revision
+    ]
+    return {
+        draft.subject: Booked(draft.id, draft.usage_digest)
+        for one in sorted(decided, key=lambda one: one.run.revision)
+        for draft in one.deliveries
+    }
 
 
 class SimulatedReports:
-    """`ReportStore` as one dispatcher reaches it, without deliveries on their way."""
+    """`ReportStore` as the part of a dispatcher that makes runs reaches it."""
 
     def __init__(self, state: ReportsState, net: Net) -> None:
         self.state = state
@@ -182,7 +295,7 @@ class SimulatedReports:
     async def await_run(self, name: str) -> None:
         await self._write(
             f"await {name}",
-            lambda: self.state._moved(self.state.runs[name], RunMove.WAIT),  # noqa: SLF001
+            lambda: self.state.await_run(name),
         )
 
     async def claim_run(
@@ -205,24 +318,37 @@ class SimulatedReports:
         )
         return decided
 
-    async def close_run(self, claim: Claim, move: RunMove, reason: str, now_ms: int) -> bool:
+    async def close_run(
+        self,
+        claim: Claim,
+        move: RunMove,
+        reason: str,
+        now_ms: int,
+        counted: LogEnds | None = None,
+    ) -> bool:
         closed: bool = await self._write(
-            f"close {claim.run.id}", lambda: self.state.close(claim, move, reason, now_ms)
+            f"close {claim.run.id}", lambda: self.state.close(claim, move, reason, now_ms, counted)
         )
         return closed
 
     async def booked(self, run: Run) -> Mapping[str, Booked]:
-        raise NotImplementedError(f"no run is revised here, nor is {run.id}")
+        return await self.net.call("reports.booked", lambda: booked_before(self.state, run))
 
 
 async def plan_for_ever(sources: Sources, terms: PlanTerms, process: Process) -> None:
-    """The life of a dispatcher that plans."""
+    """The part of a dispatcher that makes runs."""
     turn = 0
     while True:
         turn += 1
-        try:
+        with suppress(Unavailable):
             await find_due(sources.reports, process.now_ms(), CATCH_UP_MAX)
             await make_runs(sources, terms, process.now_ms, f"{process.name}/{turn}")
-        except Unavailable:
-            pass
+        await asyncio.sleep(0.4)
+
+
+async def revise_for_ever(late: LateUsage, process: Process) -> None:
+    """The part of a dispatcher that looks for late usage."""
+    while True:
+        with suppress(Unavailable):
+            await late.turn(process.now_ms())
         await asyncio.sleep(0.4)

@@ -86,6 +86,7 @@ class Senders:
         self._now_ms = now_ms
         self.ledger = ledger
         self._spread_ms = spread_ms
+        self.reported: Callable[[], list[tuple[int, int]]] = list  # windows with decided runs
         self._bits = 0
         self._sent: list[dict[str, Any]] = []  # as first made, for repeats
         self._unknown: list[dict[str, Any]] = []
@@ -167,7 +168,12 @@ class Senders:
             "subject": SUBJECTS[0] if rng.random() < 0.6 else rng.choice(SUBJECTS),
         }
         if rng.random() < 0.8:
-            event["time"] = _rfc3339(self._now_ms() + int(rng.gauss(0, self._spread_ms)))
+            away_ms = int(rng.gauss(0, self._spread_ms))
+            if rng.random() < 0.02:
+                away_ms *= 40_000  # years late, or years ahead
+            windows = self.reported() if rng.random() < 0.15 else []
+            at_ms = rng.randrange(*rng.choice(windows)) if windows else self._now_ms() + away_ms
+            event["time"] = _rfc3339(at_ms)
         if rng.random() < 0.97:
             number = rng.choice(_ODD) if rng.random() < 0.15 else rng.randrange(-3, 9)
             event["data"] = {"v": self._bit(), "n": number}

@@ -1,10 +1,12 @@
 """The simulated seen store, catalogue and progress."""
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
-from meterline.meter import Catalogue, Meter
+from meterline.meter import Catalogue, Meter, RevisionState
+from meterline.meter_revision import switched, timeline
 from meterline.pack import position
 from meterline.problem import Problem, ProblemType
 from meterline.rows import Seal, SeenRow, SliceId
@@ -53,42 +55,51 @@ class SimulatedSeen:
         """Nothing is held."""
 
 
+REPLICA_ASKED: Final = 0.3  # share of the reads, where there is one
+
+
 class CatalogueState:
     """The meters, changed by an operator."""
 
-    def __init__(self) -> None:
+    def __init__(self, rng: random.Random | None = None) -> None:
+        self.rng = rng or random.Random(0)
+        self.replica: Catalogue | None = None  # a copy from before, that some reads reach
         self.version = 0
         self.meters: list[Meter] = []
+        self.asked_from: dict[int, int | None] = {}  # first instants of what waits for its switch
+        self.switches: dict[str, list[tuple[int | None, Meter]]] = {}  # by meter, in order
+        self.reported: Callable[[str], bool] = lambda _: False  # whether a report is on a meter
         self.ever: list[Meter] = []
 
     def create(self, **defined: Any) -> Meter:
-        """A new meter, or with `id` a new revision of one."""
+        """A new meter, which answers at once."""
         self.version += 1
-        given: dict[str, Any] = {"id": f"m{self.version}", **defined}
+        name = f"m{self.version}"
         meter = Meter(
-            revision=self.version,
-            namespace="default",
-            key=given["id"],
-            name="",
-            description="",
-            created_at_ms=0,
-            updated_at_ms=0,
-            **given,
-        )
-        self.meters = [m for m in self.meters if m.id != meter.id] + [meter]
+            id=name, revision=self.version, namespace="default", key=name, name="",
+            description="", created_at_ms=0, updated_at_ms=0, **defined,
+        )  # fmt: skip
+        self.meters.append(meter)
         self.ever.append(meter)
+        self.switches.setdefault(meter.id, []).append((None, meter))
         return meter
 
-    def change(self, meter: Meter, **changed: Any) -> Meter:
-        """A new revision of a meter: other dimensions, another value or event type."""
-        asked = replace(meter, **changed)
-        return self.create(
-            id=asked.id,
-            aggregation=asked.aggregation,
-            event_type=asked.event_type,
-            value_property=asked.value_property,
-            dimensions=asked.dimensions,
+    def change(self, meter: Meter, from_ms: int | None, **changed: Any) -> Meter:
+        """A revision beside the one in force, until it is filled in; what waited is given up."""
+        self.version += 1
+        after = replace(
+            meter,
+            revision=self.version,
+            state=RevisionState.FILLING,
+            effective_from_ms=None,
+            before=None,
+            **changed,
         )
+        waits = [m for m in self.meters if m.id == meter.id and m.state is RevisionState.FILLING]
+        self.meters = [m for m in self.meters if m not in waits] + [after]
+        self.asked_from[after.revision] = from_ms
+        self.ever.append(after)
+        return after
 
     def delete(self, meter: Meter) -> None:
         """Logical, as everywhere."""
@@ -97,6 +108,54 @@ class CatalogueState:
 
     def catalogue(self) -> Catalogue:
         return Catalogue(self.version, tuple(self.meters))
+
+    @property
+    def in_force(self) -> tuple[Meter, ...]:
+        """One of each meter."""
+        return self.catalogue().in_force
+
+    def filling(self) -> list[int]:
+        """What waits for its switch."""
+        return [m.revision for m in self.meters if m.state is RevisionState.FILLING]
+
+    def switch_filled(self, revision: int) -> Meter | None:
+        """Put it in force; what it supersedes is folded on only where a report is on the meter."""
+        after = next((m for m in self.meters if m.revision == revision), None)
+        if after is None or after.state is not RevisionState.FILLING:
+            return None
+        before = next(m for m in self.in_force if m.id == after.id)
+        from_ms = self.asked_from[revision]
+        self.switches[after.id].append((from_ms, after))
+        after = switched(before, after, from_ms)
+        parts = {part.revision: part for part in timeline(after)}
+        gone = {part.revision for part in timeline(before)} - parts.keys()
+        if self.reported(after.id):
+            for meter in self.meters:
+                if meter.revision in gone:
+                    parts[meter.revision] = replace(meter, state=RevisionState.SUPERSEDED)
+            gone = set()
+        self.meters = [parts.get(m.revision, m) for m in self.meters if m.revision not in gone]
+        self.version += bool(gone)
+        return after
+
+    def answering(self, meter: Meter, at_ms: int) -> Meter:
+        """The revision that answers an instant, as of the switch to `meter`: of all switches up to
+        that one, the last that reaches so far back. Kept apart from the product's rule.
+        """
+        found = None
+        for from_ms, after in self.switches[meter.id]:
+            if from_ms is None or at_ms >= from_ms:
+                found = after
+            if after.revision == meter.revision:
+                break
+        assert found is not None, "the first answers everything"
+        return found
+
+    def read(self) -> Catalogue:
+        """By whichever replica answers."""
+        if self.replica is not None and self.rng.random() < REPLICA_ASKED:
+            return self.replica
+        return self.catalogue()
 
 
 class SimulatedCatalogue:
@@ -107,22 +166,51 @@ class SimulatedCatalogue:
         self._net = net
 
     async def catalogue(self) -> Catalogue:
-        return await self._net.call("catalogue.catalogue", self._state.catalogue)
+        return await self._net.call("catalogue.catalogue", self._state.read)
 
     async def catalogue_version(self) -> int:
-        return await self._net.call("catalogue.version", lambda: self._state.version)
+        return await self._net.call("catalogue.version", lambda: self._state.read().version)
+
+    async def filling(self) -> list[int]:
+        return await self._net.call("catalogue.filling", self._state.filling)
+
+    async def switch_filled(self, revision: int, _now_ms: int) -> Meter | None:
+        return await self._net.call(
+            f"catalogue.switch_filled {revision}",
+            lambda: self._state.switch_filled(revision),
+            writes=True,
+        )
+
+    async def retire(self, _now_ms: int) -> set[int]:
+        """What is superseded has left at once."""
+        return set()
 
 
 class ProgressState:
     """Seals, fill marks and claims, merged by the greatest."""
 
-    def __init__(self) -> None:
+    def __init__(self, rng: random.Random | None = None) -> None:
+        self.rng = rng or random.Random(0)
+        self.replica: ProgressState | None = None  # a copy from before, that some reads reach
         self.logs: dict[str, tuple[int, int]] = {}
         self.seals: dict[tuple[int, int, int], Seal] = {}
         self.marks: set[tuple[SliceId, int]] = set()
         self.claims: dict[tuple[int, int, int], int] = {}
         self.ends: dict[tuple[int, int, int], int] = {}
         self.watch: Callable[[int, Mapping[int, int]], None] = lambda *_: None
+
+    def copied(self) -> "ProgressState":
+        """As it is now."""
+        copy = ProgressState()
+        copy.seals, copy.marks = dict(self.seals), set(self.marks)
+        copy.claims, copy.ends = dict(self.claims), dict(self.ends)
+        return copy
+
+    def read(self) -> "ProgressState":
+        """Whichever replica answers."""
+        if self.replica is not None and self.rng.random() < REPLICA_ASKED:
+            return self.replica
+        return self
 
     def register_log(self, log_id: str, partitions: int) -> int:
         number, found = self.logs.setdefault(log_id, (len(self.logs) + 1, partitions))
@@ -221,7 +309,7 @@ class SimulatedProgress:
     async def unfilled(self, log: int, partition: int, revision: int, limit: int) -> list[Seal]:
         return await self._net.call(
             f"progress.unfilled {partition} {revision}",
-            lambda: self._state.unfilled(log, partition, revision, limit),
+            lambda: self._state.read().unfilled(log, partition, revision, limit),
         )
 
     async def mark_filled(self, slice_id: SliceId, revision: int) -> None:
@@ -241,12 +329,12 @@ class SimulatedProgress:
     async def complete_until(self, log: int, partitions: int, revision: int) -> int | None:
         return await self._net.call(
             f"progress.complete_until {revision}",
-            lambda: self._state.complete_until(log, partitions, revision),
+            lambda: self._state.read().complete_until(log, partitions, revision),
         )
 
     async def completions(self, log: int, catalogue: int) -> dict[int, int]:
         return await self._net.call(
-            "progress.completions", lambda: self._state.completions(log, catalogue)
+            "progress.completions", lambda: self._state.read().completions(log, catalogue)
         )
 
     async def flushed(self, log: int, catalogue: int, offset_ends: Mapping[int, int]) -> None:
@@ -258,5 +346,5 @@ class SimulatedProgress:
 
     async def flushed_ends(self, log: int, catalogue: int) -> dict[int, int]:
         return await self._net.call(
-            "progress.flushed_ends", lambda: self._state.flushed_ends(log, catalogue)
+            "progress.flushed_ends", lambda: self._state.read().flushed_ends(log, catalogue)
         )

@@ -8,6 +8,7 @@ from tests.contract.test_log import (
     PARTITIONS,
     Place,
     test_a_partition_that_is_not_there_is_an_error,
+    test_a_record_has_one_digest_however_often_the_log_is_opened,
     test_an_empty_log_begins_at_its_end,
     test_another_number_of_partitions_is_refused,
     test_concurrent_appends_are_all_there_once,
@@ -25,6 +26,7 @@ from tests.simulation.network import CalmNet
 
 __all__ = [
     "test_a_partition_that_is_not_there_is_an_error",
+    "test_a_record_has_one_digest_however_often_the_log_is_opened",
     "test_an_empty_log_begins_at_its_end",
     "test_another_number_of_partitions_is_refused",
     "test_concurrent_appends_are_all_there_once",

@@ -6,6 +6,7 @@ from meterline.ports import ProgressStore
 from tests.contract.test_progress_store import (
     test_a_flush_by_an_older_catalogue_says_nothing_of_a_newer_meter,
     test_a_log_keeps_the_number_of_its_first_registration,
+    test_a_seal_of_before_has_no_digest_until_a_greater_one_brings_it,
     test_claims_merge_by_the_greatest,
     test_claims_of_an_older_catalogue_say_nothing_of_a_newer_meter,
     test_completeness_is_the_least_of_all_partitions,
@@ -25,6 +26,7 @@ from tests.simulation.stores import ProgressState, SimulatedProgress
 __all__ = [
     "test_a_flush_by_an_older_catalogue_says_nothing_of_a_newer_meter",
     "test_a_log_keeps_the_number_of_its_first_registration",
+    "test_a_seal_of_before_has_no_digest_until_a_greater_one_brings_it",
     "test_claims_merge_by_the_greatest",
     "test_claims_of_an_older_catalogue_say_nothing_of_a_newer_meter",
     "test_completeness_is_the_least_of_all_partitions",

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from meterline.event_list import EventQuery, ListedEvent
 from meterline.measure import decode_groups
-from meterline.meter import Aggregation
+from meterline.meter import Aggregation, Meter
+from meterline.meter_revision import revision_at
 from meterline.rowhash import counted
 from meterline.rows import (
     AccountRow,
@@ -27,6 +28,7 @@ from meterline.tally import EMPTY, Aggregate, Latest, merged
 from meterline.usage import UsageQuery, UsageRow, value_of
 from meterline.window import MINUTE_MS
 from tests.simulation.network import Net
+from tests.simulation.stores import REPLICA_ASKED
 
 STAGES: Final = (
     ("events", "rejects", "seen"),
@@ -54,7 +56,10 @@ class DecidedTwice(Exception):
 class UsageState:
     """The tables. `first_at` says after how many writes a key was first in `events`."""
 
-    def __init__(self) -> None:
+    def __init__(self, rng: random.Random | None = None) -> None:
+        self.rng = rng or random.Random(0)
+        self.replicated: int | None = None  # writes that a lagging replica knows
+        self.landed: dict[tuple[str, _Identity], int] = {}  # by which write a row came to be
         self.tables: dict[str, dict[_Identity, Any]] = {n: {} for stage in STAGES for n in stage}
         self.by_slice: dict[tuple[str, int, int], dict[_Identity, Any]] = {}
         self.told_apart: list[str] = []  # what `DecidedTwice` says
@@ -83,6 +88,7 @@ class UsageState:
                 else:
                     self.told_apart.append(f"{table}: {there} and then {row}")
             rows_by[identity] = row
+            self.landed[table, identity] = self.writes
             self.by_slice.setdefault((table, row.partition, row.slice), {})[identity] = row
             if table == "events":
                 self.first_at.setdefault(row.key, self.writes)
@@ -117,6 +123,22 @@ class UsageState:
         table = rng.choice([name for name, rows in left.items() if rows])
         left[table] = [row for row in left[table] if rng.random() < 0.3]
         return Flush(**left)
+
+    def replica(self, writes: int) -> "UsageState":
+        """As it is where only so many writes have arrived; a row that was replaced since is not
+        there.
+        """
+        copy = UsageState()
+        for table, rows in self.tables.items():
+            copy.put(table, [r for key, r in rows.items() if self.landed[table, key] <= writes])
+        return copy
+
+    def read(self) -> "UsageState":
+        """Whichever replica answers, for what may be asked of any."""
+        if self.replicated is not None and self.rng.random() < REPLICA_ASKED:
+            self.met["asked of a replica that lags"] += 1
+            return self.replica(self.replicated)
+        return self
 
     def slice_rows(self, table: str, slice_id: SliceId) -> list[Any]:
         found = self.by_slice.get((table, slice_id.partition, slice_id.slice), {})
@@ -159,9 +181,9 @@ class UsageState:
         ]
         return sorted(rows)[:SEEN_CHUNK]
 
-    def rejected(self, revision: int, limit: int, after: str | None) -> list[RejectedRow]:
+    def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:
         cursor = (-1,) if after is None else tuple(int(part) for part in after.split("."))
-        rows = [row for row in self.tables["rejected"].values() if row.revision == revision]
+        rows = [row for row in self.tables["rejected"].values() if answers(meter, row)]
         return sorted(row for row in rows if row[1:5] > cursor)[:limit]
 
     def usage(self, query: UsageQuery) -> list[UsageRow]:
@@ -171,13 +193,13 @@ class UsageState:
         found: dict[_Identity, Aggregate] = {}
         minutes: list[int] = []
         for row in self.tables["tallies"].values():
-            if row.revision == query.meter.revision and first <= row.window < end:
+            if first <= row.window < end and answers(query.meter, row):
                 minutes.append(row.window)
                 key = _key_of(query, row)
                 found[key] = merged(found.get(key, EMPTY), _aggregate(row))
         members: dict[_Identity, set[bytes]] = {}
         for row in self.tables["members"].values():
-            if row.revision == query.meter.revision and first <= row.window < end:
+            if first <= row.window < end and answers(query.meter, row):
                 members.setdefault(_key_of(query, row), set()).add(row.member)
         return [
             row
@@ -186,11 +208,19 @@ class UsageState:
         ]
 
 
+def answers(meter: Meter, row: Any) -> bool:
+    """Whether a row is of the revision that answers its window."""
+    if meter.before is None:
+        return bool(row.revision == meter.revision)
+    return revision_at(meter, row.window * MINUTE_MS).revision == int(row.revision)
+
+
 def _key_of(query: UsageQuery, row: Any) -> _Identity:
-    values = dict(zip(query.meter.dimension_names, decode_groups(row.groups), strict=True))
+    names = revision_at(query.meter, row.window * MINUTE_MS).dimension_names
+    values = dict(zip(names, decode_groups(row.groups), strict=True))
     subject = row.subject if query.by_subject else None
     window = 0 if query.window is None else row.window
-    return (window, subject, tuple((name, values[name]) for name in query.dimensions))
+    return (window, subject, tuple((name, values.get(name, "")) for name in query.dimensions))
 
 
 def _aggregate(row: Any) -> Aggregate:
@@ -246,11 +276,11 @@ class SimulatedUsage:
     async def count_back(self, slice_id: SliceId, revisions: Sequence[int]) -> dict[str, Counted]:
         return await self._net.call(
             f"usage.count_back {slice_id.partition}/{slice_id.slice}",
-            lambda: self._state.count_back(slice_id, revisions),
+            lambda: self._state.read().count_back(slice_id, revisions),
         )
 
     async def account(self, slice_id: SliceId) -> AccountRow | None:
-        return await self._net.call("usage.account", lambda: self._state.account(slice_id))
+        return await self._net.call("usage.account", lambda: self._state.read().account(slice_id))
 
     async def accounts(self, log: int) -> AccountRow:
         return await self._net.call("usage.accounts", lambda: self._state.accounts(log))
@@ -281,9 +311,9 @@ class SimulatedUsage:
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         return await self._net.call("usage.usage", lambda: self._state.usage(query))
 
-    async def rejected(self, revision: int, limit: int, after: str | None) -> list[RejectedRow]:
+    async def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:
         return await self._net.call(
-            "usage.rejected", lambda: self._state.rejected(revision, limit, after)
+            "usage.rejected", lambda: self._state.rejected(meter, limit, after)
         )
 
     async def listed_events(self, query: EventQuery) -> list[ListedEvent]:

@@ -8,7 +8,7 @@ from aggregator.catch_up import LogTruncated
 from aggregator.completeness import Completeness, InboxDrained
 from aggregator.housekeeping import Housekeeping, Pace
 from aggregator.poll_worker import PollWorker
-from aggregator.step import Aggregator
+from aggregator.step import Aggregator, CountBackDiffers
 from meterline.limits import CLOCK_SKEW_MS, PRODUCE_DEADLINE_MS
 from meterline.ports import CatalogueStore, Clock, Log, ProgressStore, SeenStore, UsageStore
 from tests.simulation.stores import Volume
@@ -75,8 +75,10 @@ async def poll(parts: tuple[Aggregator, Housekeeping], clock: Clock, stop: async
     await PollWorker(aggregator, housekeeping, clock).run(stop)
 
 
-def may_end_so(error: BaseException | None) -> bool:
+def may_end_so(error: BaseException | None, *, replicas_lag: bool) -> bool:
     """Whether a worker may end with this: it is then started again."""
     if error is None or isinstance(error, LogTruncated | DiskFull):
         return True
+    if isinstance(error, CountBackDiffers):
+        return replicas_lag  # one that lags for long is as one that lost rows
     return isinstance(error, RuntimeError) and "although the log goes on" in str(error)

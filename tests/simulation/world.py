@@ -2,23 +2,39 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Final
 
-from aggregator.completeness import Completeness
 from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
+from dispatcher.late import LateSources, LateUsage
 from dispatcher.planner import PlanTerms, Sources
-from meterline.meter import Meter
+from meterline.meter_revision import answering
+from meterline.pack import Record, RecordKind
 from meterline.usage import UsageQuery
+from tests.simulation.couriers import (
+    Outbox,
+    Receivers,
+    SendingReports,
+    SimulatedSender,
+    send_for_ever,
+)
 from tests.simulation.fates import CALM, Fates
 from tests.simulation.group import Committed, Group, SimulatedFaustWorker, Stream
 from tests.simulation.inbox import InboxState, SimulatedWatch, read_for_ever
+from tests.simulation.late import LateState, SimulatedLate, late_terms
 from tests.simulation.log import LogState, SimulatedLog
 from tests.simulation.network import CalmNet, FatefulNet, Killed, Process, Time
+from tests.simulation.parts import Claimed, Shown, Slot, Substitutes
 from tests.simulation.profile import drawn
-from tests.simulation.reports import LEASE_MS, ReportsState, SimulatedReports, plan_for_ever
+from tests.simulation.reports import (
+    LEASE_MS,
+    ReportsState,
+    SimulatedReports,
+    plan_for_ever,
+    revise_for_ever,
+)
 from tests.simulation.senders import Gateway, Ledger, Senders
 from tests.simulation.stores import (
     CatalogueState,
@@ -30,67 +46,16 @@ from tests.simulation.stores import (
 )
 from tests.simulation.usage import SimulatedUsage, UsageState
 from tests.simulation.virtual_loop import VirtualLoop
-from tests.simulation.workers import Disk, DiskFull, Ports, Terms, housekept, may_end_so, poll
+from tests.simulation.workers import DiskFull, Ports, Terms, housekept, may_end_so, poll
 
 REST_S: Final = 3.2  # after the last fault: what is late lands, who stands still wakes
 REST_S_MAX: Final = 90.0  # after the last fault everything is counted within this
 SKEW_MS: Final = 450  # of a process: two differ by less than the bound
 
 
-class Wrong(Exception):
-    """The world is not as it must be."""
-
-
-def same(port: Any) -> Any:
-    """The port as it is."""
-    return port
-
-
-@dataclass(frozen=True, slots=True)
-class Substitutes:
-    """What a control run puts in the place of the real thing."""
-
-    aggregator: type[Aggregator] = Aggregator
-    log: Callable[[Any], Any] = same
-    usage: Callable[[Any], Any] = same
-    progress: Callable[[Any], Any] = same
-    seen: Callable[[Any], Any] = same
-    completeness: type[Completeness] = Completeness
-    reports: Callable[[Any], Any] = same
-    publisher: Callable[[Any], Any] = same
-    clock: Callable[[Any], Any] = same
-    inbox_watched: bool = True
-    profile: Mapping[str, Any] = field(default_factory=dict)  # what is not drawn from the seed
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """A claim, and how much had been written when it was made."""
-
-    catalogue: int
-    partition: int
-    until_ms: int
-    writes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """An answer that said up to when it is complete."""
-
-    meter: Meter
-    until_ms: int
-    units: int  # the sum of all values, times 10**18
-    counted: int
-
-
-@dataclass(slots=True)
-class Slot:
-    """A place for the lives of a process, one after the other."""
-
-    name: str
-    process: Process
-    disk: Disk = field(default_factory=Disk)
-    lives: int = 0
+def _least(instants: list[int | None]) -> int | None:
+    known = [it for it in instants if it is not None]
+    return min(known) if len(known) == len(instants) else None
 
 
 class World:
@@ -109,19 +74,27 @@ class World:
         self.loop = VirtualLoop()
         self.time = Time(self.loop)
         self.fates = Fates(self.rng, self.profile.rates)
+        # Of dispatchers: they have most to do when all is counted, so theirs last longer.
+        self.dispatch_fates = Fates(self.rng, self.profile.rates)
+        self.dispatch_fates.dealt, self.dispatch_fates.away = self.fates.dealt, self.fates.away
         self.log = LogState("log", self.profile.partitions, self.time, self.rng)
         self.log.gaps, self.log.lags = self.profile.gaps, self.profile.lags
         self.log.clock_wobble_ms = self.profile.clock_wobble_ms
-        self.usage = UsageState()
+        self.usage = UsageState(self.rng)
         self.usage.forgets = self.rng if self.profile.lossy else None
         self.usage.forgets_share = self.profile.lossy
-        self.progress = ProgressState()
+        self.progress = ProgressState(self.rng)
         self.progress.watch = self._note_claims
-        self.catalogue = CatalogueState()
+        self.catalogue = CatalogueState(self.rng)
         self.committed = Committed()
         self.reports = ReportsState()
+        self.catalogue.reported = self.reports.is_on
+        self.outbox = Outbox(self.reports)
+        self.receivers = Receivers(self.rng)
+        self.late = LateState(self.reports, self.progress, self.usage)
         self.inbox = InboxState(self.time)
         self.ledger = Ledger()
+        self.restored: dict[int, list[Record]] = {}  # all records that there were before
         self.claimed: list[Claimed] = []
         self.shown: list[Shown] = []
         self.failures: list[str] = []
@@ -137,6 +110,37 @@ class World:
             self.ledger,
             self.profile.spread_ms,
         )
+        self.senders.reported = self.reports.windows
+
+    def replicate(self) -> None:
+        """What a lagging replica says is of now."""
+        self.progress.replica = self.progress.copied()
+        self.catalogue.replica = self.catalogue.catalogue()
+        self.usage.replicated = self.usage.writes
+
+    def restore_log(self, number: int) -> None:
+        """To a state from before the last seal, if there is one; and it grows again."""
+        seal = self.progress.last_seal(self.log.number, number)
+        kept = self.log.partitions[number]
+        older = [] if seal is None else [r for r in kept.records if r.offset < seal.end]
+        if not older or (self.restored and self.rng.random() < 0.5):
+            return
+        end = kept.next_offset
+        self.restored[number] = kept.all
+        self.fates.note("partition restored to an older state")
+        self.log.restore(number, self.rng.choice(older).offset)
+        while self.rng.random() < 0.9 and kept.next_offset <= end:
+            self.log.append(number, b"[]", RecordKind.PACK)
+
+    def unsealed(self) -> list[int]:
+        """Partitions with records behind their last seal that hold anything."""
+        found = []
+        for number, kept in enumerate(self.log.partitions):
+            seal = self.progress.last_seal(self.log.number, number)
+            end = 0 if seal is None else seal.end
+            if any(r.offset >= end and r.value != b"[]" for r in kept.records):
+                found.append(number)
+        return found
 
     @property
     def claims_hold(self) -> bool:
@@ -169,10 +173,10 @@ class World:
         skew = SKEW_MS if not self.profile.wild_clocks else 3_600_000
         return Process(name, self.time, self.loop, self.rng.randrange(-skew, skew + 1))
 
-    def net(self, process: Process) -> FatefulNet:
+    def net(self, process: Process, fates: Fates | None = None) -> FatefulNet:
         """What a process reaches others by."""
         trace = None if self._trace is None else self.say
-        return FatefulNet(process, self.fates, self.loop, trace)
+        return FatefulNet(process, fates or self.fates, self.loop, trace)
 
     def ports(self, slot: Slot) -> Ports:
         """What a worker is made of."""
@@ -220,7 +224,7 @@ class World:
         if error is not None:
             self.fates.note(f"worker stopped by {type(error).__name__}")
             self.say(f"{slot.process.name}: {error!r}")
-        if not may_end_so(error):
+        if not may_end_so(error, replicas_lag=self.profile.replicas_lag):
             self.fail(f"{slot.process.name} ended with {error!r}")
 
     async def live_gateway(self, slot: Slot) -> None:
@@ -232,16 +236,27 @@ class World:
         await slot.process.ended
 
     async def live_dispatcher(self, slot: Slot) -> None:
-        """The life of a dispatcher: it plans and makes runs."""
-        net = self.net(slot.process)
+        """The life of a dispatcher: it makes runs, looks for late usage, and sends."""
+        net = self.net(slot.process, self.dispatch_fates)
+        reports, late = SimulatedReports(self.reports, net), SimulatedLate(self.late, net)
         sources = Sources(
-            self.substitutes.reports(SimulatedReports(self.reports, net)),
+            self.substitutes.reports(reports),
             SimulatedCatalogue(self.catalogue, net),  # type: ignore[arg-type]
             SimulatedProgress(self.progress, net),
             SimulatedUsage(self.usage, net),
+            late,
         )
-        terms = PlanTerms(self.log.number, self.profile.partitions, lease_ms=LEASE_MS)
-        await plan_for_ever(sources, terms, slot.process)
+        log, partitions = self.log.number, self.profile.partitions
+        terms = PlanTerms(log, partitions, lease_ms=LEASE_MS)
+        search = LateSources(late, late, sources.catalogue, sources.progress)
+        usage = self.substitutes.late(LateUsage(search, late_terms(log, partitions)))
+        sender = self.substitutes.sender(SimulatedSender(self.receivers, net))
+        sending = SendingReports(self.reports, self.outbox, net)
+        await asyncio.gather(
+            plan_for_ever(sources, terms, slot.process),
+            revise_for_ever(usage, slot.process),
+            send_for_ever(sending, sender, slot.process, self.rng),
+        )
 
     async def live_poll(self, slot: Slot) -> None:
         """The life of a worker that polls."""
@@ -292,7 +307,11 @@ class World:
         )  # fmt: skip
 
     def lost(self) -> bool:
-        """Whether events expired before they were counted: then counting stops, for good."""
+        """Whether events expired before they were counted, or the log is of before: then counting
+        stops, for good.
+        """
+        if self.restored:
+            return True
         for number, kept in enumerate(self.log.partitions):
             seal = self.progress.last_seal(self.log.number, number)
             end = 0 if seal is None else seal.end
@@ -306,11 +325,12 @@ class World:
         """Ask for usage as the dispatcher does: first how complete it is, then the numbers."""
         net = CalmNet()
         progress, usage = SimulatedProgress(self.progress, net), SimulatedUsage(self.usage, net)
-        for meter in list(self.catalogue.meters):
-            until_ms = await progress.complete_until(
-                self.log.number, self.profile.partitions, meter.revision
-            )
-            if until_ms is not None:
+        for meter in self.catalogue.in_force:
+            known = [
+                await progress.complete_until(self.log.number, self.profile.partitions, revision)
+                for revision in sorted(answering(meter))
+            ]
+            if (until_ms := _least(known)) is not None:
                 rows = await usage.usage(UsageQuery(meter))
                 units, counted = (rows[0].value, rows[0].count) if rows else (0, 0)
                 self.shown.append(Shown(meter, until_ms, units, counted))
@@ -323,16 +343,48 @@ class World:
             return False
         if self.inbox.committed != self.inbox.ends():
             return False
+        if self.catalogue.filling() or not self._revised():
+            return False
+        if self.outbox.open and not self.profile.wild_clocks:  # a lease may end in an hour there
+            return False
         revisions = [meter.revision for meter in self.catalogue.meters]
         until = [self.progress.complete_until(number, partitions, r) for r in revisions]
         since_ms = 0 if self.profile.wild_clocks else since_ms
         return all(it is not None and it >= since_ms for it in until)
 
+    @property
+    def late_is_revised(self) -> bool:
+        """Whether at rest every decided window says what the log says."""
+        return bool(self.profile.dispatchers) and self.claims_hold and not self.lost()
+
+    def _revised(self) -> bool:
+        """Whether all is sealed and looked at, and what was found late is in a run."""
+        if not self.late_is_revised:
+            return True
+        if self.unsealed():
+            return False
+        seals = [
+            self.progress.last_seal(self.log.number, n) for n in range(self.profile.partitions)
+        ]
+        return self.late.at_rest({seal.partition: seal.end for seal in seals if seal is not None})
+
     def calm_down(self, slots: list[Slot]) -> None:
-        """No more faults; whoever stands still wakes soon."""
-        for slot in slots:
-            latest_s = self.loop.time() + self.rng.random() * REST_S
-            slot.process.awake_at_s = min(slot.process.awake_at_s, latest_s)
+        """No more faults, but for dispatchers; whoever stands still wakes soon."""
+        self._wake(slots)
         self.fates.set(CALM)
         self.log.lags = False
         self.usage.forgets = None
+        self.fates.away.clear()
+        self.progress.replica = self.catalogue.replica = self.usage.replicated = None
+
+    def calm_dispatchers(self, slots: list[Slot]) -> None:
+        """Nor of those, nor of receivers."""
+        self._wake(slots)
+        self.dispatch_fates.set(CALM)
+        self.fates.away.clear()
+        self.receivers.calm = True
+
+    def _wake(self, slots: list[Slot]) -> None:
+        for slot in slots:
+            latest_s = self.loop.time() + self.rng.random() * REST_S
+            slot.process.awake_at_s = min(slot.process.awake_at_s, latest_s)

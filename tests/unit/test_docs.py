@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import click
 import pytest
 
-from control.v3.meters import MeterBody
+from control.v3.meter_bodies import MeterBody
 from dispatcher.signing import signed_headers
 from docs import operation_table, problem_table, scope_table, settings_table
 from meterline.backends.clock import SystemClock

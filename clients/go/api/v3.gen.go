@@ -19,16 +19,21 @@ import (
 
 // Defines values for Action.
 const (
-	ActionCreate Action = "create"
-	ActionDelete Action = "delete"
-	ActionPark   Action = "park"
-	ActionPause  Action = "pause"
-	ActionReplay Action = "replay"
-	ActionResume Action = "resume"
-	ActionRevoke Action = "revoke"
-	ActionRotate Action = "rotate"
-	ActionRun    Action = "run"
-	ActionUpdate Action = "update"
+	ActionCreate  Action = "create"
+	ActionDelete  Action = "delete"
+	ActionDiscard Action = "discard"
+	ActionDismiss Action = "dismiss"
+	ActionPark    Action = "park"
+	ActionPause   Action = "pause"
+	ActionPropose Action = "propose"
+	ActionRedrive Action = "redrive"
+	ActionReplay  Action = "replay"
+	ActionResume  Action = "resume"
+	ActionRevoke  Action = "revoke"
+	ActionRotate  Action = "rotate"
+	ActionRun     Action = "run"
+	ActionSwitch  Action = "switch"
+	ActionUpdate  Action = "update"
 )
 
 // Defines values for Aggregation.
@@ -64,6 +69,16 @@ const (
 	AttemptOutcomeRefused   AttemptOutcome = "refused"
 	AttemptOutcomeSending   AttemptOutcome = "sending"
 	AttemptOutcomeUnreached AttemptOutcome = "unreached"
+)
+
+// Defines values for CorrectionCause.
+const (
+	CorrectionCauseFilter        CorrectionCause = "filter"
+	CorrectionCauseFirstSeen     CorrectionCause = "first_seen"
+	CorrectionCauseGone          CorrectionCause = "gone"
+	CorrectionCauseLateUsage     CorrectionCause = "late_usage"
+	CorrectionCauseMeterChanged  CorrectionCause = "meter_changed"
+	CorrectionCauseReportChanged CorrectionCause = "report_changed"
 )
 
 // Defines values for DeliveryState.
@@ -156,6 +171,7 @@ const (
 const (
 	KindAPIKey  Kind = "api_key"
 	KindMeter   Kind = "meter"
+	KindRefusal Kind = "refusal"
 	KindReport  Kind = "report"
 	KindSubject Kind = "subject"
 )
@@ -169,6 +185,14 @@ const (
 const (
 	MeterVerdictOutcomeCounted  MeterVerdictOutcome = "counted"
 	MeterVerdictOutcomeRejected MeterVerdictOutcome = "rejected"
+)
+
+// Defines values for PreviewRequestGranularity.
+const (
+	PreviewRequestGranularityP1D  PreviewRequestGranularity = "P1D"
+	PreviewRequestGranularityP1M  PreviewRequestGranularity = "P1M"
+	PreviewRequestGranularityPT1H PreviewRequestGranularity = "PT1H"
+	PreviewRequestGranularityPT1M PreviewRequestGranularity = "PT1M"
 )
 
 // Defines values for ProblemType.
@@ -196,6 +220,36 @@ const (
 	QueryRequestGranularityPT1M QueryRequestGranularity = "PT1M"
 )
 
+// Defines values for RefusalContentsDiffers.
+const (
+	RefusalContentsDiffersData    RefusalContentsDiffers = "data"
+	RefusalContentsDiffersSubject RefusalContentsDiffers = "subject"
+	RefusalContentsDiffersTime    RefusalContentsDiffers = "time"
+	RefusalContentsDiffersType    RefusalContentsDiffers = "type"
+)
+
+// Defines values for RefusalKind.
+const (
+	RefusalKindConflict   RefusalKind = "conflict"
+	RefusalKindInbox      RefusalKind = "inbox"
+	RefusalKindUnreadable RefusalKind = "unreadable"
+	RefusalKindValue      RefusalKind = "value"
+)
+
+// Defines values for RefusalState.
+const (
+	RefusalStateDismissed RefusalState = "dismissed"
+	RefusalStateOpen      RefusalState = "open"
+	RefusalStateRedriven  RefusalState = "redriven"
+	RefusalStateRedriving RefusalState = "redriving"
+)
+
+// Defines values for ReportRevisions.
+const (
+	ReportRevisionsRecord ReportRevisions = "record"
+	ReportRevisionsSend   ReportRevisions = "send"
+)
+
 // Defines values for ReportState.
 const (
 	ReportStateActive ReportState = "active"
@@ -211,6 +265,12 @@ const (
 // Defines values for ReportMessageType.
 const (
 	ReportMessageTypeReportMeter ReportMessageType = "report.meter"
+)
+
+// Defines values for ReportRequestRevisions.
+const (
+	ReportRequestRevisionsRecord ReportRequestRevisions = "record"
+	ReportRequestRevisionsSend   ReportRequestRevisions = "send"
 )
 
 // Defines values for ReportRequestType.
@@ -235,9 +295,21 @@ const (
 	ReportScheduleRequestIntervalPT1M ReportScheduleRequestInterval = "PT1M"
 )
 
+// Defines values for ReportUpdateRequestRevisions.
+const (
+	ReportUpdateRequestRevisionsRecord ReportUpdateRequestRevisions = "record"
+	ReportUpdateRequestRevisionsSend   ReportUpdateRequestRevisions = "send"
+)
+
 // Defines values for ReportUpdateRequestType.
 const (
 	ReportUpdateRequestTypeWebhook ReportUpdateRequestType = "webhook"
+)
+
+// Defines values for ReportWithSecretRevisions.
+const (
+	ReportWithSecretRevisionsRecord ReportWithSecretRevisions = "record"
+	ReportWithSecretRevisionsSend   ReportWithSecretRevisions = "send"
 )
 
 // Defines values for ReportWithSecretState.
@@ -252,12 +324,23 @@ const (
 	ReportWithSecretTypeWebhook ReportWithSecretType = "webhook"
 )
 
+// Defines values for RevisionState.
+const (
+	RevisionStateDiscarded  RevisionState = "discarded"
+	RevisionStateEarlier    RevisionState = "earlier"
+	RevisionStateFilling    RevisionState = "filling"
+	RevisionStateInForce    RevisionState = "in_force"
+	RevisionStateProposed   RevisionState = "proposed"
+	RevisionStateSuperseded RevisionState = "superseded"
+)
+
 // Defines values for RunState.
 const (
 	RunStateDelivering    RunState = "delivering"
 	RunStateFailed        RunState = "failed"
 	RunStateMaterializing RunState = "materializing"
 	RunStatePartlyFailed  RunState = "partly_failed"
+	RunStateRecorded      RunState = "recorded"
 	RunStateScheduled     RunState = "scheduled"
 	RunStateSkipped       RunState = "skipped"
 	RunStateSucceeded     RunState = "succeeded"
@@ -266,6 +349,7 @@ const (
 
 // Defines values for RunTrigger.
 const (
+	RunTriggerLate     RunTrigger = "late"
 	RunTriggerManual   RunTrigger = "manual"
 	RunTriggerSchedule RunTrigger = "schedule"
 )
@@ -288,6 +372,60 @@ const (
 	ScopeSubjectsWrite Scope = "subjects:write"
 	ScopeUsageRead     Scope = "usage:read"
 )
+
+// Defines values for Way.
+const (
+	WayAsItIs Way = "as_it_is"
+	WayFixed  Way = "fixed"
+	WayNone   Way = "none"
+)
+
+// AcceptedEvent The event that counts, as it was sent.
+type AcceptedEvent struct {
+	// Event An event as it was sent. Members that are not named here are extension attributes.
+	Event      Event     `json:"event"`
+	IngestedAt time.Time `json:"ingested_at"`
+	Position   string    `json:"position"`
+	StoredAt   time.Time `json:"stored_at"`
+}
+
+// AccountLine defines model for AccountLine.
+type AccountLine struct {
+	Conflict  int `json:"conflict"`
+	Duplicate int `json:"duplicate"`
+
+	// From Start of the hour.
+	From     time.Time `json:"from"`
+	Invalid  int       `json:"invalid"`
+	Matched  int       `json:"matched"`
+	New      int       `json:"new"`
+	Received int       `json:"received"`
+
+	// Source Empty where it could not be read.
+	Source string `json:"source"`
+
+	// To End of the hour.
+	To time.Time `json:"to"`
+
+	// Type Empty where it could not be read.
+	Type      string `json:"type"`
+	Unmatched int    `json:"unmatched"`
+}
+
+// Accounts defines model for Accounts.
+type Accounts struct {
+	// Data By hour, source and type; none without any.
+	Data   []AccountLine  `json:"data"`
+	From   time.Time      `json:"from"`
+	Meters []MeterAccount `json:"meters"`
+
+	// Pending Records of the log, whosever, that are not counted yet; null: a part does not answer.
+	Pending *int      `json:"pending"`
+	To      time.Time `json:"to"`
+
+	// Total received = new + duplicate + conflict + invalid, and new = matched + unmatched, always.
+	Total VerdictCounts `json:"total"`
+}
 
 // Action What was done to it.
 type Action string
@@ -420,13 +558,87 @@ type Attempt struct {
 // AttemptOutcome Under way; a 2xx; another answer; none; an address that may not be dialled; or not known, for the courier died.
 type AttemptOutcome string
 
+// AuditChecked What the step looked at.
+type AuditChecked struct {
+	// Cells Tallies that were recounted in SQL.
+	Cells      int `json:"cells"`
+	Deliveries int `json:"deliveries"`
+	Events     int `json:"events"`
+
+	// Moving Cells that are written just now: left out.
+	Moving int `json:"moving"`
+
+	// NotFilledIn Slices that a meter is still being filled in from.
+	NotFilledIn int `json:"not_filled_in"`
+
+	// RecountedByFold Slices of a meter with values or paths that SQL cannot read exactly: recounted by the code that counts.
+	RecountedByFold int `json:"recounted_by_fold"`
+	Runs            int `json:"runs"`
+	Slices          int `json:"slices"`
+}
+
+// AuditFinding One difference.
+type AuditFinding struct {
+	Expected string `json:"expected"`
+	Found    string `json:"found"`
+
+	// Mended Whether it was repaired, and is so no more.
+	Mended bool `json:"mended"`
+
+	// Name What differs there, in words.
+	Name string `json:"name"`
+
+	// Place log.partition.slice, log.partition, or the id of run or delivery.
+	Place string `json:"place"`
+
+	// Table Where it is: a table, `log`, `seals` or `runs`.
+	Table string `json:"table"`
+}
+
+// AuditRequest What is to be looked at; `{}` is everything.
+type AuditRequest struct {
+	// After `next` of the step before.
+	After *string `json:"after,omitempty"`
+
+	// From Appended, or decided, then or later.
+	From *time.Time `json:"from,omitempty"`
+
+	// Payloads Also hash the contents of every event, not only where rows differ.
+	Payloads *bool `json:"payloads,omitempty"`
+
+	// Repair Rebuild slices that differ from the raw events, and audit them again.
+	Repair *bool `json:"repair,omitempty"`
+
+	// To Appended, or decided, before then.
+	To *time.Time `json:"to,omitempty"`
+}
+
+// AuditStep A step of an audit. It is clean when no step has findings.
+type AuditStep struct {
+	// Checked What the step looked at.
+	Checked  AuditChecked   `json:"checked"`
+	Findings []AuditFinding `json:"findings"`
+
+	// Next `after` of the next step; null: it was the last.
+	Next *string `json:"next"`
+
+	// Omitted Findings of this step that are not listed.
+	Omitted int `json:"omitted"`
+
+	// RunsTotal Runs of all steps.
+	RunsTotal int `json:"runs_total"`
+
+	// SlicesTotal Slices of all steps.
+	SlicesTotal int `json:"slices_total"`
+}
+
 // Change One change, never with a secret.
 type Change struct {
 	// Action What was done to it.
 	Action Action    `json:"action"`
 	At     time.Time `json:"at"`
 
-	// Author `key:<id>`, `anonymous`, `settings` or `command`.
+	// Author `key:<id>`, `anonymous`, or `settings` and other parts of the product.
 	Author string `json:"author"`
 
 	// Detail What of it, in a few words.
@@ -457,6 +669,70 @@ type ChangeFilter struct {
 // ChangePage A page of changes, the newest first.
 type ChangePage struct {
 	Data []Change `json:"data"`
+
+	// Meta What is said of a page.
+	Meta CursorMeta `json:"meta"`
+}
+
+// Comparison A page of what two revisions make of the same events, by subject.
+type Comparison struct {
+	Data []SubjectDifference `json:"data"`
+
+	// Differing Those of them that differ.
+	Differing int `json:"differing"`
+
+	// InForce The one in force, with those of before it.
+	InForce int `json:"in_force"`
+
+	// Meta What is said of a page.
+	Meta CursorMeta `json:"meta"`
+
+	// Progress How far a revision is filled in.
+	Progress RevisionProgress `json:"progress"`
+
+	// Revision The one that is compared.
+	Revision int `json:"revision"`
+
+	// Subjects Subjects that either of them has.
+	Subjects int `json:"subjects"`
+}
+
+// Correction One usage entry that differs from what was delivered.
+type Correction struct {
+	// Cause Events came late; the same, for a subject without a delivery; the entry does not pass the filter any more; there is no usage any more; another revision of the meter answers; the report is grouped or filtered otherwise.
+	Cause CorrectionCause `json:"cause"`
+
+	// Difference What to add to the old value; what is absent counts as 0.
+	Difference string `json:"difference"`
+
+	// Dimensions The group of the entry, by the report's dimensions.
+	Dimensions map[string]string `json:"dimensions"`
+
+	// NewValue As it is; absent where there is no entry now.
+	NewValue *string `json:"new_value,omitempty"`
+
+	// Number From 1, among those of its run.
+	Number int `json:"number"`
+
+	// OldValue As delivered; absent where no entry was.
+	OldValue *string `json:"old_value,omitempty"`
+
+	// ReplacedDigest blake2b-256 of the body of that delivery.
+	ReplacedDigest *string `json:"replaced_digest,omitempty"`
+
+	// Replaces The delivery that said the old value, or left it out.
+	//
+	// Examples: dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh
+	Replaces *string `json:"replaces,omitempty"`
+	Subject  string  `json:"subject"`
+}
+
+// CorrectionCause Events came late; the same, for a subject without a delivery; the entry does not pass the filter any more; there is no usage any more; another revision of the meter answers; the report is grouped or filtered otherwise.
+type CorrectionCause string
+
+// CorrectionPage A page of corrections, by number.
+type CorrectionPage struct {
+	Data []Correction `json:"data"`
 
 	// Meta What is said of a page.
 	Meta CursorMeta `json:"meta"`
@@ -630,6 +906,31 @@ type DeliveryWithAttempts struct {
 // DeliveryWithAttemptsState defines model for DeliveryWithAttempts.State.
 type DeliveryWithAttemptsState string
 
+// Difference A value that is another one in the refused event; one is absent where only the other has
+// any.
+type Difference struct {
+	Accepted *JSONValue `json:"accepted,omitempty"`
+
+	// Path JSONPath from the event's root.
+	Path    string     `json:"path"`
+	Refused *JSONValue `json:"refused,omitempty"`
+}
+
+// Dismissal Who said that nothing is to be done.
+type Dismissal struct {
+	At     time.Time `json:"at"`
+	Author string    `json:"author"`
+
+	// Note For people: why.
+	Note string `json:"note"`
+}
+
+// DismissalRequest Why nothing is to be done.
+type DismissalRequest struct {
+	// Note For people: why.
+	Note string `json:"note"`
+}
+
 // EndingSchedule A schedule that is in force until the one that was asked for takes over.
 type EndingSchedule struct {
 	// EndsAt Where the other takes over.
@@ -702,6 +1003,12 @@ type EventFilter struct {
 
 	// Verdict Which verdicts are listed; without one, only `new`. `filter[verdict]=conflict` is `eq`.
 	Verdict *EventVerdictFilter `json:"verdict,omitempty"`
+}
+
+// EventIdentity What makes an event itself.
+type EventIdentity struct {
+	ID     string `json:"id"`
+	Source string `json:"source"`
 }
 
 // EventPage A page of events.
@@ -785,6 +1092,15 @@ type EventTimeFilter struct {
 	Lte *time.Time `json:"lte,omitempty"`
 }
 
+// EventTrace What became of an event and its copies, and where it was reported.
+type EventTrace struct {
+	// Deliveries The last 50 at most; absent where the key lacks `reports:read`.
+	Deliveries []ReportedEntry `json:"deliveries,omitzero"`
+
+	// Events The event and its copies, as they were stored, the first one first.
+	Events []ListedEvent `json:"events"`
+}
+
 // EventVerdict What became of an event. Only a `new` one counts; `meters` are those of its type.
 type EventVerdict struct {
 	// Field What the reason is about.
@@ -822,6 +1138,14 @@ type FirstEvent struct {
 
 // FirstEventDiffers defines model for FirstEvent.Differs.
 type FirstEventDiffers string
+
+// InboxRecord Where the record lies that the inbox refused.
+type InboxRecord struct {
+	// Offset A whole number.
+	Offset    string `json:"offset"`
+	Partition int    `json:"partition"`
+	Topic     string `json:"topic"`
+}
 
 // InvalidParameter One thing that is wrong with a request.
 type InvalidParameter struct {
@@ -939,7 +1263,8 @@ type MessageRun struct {
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
-// Meter A meter: what is measured of which events. What it does not have is left out.
+// Meter A meter: what is measured of which events, by the revision in force. What it does not have is
+// left out.
 type Meter struct {
 	// Aggregation How the values of a window become one; spelled in v3 as here, in v1 and deliveries in
 	// capitals.
@@ -949,16 +1274,41 @@ type Meter struct {
 
 	// Dimensions Names, and JSON paths into `data`.
 	Dimensions map[string]string `json:"dimensions"`
-	EventType  string            `json:"event_type"`
-	EventsFrom *time.Time        `json:"events_from,omitempty"`
+
+	// EffectiveFrom First instant of it; what is earlier, older revisions answer.
+	EffectiveFrom *time.Time `json:"effective_from,omitempty"`
+	EventType     string     `json:"event_type"`
+	EventsFrom    *time.Time `json:"events_from,omitempty"`
 
 	// ID Examples: 01M7ZMF4YA7D2SQ292V0W9JPT8
-	ID            string            `json:"id"`
-	Key           string            `json:"key"`
-	Labels        map[string]string `json:"labels"`
-	Name          string            `json:"name"`
-	UpdatedAt     time.Time         `json:"updated_at"`
-	ValueProperty *string           `json:"value_property,omitempty"`
+	ID     string            `json:"id"`
+	Key    string            `json:"key"`
+	Labels map[string]string `json:"labels"`
+	Name   string            `json:"name"`
+
+	// PendingRevision Takes over once it is filled in; until then the meter is as shown.
+	PendingRevision *MeterRevision `json:"pending_revision,omitempty"`
+
+	// Revision Number of the revision in force.
+	Revision      int       `json:"revision"`
+	UpdatedAt     time.Time `json:"updated_at"`
+	ValueProperty *string   `json:"value_property,omitempty"`
+}
+
+// MeterAccount matched = counted + rejected, once all of it is counted.
+type MeterAccount struct {
+	// Counted Those that counted, by its tallies.
+	Counted int `json:"counted"`
+
+	// ID Examples: 01M7ZMF4YA7D2SQ292V0W9JPT8
+	ID  string `json:"id"`
+	Key string `json:"key"`
+
+	// Matched New events that it takes, by the events.
+	Matched int `json:"matched"`
+
+	// Rejected Those without a usable value.
+	Rejected int `json:"rejected"`
 }
 
 // MeterFilter Conditions on meters, joined by and.
@@ -1021,6 +1371,71 @@ type MeterRequest struct {
 	ValueProperty *string `json:"value_property,omitempty"`
 }
 
+// MeterRevision A revision of a meter: what it measures, and when it does. What it does not have is left out.
+//
+// `state` is `proposed` (waits to be compared), `filling` (takes over once it is filled in),
+// `in_force`, `earlier` (answers what was before the first instant of another), `superseded` or
+// `discarded`.
+type MeterRevision struct {
+	// Before Number of the revision that answers what is earlier.
+	Before *int `json:"before,omitempty"`
+
+	// Counted Whether events are counted in it, so that it can be compared.
+	Counted   bool      `json:"counted"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Dimensions Names, and JSON paths into `data`.
+	Dimensions map[string]string `json:"dimensions"`
+
+	// EffectiveFrom Its first instant, as it was asked for.
+	EffectiveFrom *time.Time `json:"effective_from,omitempty"`
+
+	// EndedAt When it was superseded or discarded.
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	EventType string     `json:"event_type"`
+
+	// Progress Where one revision is shown.
+	Progress *RevisionProgress `json:"progress,omitempty"`
+
+	// Revision Its number; numbers of one meter ascend.
+	Revision int `json:"revision"`
+
+	// State Where a revision of a meter stands; what moves it is in `meterline.meter_revision`.
+	State         RevisionState `json:"state"`
+	SwitchedAt    *time.Time    `json:"switched_at,omitempty"`
+	ValueProperty *string       `json:"value_property,omitempty"`
+}
+
+// MeterRevisionPage A page of revisions, the newest first.
+type MeterRevisionPage struct {
+	Data []MeterRevision `json:"data"`
+
+	// Meta What is said of a page.
+	Meta CursorMeta `json:"meta"`
+}
+
+// MeterRevisionRequest What a revision measures otherwise; what it leaves out is as in the meter.
+type MeterRevisionRequest struct {
+	// Dimensions What usage can be split by: a name, and a JSON path into `data`.
+	//
+	// Examples: {"model":"$.model"}
+	Dimensions map[string]string `json:"dimensions,omitzero"`
+
+	// EventType `type` of the events that it measures.
+	EventType *string `json:"event_type,omitempty"`
+
+	// ValueProperty JSON path into `data` to the value, a number or a text that is one (for unique_count: any text, number or boolean). Needed by all aggregations but count, which has none.
+	//
+	// Examples: $.tokens
+	ValueProperty *string `json:"value_property,omitempty"`
+}
+
+// MeterSwitchRequest When a revision takes over.
+type MeterSwitchRequest struct {
+	// EffectiveFrom First instant, a whole minute, of what is measured anew: what is earlier is answered as before. All times where it is absent.
+	EffectiveFrom *time.Time `json:"effective_from,omitempty"`
+}
+
 // MeterUpdateRequest What an update gives anew; what it leaves out stays. `""` and `{}` empty a member.
 type MeterUpdateRequest struct {
 	// Description For people.
@@ -1030,6 +1445,9 @@ type MeterUpdateRequest struct {
 	//
 	// Examples: {"model":"$.model"}
 	Dimensions map[string]string `json:"dimensions,omitzero"`
+
+	// EffectiveFrom First instant, a whole minute, of what is measured anew: what is earlier is answered as before. All times where it is absent.
+	EffectiveFrom *time.Time `json:"effective_from,omitempty"`
 
 	// EventType `type` of the events that it measures.
 	EventType *string `json:"event_type,omitempty"`
@@ -1102,6 +1520,96 @@ type Numbers struct {
 	Total int `json:"total"`
 }
 
+// Preview defines model for Preview.
+type Preview struct {
+	// CompleteUntil Of what was received until then nothing is missing; null: unknown.
+	CompleteUntil *time.Time `json:"complete_until"`
+
+	// Counted Those that have a usable value.
+	Counted int        `json:"counted"`
+	Data    []UsageRow `json:"data"`
+	From    time.Time  `json:"from"`
+
+	// Matched Events that pass the filters.
+	Matched int `json:"matched"`
+
+	// Rejected Those that have none.
+	Rejected int `json:"rejected"`
+
+	// RejectedExamples The first of them.
+	RejectedExamples []PreviewRejected `json:"rejected_examples"`
+	To               time.Time         `json:"to"`
+}
+
+// PreviewMeterRequest What defines a meter, as far as it decides what is measured.
+type PreviewMeterRequest struct {
+	// Aggregation How the values of a window become one; spelled in v3 as here, in v1 and deliveries in
+	// capitals.
+	Aggregation Aggregation `json:"aggregation"`
+
+	// Dimensions What usage can be split by: a name, and a JSON path into `data`.
+	//
+	// Examples: {"model":"$.model"}
+	Dimensions map[string]string `json:"dimensions,omitzero"`
+
+	// EventType `type` of the events that it measures.
+	EventType string `json:"event_type"`
+
+	// EventsFrom Events of before are not counted.
+	EventsFrom *time.Time `json:"events_from,omitempty"`
+
+	// ValueProperty JSON path into `data` to the value, a number or a text that is one (for unique_count: any text, number or boolean). Needed by all aggregations but count, which has none.
+	//
+	// Examples: $.tokens
+	ValueProperty *string `json:"value_property,omitempty"`
+}
+
+// PreviewRejected An event that the meter would match and could not count.
+type PreviewRejected struct {
+	ID string `json:"id"`
+
+	// Position Where it lies in the log.
+	Position string `json:"position"`
+
+	// Reason Why it could not be counted.
+	Reason  string    `json:"reason"`
+	Source  string    `json:"source"`
+	Subject string    `json:"subject"`
+	Time    time.Time `json:"time"`
+
+	// Value The value as it was sent, its start.
+	Value string `json:"value"`
+}
+
+// PreviewRequest A meter that is not there, and what is asked of it.
+type PreviewRequest struct {
+	// Filters Conditions, joined by and.
+	Filters *UsageFilters `json:"filters,omitempty"`
+
+	// From Usage of then or later, to the millisecond; at most 92 days before to.
+	From time.Time `json:"from"`
+
+	// Granularity Size of the windows; one total where it is absent.
+	Granularity *PreviewRequestGranularity `json:"granularity,omitempty"`
+
+	// GroupByDimensions Dimensions of the meter, and `subject`; each group has rows of its own.
+	GroupByDimensions []string `json:"group_by_dimensions,omitzero"`
+
+	// Meter What defines a meter, as far as it decides what is measured.
+	Meter PreviewMeterRequest `json:"meter"`
+
+	// TimeZone Where days and months begin.
+	//
+	// Examples: Europe/Berlin
+	TimeZone *string `json:"time_zone,omitempty"`
+
+	// To Usage of earlier than then.
+	To time.Time `json:"to"`
+}
+
+// PreviewRequestGranularity Size of the windows; one total where it is absent.
+type PreviewRequestGranularity string
+
 // PreviousSecret A secret from before that signs as well.
 type PreviousSecret struct {
 	SigningSecret string    `json:"signing_secret"`
@@ -1156,6 +1664,211 @@ type QueryResult struct {
 	To            *time.Time `json:"to,omitempty"`
 }
 
+// Redrive The event that was sent. What became of it: `get-event-trace`.
+type Redrive struct {
+	At     time.Time `json:"at"`
+	Author string    `json:"author"`
+
+	// Event What makes an event itself.
+	Event EventIdentity `json:"event"`
+}
+
+// RedriveRequest The event to send. Without it the record's own text is sent.
+type RedriveRequest struct {
+	// Event A whole event, as `ingest-metering-events` takes it.
+	Event map[string]JSONValue `json:"event,omitzero"`
+}
+
+// Redrives What became of refusals that were to be sent anew.
+type Redrives struct {
+	// Accepted So many were sent, or would be.
+	Accepted int  `json:"accepted"`
+	DryRun   bool `json:"dry_run"`
+
+	// Found So many were looked at.
+	Found int `json:"found"`
+
+	// Next For `after`, to go on; null at the end.
+	Next *string `json:"next"`
+
+	// Refused The others: they stay open.
+	Refused []RefusedAgain `json:"refused"`
+}
+
+// RedrivesFilterRequest Which refused records of the inbox.
+type RedrivesFilterRequest struct {
+	// Source Of this topic.
+	Source *string `json:"source,omitempty"`
+
+	// StoredFrom Taken in by the log at or after this.
+	StoredFrom *time.Time `json:"stored_from,omitempty"`
+
+	// StoredTo Taken in by the log before this.
+	StoredTo *time.Time `json:"stored_to,omitempty"`
+}
+
+// RedrivesRequest Which refusals to send anew, as they are.
+type RedrivesRequest struct {
+	// After From `next` of the answer before.
+	After *string `json:"after,omitempty"`
+
+	// DryRun Only say what would happen.
+	DryRun *bool `json:"dry_run,omitempty"`
+
+	// Filter Which refused records of the inbox.
+	Filter *RedrivesFilterRequest `json:"filter,omitempty"`
+
+	// Limit At most so many.
+	Limit *int `json:"limit,omitempty"`
+}
+
+// Refusal What was refused, why, and what was done about it.
+type Refusal struct {
+	// Dismissal Who said that nothing is to be done.
+	Dismissal *Dismissal `json:"dismissal,omitempty"`
+
+	// Event The event, where it could be read.
+	Event *EventIdentity `json:"event,omitempty"`
+
+	// Field What the reason is about.
+	Field *string `json:"field,omitempty"`
+
+	// ID Where it lies: log.partition.offset.place.
+	ID string `json:"id"`
+
+	// IngestedAt When it was received.
+	IngestedAt time.Time `json:"ingested_at"`
+
+	// Kind An event with an identity that came before with other contents; a record of an inbox topic that is no event; something in the log that is none (shown to `operate` only); an event with a value that a meter could not use.
+	Kind RefusalKind `json:"kind"`
+
+	// Reason Why it was refused.
+	Reason string `json:"reason"`
+
+	// Record Where the record lies that the inbox refused.
+	Record *InboxRecord `json:"record,omitempty"`
+
+	// Redrive The event that was sent. What became of it: `get-event-trace`.
+	Redrive *Redrive `json:"redrive,omitempty"`
+
+	// State What was done about a refusal.
+	State RefusalState `json:"state"`
+
+	// StoredAt When the log took it in.
+	StoredAt time.Time `json:"stored_at"`
+	Subject  *string   `json:"subject,omitempty"`
+	Type     *string   `json:"type,omitempty"`
+}
+
+// RefusalContents A refusal with all that is kept of it.
+type RefusalContents struct {
+	// Accepted The event that counts, as it was sent.
+	Accepted *AcceptedEvent `json:"accepted,omitempty"`
+
+	// Base64 The same where it is no UTF-8.
+	Base64      *string      `json:"base64,omitempty"`
+	Differences []Difference `json:"differences,omitzero"`
+
+	// Differs In what of that which counts.
+	Differs []RefusalContentsDiffers `json:"differs,omitzero"`
+
+	// Dismissal Who said that nothing is to be done.
+	Dismissal *Dismissal `json:"dismissal,omitempty"`
+
+	// Event The event, where it could be read.
+	Event *EventIdentity `json:"event,omitempty"`
+
+	// Field What the reason is about.
+	Field *string `json:"field,omitempty"`
+
+	// ID Where it lies: log.partition.offset.place.
+	ID string `json:"id"`
+
+	// IngestedAt When it was received.
+	IngestedAt time.Time `json:"ingested_at"`
+
+	// Kind An event with an identity that came before with other contents; a record of an inbox topic that is no event; something in the log that is none (shown to `operate` only); an event with a value that a meter could not use.
+	Kind RefusalKind `json:"kind"`
+
+	// Meters What each meter made of it.
+	Meters          []MeterVerdict `json:"meters,omitzero"`
+	MoreDifferences *bool          `json:"more_differences,omitempty"`
+
+	// NotRedrivable Why not, and what to do.
+	NotRedrivable *string `json:"not_redrivable,omitempty"`
+
+	// Reason Why it was refused.
+	Reason string `json:"reason"`
+
+	// Record Where the record lies that the inbox refused.
+	Record *InboxRecord `json:"record,omitempty"`
+
+	// Redrivable How it can be sent anew: as it is too, as a fixed event, not.
+	Redrivable Way `json:"redrivable"`
+
+	// Redrive The event that was sent. What became of it: `get-event-trace`.
+	Redrive *Redrive `json:"redrive,omitempty"`
+
+	// Refused The event, as it was sent.
+	Refused *Event `json:"refused,omitempty"`
+
+	// State What was done about a refusal.
+	State RefusalState `json:"state"`
+
+	// StoredAt When the log took it in.
+	StoredAt time.Time `json:"stored_at"`
+	Subject  *string   `json:"subject,omitempty"`
+
+	// Text Of what is no event: what was sent.
+	Text *string `json:"text,omitempty"`
+	Type *string `json:"type,omitempty"`
+
+	// Whole Whether that is all of it, byte for byte.
+	Whole *bool `json:"whole,omitempty"`
+}
+
+// RefusalContentsDiffers defines model for RefusalContents.Differs.
+type RefusalContentsDiffers string
+
+// RefusalFilter Conditions on refusals, joined by and.
+type RefusalFilter struct {
+	// Kind Of this kind; `value` is none here.
+	Kind *RefusalKind `json:"kind,omitempty"`
+
+	// Source Of the event; of a record of the inbox, its topic.
+	Source *string `json:"source,omitempty"`
+
+	// State About which this was done.
+	State *RefusalState `json:"state,omitempty"`
+
+	// StoredAt Conditions on an instant, joined by and: `filter[time][gte]=2026-01-31T10:00:00Z`. Without an
+	// operator it is `eq`.
+	StoredAt *EventTimeFilter `json:"stored_at,omitempty"`
+	Subject  *string          `json:"subject,omitempty"`
+	Type     *string          `json:"type,omitempty"`
+}
+
+// RefusalKind Why something counts nowhere.
+type RefusalKind string
+
+// RefusalPage A page of refusals; it may have fewer entries than asked for and still lead on.
+type RefusalPage struct {
+	Data []Refusal `json:"data"`
+
+	// Meta What is said of a page.
+	Meta CursorMeta `json:"meta"`
+}
+
+// RefusalState What was done about a refusal.
+type RefusalState string
+
+// RefusedAgain One that was not sent, and why.
+type RefusedAgain struct {
+	Field  *string `json:"field,omitempty"`
+	ID     string  `json:"id"`
+	Reason string  `json:"reason"`
+}
+
 // RejectedPage A page of rejected values, by position in the log.
 type RejectedPage struct {
 	Data []RejectedValue `json:"data"`
@@ -1171,12 +1884,15 @@ type RejectedValue struct {
 	// From Start of the window.
 	From time.Time `json:"from"`
 
-	// Position Where it lies in the log.
+	// Position Where it lies in the log; its id as a refusal.
 	Position string `json:"position"`
 
 	// Reason Why it could not be counted.
-	Reason  string `json:"reason"`
-	Subject string `json:"subject"`
+	Reason string `json:"reason"`
+
+	// State What was done about it.
+	State   RefusalState `json:"state"`
+	Subject string       `json:"subject"`
 
 	// To End of the window.
 	To time.Time `json:"to"`
@@ -1210,6 +1926,9 @@ type Report struct {
 	// Query How entries are split.
 	Query ReportQuery `json:"query"`
 
+	// Revisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+	Revisions ReportRevisions `json:"revisions"`
+
 	// Schedule The schedule that was asked for last.
 	Schedule ReportSchedule `json:"schedule"`
 	Slug     string         `json:"slug"`
@@ -1224,6 +1943,9 @@ type Report struct {
 	// UpdatedAt When its definition last changed.
 	UpdatedAt time.Time `json:"updated_at"`
 }
+
+// ReportRevisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+type ReportRevisions string
 
 // ReportState `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410: runs are made and kept, nothing is sent.
 type ReportState string
@@ -1325,6 +2047,9 @@ type ReportRequest struct {
 	// Query How entries are split.
 	Query *ReportQueryRequest `json:"query,omitempty"`
 
+	// Revisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too. `record` if absent.
+	Revisions *ReportRequestRevisions `json:"revisions,omitempty"`
+
 	// Schedule How often, and from when.
 	Schedule ReportScheduleRequest `json:"schedule"`
 
@@ -1336,6 +2061,9 @@ type ReportRequest struct {
 	// Type The channel.
 	Type ReportRequestType `json:"type"`
 }
+
+// ReportRequestRevisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too. `record` if absent.
+type ReportRequestRevisions string
 
 // ReportRequestType The channel.
 type ReportRequestType string
@@ -1381,6 +2109,9 @@ type ReportUpdateRequest struct {
 	// Query How entries are split.
 	Query *ReportQueryRequest `json:"query,omitempty"`
 
+	// Revisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+	Revisions *ReportUpdateRequestRevisions `json:"revisions,omitempty"`
+
 	// Schedule How often, and from when.
 	Schedule *ReportScheduleRequest `json:"schedule,omitempty"`
 
@@ -1392,6 +2123,9 @@ type ReportUpdateRequest struct {
 	// Type The channel.
 	Type *ReportUpdateRequestType `json:"type,omitempty"`
 }
+
+// ReportUpdateRequestRevisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+type ReportUpdateRequestRevisions string
 
 // ReportUpdateRequestType The channel.
 type ReportUpdateRequestType string
@@ -1421,6 +2155,9 @@ type ReportWithSecret struct {
 	// Query How entries are split.
 	Query ReportQuery `json:"query"`
 
+	// Revisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+	Revisions ReportWithSecretRevisions `json:"revisions"`
+
 	// Schedule The schedule that was asked for last.
 	Schedule ReportSchedule `json:"schedule"`
 
@@ -1439,11 +2176,41 @@ type ReportWithSecret struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
+// ReportWithSecretRevisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+type ReportWithSecretRevisions string
+
 // ReportWithSecretState `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410: runs are made and kept, nothing is sent.
 type ReportWithSecretState string
 
 // ReportWithSecretType defines model for ReportWithSecret.Type.
 type ReportWithSecretType string
+
+// ReportedEntry A delivery that reported the event, and the entry that it is in.
+type ReportedEntry struct {
+	// Certain Whether the run waited for the event. If not, it came while the run was made, or another revision of the meter counted it: it may be in, or not.
+	Certain bool `json:"certain"`
+
+	// Delivery One subject of one run, sent as one message.
+	Delivery Delivery `json:"delivery"`
+
+	// Dimensions Which entry: `groupBy` of it.
+	Dimensions map[string]string `json:"dimensions"`
+
+	// Value `valueText` of the entry.
+	Value string `json:"value"`
+}
+
+// RevisionProgress How far a revision is filled in.
+type RevisionProgress struct {
+	// CompleteUntil Of what was received until then nothing is missing; null: not yet.
+	CompleteUntil *time.Time `json:"complete_until"`
+
+	// SlicesLeft Slices of the log to be filled in; counted up to 1000 a partition.
+	SlicesLeft int `json:"slices_left"`
+}
+
+// RevisionState Where a revision of a meter stands; what moves it is in `meterline.meter_revision`.
+type RevisionState string
 
 // RotationRequest How the secret is replaced.
 type RotationRequest struct {
@@ -1455,6 +2222,9 @@ type RotationRequest struct {
 type Run struct {
 	// AskedAt When it was found due or asked.
 	AskedAt time.Time `json:"asked_at"`
+
+	// Corrections Of a revision: entries that differ from what was delivered.
+	Corrections *int `json:"corrections,omitempty"`
 
 	// DecidedAt From then on it never changes.
 	DecidedAt *time.Time `json:"decided_at,omitempty"`
@@ -1485,7 +2255,7 @@ type Run struct {
 	// Revision From 1; of the same window.
 	Revision int `json:"revision"`
 
-	// State Its window is over (`scheduled`), it waits until everything counts, its bodies are written, they are sent; all, some or none arrived; or it was not made. A replay opens it once more.
+	// State Its window is over (`scheduled`), it waits until everything counts, its bodies are written, they are sent; all, some or none arrived; or it was not made. A replay opens it once more. A revision for late usage is only `recorded` where its report does not ask for it to be sent.
 	State RunState `json:"state"`
 
 	// Supersedes The run of the revision before.
@@ -1494,14 +2264,16 @@ type Run struct {
 	Supersedes *string `json:"supersedes,omitempty"`
 
 	// To End of the window, not in it.
-	To      time.Time  `json:"to"`
+	To time.Time `json:"to"`
+
+	// Trigger `late`: events came for its window after it was decided.
 	Trigger RunTrigger `json:"trigger"`
 }
 
-// RunState Its window is over (`scheduled`), it waits until everything counts, its bodies are written, they are sent; all, some or none arrived; or it was not made. A replay opens it once more.
+// RunState Its window is over (`scheduled`), it waits until everything counts, its bodies are written, they are sent; all, some or none arrived; or it was not made. A replay opens it once more. A revision for late usage is only `recorded` where its report does not ask for it to be sent.
 type RunState string
 
-// RunTrigger defines model for Run.Trigger.
+// RunTrigger `late`: events came for its window after it was decided.
 type RunTrigger string
 
 // RunPage A page of runs, the newest window first.
@@ -1517,7 +2289,7 @@ type RunRequest struct {
 	// From Start of the window.
 	From time.Time `json:"from"`
 
-	// Revise Whether a window that was run already gets a revision: it delivers the subjects whose figures differ.
+	// Revise Whether a window that was run already gets a revision: it delivers the subjects whose figures differ from what was delivered, so also what was only recorded.
 	Revise *bool `json:"revise,omitempty"`
 
 	// To End of the window, not in it.
@@ -1627,6 +2399,21 @@ type SubjectConditionsRequest struct {
 	Nin []string `json:"$nin,omitzero"`
 }
 
+// SubjectDifference One subject in the revision in force (before) and in the other (after). A value is null where
+// nothing counted.
+type SubjectDifference struct {
+	CountedAfter  int `json:"counted_after"`
+	CountedBefore int `json:"counted_before"`
+
+	// Difference value_after - value_before; nothing is 0 here.
+	Difference     string  `json:"difference"`
+	RejectedAfter  int     `json:"rejected_after"`
+	RejectedBefore int     `json:"rejected_before"`
+	Subject        string  `json:"subject"`
+	ValueAfter     *string `json:"value_after"`
+	ValueBefore    *string `json:"value_before"`
+}
+
 // TextFilter Conditions on a text, joined by and: `filter[key][contains]=token`. A value without operator,
 // `filter[key]=tokens`, is one of `eq`.
 type TextFilter struct {
@@ -1717,6 +2504,40 @@ type UsageEntry struct {
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
+// UsageEvent An event that counts there.
+type UsageEvent struct {
+	ID         string    `json:"id"`
+	IngestedAt time.Time `json:"ingested_at"`
+
+	// Position Where it lies: log.partition.offset.place.
+	Position string `json:"position"`
+	Source   string `json:"source"`
+	Subject  string `json:"subject"`
+
+	// Time When it counts.
+	Time time.Time `json:"time"`
+}
+
+// UsageEventPage A page of events, by position. `total` is on the first page.
+type UsageEventPage struct {
+	Data []UsageEvent `json:"data"`
+
+	// Meta What is said of a page.
+	Meta CursorMeta `json:"meta"`
+
+	// Total Of all pages.
+	Total *UsageEventsTotal `json:"total,omitempty"`
+}
+
+// UsageEventsTotal Of all pages.
+type UsageEventsTotal struct {
+	// Checksum Sum of the events' keys modulo 2^128, in whatever order: a key is the BLAKE2b hash of 16 bytes of the identity.
+	Checksum string `json:"checksum"`
+
+	// Events As many as the entry counted.
+	Events int `json:"events"`
+}
+
 // UsageFilters Conditions, joined by and.
 type UsageFilters struct {
 	Dimensions map[string]UsageCondition `json:"dimensions,omitzero"`
@@ -1752,6 +2573,24 @@ type UsageRow struct {
 	Value string `json:"value"`
 }
 
+// VerdictCounts received = new + duplicate + conflict + invalid, and new = matched + unmatched, always.
+type VerdictCounts struct {
+	Conflict  int `json:"conflict"`
+	Duplicate int `json:"duplicate"`
+	Invalid   int `json:"invalid"`
+
+	// Matched New ones that a meter of now takes.
+	Matched  int `json:"matched"`
+	New      int `json:"new"`
+	Received int `json:"received"`
+
+	// Unmatched New ones that no meter takes.
+	Unmatched int `json:"unmatched"`
+}
+
+// Way How a refusal can be re-driven.
+type Way string
+
 // WindowEndFilter A condition on the end of the window.
 type WindowEndFilter struct {
 	// Lte It ends then or earlier.
@@ -1762,6 +2601,15 @@ type WindowEndFilter struct {
 type WindowStartFilter struct {
 	// Gte It begins then or later.
 	Gte *time.Time `json:"gte,omitempty"`
+}
+
+// ListAccountsParams defines parameters for ListAccounts.
+type ListAccountsParams struct {
+	// From Appended to the log in this hour or later, a whole hour. Without it: 24 hours before `to`.
+	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Before this hour, at most 744 after `from`. Without it: the end of the present hour.
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 }
 
 // ListAPIKeysParams defines parameters for ListAPIKeys.
@@ -1786,6 +2634,15 @@ type ListDeliveriesParams struct {
 
 	// Filter Conditions on deliveries, joined by and.
 	Filter *DeliveryFilter `json:"filter,omitempty"`
+}
+
+// GetEventTraceParams defines parameters for GetEventTrace.
+type GetEventTraceParams struct {
+	// Source Its `source`.
+	Source string `form:"source" json:"source"`
+
+	// ID Its `id`.
+	ID string `form:"id" json:"id"`
 }
 
 // ListMeteringEventsParams defines parameters for ListMeteringEvents.
@@ -1823,8 +2680,56 @@ type ListMetersParams struct {
 	Filter *MeterFilter `json:"filter,omitempty"`
 }
 
+// ListUsageEventsParams defines parameters for ListUsageEvents.
+type ListUsageEventsParams struct {
+	// From Start of the window.
+	From time.Time `form:"from" json:"from"`
+
+	// To End of the window.
+	To time.Time `form:"to" json:"to"`
+
+	// Subject Of this subject; else of all of them.
+	Subject *string `form:"subject,omitempty" json:"subject,omitempty"`
+
+	// Dimensions Values of dimensions, as the entry has them; missing ones are empty.
+	Dimensions *map[string]string `json:"dimensions,omitempty"`
+
+	// Page Which part of a list, by cursor.
+	Page *CursorPage `json:"page,omitempty"`
+}
+
 // ListRejectedValuesParams defines parameters for ListRejectedValues.
 type ListRejectedValuesParams struct {
+	// Page Which part of a list, by cursor.
+	Page *CursorPage `json:"page,omitempty"`
+}
+
+// ListMeterRevisionsParams defines parameters for ListMeterRevisions.
+type ListMeterRevisionsParams struct {
+	// Page Which part of a list, by cursor.
+	Page *CursorPage `json:"page,omitempty"`
+}
+
+// CompareMeterRevisionParams defines parameters for CompareMeterRevision.
+type CompareMeterRevisionParams struct {
+	// From Usage of then or later; else of all.
+	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Usage of earlier than then.
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// IncludeEqual Whether to list subjects that do not differ, too.
+	IncludeEqual *bool `form:"include_equal,omitempty" json:"include_equal,omitempty"`
+
+	// Page Which part of a list, by cursor.
+	Page *CursorPage `json:"page,omitempty"`
+}
+
+// ListRefusalsParams defines parameters for ListRefusals.
+type ListRefusalsParams struct {
+	// Filter Conditions on refusals, joined by and.
+	Filter *RefusalFilter `json:"filter,omitempty"`
+
 	// Page Which part of a list, by cursor.
 	Page *CursorPage `json:"page,omitempty"`
 }
@@ -1841,6 +2746,12 @@ type ListReportRunsParams struct {
 	Page *CursorPage `json:"page,omitempty"`
 }
 
+// ListRunCorrectionsParams defines parameters for ListRunCorrections.
+type ListRunCorrectionsParams struct {
+	// Page Which part of a list, by cursor.
+	Page *CursorPage `json:"page,omitempty"`
+}
+
 // CreateAPIKeyJSONRequestBody defines body for CreateAPIKey for application/json ContentType.
 type CreateAPIKeyJSONRequestBody = APIKeyRequest
 
@@ -1849,6 +2760,9 @@ type UpdateAPIKeyJSONRequestBody = APIKeyUpdateRequest
 
 // RotateAPIKeyJSONRequestBody defines body for RotateAPIKey for application/json ContentType.
 type RotateAPIKeyJSONRequestBody = RotationRequest
+
+// AuditSpanJSONRequestBody defines body for AuditSpan for application/json ContentType.
+type AuditSpanJSONRequestBody = AuditRequest
 
 // IngestMeteringEventsApplicationCloudeventsPlusJSONRequestBody defines body for IngestMeteringEvents for application/cloudevents+json ContentType.
 type IngestMeteringEventsApplicationCloudeventsPlusJSONRequestBody = EventRequest
@@ -1859,6 +2773,9 @@ type IngestMeteringEventsApplicationCloudeventsBatchPlusJSONRequestBody = Ingest
 // IngestMeteringEventsJSONRequestBody defines body for IngestMeteringEvents for application/json ContentType.
 type IngestMeteringEventsJSONRequestBody IngestMeteringEventsJSONBody
 
+// PreviewMeterJSONRequestBody defines body for PreviewMeter for application/json ContentType.
+type PreviewMeterJSONRequestBody = PreviewRequest
+
 // CreateMeterJSONRequestBody defines body for CreateMeter for application/json ContentType.
 type CreateMeterJSONRequestBody = MeterRequest
 
@@ -1867,6 +2784,21 @@ type UpdateMeterJSONRequestBody = MeterUpdateRequest
 
 // QueryMeterJSONRequestBody defines body for QueryMeter for application/json ContentType.
 type QueryMeterJSONRequestBody = QueryRequest
+
+// CreateMeterRevisionJSONRequestBody defines body for CreateMeterRevision for application/json ContentType.
+type CreateMeterRevisionJSONRequestBody = MeterRevisionRequest
+
+// SwitchMeterRevisionJSONRequestBody defines body for SwitchMeterRevision for application/json ContentType.
+type SwitchMeterRevisionJSONRequestBody = MeterSwitchRequest
+
+// RedriveRefusalsJSONRequestBody defines body for RedriveRefusals for application/json ContentType.
+type RedriveRefusalsJSONRequestBody = RedrivesRequest
+
+// DismissRefusalJSONRequestBody defines body for DismissRefusal for application/json ContentType.
+type DismissRefusalJSONRequestBody = DismissalRequest
+
+// RedriveRefusalJSONRequestBody defines body for RedriveRefusal for application/json ContentType.
+type RedriveRefusalJSONRequestBody = RedriveRequest
 
 // CreateReportJSONRequestBody defines body for CreateReport for application/json ContentType.
 type CreateReportJSONRequestBody = ReportRequest
@@ -3140,6 +4072,15 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
+	// ListAccounts See what became of every event
+	//
+	// By hour of arrival in the log, source and type; and for each meter how many of its events counted. Of the namespace of the key only. While a meter is being filled in, it has counted fewer than it matches. What could not be read as an event of any namespace is shown to who may operate the installation.
+	//
+	// Scope: `usage:read`.
+	//
+	// Corresponds with GET /api/v3/metering/accounts (the `ListAccounts` operationId).
+	ListAccounts(ctx context.Context, params *ListAccountsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListAPIKeys List API keys
 	//
 	// By creation, revoked and expired ones too.
@@ -3233,6 +4174,28 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v3/metering/api-keys/{apiKeyId}/rotate (the `RotateAPIKey` operationId).
 	RotateAPIKey(ctx context.Context, apiKeyID string, body RotateAPIKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// AuditSpanWithBody Recount what is stored, and compare
+	//
+	// One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
+	//
+	// Scope: `operate`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v3/metering/audit (the `AuditSpan` operationId).
+	AuditSpanWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AuditSpan Recount what is stored, and compare
+	//
+	// One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
+	//
+	// Scope: `operate`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v3/metering/audit (the `AuditSpan` operationId).
+	AuditSpan(ctx context.Context, body AuditSpanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListChanges List who changed what, and when
 	//
 	// Changes of meters, reports, subjects and API keys, the newest first.
@@ -3277,6 +4240,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v3/metering/deliveries/{deliveryId}/replay (the `ReplayDelivery` operationId).
 	ReplayDelivery(ctx context.Context, deliveryID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetEventTrace Trace an event
+	//
+	// The event of this `source` and `id` with its copies; the verdict of the one that is new names the meters, windows and dimensions that it counts in. And the deliveries that reported it, with the entry that it is a part of.
+	//
+	// Scope: `events:read`.
+	//
+	// Corresponds with GET /api/v3/metering/event-trace (the `GetEventTrace` operationId).
+	GetEventTrace(ctx context.Context, params *GetEventTraceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListMeteringEvents List events with what became of them
 	//
@@ -3355,6 +4327,28 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v3/metering/events (the `IngestMeteringEvents` operationId).
 	IngestMeteringEvents(ctx context.Context, body IngestMeteringEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// PreviewMeterWithBody Try a meter on the events that there are
+	//
+	// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
+	//
+	// Scope: `usage:read`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v3/metering/meter-preview (the `PreviewMeter` operationId).
+	PreviewMeterWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewMeter Try a meter on the events that there are
+	//
+	// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
+	//
+	// Scope: `usage:read`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v3/metering/meter-preview (the `PreviewMeter` operationId).
+	PreviewMeter(ctx context.Context, body PreviewMeterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListMeters List meters
 	//
 	// List meters.
@@ -3366,7 +4360,7 @@ type ClientInterface interface {
 
 	// CreateMeterWithBody Create a meter
 	//
-	// Create a meter. It also measures the events that were sent before it was made.
+	// Create a meter. It also measures the events that were sent before it was made. The meters of a namespace may change 300 times a minute; beyond that: 429.
 	//
 	// Scope: `meters:write`.
 	//
@@ -3377,7 +4371,7 @@ type ClientInterface interface {
 
 	// CreateMeter Create a meter
 	//
-	// Create a meter. It also measures the events that were sent before it was made.
+	// Create a meter. It also measures the events that were sent before it was made. The meters of a namespace may change 300 times a minute; beyond that: 429.
 	//
 	// Scope: `meters:write`.
 	//
@@ -3406,7 +4400,7 @@ type ClientInterface interface {
 
 	// UpdateMeterWithBody Update a meter
 	//
-	// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision, which answers at once and is filled in from the events that are kept.
+	// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision: it is filled in from the events that are kept, shown as pending_revision meanwhile, and takes over by itself when that is done. A second change before then replaces it, and is made of what it was to be.
 	//
 	// Scope: `meters:write`.
 	//
@@ -3417,7 +4411,7 @@ type ClientInterface interface {
 
 	// UpdateMeter Update a meter
 	//
-	// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision, which answers at once and is filled in from the events that are kept.
+	// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision: it is filled in from the events that are kept, shown as pending_revision meanwhile, and takes over by itself when that is done. A second change before then replaces it, and is made of what it was to be.
 	//
 	// Scope: `meters:write`.
 	//
@@ -3425,6 +4419,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /api/v3/metering/meters/{meterId} (the `UpdateMeter` operationId).
 	UpdateMeter(ctx context.Context, meterID string, body UpdateMeterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListUsageEvents List the events behind usage
+	//
+	// The events that count in a row of a query or an entry of a delivery, named by its window, subject and dimensions; by the meter as it is now. Events without a usable value are not among them. At most 200000 events can stand behind an entry.
+	//
+	// Scope: `events:read`.
+	//
+	// Corresponds with GET /api/v3/metering/meters/{meterId}/events (the `ListUsageEvents` operationId).
+	ListUsageEvents(ctx context.Context, meterID string, params *ListUsageEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// QueryMeterWithBody Ask for usage
 	//
@@ -3456,6 +4459,170 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v3/metering/meters/{meterId}/rejected (the `ListRejectedValues` operationId).
 	ListRejectedValues(ctx context.Context, meterID string, params *ListRejectedValuesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListMeterRevisions List the revisions of a meter
+	//
+	// List the revisions of a meter.
+	//
+	// Scope: `meters:read`.
+	//
+	// Corresponds with GET /api/v3/metering/meters/{meterId}/revisions (the `ListMeterRevisions` operationId).
+	ListMeterRevisions(ctx context.Context, meterID string, params *ListMeterRevisionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateMeterRevisionWithBody Propose a revision of a meter
+	//
+	// Propose that a meter measure something else. The revision is filled in from the events that are kept, beside the one in force, which goes on answering. Compare them, then switch to it or delete it.
+	//
+	// Scope: `meters:write`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v3/metering/meters/{meterId}/revisions (the `CreateMeterRevision` operationId).
+	CreateMeterRevisionWithBody(ctx context.Context, meterID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateMeterRevision Propose a revision of a meter
+	//
+	// Propose that a meter measure something else. The revision is filled in from the events that are kept, beside the one in force, which goes on answering. Compare them, then switch to it or delete it.
+	//
+	// Scope: `meters:write`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v3/metering/meters/{meterId}/revisions (the `CreateMeterRevision` operationId).
+	CreateMeterRevision(ctx context.Context, meterID string, body CreateMeterRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteMeterRevision Discard a revision that waits
+	//
+	// Discard a revision that waits.
+	//
+	// Scope: `meters:write`.
+	//
+	// Corresponds with DELETE /api/v3/metering/meters/{meterId}/revisions/{revision} (the `DeleteMeterRevision` operationId).
+	DeleteMeterRevision(ctx context.Context, meterID string, revision string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetMeterRevision Get a revision of a meter
+	//
+	// Get a revision of a meter.
+	//
+	// Scope: `meters:read`.
+	//
+	// Corresponds with GET /api/v3/metering/meters/{meterId}/revisions/{revision} (the `GetMeterRevision` operationId).
+	GetMeterRevision(ctx context.Context, meterID string, revision string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CompareMeterRevision Compare a revision with the one in force
+	//
+	// What a revision makes of the events that are kept, and what the meter makes of them now, subject by subject. While it is being filled in, `progress` tells what is missing.
+	//
+	// Scope: `usage:read`.
+	//
+	// Corresponds with GET /api/v3/metering/meters/{meterId}/revisions/{revision}/comparison (the `CompareMeterRevision` operationId).
+	CompareMeterRevision(ctx context.Context, meterID string, revision string, params *CompareMeterRevisionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SwitchMeterRevisionWithBody Switch a meter to a revision
+	//
+	// Have a revision take over: at once where it is filled in, else as soon as it is (it is `filling` then). With effective_from, usage of earlier windows stays as it was. What it supersedes is kept for 90 days where a report is on the meter, so that runs can be corrected.
+	//
+	// Scope: `meters:write`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v3/metering/meters/{meterId}/revisions/{revision}/switch (the `SwitchMeterRevision` operationId).
+	SwitchMeterRevisionWithBody(ctx context.Context, meterID string, revision string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SwitchMeterRevision Switch a meter to a revision
+	//
+	// Have a revision take over: at once where it is filled in, else as soon as it is (it is `filling` then). With effective_from, usage of earlier windows stays as it was. What it supersedes is kept for 90 days where a report is on the meter, so that runs can be corrected.
+	//
+	// Scope: `meters:write`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v3/metering/meters/{meterId}/revisions/{revision}/switch (the `SwitchMeterRevision` operationId).
+	SwitchMeterRevision(ctx context.Context, meterID string, revision string, body SwitchMeterRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RedriveRefusalsWithBody Send refused inbox records anew, as they are
+	//
+	// Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
+	//
+	// Scope: `events:write`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v3/metering/refusal-redrives (the `RedriveRefusals` operationId).
+	RedriveRefusalsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RedriveRefusals Send refused inbox records anew, as they are
+	//
+	// Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
+	//
+	// Scope: `events:write`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v3/metering/refusal-redrives (the `RedriveRefusals` operationId).
+	RedriveRefusals(ctx context.Context, body RedriveRefusalsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListRefusals List what was refused
+	//
+	// Conflicts, records of inbox topics that are no events, and what could not be read, those last taken in first, with what was done about each. Not what the door refuses, for its sender was told; nor duplicates, which do no harm; nor values that a meter could not use: `list-rejected-values` has those.
+	//
+	// Scope: `events:read`.
+	//
+	// Corresponds with GET /api/v3/metering/refusals (the `ListRefusals` operationId).
+	ListRefusals(ctx context.Context, params *ListRefusalsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetRefusal Get what was refused, with its contents
+	//
+	// Of a conflict both payloads, and where they differ. Of what is no event, its text. Of an event with a value that a meter could not use, whose `position` is the id here: which other meters count it.
+	//
+	// Scope: `events:read`.
+	//
+	// Corresponds with GET /api/v3/metering/refusals/{refusalId} (the `GetRefusal` operationId).
+	GetRefusal(ctx context.Context, refusalID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DismissRefusalWithBody Say that nothing is to be done about a refusal
+	//
+	// Asks for `events:read` too. One that was dismissed can still be sent anew.
+	//
+	// Scope: `events:write`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v3/metering/refusals/{refusalId}/dismiss (the `DismissRefusal` operationId).
+	DismissRefusalWithBody(ctx context.Context, refusalID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DismissRefusal Say that nothing is to be done about a refusal
+	//
+	// Asks for `events:read` too. One that was dismissed can still be sent anew.
+	//
+	// Scope: `events:write`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v3/metering/refusals/{refusalId}/dismiss (the `DismissRefusal` operationId).
+	DismissRefusal(ctx context.Context, refusalID string, body DismissRefusalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RedriveRefusalWithBody Send an event anew for a refusal
+	//
+	// The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
+	//
+	// Scope: `events:write`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v3/metering/refusals/{refusalId}/redrive (the `RedriveRefusal` operationId).
+	RedriveRefusalWithBody(ctx context.Context, refusalID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RedriveRefusal Send an event anew for a refusal
+	//
+	// The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
+	//
+	// Scope: `events:write`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v3/metering/refusals/{refusalId}/redrive (the `RedriveRefusal` operationId).
+	RedriveRefusal(ctx context.Context, refusalID string, body RedriveRefusalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListReports List reports
 	//
@@ -3586,6 +4753,15 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v3/metering/reports/{reportId}/runs/{runId} (the `GetReportRun` operationId).
 	GetReportRun(ctx context.Context, reportID string, runID string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListRunCorrections List the corrections of a run
+	//
+	// What a revision says otherwise than what was delivered for its window: every entry that differs, by subject. They are kept whether they are delivered or only recorded.
+	//
+	// Scope: `reports:read`.
+	//
+	// Corresponds with GET /api/v3/metering/reports/{reportId}/runs/{runId}/corrections (the `ListRunCorrections` operationId).
+	ListRunCorrections(ctx context.Context, reportID string, runID string, params *ListRunCorrectionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetReportSecret Get the signing secret of a report
 	//
 	// Get the signing secret of a report.
@@ -3625,6 +4801,25 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v3/metering/status (the `GetStatus` operationId).
 	GetStatus(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+}
+
+// ListAccounts See what became of every event
+//
+// By hour of arrival in the log, source and type; and for each meter how many of its events counted. Of the namespace of the key only. While a meter is being filled in, it has counted fewer than it matches. What could not be read as an event of any namespace is shown to who may operate the installation.
+//
+// Scope: `usage:read`.
+//
+// Corresponds with GET /api/v3/metering/accounts (the `ListAccounts` operationId).
+func (c *Client) ListAccounts(ctx context.Context, params *ListAccountsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAccountsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
 }
 
 // ListAPIKeys List API keys
@@ -3810,6 +5005,48 @@ func (c *Client) RotateAPIKey(ctx context.Context, apiKeyID string, body RotateA
 	return c.Client.Do(req)
 }
 
+// AuditSpanWithBody Recount what is stored, and compare
+//
+// One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
+//
+// Scope: `operate`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v3/metering/audit (the `AuditSpan` operationId).
+func (c *Client) AuditSpanWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAuditSpanRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AuditSpan Recount what is stored, and compare
+//
+// One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
+//
+// Scope: `operate`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v3/metering/audit (the `AuditSpan` operationId).
+func (c *Client) AuditSpan(ctx context.Context, body AuditSpanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAuditSpanRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListChanges List who changed what, and when
 //
 // Changes of meters, reports, subjects and API keys, the newest first.
@@ -3895,6 +5132,25 @@ func (c *Client) GetDeliveryBody(ctx context.Context, deliveryID string, reqEdit
 // Corresponds with POST /api/v3/metering/deliveries/{deliveryId}/replay (the `ReplayDelivery` operationId).
 func (c *Client) ReplayDelivery(ctx context.Context, deliveryID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewReplayDeliveryRequest(c.Server, deliveryID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetEventTrace Trace an event
+//
+// The event of this `source` and `id` with its copies; the verdict of the one that is new names the meters, windows and dimensions that it counts in. And the deliveries that reported it, with the entry that it is a part of.
+//
+// Scope: `events:read`.
+//
+// Corresponds with GET /api/v3/metering/event-trace (the `GetEventTrace` operationId).
+func (c *Client) GetEventTrace(ctx context.Context, params *GetEventTraceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetEventTraceRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -4032,6 +5288,48 @@ func (c *Client) IngestMeteringEvents(ctx context.Context, body IngestMeteringEv
 	return c.Client.Do(req)
 }
 
+// PreviewMeterWithBody Try a meter on the events that there are
+//
+// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
+//
+// Scope: `usage:read`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v3/metering/meter-preview (the `PreviewMeter` operationId).
+func (c *Client) PreviewMeterWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewMeterRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewMeter Try a meter on the events that there are
+//
+// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
+//
+// Scope: `usage:read`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v3/metering/meter-preview (the `PreviewMeter` operationId).
+func (c *Client) PreviewMeter(ctx context.Context, body PreviewMeterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewMeterRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListMeters List meters
 //
 // List meters.
@@ -4053,7 +5351,7 @@ func (c *Client) ListMeters(ctx context.Context, params *ListMetersParams, reqEd
 
 // CreateMeterWithBody Create a meter
 //
-// Create a meter. It also measures the events that were sent before it was made.
+// Create a meter. It also measures the events that were sent before it was made. The meters of a namespace may change 300 times a minute; beyond that: 429.
 //
 // Scope: `meters:write`.
 //
@@ -4074,7 +5372,7 @@ func (c *Client) CreateMeterWithBody(ctx context.Context, contentType string, bo
 
 // CreateMeter Create a meter
 //
-// Create a meter. It also measures the events that were sent before it was made.
+// Create a meter. It also measures the events that were sent before it was made. The meters of a namespace may change 300 times a minute; beyond that: 429.
 //
 // Scope: `meters:write`.
 //
@@ -4133,7 +5431,7 @@ func (c *Client) GetMeter(ctx context.Context, meterID string, reqEditors ...Req
 
 // UpdateMeterWithBody Update a meter
 //
-// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision, which answers at once and is filled in from the events that are kept.
+// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision: it is filled in from the events that are kept, shown as pending_revision meanwhile, and takes over by itself when that is done. A second change before then replaces it, and is made of what it was to be.
 //
 // Scope: `meters:write`.
 //
@@ -4154,7 +5452,7 @@ func (c *Client) UpdateMeterWithBody(ctx context.Context, meterID string, conten
 
 // UpdateMeter Update a meter
 //
-// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision, which answers at once and is filled in from the events that are kept.
+// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision: it is filled in from the events that are kept, shown as pending_revision meanwhile, and takes over by itself when that is done. A second change before then replaces it, and is made of what it was to be.
 //
 // Scope: `meters:write`.
 //
@@ -4163,6 +5461,25 @@ func (c *Client) UpdateMeterWithBody(ctx context.Context, meterID string, conten
 // Corresponds with PUT /api/v3/metering/meters/{meterId} (the `UpdateMeter` operationId).
 func (c *Client) UpdateMeter(ctx context.Context, meterID string, body UpdateMeterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateMeterRequest(c.Server, meterID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListUsageEvents List the events behind usage
+//
+// The events that count in a row of a query or an entry of a delivery, named by its window, subject and dimensions; by the meter as it is now. Events without a usable value are not among them. At most 200000 events can stand behind an entry.
+//
+// Scope: `events:read`.
+//
+// Corresponds with GET /api/v3/metering/meters/{meterId}/events (the `ListUsageEvents` operationId).
+func (c *Client) ListUsageEvents(ctx context.Context, meterID string, params *ListUsageEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListUsageEventsRequest(c.Server, meterID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -4224,6 +5541,330 @@ func (c *Client) QueryMeter(ctx context.Context, meterID string, body QueryMeter
 // Corresponds with GET /api/v3/metering/meters/{meterId}/rejected (the `ListRejectedValues` operationId).
 func (c *Client) ListRejectedValues(ctx context.Context, meterID string, params *ListRejectedValuesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListRejectedValuesRequest(c.Server, meterID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListMeterRevisions List the revisions of a meter
+//
+// List the revisions of a meter.
+//
+// Scope: `meters:read`.
+//
+// Corresponds with GET /api/v3/metering/meters/{meterId}/revisions (the `ListMeterRevisions` operationId).
+func (c *Client) ListMeterRevisions(ctx context.Context, meterID string, params *ListMeterRevisionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListMeterRevisionsRequest(c.Server, meterID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateMeterRevisionWithBody Propose a revision of a meter
+//
+// Propose that a meter measure something else. The revision is filled in from the events that are kept, beside the one in force, which goes on answering. Compare them, then switch to it or delete it.
+//
+// Scope: `meters:write`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v3/metering/meters/{meterId}/revisions (the `CreateMeterRevision` operationId).
+func (c *Client) CreateMeterRevisionWithBody(ctx context.Context, meterID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateMeterRevisionRequestWithBody(c.Server, meterID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateMeterRevision Propose a revision of a meter
+//
+// Propose that a meter measure something else. The revision is filled in from the events that are kept, beside the one in force, which goes on answering. Compare them, then switch to it or delete it.
+//
+// Scope: `meters:write`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v3/metering/meters/{meterId}/revisions (the `CreateMeterRevision` operationId).
+func (c *Client) CreateMeterRevision(ctx context.Context, meterID string, body CreateMeterRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateMeterRevisionRequest(c.Server, meterID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteMeterRevision Discard a revision that waits
+//
+// Discard a revision that waits.
+//
+// Scope: `meters:write`.
+//
+// Corresponds with DELETE /api/v3/metering/meters/{meterId}/revisions/{revision} (the `DeleteMeterRevision` operationId).
+func (c *Client) DeleteMeterRevision(ctx context.Context, meterID string, revision string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteMeterRevisionRequest(c.Server, meterID, revision)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetMeterRevision Get a revision of a meter
+//
+// Get a revision of a meter.
+//
+// Scope: `meters:read`.
+//
+// Corresponds with GET /api/v3/metering/meters/{meterId}/revisions/{revision} (the `GetMeterRevision` operationId).
+func (c *Client) GetMeterRevision(ctx context.Context, meterID string, revision string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetMeterRevisionRequest(c.Server, meterID, revision)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CompareMeterRevision Compare a revision with the one in force
+//
+// What a revision makes of the events that are kept, and what the meter makes of them now, subject by subject. While it is being filled in, `progress` tells what is missing.
+//
+// Scope: `usage:read`.
+//
+// Corresponds with GET /api/v3/metering/meters/{meterId}/revisions/{revision}/comparison (the `CompareMeterRevision` operationId).
+func (c *Client) CompareMeterRevision(ctx context.Context, meterID string, revision string, params *CompareMeterRevisionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCompareMeterRevisionRequest(c.Server, meterID, revision, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SwitchMeterRevisionWithBody Switch a meter to a revision
+//
+// Have a revision take over: at once where it is filled in, else as soon as it is (it is `filling` then). With effective_from, usage of earlier windows stays as it was. What it supersedes is kept for 90 days where a report is on the meter, so that runs can be corrected.
+//
+// Scope: `meters:write`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v3/metering/meters/{meterId}/revisions/{revision}/switch (the `SwitchMeterRevision` operationId).
+func (c *Client) SwitchMeterRevisionWithBody(ctx context.Context, meterID string, revision string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSwitchMeterRevisionRequestWithBody(c.Server, meterID, revision, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SwitchMeterRevision Switch a meter to a revision
+//
+// Have a revision take over: at once where it is filled in, else as soon as it is (it is `filling` then). With effective_from, usage of earlier windows stays as it was. What it supersedes is kept for 90 days where a report is on the meter, so that runs can be corrected.
+//
+// Scope: `meters:write`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v3/metering/meters/{meterId}/revisions/{revision}/switch (the `SwitchMeterRevision` operationId).
+func (c *Client) SwitchMeterRevision(ctx context.Context, meterID string, revision string, body SwitchMeterRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSwitchMeterRevisionRequest(c.Server, meterID, revision, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RedriveRefusalsWithBody Send refused inbox records anew, as they are
+//
+// Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
+//
+// Scope: `events:write`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v3/metering/refusal-redrives (the `RedriveRefusals` operationId).
+func (c *Client) RedriveRefusalsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRedriveRefusalsRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RedriveRefusals Send refused inbox records anew, as they are
+//
+// Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
+//
+// Scope: `events:write`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v3/metering/refusal-redrives (the `RedriveRefusals` operationId).
+func (c *Client) RedriveRefusals(ctx context.Context, body RedriveRefusalsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRedriveRefusalsRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListRefusals List what was refused
+//
+// Conflicts, records of inbox topics that are no events, and what could not be read, those last taken in first, with what was done about each. Not what the door refuses, for its sender was told; nor duplicates, which do no harm; nor values that a meter could not use: `list-rejected-values` has those.
+//
+// Scope: `events:read`.
+//
+// Corresponds with GET /api/v3/metering/refusals (the `ListRefusals` operationId).
+func (c *Client) ListRefusals(ctx context.Context, params *ListRefusalsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListRefusalsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetRefusal Get what was refused, with its contents
+//
+// Of a conflict both payloads, and where they differ. Of what is no event, its text. Of an event with a value that a meter could not use, whose `position` is the id here: which other meters count it.
+//
+// Scope: `events:read`.
+//
+// Corresponds with GET /api/v3/metering/refusals/{refusalId} (the `GetRefusal` operationId).
+func (c *Client) GetRefusal(ctx context.Context, refusalID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRefusalRequest(c.Server, refusalID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DismissRefusalWithBody Say that nothing is to be done about a refusal
+//
+// Asks for `events:read` too. One that was dismissed can still be sent anew.
+//
+// Scope: `events:write`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v3/metering/refusals/{refusalId}/dismiss (the `DismissRefusal` operationId).
+func (c *Client) DismissRefusalWithBody(ctx context.Context, refusalID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDismissRefusalRequestWithBody(c.Server, refusalID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DismissRefusal Say that nothing is to be done about a refusal
+//
+// Asks for `events:read` too. One that was dismissed can still be sent anew.
+//
+// Scope: `events:write`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v3/metering/refusals/{refusalId}/dismiss (the `DismissRefusal` operationId).
+func (c *Client) DismissRefusal(ctx context.Context, refusalID string, body DismissRefusalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDismissRefusalRequest(c.Server, refusalID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RedriveRefusalWithBody Send an event anew for a refusal
+//
+// The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
+//
+// Scope: `events:write`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v3/metering/refusals/{refusalId}/redrive (the `RedriveRefusal` operationId).
+func (c *Client) RedriveRefusalWithBody(ctx context.Context, refusalID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRedriveRefusalRequestWithBody(c.Server, refusalID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RedriveRefusal Send an event anew for a refusal
+//
+// The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
+//
+// Scope: `events:write`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v3/metering/refusals/{refusalId}/redrive (the `RedriveRefusal` operationId).
+func (c *Client) RedriveRefusal(ctx context.Context, refusalID string, body RedriveRefusalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRedriveRefusalRequest(c.Server, refusalID, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4493,6 +6134,25 @@ func (c *Client) GetReportRun(ctx context.Context, reportID string, runID string
 	return c.Client.Do(req)
 }
 
+// ListRunCorrections List the corrections of a run
+//
+// What a revision says otherwise than what was delivered for its window: every entry that differs, by subject. They are kept whether they are delivered or only recorded.
+//
+// Scope: `reports:read`.
+//
+// Corresponds with GET /api/v3/metering/reports/{reportId}/runs/{runId}/corrections (the `ListRunCorrections` operationId).
+func (c *Client) ListRunCorrections(ctx context.Context, reportID string, runID string, params *ListRunCorrectionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListRunCorrectionsRequest(c.Server, reportID, runID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetReportSecret Get the signing secret of a report
 //
 // Get the signing secret of a report.
@@ -4571,6 +6231,72 @@ func (c *Client) GetStatus(ctx context.Context, reqEditors ...RequestEditorFn) (
 		return nil, err
 	}
 	return c.Client.Do(req)
+}
+
+// NewListAccountsRequest constructs an http.Request for the ListAccounts method
+func NewListAccountsRequest(server string, params *ListAccountsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/accounts")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
 }
 
 // NewListAPIKeysRequest constructs an http.Request for the ListAPIKeys method
@@ -4829,6 +6555,46 @@ func NewRotateAPIKeyRequestWithBody(server string, apiKeyID string, contentType 
 	return req, nil
 }
 
+// NewAuditSpanRequest calls the generic AuditSpan builder with application/json body
+func NewAuditSpanRequest(server string, body AuditSpanJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAuditSpanRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewAuditSpanRequestWithBody constructs an http.Request for the AuditSpan method, with any body, and a specified content type
+func NewAuditSpanRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/audit")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListChangesRequest constructs an http.Request for the ListChanges method
 func NewListChangesRequest(server string, params *ListChangesParams) (*http.Request, error) {
 	var err error
@@ -5063,6 +6829,64 @@ func NewReplayDeliveryRequest(server string, deliveryID string) (*http.Request, 
 	return req, nil
 }
 
+// NewGetEventTraceRequest constructs an http.Request for the GetEventTrace method
+func NewGetEventTraceRequest(server string, params *GetEventTraceParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/event-trace")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "source", params.Source, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "id", params.ID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListMeteringEventsRequest constructs an http.Request for the ListMeteringEvents method
 func NewListMeteringEventsRequest(server string, params *ListMeteringEventsParams) (*http.Request, error) {
 	var err error
@@ -5184,6 +7008,46 @@ func NewIngestMeteringEventsRequestWithBody(server string, contentType string, b
 	}
 
 	operationPath := fmt.Sprintf("/api/v3/metering/events")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewPreviewMeterRequest calls the generic PreviewMeter builder with application/json body
+func NewPreviewMeterRequest(server string, body PreviewMeterJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPreviewMeterRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewPreviewMeterRequestWithBody constructs an http.Request for the PreviewMeter method, with any body, and a specified content type
+func NewPreviewMeterRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/meter-preview")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -5436,6 +7300,107 @@ func NewUpdateMeterRequestWithBody(server string, meterID string, contentType st
 	return req, nil
 }
 
+// NewListUsageEventsRequest constructs an http.Request for the ListUsageEvents method
+func NewListUsageEventsRequest(server string, meterID string, params *ListUsageEventsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "meterId", meterID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/meters/%s/events", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.Subject != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "subject", *params.Subject, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Dimensions != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "dimensions", *params.Dimensions, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewQueryMeterRequest calls the generic QueryMeter builder with application/json body
 func NewQueryMeterRequest(server string, meterID string, body QueryMeterJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -5540,6 +7505,588 @@ func NewListRejectedValuesRequest(server string, meterID string, params *ListRej
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewListMeterRevisionsRequest constructs an http.Request for the ListMeterRevisions method
+func NewListMeterRevisionsRequest(server string, meterID string, params *ListMeterRevisionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "meterId", meterID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/meters/%s/revisions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateMeterRevisionRequest calls the generic CreateMeterRevision builder with application/json body
+func NewCreateMeterRevisionRequest(server string, meterID string, body CreateMeterRevisionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateMeterRevisionRequestWithBody(server, meterID, "application/json", bodyReader)
+}
+
+// NewCreateMeterRevisionRequestWithBody constructs an http.Request for the CreateMeterRevision method, with any body, and a specified content type
+func NewCreateMeterRevisionRequestWithBody(server string, meterID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "meterId", meterID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/meters/%s/revisions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteMeterRevisionRequest constructs an http.Request for the DeleteMeterRevision method
+func NewDeleteMeterRevisionRequest(server string, meterID string, revision string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "meterId", meterID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "revision", revision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/meters/%s/revisions/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetMeterRevisionRequest constructs an http.Request for the GetMeterRevision method
+func NewGetMeterRevisionRequest(server string, meterID string, revision string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "meterId", meterID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "revision", revision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/meters/%s/revisions/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCompareMeterRevisionRequest constructs an http.Request for the CompareMeterRevision method
+func NewCompareMeterRevisionRequest(server string, meterID string, revision string, params *CompareMeterRevisionParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "meterId", meterID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "revision", revision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/meters/%s/revisions/%s/comparison", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.IncludeEqual != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "include_equal", *params.IncludeEqual, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSwitchMeterRevisionRequest calls the generic SwitchMeterRevision builder with application/json body
+func NewSwitchMeterRevisionRequest(server string, meterID string, revision string, body SwitchMeterRevisionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSwitchMeterRevisionRequestWithBody(server, meterID, revision, "application/json", bodyReader)
+}
+
+// NewSwitchMeterRevisionRequestWithBody constructs an http.Request for the SwitchMeterRevision method, with any body, and a specified content type
+func NewSwitchMeterRevisionRequestWithBody(server string, meterID string, revision string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "meterId", meterID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "revision", revision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/meters/%s/revisions/%s/switch", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRedriveRefusalsRequest calls the generic RedriveRefusals builder with application/json body
+func NewRedriveRefusalsRequest(server string, body RedriveRefusalsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRedriveRefusalsRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewRedriveRefusalsRequestWithBody constructs an http.Request for the RedriveRefusals method, with any body, and a specified content type
+func NewRedriveRefusalsRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/refusal-redrives")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListRefusalsRequest constructs an http.Request for the ListRefusals method
+func NewListRefusalsRequest(server string, params *ListRefusalsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/refusals")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Filter != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "filter", *params.Filter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetRefusalRequest constructs an http.Request for the GetRefusal method
+func NewGetRefusalRequest(server string, refusalID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "refusalId", refusalID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/refusals/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDismissRefusalRequest calls the generic DismissRefusal builder with application/json body
+func NewDismissRefusalRequest(server string, refusalID string, body DismissRefusalJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDismissRefusalRequestWithBody(server, refusalID, "application/json", bodyReader)
+}
+
+// NewDismissRefusalRequestWithBody constructs an http.Request for the DismissRefusal method, with any body, and a specified content type
+func NewDismissRefusalRequestWithBody(server string, refusalID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "refusalId", refusalID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/refusals/%s/dismiss", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRedriveRefusalRequest calls the generic RedriveRefusal builder with application/json body
+func NewRedriveRefusalRequest(server string, refusalID string, body RedriveRefusalJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRedriveRefusalRequestWithBody(server, refusalID, "application/json", bodyReader)
+}
+
+// NewRedriveRefusalRequestWithBody constructs an http.Request for the RedriveRefusal method, with any body, and a specified content type
+func NewRedriveRefusalRequestWithBody(server string, refusalID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "refusalId", refusalID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/refusals/%s/redrive", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -5970,6 +8517,74 @@ func NewGetReportRunRequest(server string, reportID string, runID string) (*http
 	return req, nil
 }
 
+// NewListRunCorrectionsRequest constructs an http.Request for the ListRunCorrections method
+func NewListRunCorrectionsRequest(server string, reportID string, runID string, params *ListRunCorrectionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "reportId", reportID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "runId", runID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/reports/%s/runs/%s/corrections", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewGetReportSecretRequest constructs an http.Request for the GetReportSecret method
 func NewGetReportSecretRequest(server string, reportID string) (*http.Request, error) {
 	var err error
@@ -6122,6 +8737,17 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
+	// ListAccountsWithResponse See what became of every event
+	//
+	// By hour of arrival in the log, source and type; and for each meter how many of its events counted. Of the namespace of the key only. While a meter is being filled in, it has counted fewer than it matches. What could not be read as an event of any namespace is shown to who may operate the installation.
+	//
+	// Scope: `usage:read`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v3/metering/accounts (the `ListAccounts` operationId).
+	ListAccountsWithResponse(ctx context.Context, params *ListAccountsParams, reqEditors ...RequestEditorFn) (*ListAccountsAnswer, error)
+
 	// ListAPIKeysWithResponse List API keys
 	//
 	// By creation, revoked and expired ones too.
@@ -6221,6 +8847,28 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v3/metering/api-keys/{apiKeyId}/rotate (the `RotateAPIKey` operationId).
 	RotateAPIKeyWithResponse(ctx context.Context, apiKeyID string, body RotateAPIKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateAPIKeyAnswer, error)
 
+	// AuditSpanWithBodyWithResponse Recount what is stored, and compare
+	//
+	// One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
+	//
+	// Scope: `operate`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/audit (the `AuditSpan` operationId).
+	AuditSpanWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AuditSpanAnswer, error)
+
+	// AuditSpanWithResponse Recount what is stored, and compare
+	//
+	// One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
+	//
+	// Scope: `operate`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/audit (the `AuditSpan` operationId).
+	AuditSpanWithResponse(ctx context.Context, body AuditSpanJSONRequestBody, reqEditors ...RequestEditorFn) (*AuditSpanAnswer, error)
+
 	// ListChangesWithResponse List who changed what, and when
 	//
 	// Changes of meters, reports, subjects and API keys, the newest first.
@@ -6275,6 +8923,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v3/metering/deliveries/{deliveryId}/replay (the `ReplayDelivery` operationId).
 	ReplayDeliveryWithResponse(ctx context.Context, deliveryID string, reqEditors ...RequestEditorFn) (*ReplayDeliveryAnswer, error)
+
+	// GetEventTraceWithResponse Trace an event
+	//
+	// The event of this `source` and `id` with its copies; the verdict of the one that is new names the meters, windows and dimensions that it counts in. And the deliveries that reported it, with the entry that it is a part of.
+	//
+	// Scope: `events:read`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v3/metering/event-trace (the `GetEventTrace` operationId).
+	GetEventTraceWithResponse(ctx context.Context, params *GetEventTraceParams, reqEditors ...RequestEditorFn) (*GetEventTraceAnswer, error)
 
 	// ListMeteringEventsWithResponse List events with what became of them
 	//
@@ -6355,6 +9014,28 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v3/metering/events (the `IngestMeteringEvents` operationId).
 	IngestMeteringEventsWithResponse(ctx context.Context, body IngestMeteringEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*IngestMeteringEventsAnswer, error)
 
+	// PreviewMeterWithBodyWithResponse Try a meter on the events that there are
+	//
+	// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
+	//
+	// Scope: `usage:read`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/meter-preview (the `PreviewMeter` operationId).
+	PreviewMeterWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewMeterAnswer, error)
+
+	// PreviewMeterWithResponse Try a meter on the events that there are
+	//
+	// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
+	//
+	// Scope: `usage:read`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/meter-preview (the `PreviewMeter` operationId).
+	PreviewMeterWithResponse(ctx context.Context, body PreviewMeterJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewMeterAnswer, error)
+
 	// ListMetersWithResponse List meters
 	//
 	// List meters.
@@ -6368,7 +9049,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateMeterWithBodyWithResponse Create a meter
 	//
-	// Create a meter. It also measures the events that were sent before it was made.
+	// Create a meter. It also measures the events that were sent before it was made. The meters of a namespace may change 300 times a minute; beyond that: 429.
 	//
 	// Scope: `meters:write`.
 	//
@@ -6379,7 +9060,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateMeterWithResponse Create a meter
 	//
-	// Create a meter. It also measures the events that were sent before it was made.
+	// Create a meter. It also measures the events that were sent before it was made. The meters of a namespace may change 300 times a minute; beyond that: 429.
 	//
 	// Scope: `meters:write`.
 	//
@@ -6412,7 +9093,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateMeterWithBodyWithResponse Update a meter
 	//
-	// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision, which answers at once and is filled in from the events that are kept.
+	// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision: it is filled in from the events that are kept, shown as pending_revision meanwhile, and takes over by itself when that is done. A second change before then replaces it, and is made of what it was to be.
 	//
 	// Scope: `meters:write`.
 	//
@@ -6423,7 +9104,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateMeterWithResponse Update a meter
 	//
-	// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision, which answers at once and is filled in from the events that are kept.
+	// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision: it is filled in from the events that are kept, shown as pending_revision meanwhile, and takes over by itself when that is done. A second change before then replaces it, and is made of what it was to be.
 	//
 	// Scope: `meters:write`.
 	//
@@ -6431,6 +9112,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /api/v3/metering/meters/{meterId} (the `UpdateMeter` operationId).
 	UpdateMeterWithResponse(ctx context.Context, meterID string, body UpdateMeterJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateMeterAnswer, error)
+
+	// ListUsageEventsWithResponse List the events behind usage
+	//
+	// The events that count in a row of a query or an entry of a delivery, named by its window, subject and dimensions; by the meter as it is now. Events without a usable value are not among them. At most 200000 events can stand behind an entry.
+	//
+	// Scope: `events:read`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v3/metering/meters/{meterId}/events (the `ListUsageEvents` operationId).
+	ListUsageEventsWithResponse(ctx context.Context, meterID string, params *ListUsageEventsParams, reqEditors ...RequestEditorFn) (*ListUsageEventsAnswer, error)
 
 	// QueryMeterWithBodyWithResponse Ask for usage
 	//
@@ -6464,6 +9156,182 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v3/metering/meters/{meterId}/rejected (the `ListRejectedValues` operationId).
 	ListRejectedValuesWithResponse(ctx context.Context, meterID string, params *ListRejectedValuesParams, reqEditors ...RequestEditorFn) (*ListRejectedValuesAnswer, error)
+
+	// ListMeterRevisionsWithResponse List the revisions of a meter
+	//
+	// List the revisions of a meter.
+	//
+	// Scope: `meters:read`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v3/metering/meters/{meterId}/revisions (the `ListMeterRevisions` operationId).
+	ListMeterRevisionsWithResponse(ctx context.Context, meterID string, params *ListMeterRevisionsParams, reqEditors ...RequestEditorFn) (*ListMeterRevisionsAnswer, error)
+
+	// CreateMeterRevisionWithBodyWithResponse Propose a revision of a meter
+	//
+	// Propose that a meter measure something else. The revision is filled in from the events that are kept, beside the one in force, which goes on answering. Compare them, then switch to it or delete it.
+	//
+	// Scope: `meters:write`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/meters/{meterId}/revisions (the `CreateMeterRevision` operationId).
+	CreateMeterRevisionWithBodyWithResponse(ctx context.Context, meterID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateMeterRevisionAnswer, error)
+
+	// CreateMeterRevisionWithResponse Propose a revision of a meter
+	//
+	// Propose that a meter measure something else. The revision is filled in from the events that are kept, beside the one in force, which goes on answering. Compare them, then switch to it or delete it.
+	//
+	// Scope: `meters:write`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/meters/{meterId}/revisions (the `CreateMeterRevision` operationId).
+	CreateMeterRevisionWithResponse(ctx context.Context, meterID string, body CreateMeterRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateMeterRevisionAnswer, error)
+
+	// DeleteMeterRevisionWithResponse Discard a revision that waits
+	//
+	// Discard a revision that waits.
+	//
+	// Scope: `meters:write`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v3/metering/meters/{meterId}/revisions/{revision} (the `DeleteMeterRevision` operationId).
+	DeleteMeterRevisionWithResponse(ctx context.Context, meterID string, revision string, reqEditors ...RequestEditorFn) (*DeleteMeterRevisionAnswer, error)
+
+	// GetMeterRevisionWithResponse Get a revision of a meter
+	//
+	// Get a revision of a meter.
+	//
+	// Scope: `meters:read`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v3/metering/meters/{meterId}/revisions/{revision} (the `GetMeterRevision` operationId).
+	GetMeterRevisionWithResponse(ctx context.Context, meterID string, revision string, reqEditors ...RequestEditorFn) (*GetMeterRevisionAnswer, error)
+
+	// CompareMeterRevisionWithResponse Compare a revision with the one in force
+	//
+	// What a revision makes of the events that are kept, and what the meter makes of them now, subject by subject. While it is being filled in, `progress` tells what is missing.
+	//
+	// Scope: `usage:read`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v3/metering/meters/{meterId}/revisions/{revision}/comparison (the `CompareMeterRevision` operationId).
+	CompareMeterRevisionWithResponse(ctx context.Context, meterID string, revision string, params *CompareMeterRevisionParams, reqEditors ...RequestEditorFn) (*CompareMeterRevisionAnswer, error)
+
+	// SwitchMeterRevisionWithBodyWithResponse Switch a meter to a revision
+	//
+	// Have a revision take over: at once where it is filled in, else as soon as it is (it is `filling` then). With effective_from, usage of earlier windows stays as it was. What it supersedes is kept for 90 days where a report is on the meter, so that runs can be corrected.
+	//
+	// Scope: `meters:write`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/meters/{meterId}/revisions/{revision}/switch (the `SwitchMeterRevision` operationId).
+	SwitchMeterRevisionWithBodyWithResponse(ctx context.Context, meterID string, revision string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SwitchMeterRevisionAnswer, error)
+
+	// SwitchMeterRevisionWithResponse Switch a meter to a revision
+	//
+	// Have a revision take over: at once where it is filled in, else as soon as it is (it is `filling` then). With effective_from, usage of earlier windows stays as it was. What it supersedes is kept for 90 days where a report is on the meter, so that runs can be corrected.
+	//
+	// Scope: `meters:write`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/meters/{meterId}/revisions/{revision}/switch (the `SwitchMeterRevision` operationId).
+	SwitchMeterRevisionWithResponse(ctx context.Context, meterID string, revision string, body SwitchMeterRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*SwitchMeterRevisionAnswer, error)
+
+	// RedriveRefusalsWithBodyWithResponse Send refused inbox records anew, as they are
+	//
+	// Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
+	//
+	// Scope: `events:write`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/refusal-redrives (the `RedriveRefusals` operationId).
+	RedriveRefusalsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RedriveRefusalsAnswer, error)
+
+	// RedriveRefusalsWithResponse Send refused inbox records anew, as they are
+	//
+	// Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
+	//
+	// Scope: `events:write`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/refusal-redrives (the `RedriveRefusals` operationId).
+	RedriveRefusalsWithResponse(ctx context.Context, body RedriveRefusalsJSONRequestBody, reqEditors ...RequestEditorFn) (*RedriveRefusalsAnswer, error)
+
+	// ListRefusalsWithResponse List what was refused
+	//
+	// Conflicts, records of inbox topics that are no events, and what could not be read, those last taken in first, with what was done about each. Not what the door refuses, for its sender was told; nor duplicates, which do no harm; nor values that a meter could not use: `list-rejected-values` has those.
+	//
+	// Scope: `events:read`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v3/metering/refusals (the `ListRefusals` operationId).
+	ListRefusalsWithResponse(ctx context.Context, params *ListRefusalsParams, reqEditors ...RequestEditorFn) (*ListRefusalsAnswer, error)
+
+	// GetRefusalWithResponse Get what was refused, with its contents
+	//
+	// Of a conflict both payloads, and where they differ. Of what is no event, its text. Of an event with a value that a meter could not use, whose `position` is the id here: which other meters count it.
+	//
+	// Scope: `events:read`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v3/metering/refusals/{refusalId} (the `GetRefusal` operationId).
+	GetRefusalWithResponse(ctx context.Context, refusalID string, reqEditors ...RequestEditorFn) (*GetRefusalAnswer, error)
+
+	// DismissRefusalWithBodyWithResponse Say that nothing is to be done about a refusal
+	//
+	// Asks for `events:read` too. One that was dismissed can still be sent anew.
+	//
+	// Scope: `events:write`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/refusals/{refusalId}/dismiss (the `DismissRefusal` operationId).
+	DismissRefusalWithBodyWithResponse(ctx context.Context, refusalID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DismissRefusalAnswer, error)
+
+	// DismissRefusalWithResponse Say that nothing is to be done about a refusal
+	//
+	// Asks for `events:read` too. One that was dismissed can still be sent anew.
+	//
+	// Scope: `events:write`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/refusals/{refusalId}/dismiss (the `DismissRefusal` operationId).
+	DismissRefusalWithResponse(ctx context.Context, refusalID string, body DismissRefusalJSONRequestBody, reqEditors ...RequestEditorFn) (*DismissRefusalAnswer, error)
+
+	// RedriveRefusalWithBodyWithResponse Send an event anew for a refusal
+	//
+	// The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
+	//
+	// Scope: `events:write`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/refusals/{refusalId}/redrive (the `RedriveRefusal` operationId).
+	RedriveRefusalWithBodyWithResponse(ctx context.Context, refusalID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RedriveRefusalAnswer, error)
+
+	// RedriveRefusalWithResponse Send an event anew for a refusal
+	//
+	// The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
+	//
+	// Scope: `events:write`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/refusals/{refusalId}/redrive (the `RedriveRefusal` operationId).
+	RedriveRefusalWithResponse(ctx context.Context, refusalID string, body RedriveRefusalJSONRequestBody, reqEditors ...RequestEditorFn) (*RedriveRefusalAnswer, error)
 
 	// ListReportsWithResponse List reports
 	//
@@ -6608,6 +9476,17 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v3/metering/reports/{reportId}/runs/{runId} (the `GetReportRun` operationId).
 	GetReportRunWithResponse(ctx context.Context, reportID string, runID string, reqEditors ...RequestEditorFn) (*GetReportRunAnswer, error)
 
+	// ListRunCorrectionsWithResponse List the corrections of a run
+	//
+	// What a revision says otherwise than what was delivered for its window: every entry that differs, by subject. They are kept whether they are delivered or only recorded.
+	//
+	// Scope: `reports:read`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v3/metering/reports/{reportId}/runs/{runId}/corrections (the `ListRunCorrections` operationId).
+	ListRunCorrectionsWithResponse(ctx context.Context, reportID string, runID string, params *ListRunCorrectionsParams, reqEditors ...RequestEditorFn) (*ListRunCorrectionsAnswer, error)
+
 	// GetReportSecretWithResponse Get the signing secret of a report
 	//
 	// Get the signing secret of a report.
@@ -6651,6 +9530,54 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v3/metering/status (the `GetStatus` operationId).
 	GetStatusWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetStatusAnswer, error)
+}
+
+type ListAccountsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Accounts
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAccountsAnswer) GetJSON200() *Accounts {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListAccountsAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAccountsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAccountsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAccountsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAccountsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
 }
 
 type ListAPIKeysAnswer struct {
@@ -6934,6 +9861,54 @@ func (r RotateAPIKeyAnswer) ContentType() string {
 	return ""
 }
 
+type AuditSpanAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AuditStep
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r AuditSpanAnswer) GetJSON200() *AuditStep {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r AuditSpanAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r AuditSpanAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AuditSpanAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AuditSpanAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AuditSpanAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListChangesAnswer struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -7174,6 +10149,54 @@ func (r ReplayDeliveryAnswer) ContentType() string {
 	return ""
 }
 
+type GetEventTraceAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EventTrace
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetEventTraceAnswer) GetJSON200() *EventTrace {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetEventTraceAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetEventTraceAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetEventTraceAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetEventTraceAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetEventTraceAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListMeteringEventsAnswer struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -7257,6 +10280,54 @@ func (r IngestMeteringEventsAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r IngestMeteringEventsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PreviewMeterAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Preview
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewMeterAnswer) GetJSON200() *Preview {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PreviewMeterAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewMeterAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewMeterAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewMeterAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewMeterAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -7496,6 +10567,54 @@ func (r UpdateMeterAnswer) ContentType() string {
 	return ""
 }
 
+type ListUsageEventsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *UsageEventPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListUsageEventsAnswer) GetJSON200() *UsageEventPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListUsageEventsAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListUsageEventsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListUsageEventsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListUsageEventsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListUsageEventsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type QueryMeterAnswer struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -7586,6 +10705,527 @@ func (r ListRejectedValuesAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListRejectedValuesAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListMeterRevisionsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *MeterRevisionPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListMeterRevisionsAnswer) GetJSON200() *MeterRevisionPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListMeterRevisionsAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListMeterRevisionsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListMeterRevisionsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListMeterRevisionsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListMeterRevisionsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateMeterRevisionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *MeterRevision
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateMeterRevisionAnswer) GetJSON201() *MeterRevision {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateMeterRevisionAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateMeterRevisionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateMeterRevisionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateMeterRevisionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateMeterRevisionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteMeterRevisionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteMeterRevisionAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteMeterRevisionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteMeterRevisionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteMeterRevisionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteMeterRevisionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetMeterRevisionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *MeterRevision
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetMeterRevisionAnswer) GetJSON200() *MeterRevision {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetMeterRevisionAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetMeterRevisionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetMeterRevisionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetMeterRevisionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetMeterRevisionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CompareMeterRevisionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Comparison
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CompareMeterRevisionAnswer) GetJSON200() *Comparison {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CompareMeterRevisionAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CompareMeterRevisionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CompareMeterRevisionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CompareMeterRevisionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CompareMeterRevisionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SwitchMeterRevisionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *MeterRevision
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SwitchMeterRevisionAnswer) GetJSON200() *MeterRevision {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SwitchMeterRevisionAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SwitchMeterRevisionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SwitchMeterRevisionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SwitchMeterRevisionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SwitchMeterRevisionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RedriveRefusalsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Redrives
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RedriveRefusalsAnswer) GetJSON200() *Redrives {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RedriveRefusalsAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RedriveRefusalsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RedriveRefusalsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RedriveRefusalsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RedriveRefusalsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListRefusalsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RefusalPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListRefusalsAnswer) GetJSON200() *RefusalPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListRefusalsAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListRefusalsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListRefusalsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListRefusalsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListRefusalsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetRefusalAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RefusalContents
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetRefusalAnswer) GetJSON200() *RefusalContents {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetRefusalAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetRefusalAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetRefusalAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetRefusalAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetRefusalAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DismissRefusalAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Refusal
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DismissRefusalAnswer) GetJSON200() *Refusal {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DismissRefusalAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DismissRefusalAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DismissRefusalAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DismissRefusalAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DismissRefusalAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RedriveRefusalAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Refusal
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RedriveRefusalAnswer) GetJSON202() *Refusal {
+	return r.JSON202
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RedriveRefusalAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RedriveRefusalAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RedriveRefusalAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RedriveRefusalAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RedriveRefusalAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8072,6 +11712,54 @@ func (r GetReportRunAnswer) ContentType() string {
 	return ""
 }
 
+type ListRunCorrectionsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CorrectionPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListRunCorrectionsAnswer) GetJSON200() *CorrectionPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListRunCorrectionsAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListRunCorrectionsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListRunCorrectionsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListRunCorrectionsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListRunCorrectionsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetReportSecretAnswer struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -8214,6 +11902,23 @@ func (r GetStatusAnswer) ContentType() string {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
 	return ""
+}
+
+// ListAccountsWithResponse See what became of every event
+//
+// By hour of arrival in the log, source and type; and for each meter how many of its events counted. Of the namespace of the key only. While a meter is being filled in, it has counted fewer than it matches. What could not be read as an event of any namespace is shown to who may operate the installation.
+//
+// Scope: `usage:read`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v3/metering/accounts (the `ListAccounts` operationId).
+func (c *ClientWithResponses) ListAccountsWithResponse(ctx context.Context, params *ListAccountsParams, reqEditors ...RequestEditorFn) (*ListAccountsAnswer, error) {
+	rsp, err := c.ListAccounts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAccountsAnswer(rsp)
 }
 
 // ListAPIKeysWithResponse List API keys
@@ -8369,6 +12074,40 @@ func (c *ClientWithResponses) RotateAPIKeyWithResponse(ctx context.Context, apiK
 	return ParseRotateAPIKeyAnswer(rsp)
 }
 
+// AuditSpanWithBodyWithResponse Recount what is stored, and compare
+//
+// One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
+//
+// Scope: `operate`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/audit (the `AuditSpan` operationId).
+func (c *ClientWithResponses) AuditSpanWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AuditSpanAnswer, error) {
+	rsp, err := c.AuditSpanWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAuditSpanAnswer(rsp)
+}
+
+// AuditSpanWithResponse Recount what is stored, and compare
+//
+// One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
+//
+// Scope: `operate`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/audit (the `AuditSpan` operationId).
+func (c *ClientWithResponses) AuditSpanWithResponse(ctx context.Context, body AuditSpanJSONRequestBody, reqEditors ...RequestEditorFn) (*AuditSpanAnswer, error) {
+	rsp, err := c.AuditSpan(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAuditSpanAnswer(rsp)
+}
+
 // ListChangesWithResponse List who changed what, and when
 //
 // Changes of meters, reports, subjects and API keys, the newest first.
@@ -8452,6 +12191,23 @@ func (c *ClientWithResponses) ReplayDeliveryWithResponse(ctx context.Context, de
 		return nil, err
 	}
 	return ParseReplayDeliveryAnswer(rsp)
+}
+
+// GetEventTraceWithResponse Trace an event
+//
+// The event of this `source` and `id` with its copies; the verdict of the one that is new names the meters, windows and dimensions that it counts in. And the deliveries that reported it, with the entry that it is a part of.
+//
+// Scope: `events:read`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v3/metering/event-trace (the `GetEventTrace` operationId).
+func (c *ClientWithResponses) GetEventTraceWithResponse(ctx context.Context, params *GetEventTraceParams, reqEditors ...RequestEditorFn) (*GetEventTraceAnswer, error) {
+	rsp, err := c.GetEventTrace(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetEventTraceAnswer(rsp)
 }
 
 // ListMeteringEventsWithResponse List events with what became of them
@@ -8563,6 +12319,40 @@ func (c *ClientWithResponses) IngestMeteringEventsWithResponse(ctx context.Conte
 	return ParseIngestMeteringEventsAnswer(rsp)
 }
 
+// PreviewMeterWithBodyWithResponse Try a meter on the events that there are
+//
+// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
+//
+// Scope: `usage:read`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/meter-preview (the `PreviewMeter` operationId).
+func (c *ClientWithResponses) PreviewMeterWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewMeterAnswer, error) {
+	rsp, err := c.PreviewMeterWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewMeterAnswer(rsp)
+}
+
+// PreviewMeterWithResponse Try a meter on the events that there are
+//
+// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
+//
+// Scope: `usage:read`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/meter-preview (the `PreviewMeter` operationId).
+func (c *ClientWithResponses) PreviewMeterWithResponse(ctx context.Context, body PreviewMeterJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewMeterAnswer, error) {
+	rsp, err := c.PreviewMeter(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewMeterAnswer(rsp)
+}
+
 // ListMetersWithResponse List meters
 //
 // List meters.
@@ -8582,7 +12372,7 @@ func (c *ClientWithResponses) ListMetersWithResponse(ctx context.Context, params
 
 // CreateMeterWithBodyWithResponse Create a meter
 //
-// Create a meter. It also measures the events that were sent before it was made.
+// Create a meter. It also measures the events that were sent before it was made. The meters of a namespace may change 300 times a minute; beyond that: 429.
 //
 // Scope: `meters:write`.
 //
@@ -8599,7 +12389,7 @@ func (c *ClientWithResponses) CreateMeterWithBodyWithResponse(ctx context.Contex
 
 // CreateMeterWithResponse Create a meter
 //
-// Create a meter. It also measures the events that were sent before it was made.
+// Create a meter. It also measures the events that were sent before it was made. The meters of a namespace may change 300 times a minute; beyond that: 429.
 //
 // Scope: `meters:write`.
 //
@@ -8650,7 +12440,7 @@ func (c *ClientWithResponses) GetMeterWithResponse(ctx context.Context, meterID 
 
 // UpdateMeterWithBodyWithResponse Update a meter
 //
-// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision, which answers at once and is filled in from the events that are kept.
+// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision: it is filled in from the events that are kept, shown as pending_revision meanwhile, and takes over by itself when that is done. A second change before then replaces it, and is made of what it was to be.
 //
 // Scope: `meters:write`.
 //
@@ -8667,7 +12457,7 @@ func (c *ClientWithResponses) UpdateMeterWithBodyWithResponse(ctx context.Contex
 
 // UpdateMeterWithResponse Update a meter
 //
-// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision, which answers at once and is filled in from the events that are kept.
+// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision: it is filled in from the events that are kept, shown as pending_revision meanwhile, and takes over by itself when that is done. A second change before then replaces it, and is made of what it was to be.
 //
 // Scope: `meters:write`.
 //
@@ -8680,6 +12470,23 @@ func (c *ClientWithResponses) UpdateMeterWithResponse(ctx context.Context, meter
 		return nil, err
 	}
 	return ParseUpdateMeterAnswer(rsp)
+}
+
+// ListUsageEventsWithResponse List the events behind usage
+//
+// The events that count in a row of a query or an entry of a delivery, named by its window, subject and dimensions; by the meter as it is now. Events without a usable value are not among them. At most 200000 events can stand behind an entry.
+//
+// Scope: `events:read`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v3/metering/meters/{meterId}/events (the `ListUsageEvents` operationId).
+func (c *ClientWithResponses) ListUsageEventsWithResponse(ctx context.Context, meterID string, params *ListUsageEventsParams, reqEditors ...RequestEditorFn) (*ListUsageEventsAnswer, error) {
+	rsp, err := c.ListUsageEvents(ctx, meterID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListUsageEventsAnswer(rsp)
 }
 
 // QueryMeterWithBodyWithResponse Ask for usage
@@ -8731,6 +12538,278 @@ func (c *ClientWithResponses) ListRejectedValuesWithResponse(ctx context.Context
 		return nil, err
 	}
 	return ParseListRejectedValuesAnswer(rsp)
+}
+
+// ListMeterRevisionsWithResponse List the revisions of a meter
+//
+// List the revisions of a meter.
+//
+// Scope: `meters:read`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v3/metering/meters/{meterId}/revisions (the `ListMeterRevisions` operationId).
+func (c *ClientWithResponses) ListMeterRevisionsWithResponse(ctx context.Context, meterID string, params *ListMeterRevisionsParams, reqEditors ...RequestEditorFn) (*ListMeterRevisionsAnswer, error) {
+	rsp, err := c.ListMeterRevisions(ctx, meterID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListMeterRevisionsAnswer(rsp)
+}
+
+// CreateMeterRevisionWithBodyWithResponse Propose a revision of a meter
+//
+// Propose that a meter measure something else. The revision is filled in from the events that are kept, beside the one in force, which goes on answering. Compare them, then switch to it or delete it.
+//
+// Scope: `meters:write`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/meters/{meterId}/revisions (the `CreateMeterRevision` operationId).
+func (c *ClientWithResponses) CreateMeterRevisionWithBodyWithResponse(ctx context.Context, meterID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateMeterRevisionAnswer, error) {
+	rsp, err := c.CreateMeterRevisionWithBody(ctx, meterID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateMeterRevisionAnswer(rsp)
+}
+
+// CreateMeterRevisionWithResponse Propose a revision of a meter
+//
+// Propose that a meter measure something else. The revision is filled in from the events that are kept, beside the one in force, which goes on answering. Compare them, then switch to it or delete it.
+//
+// Scope: `meters:write`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/meters/{meterId}/revisions (the `CreateMeterRevision` operationId).
+func (c *ClientWithResponses) CreateMeterRevisionWithResponse(ctx context.Context, meterID string, body CreateMeterRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateMeterRevisionAnswer, error) {
+	rsp, err := c.CreateMeterRevision(ctx, meterID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateMeterRevisionAnswer(rsp)
+}
+
+// DeleteMeterRevisionWithResponse Discard a revision that waits
+//
+// Discard a revision that waits.
+//
+// Scope: `meters:write`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v3/metering/meters/{meterId}/revisions/{revision} (the `DeleteMeterRevision` operationId).
+func (c *ClientWithResponses) DeleteMeterRevisionWithResponse(ctx context.Context, meterID string, revision string, reqEditors ...RequestEditorFn) (*DeleteMeterRevisionAnswer, error) {
+	rsp, err := c.DeleteMeterRevision(ctx, meterID, revision, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteMeterRevisionAnswer(rsp)
+}
+
+// GetMeterRevisionWithResponse Get a revision of a meter
+//
+// Get a revision of a meter.
+//
+// Scope: `meters:read`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v3/metering/meters/{meterId}/revisions/{revision} (the `GetMeterRevision` operationId).
+func (c *ClientWithResponses) GetMeterRevisionWithResponse(ctx context.Context, meterID string, revision string, reqEditors ...RequestEditorFn) (*GetMeterRevisionAnswer, error) {
+	rsp, err := c.GetMeterRevision(ctx, meterID, revision, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetMeterRevisionAnswer(rsp)
+}
+
+// CompareMeterRevisionWithResponse Compare a revision with the one in force
+//
+// What a revision makes of the events that are kept, and what the meter makes of them now, subject by subject. While it is being filled in, `progress` tells what is missing.
+//
+// Scope: `usage:read`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v3/metering/meters/{meterId}/revisions/{revision}/comparison (the `CompareMeterRevision` operationId).
+func (c *ClientWithResponses) CompareMeterRevisionWithResponse(ctx context.Context, meterID string, revision string, params *CompareMeterRevisionParams, reqEditors ...RequestEditorFn) (*CompareMeterRevisionAnswer, error) {
+	rsp, err := c.CompareMeterRevision(ctx, meterID, revision, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCompareMeterRevisionAnswer(rsp)
+}
+
+// SwitchMeterRevisionWithBodyWithResponse Switch a meter to a revision
+//
+// Have a revision take over: at once where it is filled in, else as soon as it is (it is `filling` then). With effective_from, usage of earlier windows stays as it was. What it supersedes is kept for 90 days where a report is on the meter, so that runs can be corrected.
+//
+// Scope: `meters:write`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/meters/{meterId}/revisions/{revision}/switch (the `SwitchMeterRevision` operationId).
+func (c *ClientWithResponses) SwitchMeterRevisionWithBodyWithResponse(ctx context.Context, meterID string, revision string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SwitchMeterRevisionAnswer, error) {
+	rsp, err := c.SwitchMeterRevisionWithBody(ctx, meterID, revision, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSwitchMeterRevisionAnswer(rsp)
+}
+
+// SwitchMeterRevisionWithResponse Switch a meter to a revision
+//
+// Have a revision take over: at once where it is filled in, else as soon as it is (it is `filling` then). With effective_from, usage of earlier windows stays as it was. What it supersedes is kept for 90 days where a report is on the meter, so that runs can be corrected.
+//
+// Scope: `meters:write`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/meters/{meterId}/revisions/{revision}/switch (the `SwitchMeterRevision` operationId).
+func (c *ClientWithResponses) SwitchMeterRevisionWithResponse(ctx context.Context, meterID string, revision string, body SwitchMeterRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*SwitchMeterRevisionAnswer, error) {
+	rsp, err := c.SwitchMeterRevision(ctx, meterID, revision, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSwitchMeterRevisionAnswer(rsp)
+}
+
+// RedriveRefusalsWithBodyWithResponse Send refused inbox records anew, as they are
+//
+// Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
+//
+// Scope: `events:write`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/refusal-redrives (the `RedriveRefusals` operationId).
+func (c *ClientWithResponses) RedriveRefusalsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RedriveRefusalsAnswer, error) {
+	rsp, err := c.RedriveRefusalsWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRedriveRefusalsAnswer(rsp)
+}
+
+// RedriveRefusalsWithResponse Send refused inbox records anew, as they are
+//
+// Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
+//
+// Scope: `events:write`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/refusal-redrives (the `RedriveRefusals` operationId).
+func (c *ClientWithResponses) RedriveRefusalsWithResponse(ctx context.Context, body RedriveRefusalsJSONRequestBody, reqEditors ...RequestEditorFn) (*RedriveRefusalsAnswer, error) {
+	rsp, err := c.RedriveRefusals(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRedriveRefusalsAnswer(rsp)
+}
+
+// ListRefusalsWithResponse List what was refused
+//
+// Conflicts, records of inbox topics that are no events, and what could not be read, those last taken in first, with what was done about each. Not what the door refuses, for its sender was told; nor duplicates, which do no harm; nor values that a meter could not use: `list-rejected-values` has those.
+//
+// Scope: `events:read`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v3/metering/refusals (the `ListRefusals` operationId).
+func (c *ClientWithResponses) ListRefusalsWithResponse(ctx context.Context, params *ListRefusalsParams, reqEditors ...RequestEditorFn) (*ListRefusalsAnswer, error) {
+	rsp, err := c.ListRefusals(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListRefusalsAnswer(rsp)
+}
+
+// GetRefusalWithResponse Get what was refused, with its contents
+//
+// Of a conflict both payloads, and where they differ. Of what is no event, its text. Of an event with a value that a meter could not use, whose `position` is the id here: which other meters count it.
+//
+// Scope: `events:read`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v3/metering/refusals/{refusalId} (the `GetRefusal` operationId).
+func (c *ClientWithResponses) GetRefusalWithResponse(ctx context.Context, refusalID string, reqEditors ...RequestEditorFn) (*GetRefusalAnswer, error) {
+	rsp, err := c.GetRefusal(ctx, refusalID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetRefusalAnswer(rsp)
+}
+
+// DismissRefusalWithBodyWithResponse Say that nothing is to be done about a refusal
+//
+// Asks for `events:read` too. One that was dismissed can still be sent anew.
+//
+// Scope: `events:write`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/refusals/{refusalId}/dismiss (the `DismissRefusal` operationId).
+func (c *ClientWithResponses) DismissRefusalWithBodyWithResponse(ctx context.Context, refusalID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DismissRefusalAnswer, error) {
+	rsp, err := c.DismissRefusalWithBody(ctx, refusalID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDismissRefusalAnswer(rsp)
+}
+
+// DismissRefusalWithResponse Say that nothing is to be done about a refusal
+//
+// Asks for `events:read` too. One that was dismissed can still be sent anew.
+//
+// Scope: `events:write`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/refusals/{refusalId}/dismiss (the `DismissRefusal` operationId).
+func (c *ClientWithResponses) DismissRefusalWithResponse(ctx context.Context, refusalID string, body DismissRefusalJSONRequestBody, reqEditors ...RequestEditorFn) (*DismissRefusalAnswer, error) {
+	rsp, err := c.DismissRefusal(ctx, refusalID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDismissRefusalAnswer(rsp)
+}
+
+// RedriveRefusalWithBodyWithResponse Send an event anew for a refusal
+//
+// The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
+//
+// Scope: `events:write`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/refusals/{refusalId}/redrive (the `RedriveRefusal` operationId).
+func (c *ClientWithResponses) RedriveRefusalWithBodyWithResponse(ctx context.Context, refusalID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RedriveRefusalAnswer, error) {
+	rsp, err := c.RedriveRefusalWithBody(ctx, refusalID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRedriveRefusalAnswer(rsp)
+}
+
+// RedriveRefusalWithResponse Send an event anew for a refusal
+//
+// The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
+//
+// Scope: `events:write`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/refusals/{refusalId}/redrive (the `RedriveRefusal` operationId).
+func (c *ClientWithResponses) RedriveRefusalWithResponse(ctx context.Context, refusalID string, body RedriveRefusalJSONRequestBody, reqEditors ...RequestEditorFn) (*RedriveRefusalAnswer, error) {
+	rsp, err := c.RedriveRefusal(ctx, refusalID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRedriveRefusalAnswer(rsp)
 }
 
 // ListReportsWithResponse List reports
@@ -8954,6 +13033,23 @@ func (c *ClientWithResponses) GetReportRunWithResponse(ctx context.Context, repo
 	return ParseGetReportRunAnswer(rsp)
 }
 
+// ListRunCorrectionsWithResponse List the corrections of a run
+//
+// What a revision says otherwise than what was delivered for its window: every entry that differs, by subject. They are kept whether they are delivered or only recorded.
+//
+// Scope: `reports:read`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v3/metering/reports/{reportId}/runs/{runId}/corrections (the `ListRunCorrections` operationId).
+func (c *ClientWithResponses) ListRunCorrectionsWithResponse(ctx context.Context, reportID string, runID string, params *ListRunCorrectionsParams, reqEditors ...RequestEditorFn) (*ListRunCorrectionsAnswer, error) {
+	rsp, err := c.ListRunCorrections(ctx, reportID, runID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListRunCorrectionsAnswer(rsp)
+}
+
 // GetReportSecretWithResponse Get the signing secret of a report
 //
 // Get the signing secret of a report.
@@ -9020,6 +13116,39 @@ func (c *ClientWithResponses) GetStatusWithResponse(ctx context.Context, reqEdit
 		return nil, err
 	}
 	return ParseGetStatusAnswer(rsp)
+}
+
+// ParseListAccountsAnswer parses an HTTP response from a ListAccountsWithResponse call
+func ParseListAccountsAnswer(rsp *http.Response) (*ListAccountsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAccountsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Accounts
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
 }
 
 // ParseListAPIKeysAnswer parses an HTTP response from a ListAPIKeysWithResponse call
@@ -9216,6 +13345,39 @@ func ParseRotateAPIKeyAnswer(rsp *http.Response) (*RotateAPIKeyAnswer, error) {
 	return response, nil
 }
 
+// ParseAuditSpanAnswer parses an HTTP response from a AuditSpanWithResponse call
+func ParseAuditSpanAnswer(rsp *http.Response) (*AuditSpanAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AuditSpanAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AuditStep
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListChangesAnswer parses an HTTP response from a ListChangesWithResponse call
 func ParseListChangesAnswer(rsp *http.Response) (*ListChangesAnswer, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -9381,6 +13543,39 @@ func ParseReplayDeliveryAnswer(rsp *http.Response) (*ReplayDeliveryAnswer, error
 	return response, nil
 }
 
+// ParseGetEventTraceAnswer parses an HTTP response from a GetEventTraceWithResponse call
+func ParseGetEventTraceAnswer(rsp *http.Response) (*GetEventTraceAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetEventTraceAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EventTrace
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListMeteringEventsAnswer parses an HTTP response from a ListMeteringEventsWithResponse call
 func ParseListMeteringEventsAnswer(rsp *http.Response) (*ListMeteringEventsAnswer, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -9430,6 +13625,39 @@ func ParseIngestMeteringEventsAnswer(rsp *http.Response) (*IngestMeteringEventsA
 	switch {
 	case rsp.StatusCode == 202:
 		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreviewMeterAnswer parses an HTTP response from a PreviewMeterWithResponse call
+func ParsePreviewMeterAnswer(rsp *http.Response) (*PreviewMeterAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewMeterAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Preview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
@@ -9604,6 +13832,39 @@ func ParseUpdateMeterAnswer(rsp *http.Response) (*UpdateMeterAnswer, error) {
 	return response, nil
 }
 
+// ParseListUsageEventsAnswer parses an HTTP response from a ListUsageEventsWithResponse call
+func ParseListUsageEventsAnswer(rsp *http.Response) (*ListUsageEventsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListUsageEventsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest UsageEventPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseQueryMeterAnswer parses an HTTP response from a QueryMeterWithResponse call
 func ParseQueryMeterAnswer(rsp *http.Response) (*QueryMeterAnswer, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -9660,6 +13921,365 @@ func ParseListRejectedValuesAnswer(rsp *http.Response) (*ListRejectedValuesAnswe
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListMeterRevisionsAnswer parses an HTTP response from a ListMeterRevisionsWithResponse call
+func ParseListMeterRevisionsAnswer(rsp *http.Response) (*ListMeterRevisionsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListMeterRevisionsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest MeterRevisionPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateMeterRevisionAnswer parses an HTTP response from a CreateMeterRevisionWithResponse call
+func ParseCreateMeterRevisionAnswer(rsp *http.Response) (*CreateMeterRevisionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateMeterRevisionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest MeterRevision
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteMeterRevisionAnswer parses an HTTP response from a DeleteMeterRevisionWithResponse call
+func ParseDeleteMeterRevisionAnswer(rsp *http.Response) (*DeleteMeterRevisionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteMeterRevisionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetMeterRevisionAnswer parses an HTTP response from a GetMeterRevisionWithResponse call
+func ParseGetMeterRevisionAnswer(rsp *http.Response) (*GetMeterRevisionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetMeterRevisionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest MeterRevision
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCompareMeterRevisionAnswer parses an HTTP response from a CompareMeterRevisionWithResponse call
+func ParseCompareMeterRevisionAnswer(rsp *http.Response) (*CompareMeterRevisionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CompareMeterRevisionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Comparison
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSwitchMeterRevisionAnswer parses an HTTP response from a SwitchMeterRevisionWithResponse call
+func ParseSwitchMeterRevisionAnswer(rsp *http.Response) (*SwitchMeterRevisionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SwitchMeterRevisionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest MeterRevision
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRedriveRefusalsAnswer parses an HTTP response from a RedriveRefusalsWithResponse call
+func ParseRedriveRefusalsAnswer(rsp *http.Response) (*RedriveRefusalsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RedriveRefusalsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Redrives
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListRefusalsAnswer parses an HTTP response from a ListRefusalsWithResponse call
+func ParseListRefusalsAnswer(rsp *http.Response) (*ListRefusalsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListRefusalsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RefusalPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetRefusalAnswer parses an HTTP response from a GetRefusalWithResponse call
+func ParseGetRefusalAnswer(rsp *http.Response) (*GetRefusalAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetRefusalAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RefusalContents
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDismissRefusalAnswer parses an HTTP response from a DismissRefusalWithResponse call
+func ParseDismissRefusalAnswer(rsp *http.Response) (*DismissRefusalAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DismissRefusalAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Refusal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRedriveRefusalAnswer parses an HTTP response from a RedriveRefusalWithResponse call
+func ParseRedriveRefusalAnswer(rsp *http.Response) (*RedriveRefusalAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RedriveRefusalAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Refusal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
@@ -9989,6 +14609,39 @@ func ParseGetReportRunAnswer(rsp *http.Response) (*GetReportRunAnswer, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Run
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListRunCorrectionsAnswer parses an HTTP response from a ListRunCorrectionsWithResponse call
+func ParseListRunCorrectionsAnswer(rsp *http.Response) (*ListRunCorrectionsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListRunCorrectionsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CorrectionPage
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

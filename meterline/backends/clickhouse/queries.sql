@@ -71,14 +71,16 @@ WHERE namespace = {namespace:String} AND type = {type:String}
 ORDER BY log, partition, offset, place
 LIMIT 1 BY log, partition, offset, place;
 
--- name: rejected_page
-SELECT revision, log, partition, offset, place, slice, subject, groups, window, reason, value
-FROM rejected FINAL
-WHERE revision = {revision:UInt32} AND (log, partition, offset, place) >
-    ({log:UInt16}, {partition:UInt16}, {offset:UInt64}, {place:Int32})
-ORDER BY log, partition, offset, place
-LIMIT {rows:UInt64};
-
 -- name: span
 SELECT min(window), max(window), count() FROM tallies
 WHERE revision = {revision:UInt32} AND window >= {first:UInt32} AND window < {end:UInt32};
+
+-- name: touched
+-- Where events of a stretch of a partition lie in time. All versions of a row are the same bytes: FINAL is not needed.
+SELECT namespace, type, toUInt32(intDiv(time_ms, 60000)) AS minute, max(offset)
+FROM events
+WHERE log = {log:UInt16} AND partition = {partition:UInt16}
+    AND offset >= {first:UInt64} AND offset < {end:UInt64}
+    AND has({types:Array(String)}, concat(namespace, '\n', type))
+    AND append_ms - time_ms >= {late_by_ms:Int64}
+GROUP BY namespace, type, minute;

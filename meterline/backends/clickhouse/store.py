@@ -9,8 +9,11 @@ from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.event_listing import EventListing
 from meterline.backends.clickhouse.named_sql import QUERIES, TABLES
 from meterline.backends.clickhouse.usage_answer import answer
+from meterline.backends.clickhouse.usage_sql import Part, rejected_statement
 from meterline.event_list import EventQuery, ListedEvent
 from meterline.limits import FLUSH_YEARS_MAX, SEEN_CHUNK_ROWS
+from meterline.meter import Meter
+from meterline.meter_revision import pieces
 from meterline.rows import (
     AccountRow,
     Counted,
@@ -24,6 +27,7 @@ from meterline.rows import (
     TallyRow,
 )
 from meterline.usage import UsageQuery, UsageRow
+from meterline.usage_fold import span_of
 
 _COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "events": EventRow._fields,
@@ -47,6 +51,7 @@ class ClickHouseUsageStore:
     """See `meterline.ports.UsageStore`."""
 
     def __init__(self, connection: Connection) -> None:
+        self.connection = connection  # for what else is asked of the same store
         self._connection = connection
         self._listing = EventListing(connection)
 
@@ -126,21 +131,14 @@ class ClickHouseUsageStore:
         """Whole minutes from tallies and members, cut minutes from raw events."""
         return await answer(self._connection, query)
 
-    async def rejected(self, revision: int, limit: int, after: str | None) -> list[RejectedRow]:
+    async def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:
         """A page of rejected values; the cursor is `log.partition.offset.place` of the last row
         seen.
         """
-        log, partition, offset, place = _cursor(after)
-        parameters = {
-            "revision": revision,
-            "log": log,
-            "partition": partition,
-            "offset": offset,
-            "place": place,
-            "rows": limit,
-        }
-        rows = await self._connection.query(QUERIES["rejected_page"], parameters)
-        return [RejectedRow(*row) for row in rows]
+        spans = [(piece.meter, span_of(piece.from_ms, piece.to_ms)) for piece in pieces(meter)]
+        parts = [Part(part, span.first, span.end) for part, span in spans]
+        statement = rejected_statement(parts, _cursor(after), limit)
+        return [RejectedRow(*row) for row in await self._connection.query(*statement)]
 
     async def listed_events(self, query: EventQuery) -> list[ListedEvent]:
         """A page of the list of events."""

@@ -1,13 +1,16 @@
 """The SQL of a usage query over whole minutes (pure): parts of text with server-bound parameters.
 
 Only identity columns are filtered under FINAL. Group values are read out of the JSON array that
-holds them.
+holds them. Where several revisions of a meter answer, each its own minutes, one statement asks them
+all, so that the store merges what lies on both sides of a border: distinct values, too.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from meterline.limits import QUERY_ROWS_MAX
+from meterline.meter import Meter
 from meterline.usage import Filter, Operator, UsageQuery
 from meterline.window import WindowSize
 
@@ -33,13 +36,21 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Minutes:
-    """Whole minutes [first, end) and, unless a row is a minute or everything, the starts of windows
-    in minutes.
-    """
+class Part:
+    """Whole minutes [first, end) that one revision answers."""
 
+    meter: Meter
     first: int
     end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Minutes:
+    """The minutes of a query by the revisions that answer them, at least one part; and, unless a
+    row is a minute or everything, the starts of windows in minutes.
+    """
+
+    parts: tuple[Part, ...]
     starts: tuple[int, ...] = ()
 
 
@@ -79,9 +90,28 @@ LIMIT {QUERY_ROWS_MAX + 1}"""  # noqa: S608 - values are bound, names come from 
     return sql, statement.parameters
 
 
+def rejected_statement(
+    parts: Sequence[Part], after: tuple[int, int, int, int], rows_max: int
+) -> tuple[str, dict[str, Any]]:
+    """Rejected values of the revisions that answer, by position, after one."""
+    statement = Statement()
+    kinds = ("UInt16", "UInt16", "UInt64", "Int32")
+    cursor = ", ".join(
+        f"{{{statement.bind(value)}:{kind}}}" for value, kind in zip(after, kinds, strict=True)
+    )
+    minutes = " OR ".join(f"({of_minutes(part, statement)})" for part in parts)
+    sql = f"""
+SELECT revision, log, partition, offset, place, slice, subject, groups, window, reason, value
+FROM rejected FINAL
+WHERE ({minutes}) AND (log, partition, offset, place) > ({cursor})
+ORDER BY log, partition, offset, place
+LIMIT {rows_max}"""  # noqa: S608 - values are bound, names come from this module
+    return sql, statement.parameters
+
+
 def _keys(query: UsageQuery, minutes: Minutes, statement: Statement) -> list[str]:
     subject = "subject" if query.by_subject else "''"
-    groups = [_text_of(query, name) for name in query.dimensions]
+    groups = [_key_of(minutes, name, statement) for name in query.dimensions]
     return [_bucket(query, minutes, statement), subject, *groups]
 
 
@@ -94,24 +124,46 @@ def _bucket(query: UsageQuery, minutes: Minutes, statement: Statement) -> str:
     return f"toUInt32(roundDown(window, {{{starts}:Array(UInt32)}}))"
 
 
-def _text_of(query: UsageQuery, name: str) -> str:
+def _key_of(minutes: Minutes, name: str, statement: Statement) -> str:
+    """The value of a dimension, wherever the revision of a row has it."""
+    texts = [_text_of(part.meter, name) for part in minutes.parts]
+    if len(set(texts)) == 1:
+        return texts[0]
+    cases = [
+        f"revision = {{{statement.bind(part.meter.revision)}:UInt32}}, {text}"
+        for part, text in zip(minutes.parts[:-1], texts[:-1], strict=True)
+    ]
+    return f"multiIf({', '.join(cases)}, {texts[-1]})"
+
+
+def _text_of(meter: Meter, name: str) -> str:
     if name == "subject":
         return "subject"
-    place = query.meter.dimension_names.index(name) + 1
-    return f"JSONExtractString(groups, {place})"
+    if name not in meter.dimension_names:
+        return "''"
+    return f"JSONExtractString(groups, {meter.dimension_names.index(name) + 1})"
 
 
 def _where(query: UsageQuery, minutes: Minutes, statement: Statement) -> str:
-    revision = statement.bind(query.meter.revision)
-    first = statement.bind(minutes.first)
-    end = statement.bind(minutes.end)
-    parts = [
-        f"revision = {{{revision}:UInt32}}",
-        f"window >= {{{first}:UInt32}}",
-        f"window < {{{end}:UInt32}}",
-    ]
-    parts += [_condition(_text_of(query, name), f, statement) for name, f in query.filters]
-    return " AND ".join(parts)
+    parts = [_of_part(query, part, statement) for part in minutes.parts]
+    return parts[0] if len(parts) == 1 else " OR ".join(f"({part})" for part in parts)
+
+
+def _of_part(query: UsageQuery, part: Part, statement: Statement) -> str:
+    texts = [of_minutes(part, statement)]
+    texts += [_condition(_text_of(part.meter, name), f, statement) for name, f in query.filters]
+    return " AND ".join(texts)
+
+
+def of_minutes(part: Part, statement: Statement) -> str:
+    """The condition that a row is of a revision and in its minutes."""
+    revision = statement.bind(part.meter.revision)
+    first = statement.bind(part.first)
+    end = statement.bind(part.end)
+    return (
+        f"revision = {{{revision}:UInt32}} AND window >= {{{first}:UInt32}}"
+        f" AND window < {{{end}:UInt32}}"
+    )
 
 
 def _condition(text: str, condition: Filter, statement: Statement) -> str:

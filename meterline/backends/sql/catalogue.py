@@ -9,22 +9,24 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from ulid import ULID
 
 from meterline.backends.sql import catalogue_rows as rows
-from meterline.backends.sql.changes import record_change
+from meterline.backends.sql import catalogue_update as updates
+from meterline.backends.sql import revision_rows as revisions
+from meterline.backends.sql.catalogue_rate import mind_rate
+from meterline.backends.sql.catalogue_update import Asked
 from meterline.backends.sql.engine import Database
 from meterline.backends.sql.schema import catalogue_version, meters
-from meterline.change import COMMAND, SETTINGS, Action, Change, Kind
+from meterline.change import AGGREGATOR, COMMAND, SETTINGS, Action
 from meterline.limits import METERS_MAX
 from meterline.meter import (
     Catalogue,
     Meter,
     MeterChange,
     MeterDraft,
+    RevisionState,
     changed,
-    differences,
     faults_of,
-    measures_alike,
 )
-from meterline.problem import Problem, ProblemType, invalid, not_found
+from meterline.problem import Problem, ProblemType, invalid
 
 
 class SqlCatalogueStore:
@@ -35,7 +37,7 @@ class SqlCatalogueStore:
 
     async def catalogue(self) -> Catalogue:
         """See the port."""
-        live = rows.live.subquery("live")
+        live = rows.folded.subquery("live")
         # One statement, so that version and meters are of one moment.
         question = (
             select(catalogue_version.c.version, live)
@@ -45,8 +47,8 @@ class SqlCatalogueStore:
 
         async def ask(connection: AsyncConnection) -> Catalogue:
             answered = (await connection.execute(question)).all()
-            found = tuple(rows.meter_of(row) for row in answered if row.id is not None)
-            return Catalogue(int(answered[0].version), found)
+            found = rows.meters_of(row for row in answered if row.id is not None)
+            return Catalogue(int(answered[0].version), tuple(found))
 
         return await self._database.read(ask)
 
@@ -89,21 +91,14 @@ class SqlCatalogueStore:
 
         async def act(connection: AsyncConnection) -> Meter:
             await rows.take_turn(connection)
-            there = await rows.found(connection, namespace, id_or_key)
-            if there is None:
-                raise not_found("meter", id_or_key)
-            if there.from_settings:
-                raise _defined_in_settings(there)
-            draft = changed(there, change)
-            differing = differences(there, draft)
-            if not differing:
-                return there
+            there = await updates.found(connection, namespace, id_or_key)
+            waiting = await revisions.waiting(connection, there)
+            # Changes add up, also where the one before is not switched yet.
+            draft = changed(there if waiting is None else waiting.meter, change)
             if faults := faults_of(draft):
                 raise invalid(*faults)
-            await _keep_reports(connection, there, draft)
-            return await _update(
-                connection, there, draft, differing, now_ms, author, from_settings=False
-            )
+            asked, from_ms = Asked(author, now_ms), change.effective_from_ms
+            return await updates.revise(connection, there, draft, asked, effective_from_ms=from_ms)
 
         return await self._database.write(act)
 
@@ -117,12 +112,8 @@ class SqlCatalogueStore:
                 return await _create(
                     connection, namespace, draft, now_ms, SETTINGS, from_settings=True
                 )
-            differing = differences(there, draft)
-            if there.from_settings and not differing:
-                return there
-            return await _update(
-                connection, there, draft, differing, now_ms, SETTINGS, from_settings=True
-            )
+            asked = Asked(SETTINGS, now_ms)
+            return await updates.revise(connection, there, draft, asked, from_settings=True)
 
         return await self._database.write(act)
 
@@ -133,16 +124,14 @@ class SqlCatalogueStore:
 
         async def act(connection: AsyncConnection) -> None:
             await rows.next_version(connection)
-            there = await rows.found(connection, namespace, id_or_key)
-            if there is None:
-                raise not_found("meter", id_or_key)
-            if there.from_settings:
-                raise _defined_in_settings(there)
+            there = await updates.found(connection, namespace, id_or_key)
             await rows.lock(connection, there)
             for slug, _ in await rows.reports_on(connection, there):
                 raise _in_use(there, slug)
+            asked = Asked(author, now_ms)
+            await updates.end_pending(connection, there, asked)
             await rows.mark_deleted(connection, there, now_ms)
-            await _record(connection, there, Action.DELETE, author, now_ms)
+            await updates.record(connection, there, Action.DELETE, asked)
 
         await self._database.write(act)
 
@@ -156,29 +145,69 @@ class SqlCatalogueStore:
 
     async def meters(self, namespace: str) -> list[Meter]:
         """See the port."""
-        question = rows.live.where(meters.c.namespace == namespace).order_by(
+        question = rows.folded.where(meters.c.namespace == namespace).order_by(
             meters.c.created_version, meters.c.id
         )
 
         async def ask(connection: AsyncConnection) -> list[Meter]:
-            return [rows.meter_of(row) for row in await connection.execute(question)]
+            return rows.in_force_of(await connection.execute(question))
 
         return await self._database.read(ask)
 
     async def deleted_meters(self, namespace: str, limit: int) -> list[Meter]:
         """See the port."""
-        question = (
-            rows.with_revision.where(
-                meters.c.namespace == namespace, meters.c.deleted_at_ms.is_not(None)
-            )
-            .order_by(meters.c.deleted_at_ms.desc(), meters.c.created_version.desc(), meters.c.id)
+        by_end = (meters.c.deleted_at_ms.desc(), meters.c.created_version.desc(), meters.c.id)
+        last = (
+            select(meters.c.id)
+            .where(meters.c.namespace == namespace, meters.c.deleted_at_ms.is_not(None))
+            .order_by(*by_end)
             .limit(limit)
         )
+        question = rows.with_revisions.where(meters.c.id.in_(last)).order_by(*by_end)
 
         async def ask(connection: AsyncConnection) -> list[Meter]:
-            return [rows.meter_of(row) for row in await connection.execute(question)]
+            return rows.in_force_of(await connection.execute(question))
 
         return await self._database.read(ask)
+
+    async def filling(self) -> list[int]:
+        """See the port."""
+
+        async def ask(connection: AsyncConnection) -> list[int]:
+            return list((await connection.execute(revisions.filling())).scalars())
+
+        return await self._database.read(ask)
+
+    async def switch_filled(
+        self, revision: int, now_ms: int, *, author: str = AGGREGATOR
+    ) -> Meter | None:
+        """See the port."""
+
+        async def act(connection: AsyncConnection) -> Meter | None:
+            await rows.take_turn(connection)
+            return await updates.switch(connection, revision, Asked(author, now_ms))
+
+        return await self._database.write(act)
+
+    async def retire(self, now_ms: int) -> set[int]:
+        """See the port."""
+
+        async def ask(connection: AsyncConnection) -> bool:
+            return (await connection.execute(revisions.kept().limit(1))).first() is not None
+
+        async def act(connection: AsyncConnection) -> set[int]:
+            await rows.take_turn(connection)
+            gone: set[int] = set()
+            for row in (await connection.execute(revisions.kept())).all():
+                kept = await revisions.with_number(connection, int(row.revision))
+                assert kept is not None, "it was just found"
+                await rows.lock(connection, kept.meter)
+                gone |= await revisions.leave(connection, kept.meter, now_ms)
+            if gone:
+                await rows.next_version(connection)
+            return gone
+
+        return await self._database.write(act) if await self._database.read(ask) else set()
 
 
 async def _create(
@@ -191,6 +220,8 @@ async def _create(
     from_settings: bool,
 ) -> Meter:
     version = await rows.next_version(connection)
+    if not from_settings:
+        await mind_rate(connection, namespace, now_ms)
     if await rows.with_key(connection, namespace, draft.key) is not None:
         detail = f"There is a meter with the key {draft.key!r} already; choose another key."
         raise Problem(ProblemType.CONFLICT, detail)
@@ -207,91 +238,15 @@ async def _create(
         version=version,
         from_settings=from_settings,
     )
-    await rows.put_revision(connection, version, meter_id, draft)
-    made = await _written(connection, namespace, meter_id)
-    await _record(connection, made, Action.CREATE, author, now_ms)
-    return made
-
-
-async def _update(
-    connection: AsyncConnection,
-    there: Meter,
-    draft: MeterDraft,
-    differing: tuple[str, ...],
-    now_ms: int,
-    author: str,
-    *,
-    from_settings: bool,
-) -> Meter:
-    """Write what differs. A version only for a new revision: it costs the aggregators their open
-    slices.
-    """
-    await rows.set_words(connection, there, draft, now_ms, from_settings=from_settings)
-    told = [*differing] or ["taken over by the settings file"]
-    if not measures_alike(differing):
-        version = await rows.next_version(connection)
-        await rows.put_revision(connection, version, there.id, draft)
-        told.append(f"revision {version}")
-    after = await _written(connection, there.namespace, there.id)
-    await _record(connection, after, Action.UPDATE, author, now_ms, ", ".join(told))
-    return after
-
-
-async def _written(connection: AsyncConnection, namespace: str, meter_id: str) -> Meter:
-    meter = await rows.found(connection, namespace, meter_id)
-    assert meter is not None, "it was just written"
-    return meter
-
-
-async def _keep_reports(connection: AsyncConnection, there: Meter, draft: MeterDraft) -> None:
-    """Refuse to take a dimension away that a report groups by."""
-    gone = set(there.dimension_names) - {name for name, _ in draft.dimensions}
-    if not gone:
-        return
-    await rows.lock(connection, there)
-    for slug, group_by in await rows.reports_on(connection, there):
-        for name in group_by:
-            if name in gone:
-                raise _grouped_by(there, name, slug)
-
-
-async def _record(
-    connection: AsyncConnection,
-    meter: Meter,
-    action: Action,
-    author: str,
-    now_ms: int,
-    detail: str = "",
-) -> None:
-    change = Change(
-        namespace=meter.namespace,
-        at_ms=now_ms,
-        author=author,
-        action=action,
-        kind=Kind.METER,
-        subject_id=meter.id,
-        name=meter.key,
-        detail=detail,
+    await rows.put_revision(
+        connection, version, meter_id, draft, now_ms, state=RevisionState.IN_FORCE
     )
-    await record_change(connection, change)
+    made = await rows.found(connection, namespace, meter_id)
+    assert made is not None, "it was just written"
+    await updates.record(connection, made, Action.CREATE, Asked(author, now_ms))
+    return made
 
 
 def _in_use(meter: Meter, slug: str) -> Problem:
     detail = f"Meter {meter.key!r} is used by the report {slug!r}; delete the report first."
-    return Problem(ProblemType.CONFLICT, detail)
-
-
-def _grouped_by(meter: Meter, name: str, slug: str) -> Problem:
-    detail = (
-        f"The report {slug!r} groups by the dimension {name!r} of meter {meter.key!r}: keep the "
-        "dimension, or delete the report first."
-    )
-    return Problem(ProblemType.CONFLICT, detail)
-
-
-def _defined_in_settings(meter: Meter) -> Problem:
-    detail = (
-        f"Meter {meter.key!r} is defined in the settings file and can be changed only there, "
-        "not by the API."
-    )
     return Problem(ProblemType.CONFLICT, detail)

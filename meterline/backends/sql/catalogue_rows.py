@@ -2,31 +2,28 @@
 transaction.
 """
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Row, Select, func, insert, or_, select, update
+from sqlalchemy import Row, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.backends.sql.schema import catalogue_version, meter_revisions, meters
 from meterline.backends.sql.schema_reports import reports
-from meterline.meter import Aggregation, Meter, MeterDraft
+from meterline.meter import Aggregation, Meter, MeterDraft, RevisionState
 
-_newest = (
-    select(meter_revisions.c.meter_id, func.max(meter_revisions.c.revision).label("revision"))
-    .group_by(meter_revisions.c.meter_id)
-    .subquery("newest")
-)
-_in_force = meters.join(_newest, _newest.c.meter_id == meters.c.id).join(
-    meter_revisions, meter_revisions.c.revision == _newest.c.revision
-)
 _columns = (*meters.c, *(column for column in meter_revisions.c if column.name != "meter_id"))
 
-with_revision: Final = select(*_columns).select_from(_in_force)
-"""Every meter there ever was, each with the newest of its revisions."""
+with_revisions: Final = select(*_columns).select_from(
+    meters.join(meter_revisions, meter_revisions.c.meter_id == meters.c.id)
+)
+"""Every revision there ever was, each with its meter."""
 
-live: Final = with_revision.where(meters.c.deleted_at_ms.is_(None))
-"""Those of them that are not deleted."""
+folded: Final = with_revisions.where(
+    meters.c.deleted_at_ms.is_(None), meter_revisions.c.left_at_ms.is_(None)
+)
+"""Those of them that events are folded for."""
 
 
 async def take_turn(connection: AsyncConnection) -> None:
@@ -48,18 +45,18 @@ async def next_version(connection: AsyncConnection) -> int:
 async def found(connection: AsyncConnection, namespace: str, id_or_key: str) -> Meter | None:
     """A live meter by id (wins) or key."""
     # ULIDs read alike in both cases; a key may look like another meter's id, and then the id wins
-    is_id = meters.c.id == id_or_key.upper()
-    question = (
-        live.where(meters.c.namespace == namespace, or_(is_id, meters.c.key == id_or_key))
-        .order_by(is_id.desc())
-        .limit(1)
-    )
-    return await _one(connection, question)
+    meter_id = id_or_key.upper()
+    named = or_(meters.c.id == meter_id, meters.c.key == id_or_key)
+    question = folded.where(meters.c.namespace == namespace, named)
+    answers = in_force_of(await connection.execute(question))
+    return min(answers, key=lambda meter: meter.id != meter_id, default=None)
 
 
 async def with_key(connection: AsyncConnection, namespace: str, key: str) -> Meter | None:
     """A live meter by its key alone."""
-    return await _one(connection, live.where(meters.c.namespace == namespace, meters.c.key == key))
+    question = folded.where(meters.c.namespace == namespace, meters.c.key == key)
+    answers = in_force_of(await connection.execute(question))
+    return answers[0] if answers else None
 
 
 async def count_live(connection: AsyncConnection, namespace: str) -> int:
@@ -127,9 +124,16 @@ async def set_words(
 
 
 async def put_revision(
-    connection: AsyncConnection, version: int, meter_id: str, draft: MeterDraft
+    connection: AsyncConnection,
+    version: int,
+    meter_id: str,
+    draft: MeterDraft,
+    now_ms: int,
+    *,
+    state: RevisionState,
+    effective_from_ms: int | None = None,
 ) -> None:
-    """Insert a revision; from the end of the transaction on it is the one in force."""
+    """Insert a revision; one that is in force at once was never waited for."""
     row = {
         "revision": version,
         "meter_id": meter_id,
@@ -138,6 +142,10 @@ async def put_revision(
         "value_property": draft.value_property,
         "dimensions": _pairs_text(draft.dimensions),
         "events_from_ms": draft.events_from_ms,
+        "state": state.value,
+        "made_at_ms": now_ms,
+        "effective_from_ms": effective_from_ms,
+        "switched_at_ms": now_ms if state is RevisionState.IN_FORCE else None,
     }
     await connection.execute(insert(meter_revisions).values(row))
 
@@ -149,8 +157,31 @@ async def mark_deleted(connection: AsyncConnection, meter: Meter, now_ms: int) -
     )
 
 
-def meter_of(row: Row[tuple[object, ...]]) -> Meter:
-    """A meter from a row of `with_revision`."""
+def meters_of(rows: Iterable[Row[Any]]) -> list[Meter]:
+    """The revisions that rows of `with_revisions` tell of, in their order, each with those of
+    before it: these must be among the rows.
+    """
+    by_number = {int(row.revision): row for row in rows}
+    made: dict[int, Meter] = {}
+
+    def one(number: int) -> Meter:
+        if number not in made:
+            row = by_number[number]
+            before = row.before_revision
+            made[number] = meter_of(row, None if before is None else one(int(before)))
+        return made[number]
+
+    return [one(number) for number in by_number]
+
+
+def in_force_of(rows: Iterable[Row[Any]]) -> list[Meter]:
+    """The revisions in force among them."""
+    return [meter for meter in meters_of(rows) if meter.state is RevisionState.IN_FORCE]
+
+
+def meter_of(row: Row[Any], before: Meter | None = None) -> Meter:
+    """The revision of a row; without what is before it, it is told alone, for all times."""
+    state = RevisionState(row.state)
     return Meter(
         id=row.id,
         revision=int(row.revision),
@@ -168,12 +199,10 @@ def meter_of(row: Row[tuple[object, ...]]) -> Meter:
         events_from_ms=row.events_from_ms,
         labels=_pairs(row.labels),
         deleted_at_ms=row.deleted_at_ms,
+        state=state,
+        effective_from_ms=None if before is None else row.effective_from_ms,
+        before=before,
     )
-
-
-async def _one(connection: AsyncConnection, question: Select[tuple[object, ...]]) -> Meter | None:
-    row = (await connection.execute(question)).one_or_none()
-    return None if row is None else meter_of(row)
 
 
 def _words_of(draft: MeterDraft) -> dict[str, str]:

@@ -61,6 +61,7 @@ class SqlProgressStore:
             "events": seal.events,
             "catalogue": seal.catalogue,
             "append_ms": seal.append_ms,
+            "digest": seal.digest,
         }
 
         async def act(connection: AsyncConnection) -> None:

@@ -13,6 +13,7 @@ from sqlalchemy.sql import ColumnElement
 from meterline.backends.sql.changes import record_change
 from meterline.backends.sql.engine import insert
 from meterline.backends.sql.report_run_rows import run_row
+from meterline.backends.sql.revision_rows import hold_dimensions
 from meterline.backends.sql.schema import meters
 from meterline.backends.sql.schema_reports import report_deliveries, report_runs, reports
 from meterline.change import Action, Change, Kind
@@ -26,12 +27,13 @@ from meterline.report import (
     ReportChange,
     ReportMove,
     ReportState,
+    Revisions,
     Schedule,
     Takeover,
     changed,
     in_force,
 )
-from meterline.report_filter import filter_document, parse_filter
+from meterline.report_filter import ReportFilter, filter_document, parse_filter
 from meterline.report_ports import Plan
 from meterline.run import (
     DeliveryMove,
@@ -61,6 +63,7 @@ async def create(
     )
     if (await connection.execute(meter)).one_or_none() is None:
         raise not_found("meter", report.meter_id)
+    await hold_dimensions(connection, report.meter_id, report.group_by)
     row = {
         "id": report.id,
         "namespace": report.namespace,
@@ -94,12 +97,32 @@ def _definition_row(report: Report) -> dict[str, object]:
         "takeover_interval": None if takeover is None else takeover.schedule.interval.value,
         "takeover_start_at_ms": None if takeover is None else takeover.schedule.start_at_ms,
         "takeover_at_ms": None if takeover is None else takeover.at_ms,
-        "group_by": msgspec.json.encode(report.group_by).decode(),
-        "filter": msgspec.json.encode(filter_document(report.filter)).decode(),
+        **question_row(report),
         "endpoint": report.endpoint,
         "user_info_sealed": report.user_info_sealed,
+        "revisions": report.revisions.value,
         "updated_at_ms": report.updated_at_ms,
     }
+
+
+def question_row(report: Report) -> dict[str, str]:
+    """The columns that say how usage is asked for: in a report's row and in those of its runs."""
+    return {
+        "group_by": msgspec.json.encode(report.group_by).decode(),
+        "filter": msgspec.json.encode(filter_document(report.filter)).decode(),
+    }
+
+
+def group_by_of(text: str) -> tuple[str, ...]:
+    """The grouping in a row."""
+    return msgspec.json.decode(text, type=tuple[str, ...])
+
+
+def filter_of(text: str) -> ReportFilter:
+    """The filter in a row."""
+    filter_, faults = parse_filter(_filter_decoder.decode(text))
+    assert not faults, "only what was parsed is stored"
+    return filter_
 
 
 async def update_definition(
@@ -117,6 +140,8 @@ async def update_definition(
         raise invalid(Fault("schedule", str(error))) from error
     if after is before:
         return before
+    if after.group_by != before.group_by:
+        await hold_dimensions(connection, after.meter_id, after.group_by)
     values = {**_definition_row(after), "next_end_ms": after.window_end_ms(planned_until_ms)}
     await connection.execute(update(reports).where(reports.c.id == report_id).values(values))
     parts = {
@@ -124,6 +149,7 @@ async def update_definition(
         "grouping": after.group_by != before.group_by,
         "filter": after.filter != before.filter,
         "endpoint": after.endpoint != before.endpoint,
+        "revisions": after.revisions != before.revisions,
         "credentials": after.user_info_sealed != before.user_info_sealed,
     }
     detail = ", ".join(name for name, differs in parts.items() if differs)
@@ -312,8 +338,6 @@ async def delete(connection: AsyncConnection, report_id: str, now_ms: int, autho
 
 def report_of(row: Row[tuple[object, ...]]) -> Report:
     """The report of a row."""
-    filter_, faults = parse_filter(_filter_decoder.decode(row.filter))
-    assert not faults, "only what was parsed is stored"
     takeover = None
     if row.takeover_at_ms is not None:
         follower = Schedule(Interval(row.takeover_interval), int(row.takeover_start_at_ms))
@@ -324,16 +348,17 @@ def report_of(row: Row[tuple[object, ...]]) -> Report:
         slug=row.slug,
         meter_id=row.meter_id,
         schedule=Schedule(Interval(row.interval), int(row.start_at_ms)),
-        group_by=msgspec.json.decode(row.group_by, type=tuple[str, ...]),
+        group_by=group_by_of(row.group_by),
         endpoint=row.endpoint,
         signing_secret_sealed=row.signing_secret_sealed,
         created_at_ms=int(row.created_at_ms),
         updated_at_ms=int(row.updated_at_ms),
-        filter=filter_,
+        filter=filter_of(row.filter),
         user_info_sealed=row.user_info_sealed,
         state=ReportState(row.state),
         state_reason=row.state_reason,
         takeover=takeover,
+        revisions=Revisions(row.revisions),
     )
 
 

@@ -2,9 +2,10 @@
 
 from typing import Any
 
+import msgspec
 from sqlalchemy import Row
 
-from meterline.run import Manifest, Run, RunState, Trigger
+from meterline.run import LogEnds, Manifest, Run, RunState, Trigger
 
 
 def run_row(run: Run) -> dict[str, Any]:
@@ -25,6 +26,7 @@ def run_row(run: Run) -> dict[str, Any]:
         "ended_at_ms": run.ended_at_ms,
         "delivered": 0,
         "failed": 0,
+        "meter_revision": run.meter_revision,
     }
 
 
@@ -61,6 +63,9 @@ def _manifest(row: Row[tuple[object, ...]]) -> Manifest:
         complete_until_ms=int(row.complete_until_ms),
         digest=row.digest,
         sequence_first=int(row.sequence_first),
+        corrections=int(row.corrections or 0),
+        corrections_digest=row.corrections_digest,
+        counted=counted_of(row.counted),
     )
 
 
@@ -75,4 +80,17 @@ def manifest_row(manifest: Manifest) -> dict[str, Any]:
         "complete_until_ms": manifest.complete_until_ms,
         "digest": manifest.digest,
         "sequence_first": manifest.sequence_first,
+        "corrections": manifest.corrections,
+        "corrections_digest": manifest.corrections_digest,
+        "counted": counted_text(manifest.counted),
     }
+
+
+def counted_text(counted: LogEnds | None) -> str | None:
+    """What is kept of how far the log was counted."""
+    return None if counted is None else msgspec.json.encode(counted).decode()
+
+
+def counted_of(text: str | None) -> LogEnds | None:
+    """How far the log was counted."""
+    return None if text is None else msgspec.json.decode(text, type=LogEnds)

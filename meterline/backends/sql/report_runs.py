@@ -4,114 +4,48 @@ Every change is conditional on the state that it starts from, by the table of `m
 a holder that was thought dead changes nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from sqlalchemy import and_, delete, func, literal, or_, select, update
+from sqlalchemy import Table, and_, delete, func, literal, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.sql.engine import insert
-from meterline.backends.sql.report_definitions import tell
-from meterline.backends.sql.report_run_rows import manifest_row, run_of, run_row
+from meterline.backends.sql.late import mark_overtaken
+from meterline.backends.sql.report_asks import followed
+from meterline.backends.sql.report_definitions import question_row
+from meterline.backends.sql.report_run_rows import counted_text, manifest_row, run_of
 from meterline.backends.sql.schema_reports import (
     report_bodies,
     report_deliveries,
     report_runs,
     reports,
 )
-from meterline.change import Action
-from meterline.report import Report, ReportState
+from meterline.backends.sql.schema_revisions import run_corrections
+from meterline.report import ReportState
 from meterline.report_ports import Booked, Claim
 from meterline.run import (
     UNDECIDED,
     DeliveryDraft,
     DeliveryState,
+    LogEnds,
     Manifest,
     Run,
     RunMove,
     RunState,
     Trigger,
-    run_id,
     run_sources,
     run_target,
 )
-from meterline.window import rfc3339
 
 _UNDECIDED: Final = [state.value for state in UNDECIDED]
 
 
 class LeaseLost(Exception):
-    """The run, its lease, the report's number or its definition is not what the claim found: the
-    transaction is undone.
+    """The run, its lease, the report's number or its definition is not what the claim found, or
+    what was staged is gone: the transaction is undone.
     """
-
-
-async def ask(
-    connection: AsyncConnection,
-    report: Report,
-    window: tuple[int, int],
-    now_ms: int,
-    author: str,
-    *,
-    revise: bool,
-) -> tuple[Run, bool]:
-    """The run of a window by hand, and whether it is new; the caller holds the report's lock."""
-    from_ms, to_ms = window
-    detail = f"{rfc3339(from_ms)} to {rfc3339(to_ms)}"
-    question = (
-        select(report_runs)
-        .where(
-            report_runs.c.report_id == report.id,
-            report_runs.c.from_ms == from_ms,
-            report_runs.c.to_ms == to_ms,
-        )
-        .order_by(report_runs.c.revision.desc())
-    )
-    there = [run_of(row) for row in await connection.execute(question)]
-    # Revisions that found nothing to say are no answer to "the run of this window".
-    told = [run for run in there if not _is_unchanged(run)]
-    if told and told[0].decided_at_ms is None:
-        if told[0].state in run_sources(RunMove.REVIVE):
-            await tell(connection, report, Action.RUN, now_ms, author, detail)
-            return await _revived(connection, told[0], now_ms), False
-        return told[0], False
-    if told and not revise:
-        return told[0], False
-    revision = there[0].revision + 1 if there else 1
-    run = Run(
-        run_id(report.id, from_ms, to_ms, revision),
-        report.id,
-        report.namespace,
-        from_ms,
-        to_ms,
-        revision,
-        Trigger.MANUAL,
-        now_ms,
-        RunState.WAITING,
-        supersedes=told[0].id if told else None,
-    )
-    await connection.execute(insert(connection, report_runs).values(run_row(run)))
-    if revision > 1:
-        detail += f", revision {revision}"
-    await tell(connection, report, Action.RUN, now_ms, author, detail)
-    return run, True
-
-
-def _is_unchanged(run: Run) -> bool:
-    return run.state is RunState.SKIPPED and run.decided_at_ms is not None
-
-
-async def _revived(connection: AsyncConnection, run: Run, now_ms: int) -> Run:
-    values = {
-        "state": run_target(RunMove.REVIVE).value,
-        "reason": "",
-        "asked_at_ms": now_ms,
-        "ended_at_ms": None,
-    }
-    statement = update(report_runs).where(report_runs.c.id == run.id).values(values)
-    row = (await connection.execute(statement.returning(report_runs))).one()
-    return run_of(row)
 
 
 async def undecided(connection: AsyncConnection, now_ms: int, limit: int) -> list[Run]:
@@ -191,13 +125,15 @@ async def release(connection: AsyncConnection, run: str, holder: str) -> None:
         .values(state=run_target(RunMove.RELEASE).value, lease_holder=None, lease_until_ms=None)
     )
     if (await connection.execute(statement)).rowcount:
-        await _drop_bodies(connection, run, report_bodies.c.holder == holder)
+        await _drop_staged(connection, run, lambda table: table.c.holder == holder)
 
 
 async def stage(
     connection: AsyncConnection, claimed: Claim, drafts: Sequence[DeliveryDraft]
 ) -> None:
-    """Write bodies under the holder's name."""
+    """Write bodies under the holder's name; nothing once the lease is lost."""
+    if not await is_held(connection, claimed):
+        return
     rows = [
         {
             "run_id": claimed.run.id,
@@ -235,8 +171,7 @@ async def decide(
     taken = number.values(sequence_next=claimed.sequence_next + manifest.deliveries)
     if not (await connection.execute(taken)).rowcount:
         raise LeaseLost
-    empty = not manifest.deliveries
-    by = RunMove.DECIDE_EMPTY if empty else RunMove.DECIDE
+    by = _decision(manifest)
     statement = (
         update(report_runs)
         .where(_held(claimed.run.id, claimed.holder))
@@ -245,19 +180,39 @@ async def decide(
             lease_until_ms=None,
             meter_revision=meter_revision,
             decided_at_ms=now_ms,
-            ended_at_ms=now_ms if empty else None,
+            ended_at_ms=None if by is RunMove.DECIDE else now_ms,
+            **question_row(claimed.report),
             **manifest_row(manifest),
         )
     )
     if not (await connection.execute(statement)).rowcount:
         raise LeaseLost
-    await _appoint(connection, claimed, manifest, now_ms)
+    # A lease that was given back and came again (a claim that took effect twice) is held, without
+    # what was dropped with it.
+    if await _appoint(connection, claimed, now_ms) != manifest.deliveries:
+        raise LeaseLost
+    if manifest.corrections and await _corrected(connection, claimed) != manifest.corrections:
+        raise LeaseLost
+    await mark_overtaken(connection, claimed.run, manifest.counted, now_ms)
 
 
-async def _appoint(
-    connection: AsyncConnection, claimed: Claim, manifest: Manifest, now_ms: int
-) -> None:
-    """Make the staged bodies of the holder the deliveries of the run."""
+def _decision(manifest: Manifest) -> RunMove:
+    if manifest.deliveries:
+        return RunMove.DECIDE
+    return RunMove.RECORD if manifest.corrections else RunMove.DECIDE_EMPTY
+
+
+async def _corrected(connection: AsyncConnection, claimed: Claim) -> int:
+    """How many corrections of the run the holder staged."""
+    rows = run_corrections.c
+    question = select(func.count()).where(
+        rows.run_id == claimed.run.id, rows.holder == claimed.holder
+    )
+    return int((await connection.execute(question)).scalar_one())
+
+
+async def _appoint(connection: AsyncConnection, claimed: Claim, now_ms: int) -> int:
+    """Make the staged bodies of the holder the deliveries of the run; how many."""
     bodies = report_bodies.c
     source = select(
         bodies.delivery_id,
@@ -296,8 +251,8 @@ async def _appoint(
     made = await connection.execute(
         insert(connection, report_deliveries).from_select(names, source)
     )
-    assert made.rowcount == manifest.deliveries, "all was staged before it was decided"
-    await _drop_bodies(connection, claimed.run.id, bodies.holder != claimed.holder)
+    await _drop_staged(connection, claimed.run.id, lambda table: table.c.holder != claimed.holder)
+    return made.rowcount
 
 
 async def is_winner(connection: AsyncConnection, run: str, holder: str) -> bool:
@@ -311,12 +266,18 @@ async def is_winner(connection: AsyncConnection, run: str, holder: str) -> bool:
 
 
 async def close(
-    connection: AsyncConnection, claimed: Claim, by: RunMove, reason: str, now_ms: int
+    connection: AsyncConnection,
+    claimed: Claim,
+    by: RunMove,
+    reason: str,
+    now_ms: int,
+    counted: LogEnds | None,
 ) -> bool:
-    """End a run without deliveries."""
+    """End a run without deliveries. Of a late one that found nothing new, nothing is left."""
+    run = claimed.run
     statement = (
         update(report_runs)
-        .where(_held(claimed.run.id, claimed.holder))
+        .where(_held(run.id, claimed.holder))
         .values(
             state=run_target(by).value,
             reason=reason,
@@ -328,8 +289,19 @@ async def close(
     )
     closed = (await connection.execute(statement)).rowcount == 1
     if closed:
-        await _drop_bodies(connection, claimed.run.id, literal(value=True))
+        await _drop_staged(connection, run.id, lambda _: literal(value=True))
+    if closed and by is RunMove.UNCHANGED:
+        await _hold_good(connection, run, counted)
+        if run.trigger is Trigger.LATE:
+            await connection.execute(delete(report_runs).where(report_runs.c.id == run.id))
     return closed
+
+
+async def _hold_good(connection: AsyncConnection, run: Run, counted: LogEnds | None) -> None:
+    """The figures of the run before this one are found to hold good further down the log."""
+    if counted is not None and (before := await followed(connection, run)) is not None:
+        statement = update(report_runs).where(report_runs.c.id == before.id)
+        await connection.execute(statement.values(counted=counted_text(counted)))
 
 
 async def booked(connection: AsyncConnection, run: Run) -> dict[str, Booked]:
@@ -361,5 +333,15 @@ def _held(run: str, holder: str) -> ColumnElement[bool]:
     )
 
 
-async def _drop_bodies(connection: AsyncConnection, run: str, which: ColumnElement[bool]) -> None:
-    await connection.execute(delete(report_bodies).where(report_bodies.c.run_id == run, which))
+async def is_held(connection: AsyncConnection, claimed: Claim) -> bool:
+    """Whether a holder has its run still; then nobody takes it before the transaction ends."""
+    question = select(report_runs.c.id).where(_held(claimed.run.id, claimed.holder))
+    found = await connection.execute(question.with_for_update(read=True))
+    return found.one_or_none() is not None
+
+
+async def _drop_staged(
+    connection: AsyncConnection, run: str, which: Callable[[Table], ColumnElement[bool]]
+) -> None:
+    for table in (report_bodies, run_corrections):
+        await connection.execute(delete(table).where(table.c.run_id == run, which(table)))

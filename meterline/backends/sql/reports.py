@@ -8,6 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.backends.sql import (
+    report_asks,
     report_definitions,
     report_listing,
     report_secrets,
@@ -34,7 +35,7 @@ from meterline.report_ports import (
     Plan,
     RetiredSecret,
 )
-from meterline.run import Attempt, Delivery, DeliveryDraft, Manifest, Run, RunMove
+from meterline.run import Attempt, Delivery, DeliveryDraft, LogEnds, Manifest, Run, RunMove
 
 
 class SqlReportStore:
@@ -150,7 +151,7 @@ class SqlReportStore:
             if await report_definitions.locked(connection, report.id) is None:
                 raise not_found("report", report.slug)
             window = (from_ms, to_ms)
-            return await made.ask(connection, report, window, now_ms, author, revise=revise)
+            return await report_asks.ask(connection, report, window, now_ms, author, revise=revise)
 
         return await self._database.write(act)
 
@@ -178,7 +179,9 @@ class SqlReportStore:
         owner = select(report_runs.c.report_id).where(report_runs.c.id == run_id)
 
         async def act(connection: AsyncConnection) -> Claim | None:
-            report_id = (await connection.execute(owner)).scalar_one()
+            report_id = (await connection.execute(owner)).scalar_one_or_none()
+            if report_id is None:  # a late one that found nothing new
+                return None
             report = await report_definitions.locked(connection, report_id)
             if report is None:
                 return None
@@ -214,10 +217,17 @@ class SqlReportStore:
             )
         return True
 
-    async def close_run(self, claim: Claim, move: RunMove, reason: str, now_ms: int) -> bool:
+    async def close_run(
+        self,
+        claim: Claim,
+        move: RunMove,
+        reason: str,
+        now_ms: int,
+        counted: LogEnds | None = None,
+    ) -> bool:
         """See the port."""
         return await self._database.write(
-            lambda connection: made.close(connection, claim, move, reason, now_ms)
+            lambda connection: made.close(connection, claim, move, reason, now_ms, counted)
         )
 
     async def booked(self, run: Run) -> dict[str, Booked]:

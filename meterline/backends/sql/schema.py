@@ -14,6 +14,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
@@ -29,6 +30,14 @@ metadata: Final = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
+
+
+def _one_in_state(state: str) -> Index:
+    """At most one revision of a meter stands there; it finds them, too."""
+    where = text(f"state = '{state}'")
+    name = f"uq_meter_revisions_{state}"
+    return Index(name, "meter_id", unique=True, sqlite_where=where, postgresql_where=where)
+
 
 # One row. Whoever changes the catalogue updates it first, so changes happen one after the other and
 # their versions become visible in ascending order.
@@ -65,7 +74,7 @@ meters: Final = Table(
     ),
 )
 
-# What is measured. The newest revision of a meter is the one in force.
+# What is measured. One revision of each meter is in force, and at most one waits for its switch.
 meter_revisions: Final = Table(
     "meter_revisions",
     metadata,
@@ -76,6 +85,15 @@ meter_revisions: Final = Table(
     Column("value_property", Text),
     Column("dimensions", Text, nullable=False),  # JSON object, name to path
     Column("events_from_ms", BigInteger),
+    Column("state", Text, nullable=False, server_default=text("'in_force'")),
+    Column("made_at_ms", BigInteger, nullable=False, server_default=text("0")),
+    Column("effective_from_ms", BigInteger),  # as asked for, until it is switched
+    Column("before_revision", BigInteger),  # once it is switched: what answers earlier windows
+    Column("switched_at_ms", BigInteger),
+    Column("ended_at_ms", BigInteger),  # superseded or discarded
+    Column("left_at_ms", BigInteger),  # the catalogue: nothing is folded for it any more
+    _one_in_state("in_force"),
+    _one_in_state("filling"),
 )
 
 logs: Final = Table(
@@ -96,6 +114,7 @@ seals: Final = Table(
     Column("events", BigInteger, nullable=False),
     Column("catalogue", BigInteger, nullable=False),
     Column("append_ms", BigInteger, nullable=False),
+    Column("digest", LargeBinary),  # of the last record; none in seals of before
     Index("ix_seals_log_catalogue", "log", "catalogue"),  # for the backfill list
 )
 

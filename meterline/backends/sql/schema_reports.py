@@ -24,6 +24,7 @@ from meterline.backends.sql.schema import metadata
 
 _LIVE: Final = text("deleted_at_ms IS NULL")
 _DUE: Final = text("due_at_ms IS NOT NULL")
+_LONG: Final = text("to_ms - from_ms > 86400000")
 _ZERO: Final = text("0")  # of columns that rows were there before
 
 reports: Final = Table(
@@ -51,6 +52,7 @@ reports: Final = Table(
     Column("takeover_interval", Text),
     Column("takeover_start_at_ms", BigInteger),
     Column("takeover_at_ms", BigInteger),
+    Column("revisions", Text, nullable=False, server_default=text("'record'")),
     Index(
         "uq_reports_live_slug",
         "namespace",
@@ -104,6 +106,13 @@ report_runs: Final = Table(
     Column("complete_until_ms", BigInteger),
     Column("digest", Text),
     Column("sequence_first", BigInteger),
+    # How it was made, for a revision that is made likewise; NULL in runs from before these were
+    # kept.
+    Column("group_by", Text),
+    Column("filter", Text),
+    Column("counted", Text),  # JSON: the log, and by partition the end of what was counted
+    Column("corrections", Integer),
+    Column("corrections_digest", Text),
     UniqueConstraint("report_id", "from_ms", "to_ms", "revision", name="uq_report_runs_window"),
     Index(
         "ix_report_runs_undecided",
@@ -116,6 +125,15 @@ report_runs: Final = Table(
     # the order in which deliveries are listed, of a namespace and of a report
     Index("ix_report_runs_decided", "namespace", "decided_at_ms", "id"),
     Index("ix_report_runs_decided_of_report", "report_id", "decided_at_ms", "id"),
+    # Windows that an instant lies in: most are a day long at most, and end soon after it.
+    Index("ix_report_runs_window_end", "report_id", "to_ms"),
+    Index(
+        "ix_report_runs_long",
+        "report_id",
+        "from_ms",
+        sqlite_where=_LONG,
+        postgresql_where=_LONG,
+    ),
 )
 
 # Bodies as materialized. Several holders may have written some for one run: the run's row names

@@ -37,7 +37,8 @@ def store(control_database: Database) -> ReportStore:
 
 @pytest.fixture
 async def report(control_database: Database, store: ReportStore) -> Report:
-    draft = MeterDraft("tokens", "Tokens", Aggregation.SUM, "prompt", "$.tokens")
+    groups = (("kind", "$.kind"), ("model", "$.model"))
+    draft = MeterDraft("tokens", "Tokens", Aggregation.SUM, "prompt", "$.tokens", dimensions=groups)
     meter = await SqlCatalogueStore(control_database).create_meter("default", draft, NOW)
     filter_, faults = parse_filter({"usage": {"$gt": 5}, "subject": {"$nin": ["a", "ü"]}})
     assert not faults

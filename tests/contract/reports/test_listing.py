@@ -32,7 +32,8 @@ def place(delivery: Delivery) -> DeliveryPlace:
 @pytest.fixture
 async def abroad(control_database: Database, store: ReportStore, report: Report) -> Report:
     """A report of another namespace."""
-    draft = MeterDraft("tokens", "Tokens", Aggregation.SUM, "prompt", "$.tokens")
+    groups = (("kind", "$.kind"), ("model", "$.model"))
+    draft = MeterDraft("tokens", "Tokens", Aggregation.SUM, "prompt", "$.tokens", dimensions=groups)
     meter = await SqlCatalogueStore(control_database).create_meter("other", draft, NOW)
     made = replace(report, id="01A", namespace="other", meter_id=meter.id)
     await store.create_report(made, START)

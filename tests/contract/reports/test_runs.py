@@ -217,6 +217,26 @@ async def test_a_number_taken_by_another_run_loses_the_decision(
     assert [d.sequence for d in await store.deliveries(runs[0].id, 10)] == [2]
 
 
+async def test_nobody_decides_a_run_whose_deliveries_were_dropped(
+    store: ReportStore, report: Report
+) -> None:
+    """A claim may take effect once more after its holder gave the lease back."""
+    run = scheduled(report)
+    await store.plan(report, [run], run.to_ms)
+    claim = await claimed(store, run)
+    await store.stage(claim, drafts(claim, "a", "b"))
+    await store.release_run(run.id, claim.holder)
+    assert await claimed(store, run) == replace(claim, run=await the_run(store, run))
+    assert not await store.decide(claim, 7, manifest(claim, 2), NOW)
+    await store.stage(claim, drafts(claim, "a", "b")[:1])
+    assert not await store.decide(claim, 7, manifest(claim, 2), NOW)
+    assert (await the_run(store, run)).state is RunState.MATERIALIZING
+    assert await store.deliveries(run.id, 10) == []
+    await store.release_run(run.id, claim.holder)
+    await decided(store, run, "a", "b", holder="anew")
+    assert [d.sequence for d in await store.deliveries(run.id, 10)] == [1, 2]
+
+
 async def test_runs_are_listed_newest_first_in_pages(store: ReportStore, report: Report) -> None:
     runs = [scheduled(report, hour) for hour in range(5)]
     await store.plan(report, runs, runs[-1].to_ms)

@@ -1,5 +1,6 @@
 """The world of the aggregator's tests."""
 
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -7,22 +8,27 @@ import pytest
 
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.backends.sql.migrate import migrate
 from meterline.backends.sqlite_log import open_sqlite_log
 from tests.unit.aggregator.world import PARTITIONS, Hands, World
 
 
 @pytest.fixture
 async def world(
-    tmp_path: Path, chdb_url: str, fresh_numbers: Iterator[int]
+    tmp_path: Path,
+    chdb_url: str,
+    fresh_numbers: Iterator[int],
+    migrated: Path,
+    with_tables: set[str],
 ) -> AsyncIterator[World]:
     usage = ClickHouseUsageStore(Connection(chdb_url))
-    await usage.create_tables()
+    if chdb_url not in with_tables:
+        await usage.create_tables()
+        with_tables.add(chdb_url)
     clock = Hands()
     log = open_sqlite_log(tmp_path / "log", PARTITIONS, clock)
     log.number = next(fresh_numbers)
+    shutil.copy(migrated, tmp_path / "control.db")
     made = World(tmp_path, log, usage, clock)
-    await migrate(made.database)
     yield made
     await log.close()
     await usage.close()

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from aggregator.catch_up import LogTruncated
+from aggregator.catch_up import LogTruncated, check_same_log
 from aggregator.completeness import Completeness
 from aggregator.step import CountBackDiffers
 from meterline.backends.clock import SystemClock
@@ -146,6 +146,76 @@ async def test_a_log_made_anew_stops_the_worker_with_words(
     world.log.number = number
     with pytest.raises(LogTruncated, match="made anew"):
         await world.worker(meters).open(0)
+
+
+async def test_what_a_lost_partition_had_unflushed_is_not_waited_for(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    meters.add(Aggregation.SUM, next(fresh_numbers))
+    worker = world.worker(meters)
+    await world.send(numbered(0, 40))
+    for number in range(PARTITIONS):
+        await worker.open(number)
+        await worker.read_some(number)
+    assert worker.unflushed_events == 40
+    worker.close(0)
+    assert 0 < worker.unflushed_events < 40
+    worker.close(1)
+    assert worker.unflushed_events == 0
+    await worker.close_all()
+
+
+async def test_a_log_that_was_restored_and_grew_again_stops_the_worker_with_words(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    meter = meters.add(Aggregation.SUM, next(fresh_numbers))
+    await world.send(numbered(0, 40))
+    await world.log_closed()
+    shutil.copytree(world.folder / "log", world.folder / "copy")
+    await world.log_opened("log")
+    await world.send(numbered(40, 80))
+    worker = world.worker(meters)
+    await world.run(worker, seal=True)
+    await world.check(meter)
+    await worker.close_all()
+    await world.log_closed()
+    await world.log_opened("copy")
+    world.clock.at_ms += 1_000
+    for _ in range(3):
+        await world.send(numbered(80, 120))
+    for number in range(PARTITIONS):
+        with pytest.raises(LogTruncated, match="restored to an older state and has grown"):
+            await world.worker(meters).open(number)
+    await world.log_closed()
+    await world.log_opened("log")
+    worker = world.worker(meters)
+    await world.run(worker)
+    assert await world.value(meter) == sum(value for _, value in numbered(0, 80))
+    await worker.close_all()
+
+
+async def test_a_sealed_record_that_expired_or_has_no_digest_is_not_asked_for(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    meters.add(Aggregation.SUM, next(fresh_numbers))
+    await world.send(numbered(0, 40))
+    worker = world.worker(meters)
+    await world.run(worker, seal=True)
+    await worker.close_all()
+    seal = await world.progress.last_seal(world.log.number, 0)
+    assert seal is not None
+    other = seal._replace(digest=bytes(16))
+    with pytest.raises(LogTruncated, match="is not the one that was counted"):
+        await check_same_log(world.log, 0, other, seal.end)
+    await check_same_log(world.log, 0, seal, seal.end)
+    await check_same_log(world.log, 0, seal._replace(digest=None), seal.end)
+    with pytest.raises(LogTruncated, match=f"ends at offset {seal.end}"):
+        await check_same_log(world.log, 0, seal, seal.end + 1)
+    await world.log.trim(0, seal.end, world.clock.at_ms + 1)
+    await check_same_log(world.log, 0, other, seal.end)
 
 
 async def test_slices_end_where_the_log_says(world: World, fresh_numbers: Iterator[int]) -> None:

@@ -1,7 +1,7 @@
 """A log and stores that outlive workers, real and embedded, and what was sent to them."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,10 @@ from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.backends.sql.engine import open_database
 from meterline.backends.sql.progress import SqlProgressStore
-from meterline.backends.sqlite_log import SqliteLog
+from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
 from meterline.event import identity_key, partition_of
 from meterline.limits import SLICE_SPAN_MS
-from meterline.meter import Aggregation, Catalogue, Meter
+from meterline.meter import Aggregation, Catalogue, Meter, RevisionState
 from meterline.number import UNIT
 from meterline.pack import encode_pack
 from meterline.ports import Unavailable
@@ -43,6 +43,19 @@ class Meters:
 
     async def catalogue(self) -> Catalogue:
         return Catalogue(self.version, tuple(self.meters))
+
+    async def filling(self) -> list[int]:
+        return [meter.revision for meter in self.meters if meter.state is RevisionState.FILLING]
+
+    async def switch_filled(self, revision: int, _now_ms: int) -> Meter | None:
+        for at, meter in enumerate(self.meters):
+            if meter.revision == revision:
+                self.meters[at] = replace(meter, state=RevisionState.IN_FORCE)
+                return self.meters[at]
+        return None
+
+    async def retire(self, _now_ms: int) -> set[int]:
+        return set()
 
     def add(self, aggregation: Aggregation, version: int) -> Meter:
         value = None if aggregation is Aggregation.COUNT else "$.v"
@@ -108,6 +121,16 @@ class World:
         self.progress = SqlProgressStore(self.database)
         self.sent: dict[str, int] = {}
         self.copies = 0
+
+    async def log_closed(self) -> None:
+        """Nobody has the log open: its folder may be copied."""
+        await self.log.close()
+
+    async def log_opened(self, folder: str) -> None:
+        """Go on with the log in this folder, under the number that it had."""
+        number = self.log.number
+        self.log = open_sqlite_log(self.folder / folder, PARTITIONS, self.clock)
+        self.log.number = number
 
     async def send(self, events: list[tuple[str, int]]) -> None:
         packs: dict[int, list[bytes]] = {}

@@ -1,6 +1,5 @@
 """The control API over real SQLite stores, and a usage store that answers what the test put in."""
 
-import asyncio
 import shutil
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -11,19 +10,25 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from control.ledger import Ledger
+from control.refusal_desk import RefusalDesk
 from control.report_desk import ReportDesk
 from control.routes import Api as Operations
 from control.routes import routes
 from control.stores import Stores
+from meterline.account import AccountLine, AccountQuery, MeterAccount
 from meterline.backends.sql.catalogue import SqlCatalogueStore
 from meterline.backends.sql.engine import open_database
-from meterline.backends.sql.migrate import migrate
+from meterline.backends.sql.meter_revisions import SqlRevisionStore
 from meterline.backends.sql.progress import SqlProgressStore
+from meterline.backends.sql.redrives import SqlSettlementStore
 from meterline.backends.sql.subjects import SqlSubjectStore
 from meterline.backends.sqlite_log import open_sqlite_log
 from meterline.event_list import EventQuery, ListedEvent
 from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate
+from meterline.meter import Meter
+from meterline.meter_revision import answering
 from meterline.ports import Unavailable
 from meterline.rows import (
     AccountRow,
@@ -33,6 +38,7 @@ from meterline.rows import (
     RejectedRow,
     SeenRow,
     SliceId,
+    Verdict,
 )
 from meterline.usage import UsageQuery, UsageRow
 from tests.openapi import documented
@@ -57,6 +63,7 @@ class ShelfUsage:
     """A usage store that answers what lies on its shelf, and keeps the questions."""
 
     rows: list[UsageRow] = field(default_factory=list)
+    rows_of: dict[int, list[UsageRow]] = field(default_factory=dict)  # of some revisions
     rejected_rows: list[RejectedRow] = field(default_factory=list)
     events: list[ListedEvent] = field(default_factory=list)
     event_queries: list[EventQuery] = field(default_factory=list)
@@ -66,10 +73,10 @@ class ShelfUsage:
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         self.asked.append(query)
-        return self.rows
+        return self.rows_of.get(query.meter.revision, self.rows)
 
-    async def rejected(self, revision: int, limit: int, after: str | None) -> list[RejectedRow]:
-        found = [row for row in self.rejected_rows if row.revision == revision]
+    async def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:
+        found = [row for row in self.rejected_rows if row.revision in answering(meter)]
         names = [f"{row.log}.{row.partition}.{row.offset}.{row.place}" for row in found]
         first = 0 if after is None else names.index(after) + 1
         return found[first : first + limit]
@@ -83,6 +90,12 @@ class ShelfUsage:
         return found[first : first + query.limit]
 
     async def new_events(self, positions: Sequence[tuple[int, int, int, int]]) -> list[ListedEvent]:
+        return [one for one in self._at(positions) if one.verdict is Verdict.NEW]
+
+    async def refused_at(self, positions: Sequence[tuple[int, int, int, int]]) -> list[ListedEvent]:
+        return [one for one in self._at(positions) if one.verdict is not Verdict.NEW]
+
+    def _at(self, positions: Sequence[tuple[int, int, int, int]]) -> list[ListedEvent]:
         return [one for one in self.events if one[:4] in positions]
 
     async def accounts(self, log: int) -> AccountRow:
@@ -116,6 +129,23 @@ class ShelfUsage:
 
 
 @dataclass(slots=True)
+class ShelfAccounts:
+    """An account that lies on a shelf, and keeps the questions."""
+
+    lines: list[AccountLine] = field(default_factory=list)
+    meters: list[MeterAccount] = field(default_factory=list)
+    asked: list[AccountQuery] = field(default_factory=list)
+
+    async def account_lines(self, query: AccountQuery) -> list[AccountLine]:
+        self.asked.append(query)
+        return self.lines
+
+    async def meter_accounts(self, query: AccountQuery) -> list[MeterAccount]:
+        assert query == self.asked[-1]
+        return self.meters
+
+
+@dataclass(slots=True)
 class Api:
     """A running API and what it stands on."""
 
@@ -123,6 +153,7 @@ class Api:
     stores: Stores
     usage: ShelfUsage
     clock: HandClock
+    accounts: ShelfAccounts = field(default_factory=ShelfAccounts)
 
     async def json(self, method: str, path: str, expected: int = 200, **more: Any) -> Any:
         """The JSON of an answer that has the expected status."""
@@ -143,20 +174,33 @@ class Api:
 class ServeApi(Protocol):
     """Serves an API on stores, behind a gate; without one everybody is let in."""
 
-    async def __call__(self, stores: Stores, gate: Gate | None = None) -> Client: ...
+    async def __call__(
+        self,
+        stores: Stores,
+        gate: Gate | None = None,
+        ledger: Ledger | None = None,
+        refusals: RefusalDesk | None = None,
+    ) -> Client: ...
 
 
 @pytest.fixture
 async def serve() -> AsyncIterator[ServeApi]:
     """Serve an API on other stores."""
     clients: list[Client] = []
+    nothing: Any = None  # reports and keys have fixtures of their own
 
-    async def start(stores: Stores, gate: Gate | None = None) -> Client:
+    async def start(
+        stores: Stores,
+        gate: Gate | None = None,
+        ledger: Ledger | None = None,
+        refusals: RefusalDesk | None = None,
+    ) -> Client:
+        ledger = ledger or Ledger(ShelfAccounts(), nothing, nothing, nothing)
         app = web.Application(middlewares=[documented, problem_middleware(stores.clock)])
-        nothing: Any = None  # reports and keys have fixtures of their own
-        desk = ReportDesk(stores, nothing, nothing, nothing)
+        desk = ReportDesk(stores, nothing, nothing, nothing, nothing)
         gate = gate or Gate(stores.clock)
-        app.add_routes(routes(Operations(stores, desk, nothing, ()), gate))
+        refusals = refusals or RefusalDesk(stores, nothing, nothing, nothing)
+        app.add_routes(routes(Operations(stores, desk, nothing, (), ledger, refusals), gate))
         server = TestServer(app)
         await server.start_server(**SERVER_OPTIONS)
         client: Client = TestClient(server)
@@ -166,20 +210,6 @@ async def serve() -> AsyncIterator[ServeApi]:
     yield start
     for client in clients:
         await client.close()
-
-
-@pytest.fixture(scope="session")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of an empty control store: copied, it costs a test less than migrations do."""
-    path = tmp_path_factory.mktemp("control") / "control.db"
-
-    async def make() -> None:
-        database = open_database(f"sqlite:///{path}")
-        await migrate(database)
-        await database.close()
-
-    asyncio.run(make())
-    return path
 
 
 @pytest.fixture
@@ -192,7 +222,15 @@ async def api(tmp_path: Path, migrated: Path, serve: ServeApi) -> AsyncIterator[
     log = open_sqlite_log(tmp_path / "log", 2, clock)
     log.number = await progress.register_log(log.id, log.partitions)
     catalogue, subjects = SqlCatalogueStore(database), SqlSubjectStore(database)
-    stores = Stores(catalogue, progress, usage, log, clock, subjects)
-    yield Api(await serve(stores), stores, usage, clock)
+    revisions = SqlRevisionStore(database)
+    stores = Stores(catalogue, progress, usage, log, clock, subjects, revisions)
+    accounts = ShelfAccounts()
+    nothing: Any = None
+    client = await serve(
+        stores,
+        ledger=Ledger(accounts, nothing, nothing, nothing),
+        refusals=RefusalDesk(stores, usage, SqlSettlementStore(database), nothing),
+    )
+    yield Api(client, stores, usage, clock, accounts)
     await log.close()
     await database.close()

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.control.conftest import Api
+from tests.unit.control.conftest import NOW_MS, Api
 
 PATH = "/api/v1/meters"
 BODY: dict[str, Any] = {
@@ -86,9 +86,19 @@ async def test_an_update_replaces_what_it_gives(api: Api) -> None:
     assert await api.json("PUT", f"{PATH}/distance", json={}) == made
     sent = {"name": "Miles", "metadata": {"team": "air"}, "groupBy": {"dest": "$.dest"}}
     after = await api.json("PUT", f"{PATH}/{made['id'].lower()}", json=sent)
+    pending = after.pop("pendingRevision")
+    assert after == {**made, **sent, "groupBy": made["groupBy"]}  # until the other is filled in
+    assert pending == {
+        "eventType": made["eventType"],
+        "valueProperty": made["valueProperty"],
+        "groupBy": {"dest": "$.dest"},
+    }
+    await api.stores.catalogue.switch_filled(2, NOW_MS)
+    after = await api.json("GET", f"{PATH}/distance")
     assert after == {**made, **sent}
     sent = {"description": "", "groupBy": {}, "metadata": {}}
-    assert await api.json("PUT", f"{PATH}/distance", json=sent) == {**after, **sent}
+    after = await api.json("PUT", f"{PATH}/distance", json=sent)
+    assert (after["description"], after["pendingRevision"]["groupBy"]) == ("", {})
     nothing = dict.fromkeys(("name", "description", "groupBy", "metadata", "annotations"))
     assert (await api.json("PUT", f"{PATH}/distance", json=nothing))["name"] == "Miles"
     ignored = {"annotations": {"a": 1}}

@@ -37,10 +37,18 @@ async def test_members_are_replaced_or_emptied(api: Api) -> None:
     }
     after = await api.json("PUT", f"{PATH}/{made['id'].lower()}", json=sent)
     del made["description"], sent["description"]
-    assert after == {**made, **sent}
-    meter = await api.stores.catalogue.meter("default", "distance")
-    assert meter is not None
-    assert meter.revision == 2
+    pending = after.pop("pending_revision")
+    assert after == {**made, "labels": {}}  # what is measured stays until the other is filled in
+    measured = {name: sent[name] for name in ("dimensions", "event_type", "value_property")}
+    assert pending == {
+        **measured,
+        "revision": 2,
+        "state": "filling",
+        "counted": True,
+        "created_at": "2023-11-14T22:13:20Z",
+    }
+    await api.stores.catalogue.switch_filled(2, NOW_MS)
+    assert await api.json("GET", f"{PATH}/distance") == {**made, **sent, "revision": 2}
 
 
 async def test_nothing_to_change_is_no_change(api: Api) -> None:

@@ -27,6 +27,7 @@ async def test_a_created_meter_is_shown_as_it_was_sent(api: Api) -> None:
         **BODY,
         "events_from": "2022-12-31T23:00:00Z",
         "id": made["id"],
+        "revision": 1,
         "created_at": at,
         "updated_at": at,
     }

@@ -278,6 +278,7 @@ async def test_rejected_values_are_listed_in_pages(api: Api) -> None:
         "to": "1970-01-01T01:01:00Z",
         "reason": "null",
         "value": "null",
+        "state": "open",
     }
     assert first["meta"]["page"] == {
         "size": 2,

@@ -5,7 +5,7 @@ receivers are on loopback.
 import asyncio
 import base64
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
@@ -17,13 +17,15 @@ from aiohttp.test_utils import TestServer
 from svix.webhooks import Webhook
 
 from dispatcher.courier import SendTerms
+from dispatcher.late import LateSources, LateTerms
 from dispatcher.planner import PlanTerms, Sources
 from dispatcher.retry import RetryPolicy
 from meterline.backends.clock import SystemClock
 from meterline.backends.secrets import FernetSecretBox
 from meterline.backends.sql.catalogue import SqlCatalogueStore
+from meterline.backends.sql.corrections import SqlCorrectionStore
 from meterline.backends.sql.engine import open_database
-from meterline.backends.sql.migrate import migrate
+from meterline.backends.sql.late import SqlLateStore
 from meterline.backends.sql.progress import SqlProgressStore
 from meterline.backends.sql.reports import SqlReportStore
 from meterline.backends.webhook_http import HttpWebhookSender
@@ -34,6 +36,7 @@ from meterline.problem import Problem
 from meterline.report import Interval, Report, Schedule
 from meterline.report_filter import EVERYTHING, ReportFilter
 from meterline.report_ports import ReportStore, SecretBox, WebhookSender
+from meterline.revision_ports import Stretch, Touched
 from meterline.rows import AccountRow, Counted, EventRow, Flush, RejectedRow, SeenRow, SliceId
 from meterline.usage import UsageQuery, UsageRow
 from meterline.window import MINUTE_MS
@@ -73,6 +76,15 @@ class CellUsage:
             for (subject, groups), value in sorted(sums.items())
         ]
 
+    async def touched(
+        self,
+        log: int,
+        stretch: Stretch,
+        namespaced_types: Collection[tuple[str, str]],
+        late_by_ms: int | None = None,
+    ) -> list[Touched]:
+        raise AssertionError(f"no events: {log, stretch, namespaced_types, late_by_ms}")
+
     async def write(self, flush: Flush) -> None:
         raise AssertionError(f"the dispatcher writes no usage: {flush}")
 
@@ -101,8 +113,8 @@ class CellUsage:
     async def new_events(self, positions: Sequence[tuple[int, int, int, int]]) -> list[ListedEvent]:
         raise AssertionError(f"the dispatcher lists no events: {positions}")
 
-    async def rejected(self, revision: int, limit: int, after: str | None) -> list[RejectedRow]:
-        raise AssertionError(f"no rejected values: {revision, limit, after}")
+    async def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:
+        raise AssertionError(f"no rejected values: {meter.key, limit, after}")
 
     async def close(self) -> None:
         """Nothing is held."""
@@ -159,6 +171,7 @@ class Desk:
     """A dispatcher's stores and helpers of a test."""
 
     sources: Sources
+    late: LateSources
     usage: CellUsage
     reports: ReportStore
     sender: WebhookSender
@@ -166,6 +179,9 @@ class Desk:
     meter: Meter
     plan_terms: PlanTerms = field(
         default_factory=lambda: PlanTerms(LOG, PARTITIONS, grace_ms=MINUTE_MS)
+    )
+    late_terms: LateTerms = field(
+        default_factory=lambda: LateTerms(LOG, PARTITIONS, settle_ms=0, pause_ms=60 * MINUTE_MS)
     )
     send_terms: SendTerms = field(
         default_factory=lambda: SendTerms(RetryPolicy((0, 0.02, 0.02, 0.02), jitter=0))
@@ -205,20 +221,6 @@ class Desk:
             await self.sources.progress.complete(LOG, self.meter.revision, {partition: until_ms})
 
 
-@pytest.fixture(scope="session")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of an empty control store: copied, it costs a test less than migrations do."""
-    path = tmp_path_factory.mktemp("control") / "control.db"
-
-    async def make() -> None:
-        database = open_database(f"sqlite:///{path}")
-        await migrate(database)
-        await database.close()
-
-    asyncio.run(make())
-    return path
-
-
 @pytest.fixture
 async def desk(tmp_path: Path, migrated: Path) -> AsyncIterator[Desk]:
     """A dispatcher's desk with one meter and no report."""
@@ -235,9 +237,12 @@ async def desk(tmp_path: Path, migrated: Path) -> AsyncIterator[Desk]:
     )
     meter = await catalogue.create_meter("default", draft, START_MS)
     reports = SqlReportStore(database)
-    sources = Sources(reports, catalogue, SqlProgressStore(database), usage)
-    sender = HttpWebhookSender(SystemClock(), LOOPBACK, timeout_s=5)
-    yield Desk(sources, usage, reports, sender, FernetSecretBox("key of the test"), meter)
+    progress, corrections = SqlProgressStore(database), SqlCorrectionStore(database)
+    sources = Sources(reports, catalogue, progress, usage, corrections)
+    sender = HttpWebhookSender(SystemClock(), LOOPBACK, timeout_s=60)
+    late = LateSources(SqlLateStore(database), usage, catalogue, progress)
+    box = FernetSecretBox("key of the test")
+    yield Desk(sources, late, usage, reports, sender, box, meter)
     await sender.close()
     await database.close()
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from dispatcher.courier import deliver, record
+from dispatcher.late import LateUsage
 from dispatcher.planner import find_due, make_runs
 from dispatcher.worker import Dispatcher
 from meterline.backends.clock import SystemClock
@@ -64,6 +65,7 @@ async def working(desk: Desk) -> AsyncIterator[Dispatcher]:
     """A dispatcher at work; it ends well."""
     dispatcher = Dispatcher(
         desk.sources,
+        LateUsage(desk.late, desk.late_terms),
         desk.sender,
         desk.box,
         SystemClock(),

@@ -199,7 +199,10 @@ async def test_a_key_that_the_meter_lost_fails_the_run_with_words(
     desk: Desk, report: Report
 ) -> None:
     changed = MeterDraft("tokens", "Tokens", Aggregation.SUM, "prompt", "$.tokens")
-    await desk.sources.catalogue.put_settings_meter("default", changed, LATER_MS)
+    catalogue = desk.sources.catalogue
+    await catalogue.put_settings_meter("default", changed, LATER_MS)
+    (waiting,) = await catalogue.filling()
+    assert await catalogue.switch_filled(waiting, LATER_MS) is not None
     desk.meter = (await desk.sources.catalogue.meters("default"))[0]
     await desk.complete(LATER_MS)
     assert await make(desk, END_MS) == 1

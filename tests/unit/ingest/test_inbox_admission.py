@@ -3,7 +3,12 @@ import json
 import pytest
 
 from ingest.admission import AdmissionRules
-from ingest.inbox_admission import InboxRecord, admit_record, refusal_partition
+from ingest.inbox_admission import (
+    InboxRecord,
+    admit_record,
+    refusal_partition,
+    refuse,
+)
 from meterline.event import decode_event
 from meterline.limits import REJECT_TEXT_BYTES_MAX
 from meterline.pack import Record, RecordKind, Refusal, Unreadable, decode_record, encode_refusal
@@ -97,6 +102,21 @@ def test_refusals(value: bytes, headers: list[tuple[str, bytes]], field: str) ->
 def test_what_was_refused_is_kept_cut() -> None:
     refusal = refused(b"x" * (REJECT_TEXT_BYTES_MAX + 1))
     assert refusal.text == "x" * REJECT_TEXT_BYTES_MAX
+
+
+def test_of_a_record_in_binary_mode_the_whole_event_is_kept() -> None:
+    headers = [one for one in BINARY if one[0] != "ce_subject"]
+    refusal = refused(b'{"a": 0.10}', *headers)
+    kept = {name: value for name, value in EVENT.items() if name != "subject"}
+    assert json.loads(refusal.text) == {**kept, "data": {"a": 0.1}}
+    assert '{"a": 0.10}' in refusal.text, "data stays as it was sent"
+    assert refused(b"{", *headers).text == "{", "no event can be made of it"
+
+
+def test_a_refusal_has_the_time_of_its_record() -> None:
+    assert refused(b"x").append_ms == AT_MS
+    unread = InboxRecord("usage", 3, 17, 0, (), b"")  # of one that could not be decoded
+    assert refuse(unread, "space", "", "why").append_ms is None
 
 
 def test_a_refusal_has_one_partition() -> None:

@@ -1,5 +1,6 @@
 """What meters make of an event is what the fold makes of it."""
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -10,10 +11,12 @@ from hypothesis import strategies as st
 
 from aggregator.fold import SliceFold
 from meterline.event import Event, decode_event
-from meterline.event_verdict import BEFORE_START, differences, outcomes
+from meterline.event_verdict import BEFORE_START, Judges, differences, outcomes
 from meterline.measure import decode_groups, measures_of
 from meterline.meter import Aggregation, Catalogue, Meter
+from meterline.meter_revision import switched
 from meterline.rows import SliceId
+from meterline.window import MINUTE_MS
 
 AT = "2026-01-31T10:00:30Z"
 
@@ -67,6 +70,17 @@ def test_only_meters_of_the_namespace_and_type_have_an_outcome() -> None:
     measures = measures_of(Catalogue(1, METERS))
     assert outcomes(event(type="other"), measures) == []
     assert outcomes(event(namespace="m"), measures) == []
+
+
+def test_an_event_is_judged_by_the_revision_that_answers_its_time() -> None:
+    made = event()
+    minute_ms = made.time_ms // MINUTE_MS * MINUTE_MS
+    old, other = meter(1, Aggregation.COUNT), meter(3, Aggregation.COUNT)
+    new = replace(old, revision=2, dimensions=())
+    for from_ms, answers in ((minute_ms, 2), (minute_ms + MINUTE_MS, 1), (None, 2)):
+        judges = Judges([switched(old, new, from_ms), other])
+        told = [(one.meter.revision, one.in_force) for one in judges.outcomes(made)]
+        assert told == [(answers, 2), (3, 3)]
 
 
 def test_what_lies_before_the_start_of_a_meter_does_not_count() -> None:

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from meterline.pack import (
     index_of,
     offset_of,
     position,
+    record_digest,
 )
 
 
@@ -106,6 +108,19 @@ def test_too_many_events_are_no_pack() -> None:
     assert len(decode_record(record(encode_pack([text(1)] * PACK_EVENTS_MAX)))) == PACK_EVENTS_MAX
 
 
+@pytest.mark.parametrize(
+    ("sent_ms", "kept_ms"), [(None, None), (5, 5), (-1, None), (1 << 62, None), (1 << 70, None)]
+)
+def test_a_refusal_whose_time_no_row_could_hold_has_none(
+    sent_ms: int | None, kept_ms: int | None
+) -> None:
+    document = json.loads(encode_refusal(Refusal("n", "t", 1, 2, "id", "why", "{}")))
+    value = json.dumps({**document, "append_ms": sent_ms}).encode()
+    (found,) = decode_record(record(value, RecordKind.REFUSAL))
+    assert isinstance(found, Unreadable)
+    assert found.recorded_ms == kept_ms
+
+
 def test_refusals_keep_their_reason() -> None:
     refusal = Refusal("n", "topic", 1, 2, "id", "must not be empty", "{}")
     value = encode_refusal(refusal)
@@ -114,3 +129,22 @@ def test_refusals_keep_their_reason() -> None:
     (broken,) = decode_record(record(b"{}", RecordKind.REFUSAL))
     assert isinstance(broken, Unreadable)
     assert broken.reason.startswith("not a refusal")
+
+
+def test_a_digest_is_that_of_place_time_kind_and_value() -> None:
+    one = record(b"[1]")
+    assert record_digest(one).hex() == "6160951ed5473b270c553cba5baaaa92"
+    others = [
+        replace(one, partition=3),
+        replace(one, offset=8),
+        replace(one, append_ms=1_001),
+        replace(one, kind=RecordKind.REFUSAL),
+        replace(one, value=b"[1] "),
+    ]
+    assert len({record_digest(it) for it in [one, *others]}) == len(others) + 1
+    assert record_digest(replace(one, log_id="")) == record_digest(one), "that is looked at itself"
+
+
+@given(st.integers(0, 4_102_444_800_000))
+def test_an_append_time_is_the_same_by_way_of_fausts_seconds(append_ms: int) -> None:
+    assert round(append_ms / 1000.0 * 1000) == append_ms

@@ -4,6 +4,28 @@
  */
 
 export interface paths {
+    "/api/v3/metering/accounts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * See what became of every event
+         * @description By hour of arrival in the log, source and type; and for each meter how many of its events counted. Of the namespace of the key only. While a meter is being filled in, it has counted fewer than it matches. What could not be read as an event of any namespace is shown to who may operate the installation.
+         *
+         *     Scope: `usage:read`.
+         */
+        get: operations["list-accounts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v3/metering/api-keys": {
         parameters: {
             query?: never;
@@ -82,6 +104,28 @@ export interface paths {
          *     Scope: `keys:write`.
          */
         post: operations["rotate-api-key"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v3/metering/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Recount what is stored, and compare
+         * @description One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
+         *
+         *     Scope: `operate`.
+         */
+        post: operations["audit-span"];
         delete?: never;
         options?: never;
         head?: never;
@@ -198,6 +242,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v3/metering/event-trace": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Trace an event
+         * @description The event of this `source` and `id` with its copies; the verdict of the one that is new names the meters, windows and dimensions that it counts in. And the deliveries that reported it, with the entry that it is a part of.
+         *
+         *     Scope: `events:read`.
+         */
+        get: operations["get-event-trace"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v3/metering/events": {
         parameters: {
             query?: never;
@@ -232,6 +298,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v3/metering/meter-preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Try a meter on the events that there are
+         * @description What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
+         *
+         *     Scope: `usage:read`.
+         */
+        post: operations["preview-meter"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v3/metering/meters": {
         parameters: {
             query?: never;
@@ -249,7 +337,7 @@ export interface paths {
         put?: never;
         /**
          * Create a meter
-         * @description Create a meter. It also measures the events that were sent before it was made.
+         * @description Create a meter. It also measures the events that were sent before it was made. The meters of a namespace may change 300 times a minute; beyond that: 429.
          *
          *     Scope: `meters:write`.
          */
@@ -276,7 +364,7 @@ export interface paths {
         get: operations["get-meter"];
         /**
          * Update a meter
-         * @description Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision, which answers at once and is filled in from the events that are kept.
+         * @description Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision: it is filled in from the events that are kept, shown as pending_revision meanwhile, and takes over by itself when that is done. A second change before then replaces it, and is made of what it was to be.
          *
          *     Scope: `meters:write`.
          */
@@ -289,6 +377,28 @@ export interface paths {
          *     Scope: `meters:write`.
          */
         delete: operations["delete-meter"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v3/metering/meters/{meterId}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the events behind usage
+         * @description The events that count in a row of a query or an entry of a delivery, named by its window, subject and dimensions; by the meter as it is now. Events without a usable value are not among them. At most 200000 events can stand behind an entry.
+         *
+         *     Scope: `events:read`.
+         */
+        get: operations["list-usage-events"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -332,6 +442,216 @@ export interface paths {
         get: operations["list-rejected-values"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v3/metering/meters/{meterId}/revisions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the revisions of a meter
+         * @description List the revisions of a meter.
+         *
+         *     Scope: `meters:read`.
+         */
+        get: operations["list-meter-revisions"];
+        put?: never;
+        /**
+         * Propose a revision of a meter
+         * @description Propose that a meter measure something else. The revision is filled in from the events that are kept, beside the one in force, which goes on answering. Compare them, then switch to it or delete it.
+         *
+         *     Scope: `meters:write`.
+         */
+        post: operations["create-meter-revision"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v3/metering/meters/{meterId}/revisions/{revision}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a revision of a meter
+         * @description Get a revision of a meter.
+         *
+         *     Scope: `meters:read`.
+         */
+        get: operations["get-meter-revision"];
+        put?: never;
+        post?: never;
+        /**
+         * Discard a revision that waits
+         * @description Discard a revision that waits.
+         *
+         *     Scope: `meters:write`.
+         */
+        delete: operations["delete-meter-revision"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v3/metering/meters/{meterId}/revisions/{revision}/comparison": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Compare a revision with the one in force
+         * @description What a revision makes of the events that are kept, and what the meter makes of them now, subject by subject. While it is being filled in, `progress` tells what is missing.
+         *
+         *     Scope: `usage:read`.
+         */
+        get: operations["compare-meter-revision"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v3/metering/meters/{meterId}/revisions/{revision}/switch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Switch a meter to a revision
+         * @description Have a revision take over: at once where it is filled in, else as soon as it is (it is `filling` then). With effective_from, usage of earlier windows stays as it was. What it supersedes is kept for 90 days where a report is on the meter, so that runs can be corrected.
+         *
+         *     Scope: `meters:write`.
+         */
+        post: operations["switch-meter-revision"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v3/metering/refusal-redrives": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send refused inbox records anew, as they are
+         * @description Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
+         *
+         *     Scope: `events:write`.
+         */
+        post: operations["redrive-refusals"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v3/metering/refusals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List what was refused
+         * @description Conflicts, records of inbox topics that are no events, and what could not be read, those last taken in first, with what was done about each. Not what the door refuses, for its sender was told; nor duplicates, which do no harm; nor values that a meter could not use: `list-rejected-values` has those.
+         *
+         *     Scope: `events:read`.
+         */
+        get: operations["list-refusals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v3/metering/refusals/{refusalId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get what was refused, with its contents
+         * @description Of a conflict both payloads, and where they differ. Of what is no event, its text. Of an event with a value that a meter could not use, whose `position` is the id here: which other meters count it.
+         *
+         *     Scope: `events:read`.
+         */
+        get: operations["get-refusal"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v3/metering/refusals/{refusalId}/dismiss": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say that nothing is to be done about a refusal
+         * @description Asks for `events:read` too. One that was dismissed can still be sent anew.
+         *
+         *     Scope: `events:write`.
+         */
+        post: operations["dismiss-refusal"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v3/metering/refusals/{refusalId}/redrive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send an event anew for a refusal
+         * @description The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
+         *
+         *     Scope: `events:write`.
+         */
+        post: operations["redrive-refusal"];
         delete?: never;
         options?: never;
         head?: never;
@@ -494,6 +814,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v3/metering/reports/{reportId}/runs/{runId}/corrections": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the corrections of a run
+         * @description What a revision says otherwise than what was delivered for its window: every entry that differs, by subject. They are kept whether they are delivered or only recorded.
+         *
+         *     Scope: `reports:read`.
+         */
+        get: operations["list-run-corrections"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v3/metering/reports/{reportId}/secret": {
         parameters: {
             query?: never;
@@ -585,11 +927,55 @@ export interface webhooks {
 }
 export interface components {
     schemas: {
+        /** @description The event that counts, as it was sent. */
+        AcceptedEvent: {
+            event: components["schemas"]["Event"];
+            position: string;
+            /** Format: date-time */
+            ingested_at: string;
+            /** Format: date-time */
+            stored_at: string;
+        };
+        AccountLine: {
+            /**
+             * Format: date-time
+             * @description Start of the hour.
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @description End of the hour.
+             */
+            to: string;
+            /** @description Empty where it could not be read. */
+            source: string;
+            /** @description Empty where it could not be read. */
+            type: string;
+            received: number;
+            new: number;
+            duplicate: number;
+            conflict: number;
+            invalid: number;
+            matched: number;
+            unmatched: number;
+        };
+        Accounts: {
+            /** Format: date-time */
+            from: string;
+            /** Format: date-time */
+            to: string;
+            total: components["schemas"]["VerdictCounts"];
+            /** @description By hour, source and type; none without any. */
+            data: components["schemas"]["AccountLine"][];
+            meters: components["schemas"]["MeterAccount"][];
+            /** @description Records of the log, whosever, that are not counted yet; null: a part does not answer. */
+            pending: number | null;
+        };
         /**
          * @description What was done to it.
          * @enum {string}
          */
-        Action: "create" | "update" | "delete" | "rotate" | "revoke" | "pause" | "park" | "resume" | "run" | "replay";
+        Action: "create" | "update" | "delete" | "rotate" | "revoke" | "pause" | "park" | "resume" | "run" | "propose" | "switch" | "discard" | "replay" | "redrive" | "dismiss";
         /**
          * @description How the values of a window become one; spelled in v3 as here, in v1 and deliveries in
          *     capitals.
@@ -715,6 +1101,72 @@ export interface components {
             /** Format: date-time */
             next_attempt_at?: string;
         };
+        /** @description What is to be looked at; `{}` is everything. */
+        AuditRequest: {
+            /**
+             * Format: date-time
+             * @description Appended, or decided, then or later.
+             */
+            from?: string;
+            /**
+             * Format: date-time
+             * @description Appended, or decided, before then.
+             */
+            to?: string;
+            /** @description `next` of the step before. */
+            after?: string;
+            /**
+             * @description Also hash the contents of every event, not only where rows differ.
+             * @default false
+             */
+            payloads?: boolean;
+            /**
+             * @description Rebuild slices that differ from the raw events, and audit them again.
+             * @default false
+             */
+            repair?: boolean;
+        };
+        /** @description What the step looked at. */
+        AuditChecked: {
+            slices: number;
+            events: number;
+            /** @description Tallies that were recounted in SQL. */
+            cells: number;
+            /** @description Slices of a meter with values or paths that SQL cannot read exactly: recounted by the code that counts. */
+            recounted_by_fold: number;
+            /** @description Slices that a meter is still being filled in from. */
+            not_filled_in: number;
+            /** @description Cells that are written just now: left out. */
+            moving: number;
+            runs: number;
+            deliveries: number;
+        };
+        /** @description One difference. */
+        AuditFinding: {
+            /** @description Where it is: a table, `log`, `seals` or `runs`. */
+            table: string;
+            /** @description log.partition.slice, log.partition, or the id of run or delivery. */
+            place: string;
+            /** @description What differs there, in words. */
+            name: string;
+            expected: string;
+            found: string;
+            /** @description Whether it was repaired, and is so no more. */
+            mended: boolean;
+        };
+        /** @description A step of an audit. It is clean when no step has findings. */
+        AuditStep: {
+            findings: components["schemas"]["AuditFinding"][];
+            /** @description Findings of this step that are not listed. */
+            omitted: number;
+            checked: components["schemas"]["AuditChecked"];
+            /** @description Slices of all steps. */
+            slices_total: number;
+            /** @description Runs of all steps. */
+            runs_total: number;
+            /** @description `after` of the next step; null: it was the last. */
+            next: string | null;
+        };
         /** @description Which changes. */
         ChangeFilter: {
             /** @description Of what kind of thing. */
@@ -733,7 +1185,7 @@ export interface components {
             id: string;
             /** Format: date-time */
             at: string;
-            /** @description `key:<id>`, `anonymous`, `settings` or `command`. */
+            /** @description `key:<id>`, `anonymous`, or `settings` and other parts of the product. */
             author: string;
             action: components["schemas"]["Action"];
             kind: components["schemas"]["Kind"];
@@ -743,6 +1195,53 @@ export interface components {
             name: string;
             /** @description What of it, in a few words. */
             detail?: string;
+        };
+        /** @description A page of what two revisions make of the same events, by subject. */
+        Comparison: {
+            /** @description The one that is compared. */
+            revision: number;
+            /** @description The one in force, with those of before it. */
+            in_force: number;
+            progress: components["schemas"]["RevisionProgress"];
+            /** @description Subjects that either of them has. */
+            subjects: number;
+            /** @description Those of them that differ. */
+            differing: number;
+            data: components["schemas"]["SubjectDifference"][];
+            meta: components["schemas"]["CursorMeta"];
+        };
+        /** @description A page of corrections, by number. */
+        CorrectionPage: {
+            data: components["schemas"]["Correction"][];
+            meta: components["schemas"]["CursorMeta"];
+        };
+        /** @description One usage entry that differs from what was delivered. */
+        Correction: {
+            /** @description From 1, among those of its run. */
+            number: number;
+            subject: string;
+            /** @description The group of the entry, by the report's dimensions. */
+            dimensions: {
+                [key: string]: string;
+            };
+            /** @description As delivered; absent where no entry was. */
+            old_value?: string;
+            /** @description As it is; absent where there is no entry now. */
+            new_value?: string;
+            /** @description What to add to the old value; what is absent counts as 0. */
+            difference: string;
+            /**
+             * @description Events came late; the same, for a subject without a delivery; the entry does not pass the filter any more; there is no usage any more; another revision of the meter answers; the report is grouped or filtered otherwise.
+             * @enum {string}
+             */
+            cause: "late_usage" | "first_seen" | "filter" | "gone" | "meter_changed" | "report_changed";
+            /**
+             * @description The delivery that said the old value, or left it out.
+             * @example dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh
+             */
+            replaces?: string;
+            /** @description blake2b-256 of the body of that delivery. */
+            replaced_digest?: string;
         };
         /** @description What is said of a page. */
         CursorMeta: {
@@ -906,6 +1405,29 @@ export interface components {
             replayed_at?: string;
             attempts: components["schemas"]["Attempt"][];
         };
+        /**
+         * @description A value that is another one in the refused event; one is absent where only the other has
+         *     any.
+         */
+        Difference: {
+            /** @description JSONPath from the event's root. */
+            path: string;
+            accepted?: components["schemas"]["JsonValue"];
+            refused?: components["schemas"]["JsonValue"];
+        };
+        /** @description Why nothing is to be done. */
+        DismissalRequest: {
+            /** @description For people: why. */
+            note: string;
+        };
+        /** @description Who said that nothing is to be done. */
+        Dismissal: {
+            /** @description For people: why. */
+            note: string;
+            author: string;
+            /** Format: date-time */
+            at: string;
+        };
         /** @description A schedule that is in force until the one that was asked for takes over. */
         EndingSchedule: {
             /**
@@ -968,6 +1490,11 @@ export interface components {
             ingested_at?: components["schemas"]["EventTimeFilter"];
             stored_at?: components["schemas"]["EventTimeFilter"];
             verdict?: components["schemas"]["EventVerdictFilter"];
+        };
+        /** @description What makes an event itself. */
+        EventIdentity: {
+            source: string;
+            id: string;
         };
         /** @description A page of events. */
         EventPage: {
@@ -1034,6 +1561,13 @@ export interface components {
             /** Format: date-time */
             gte?: string;
         };
+        /** @description What became of an event and its copies, and where it was reported. */
+        EventTrace: {
+            /** @description The event and its copies, as they were stored, the first one first. */
+            events: components["schemas"]["ListedEvent"][];
+            /** @description The last 50 at most; absent where the key lacks `reports:read`. */
+            deliveries?: components["schemas"]["ReportedEntry"][];
+        };
         /** @description Which verdicts are listed; without one, only `new`. `filter[verdict]=conflict` is `eq`. */
         EventVerdictFilter: {
             /** @enum {string} */
@@ -1061,6 +1595,13 @@ export interface components {
             /** @description In what a conflicting event differs from it. */
             differs?: ("type" | "subject" | "time" | "data")[];
         };
+        /** @description Where the record lies that the inbox refused. */
+        InboxRecord: {
+            topic: string;
+            partition: number;
+            /** @description A whole number. */
+            offset: string;
+        };
         /** @description One thing that is wrong with a request. */
         InvalidParameter: {
             /** @description The member or parameter, by its name as sent. */
@@ -1082,7 +1623,7 @@ export interface components {
          * @description What was changed.
          * @enum {string}
          */
-        Kind: "meter" | "report" | "subject" | "api_key";
+        Kind: "meter" | "report" | "subject" | "api_key" | "refusal";
         /** @description An event with what became of it. `event` is absent where it could not be read. */
         ListedEvent: {
             event?: components["schemas"]["Event"];
@@ -1164,6 +1705,18 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /** @description matched = counted + rejected, once all of it is counted. */
+        MeterAccount: {
+            /** @example 01M7ZMF4YA7D2SQ292V0W9JPT8 */
+            id: string;
+            key: string;
+            /** @description New events that it takes, by the events. */
+            matched: number;
+            /** @description Those that counted, by its tallies. */
+            counted: number;
+            /** @description Those without a usable value. */
+            rejected: number;
+        };
         /** @description What defines a meter. */
         MeterRequest: {
             /**
@@ -1225,7 +1778,72 @@ export interface components {
             data: components["schemas"]["Meter"][];
             meta: components["schemas"]["NumberMeta"];
         };
-        /** @description A meter: what is measured of which events. What it does not have is left out. */
+        /** @description What a revision measures otherwise; what it leaves out is as in the meter. */
+        MeterRevisionRequest: {
+            /** @description `type` of the events that it measures. */
+            event_type?: string;
+            /**
+             * @description JSON path into `data` to the value, a number or a text that is one (for unique_count: any text, number or boolean). Needed by all aggregations but count, which has none.
+             * @example $.tokens
+             */
+            value_property?: string;
+            /**
+             * @description What usage can be split by: a name, and a JSON path into `data`.
+             * @example {
+             *       "model": "$.model"
+             *     }
+             */
+            dimensions?: {
+                [key: string]: string;
+            };
+        };
+        /** @description A page of revisions, the newest first. */
+        MeterRevisionPage: {
+            data: components["schemas"]["MeterRevision"][];
+            meta: components["schemas"]["CursorMeta"];
+        };
+        /**
+         * @description A revision of a meter: what it measures, and when it does. What it does not have is left out.
+         *
+         *     `state` is `proposed` (waits to be compared), `filling` (takes over once it is filled in),
+         *     `in_force`, `earlier` (answers what was before the first instant of another), `superseded` or
+         *     `discarded`.
+         */
+        MeterRevision: {
+            /** @description Its number; numbers of one meter ascend. */
+            revision: number;
+            state: components["schemas"]["RevisionState"];
+            event_type: string;
+            value_property?: string;
+            /** @description Names, and JSON paths into `data`. */
+            dimensions: {
+                [key: string]: string;
+            };
+            /**
+             * Format: date-time
+             * @description Its first instant, as it was asked for.
+             */
+            effective_from?: string;
+            /** @description Number of the revision that answers what is earlier. */
+            before?: number;
+            /** @description Whether events are counted in it, so that it can be compared. */
+            counted: boolean;
+            /** @description Where one revision is shown. */
+            progress?: components["schemas"]["RevisionProgress"];
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            switched_at?: string;
+            /**
+             * Format: date-time
+             * @description When it was superseded or discarded.
+             */
+            ended_at?: string;
+        };
+        /**
+         * @description A meter: what is measured of which events, by the revision in force. What it does not have is
+         *     left out.
+         */
         Meter: {
             /** @example 01M7ZMF4YA7D2SQ292V0W9JPT8 */
             id: string;
@@ -1244,10 +1862,27 @@ export interface components {
             labels: {
                 [key: string]: string;
             };
+            /** @description Number of the revision in force. */
+            revision: number;
+            /**
+             * Format: date-time
+             * @description First instant of it; what is earlier, older revisions answer.
+             */
+            effective_from?: string;
+            /** @description Takes over once it is filled in; until then the meter is as shown. */
+            pending_revision?: components["schemas"]["MeterRevision"];
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
             updated_at: string;
+        };
+        /** @description When a revision takes over. */
+        MeterSwitchRequest: {
+            /**
+             * Format: date-time
+             * @description First instant, a whole minute, of what is measured anew: what is earlier is answered as before. All times where it is absent.
+             */
+            effective_from?: string;
         };
         /** @description What an update gives anew; what it leaves out stays. `""` and `{}` empty a member. */
         MeterUpdateRequest: {
@@ -1283,6 +1918,11 @@ export interface components {
             dimensions?: {
                 [key: string]: string;
             };
+            /**
+             * Format: date-time
+             * @description First instant, a whole minute, of what is measured anew: what is earlier is answered as before. All times where it is absent.
+             */
+            effective_from?: string;
         };
         MeterVerdict: {
             /** @example 01M7ZMF4YA7D2SQ292V0W9JPT8 */
@@ -1333,6 +1973,99 @@ export interface components {
             size: number;
             /** @description Entries of all pages. */
             total: number;
+        };
+        /** @description A meter that is not there, and what is asked of it. */
+        PreviewRequest: {
+            /**
+             * Format: date-time
+             * @description Usage of then or later, to the millisecond; at most 92 days before to.
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @description Usage of earlier than then.
+             */
+            to: string;
+            /**
+             * @description Size of the windows; one total where it is absent.
+             * @enum {string}
+             */
+            granularity?: "PT1M" | "PT1H" | "P1D" | "P1M";
+            /**
+             * @description Where days and months begin.
+             * @default UTC
+             * @example Europe/Berlin
+             */
+            time_zone?: string;
+            /**
+             * @description Dimensions of the meter, and `subject`; each group has rows of its own.
+             * @default []
+             */
+            group_by_dimensions?: string[];
+            /**
+             * @default {
+             *       "dimensions": {}
+             *     }
+             */
+            filters?: components["schemas"]["UsageFilters"];
+            meter: components["schemas"]["PreviewMeterRequest"];
+        };
+        /** @description What defines a meter, as far as it decides what is measured. */
+        PreviewMeterRequest: {
+            aggregation: components["schemas"]["Aggregation"];
+            /** @description `type` of the events that it measures. */
+            event_type: string;
+            /**
+             * @description JSON path into `data` to the value, a number or a text that is one (for unique_count: any text, number or boolean). Needed by all aggregations but count, which has none.
+             * @example $.tokens
+             */
+            value_property?: string;
+            /**
+             * @description What usage can be split by: a name, and a JSON path into `data`.
+             * @default {}
+             * @example {
+             *       "model": "$.model"
+             *     }
+             */
+            dimensions?: {
+                [key: string]: string;
+            };
+            /**
+             * Format: date-time
+             * @description Events of before are not counted.
+             */
+            events_from?: string;
+        };
+        /** @description An event that the meter would match and could not count. */
+        PreviewRejected: {
+            /** @description Where it lies in the log. */
+            position: string;
+            id: string;
+            source: string;
+            subject: string;
+            /** Format: date-time */
+            time: string;
+            /** @description Why it could not be counted. */
+            reason: string;
+            /** @description The value as it was sent, its start. */
+            value: string;
+        };
+        Preview: {
+            /** Format: date-time */
+            from: string;
+            /** Format: date-time */
+            to: string;
+            /** @description Of what was received until then nothing is missing; null: unknown. */
+            complete_until: string | null;
+            /** @description Events that pass the filters. */
+            matched: number;
+            /** @description Those that have a usable value. */
+            counted: number;
+            /** @description Those that have none. */
+            rejected: number;
+            /** @description The first of them. */
+            rejected_examples: components["schemas"]["PreviewRejected"][];
+            data: components["schemas"]["UsageRow"][];
         };
         /** @description A secret from before that signs as well. */
         PreviousSecret: {
@@ -1394,14 +2127,190 @@ export interface components {
             complete_until: string | null;
             data: components["schemas"]["UsageRow"][];
         };
+        /** @description The event to send. Without it the record's own text is sent. */
+        RedriveRequest: {
+            /** @description A whole event, as `ingest-metering-events` takes it. */
+            event?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+        };
+        /** @description The event that was sent. What became of it: `get-event-trace`. */
+        Redrive: {
+            event: components["schemas"]["EventIdentity"];
+            author: string;
+            /** Format: date-time */
+            at: string;
+        };
+        /** @description Which refusals to send anew, as they are. */
+        RedrivesRequest: {
+            /**
+             * @default {
+             *       "source": null,
+             *       "stored_from": null,
+             *       "stored_to": null
+             *     }
+             */
+            filter?: components["schemas"]["RedrivesFilterRequest"];
+            /**
+             * @description Only say what would happen.
+             * @default false
+             */
+            dry_run?: boolean;
+            /**
+             * @description At most so many.
+             * @default 100
+             */
+            limit?: number;
+            /** @description From `next` of the answer before. */
+            after?: string;
+        };
+        /** @description Which refused records of the inbox. */
+        RedrivesFilterRequest: {
+            /** @description Of this topic. */
+            source?: string;
+            /**
+             * Format: date-time
+             * @description Taken in by the log at or after this.
+             */
+            stored_from?: string;
+            /**
+             * Format: date-time
+             * @description Taken in by the log before this.
+             */
+            stored_to?: string;
+        };
+        /** @description What became of refusals that were to be sent anew. */
+        Redrives: {
+            dry_run: boolean;
+            /** @description So many were looked at. */
+            found: number;
+            /** @description So many were sent, or would be. */
+            accepted: number;
+            /** @description The others: they stay open. */
+            refused: components["schemas"]["RefusedAgain"][];
+            /** @description For `after`, to go on; null at the end. */
+            next: string | null;
+        };
+        /** @description A refusal with all that is kept of it. */
+        RefusalContents: {
+            /** @description Where it lies: log.partition.offset.place. */
+            id: string;
+            /** @description An event with an identity that came before with other contents; a record of an inbox topic that is no event; something in the log that is none (shown to `operate` only); an event with a value that a meter could not use. */
+            kind: components["schemas"]["RefusalKind"];
+            state: components["schemas"]["RefusalState"];
+            /**
+             * Format: date-time
+             * @description When it was received.
+             */
+            ingested_at: string;
+            /**
+             * Format: date-time
+             * @description When the log took it in.
+             */
+            stored_at: string;
+            /** @description Why it was refused. */
+            reason: string;
+            /** @description What the reason is about. */
+            field?: string;
+            record?: components["schemas"]["InboxRecord"];
+            /** @description The event, where it could be read. */
+            event?: components["schemas"]["EventIdentity"];
+            type?: string;
+            subject?: string;
+            redrive?: components["schemas"]["Redrive"];
+            dismissal?: components["schemas"]["Dismissal"];
+            /** @description How it can be sent anew: as it is too, as a fixed event, not. */
+            redrivable: components["schemas"]["Way"];
+            /** @description Why not, and what to do. */
+            not_redrivable?: string;
+            /** @description Of what is no event: what was sent. */
+            text?: string;
+            /** @description The same where it is no UTF-8. */
+            base64?: string;
+            /** @description Whether that is all of it, byte for byte. */
+            whole?: boolean;
+            /** @description The event, as it was sent. */
+            refused?: components["schemas"]["Event"];
+            accepted?: components["schemas"]["AcceptedEvent"];
+            /** @description In what of that which counts. */
+            differs?: ("type" | "subject" | "time" | "data")[];
+            differences?: components["schemas"]["Difference"][];
+            more_differences?: boolean;
+            /** @description What each meter made of it. */
+            meters?: components["schemas"]["MeterVerdict"][];
+        };
+        /** @description Conditions on refusals, joined by and. */
+        RefusalFilter: {
+            /** @description Of this kind; `value` is none here. */
+            kind?: components["schemas"]["RefusalKind"];
+            /** @description About which this was done. */
+            state?: components["schemas"]["RefusalState"];
+            /** @description Of the event; of a record of the inbox, its topic. */
+            source?: string;
+            type?: string;
+            subject?: string;
+            stored_at?: components["schemas"]["EventTimeFilter"];
+        };
+        /**
+         * @description Why something counts nowhere.
+         * @enum {string}
+         */
+        RefusalKind: "conflict" | "inbox" | "unreadable" | "value";
+        /** @description A page of refusals; it may have fewer entries than asked for and still lead on. */
+        RefusalPage: {
+            data: components["schemas"]["Refusal"][];
+            meta: components["schemas"]["CursorMeta"];
+        };
+        /** @description What was refused, why, and what was done about it. */
+        Refusal: {
+            /** @description Where it lies: log.partition.offset.place. */
+            id: string;
+            /** @description An event with an identity that came before with other contents; a record of an inbox topic that is no event; something in the log that is none (shown to `operate` only); an event with a value that a meter could not use. */
+            kind: components["schemas"]["RefusalKind"];
+            state: components["schemas"]["RefusalState"];
+            /**
+             * Format: date-time
+             * @description When it was received.
+             */
+            ingested_at: string;
+            /**
+             * Format: date-time
+             * @description When the log took it in.
+             */
+            stored_at: string;
+            /** @description Why it was refused. */
+            reason: string;
+            /** @description What the reason is about. */
+            field?: string;
+            record?: components["schemas"]["InboxRecord"];
+            /** @description The event, where it could be read. */
+            event?: components["schemas"]["EventIdentity"];
+            type?: string;
+            subject?: string;
+            redrive?: components["schemas"]["Redrive"];
+            dismissal?: components["schemas"]["Dismissal"];
+        };
+        /**
+         * @description What was done about a refusal.
+         * @enum {string}
+         */
+        RefusalState: "open" | "redriving" | "redriven" | "dismissed";
+        /** @description One that was not sent, and why. */
+        RefusedAgain: {
+            id: string;
+            reason: string;
+            field?: string;
+        };
         /** @description A page of rejected values, by position in the log. */
         RejectedPage: {
             data: components["schemas"]["RejectedValue"][];
             meta: components["schemas"]["CursorMeta"];
         };
         RejectedValue: {
-            /** @description Where it lies in the log. */
+            /** @description Where it lies in the log; its id as a refusal. */
             position: string;
+            /** @description What was done about it. */
+            state: components["schemas"]["RefusalState"];
             subject: string;
             dimensions: {
                 [key: string]: string;
@@ -1442,6 +2351,12 @@ export interface components {
             endpoint: components["schemas"]["ReportEndpointRequest"];
             query?: components["schemas"]["ReportQueryRequest"];
             filter?: components["schemas"]["ReportFilterRequest"];
+            /**
+             * @description What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too. `record` if absent.
+             * @default record
+             * @enum {string}
+             */
+            revisions?: "record" | "send";
         };
         /** @description Where to. */
         ReportEndpointRequest: {
@@ -1548,6 +2463,11 @@ export interface components {
             filter?: components["schemas"]["ReportFilter"];
             endpoint: components["schemas"]["ReportEndpoint"];
             /**
+             * @description What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+             * @enum {string}
+             */
+            revisions: "record" | "send";
+            /**
              * @description `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410: runs are made and kept, nothing is sent.
              * @enum {string}
              */
@@ -1588,6 +2508,11 @@ export interface components {
             query?: components["schemas"]["ReportQueryRequest"];
             endpoint?: components["schemas"]["ReportEndpointRequest"];
             filter?: components["schemas"]["ReportFilterRequest"];
+            /**
+             * @description What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+             * @enum {string}
+             */
+            revisions?: "record" | "send";
         };
         /** @description A new report, with its signing secret. */
         ReportWithSecret: {
@@ -1602,6 +2527,11 @@ export interface components {
             query: components["schemas"]["ReportQuery"];
             filter?: components["schemas"]["ReportFilter"];
             endpoint: components["schemas"]["ReportEndpoint"];
+            /**
+             * @description What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+             * @enum {string}
+             */
+            revisions: "record" | "send";
             /**
              * @description `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410: runs are made and kept, nothing is sent.
              * @enum {string}
@@ -1621,6 +2551,30 @@ export interface components {
             /** @description Receivers verify deliveries with it. */
             signing_secret: string;
         };
+        /** @description A delivery that reported the event, and the entry that it is in. */
+        ReportedEntry: {
+            delivery: components["schemas"]["Delivery"];
+            /** @description Which entry: `groupBy` of it. */
+            dimensions: {
+                [key: string]: string;
+            };
+            /** @description `valueText` of the entry. */
+            value: string;
+            /** @description Whether the run waited for the event. If not, it came while the run was made, or another revision of the meter counted it: it may be in, or not. */
+            certain: boolean;
+        };
+        /** @description How far a revision is filled in. */
+        RevisionProgress: {
+            /** @description Of what was received until then nothing is missing; null: not yet. */
+            complete_until: string | null;
+            /** @description Slices of the log to be filled in; counted up to 1000 a partition. */
+            slices_left: number;
+        };
+        /**
+         * @description Where a revision of a meter stands; what moves it is in `meterline.meter_revision`.
+         * @enum {string}
+         */
+        RevisionState: "proposed" | "filling" | "in_force" | "earlier" | "superseded" | "discarded";
         /** @description How the secret is replaced. */
         RotationRequest: {
             /**
@@ -1642,7 +2596,7 @@ export interface components {
              */
             to: string;
             /**
-             * @description Whether a window that was run already gets a revision: it delivers the subjects whose figures differ.
+             * @description Whether a window that was run already gets a revision: it delivers the subjects whose figures differ from what was delivered, so also what was only recorded.
              * @default false
              */
             revise?: boolean;
@@ -1675,13 +2629,16 @@ export interface components {
              * @example run_cf6inwlmjqelmmezy2kklvx5tgtoar6l
              */
             supersedes?: string;
-            /** @enum {string} */
-            trigger: "schedule" | "manual";
             /**
-             * @description Its window is over (`scheduled`), it waits until everything counts, its bodies are written, they are sent; all, some or none arrived; or it was not made. A replay opens it once more.
+             * @description `late`: events came for its window after it was decided.
              * @enum {string}
              */
-            state: "scheduled" | "waiting" | "materializing" | "delivering" | "succeeded" | "partly_failed" | "failed" | "skipped";
+            trigger: "schedule" | "manual" | "late";
+            /**
+             * @description Its window is over (`scheduled`), it waits until everything counts, its bodies are written, they are sent; all, some or none arrived; or it was not made. A replay opens it once more. A revision for late usage is only `recorded` where its report does not ask for it to be sent.
+             * @enum {string}
+             */
+            state: "scheduled" | "waiting" | "materializing" | "delivering" | "succeeded" | "partly_failed" | "failed" | "skipped" | "recorded";
             /** @description Why it failed or was skipped. */
             reason?: string;
             /**
@@ -1702,6 +2659,8 @@ export interface components {
             /** @description Deliveries that failed or were cancelled. */
             failed: number;
             manifest?: components["schemas"]["Manifest"];
+            /** @description Of a revision: entries that differ from what was delivered. */
+            corrections?: number;
         };
         /**
          * @description What a key may be allowed. Reading does not come with writing: each is named.
@@ -1793,6 +2752,21 @@ export interface components {
             $nin?: string[];
         };
         /**
+         * @description One subject in the revision in force (before) and in the other (after). A value is null where
+         *     nothing counted.
+         */
+        SubjectDifference: {
+            subject: string;
+            value_before: string | null;
+            value_after: string | null;
+            /** @description value_after - value_before; nothing is 0 here. */
+            difference: string;
+            counted_before: number;
+            counted_after: number;
+            rejected_before: number;
+            rejected_after: number;
+        };
+        /**
          * @description Conditions on a text, joined by and: `filter[key][contains]=token`. A value without operator,
          *     `filter[key]=tokens`, is one of `eq`.
          */
@@ -1872,6 +2846,34 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /** @description A page of events, by position. `total` is on the first page. */
+        UsageEventPage: {
+            data: components["schemas"]["UsageEvent"][];
+            meta: components["schemas"]["CursorMeta"];
+            total?: components["schemas"]["UsageEventsTotal"];
+        };
+        /** @description An event that counts there. */
+        UsageEvent: {
+            id: string;
+            source: string;
+            subject: string;
+            /**
+             * Format: date-time
+             * @description When it counts.
+             */
+            time: string;
+            /** Format: date-time */
+            ingested_at: string;
+            /** @description Where it lies: log.partition.offset.place. */
+            position: string;
+        };
+        /** @description Of all pages. */
+        UsageEventsTotal: {
+            /** @description As many as the entry counted. */
+            events: number;
+            /** @description Sum of the events' keys modulo 2^128, in whatever order: a key is the BLAKE2b hash of 16 bytes of the identity. */
+            checksum: string;
+        };
         /** @description Conditions, joined by and. */
         UsageFilters: {
             /** @default {} */
@@ -1911,6 +2913,23 @@ export interface components {
             /** @description Events without a usable value. */
             rejected: number;
         };
+        /** @description received = new + duplicate + conflict + invalid, and new = matched + unmatched, always. */
+        VerdictCounts: {
+            received: number;
+            new: number;
+            duplicate: number;
+            conflict: number;
+            invalid: number;
+            /** @description New ones that a meter of now takes. */
+            matched: number;
+            /** @description New ones that no meter takes. */
+            unmatched: number;
+        };
+        /**
+         * @description How a refusal can be re-driven.
+         * @enum {string}
+         */
+        Way: "as_it_is" | "fixed" | "none";
         /** @description A condition on the end of the window. */
         WindowEndFilter: {
             /**
@@ -2179,6 +3198,9 @@ export interface components {
     };
     pathItems: never;
 }
+export type AcceptedEvent = components['schemas']['AcceptedEvent'];
+export type AccountLine = components['schemas']['AccountLine'];
+export type Accounts = components['schemas']['Accounts'];
 export type Action = components['schemas']['Action'];
 export type Aggregation = components['schemas']['Aggregation'];
 export type ApiKeyRequest = components['schemas']['ApiKeyRequest'];
@@ -2187,9 +3209,16 @@ export type ApiKey = components['schemas']['ApiKey'];
 export type ApiKeyUpdateRequest = components['schemas']['ApiKeyUpdateRequest'];
 export type ApiKeyWithSecret = components['schemas']['ApiKeyWithSecret'];
 export type Attempt = components['schemas']['Attempt'];
+export type AuditRequest = components['schemas']['AuditRequest'];
+export type AuditChecked = components['schemas']['AuditChecked'];
+export type AuditFinding = components['schemas']['AuditFinding'];
+export type AuditStep = components['schemas']['AuditStep'];
 export type ChangeFilter = components['schemas']['ChangeFilter'];
 export type ChangePage = components['schemas']['ChangePage'];
 export type Change = components['schemas']['Change'];
+export type Comparison = components['schemas']['Comparison'];
+export type CorrectionPage = components['schemas']['CorrectionPage'];
+export type Correction = components['schemas']['Correction'];
 export type CursorMeta = components['schemas']['CursorMeta'];
 export type CursorPage = components['schemas']['CursorPage'];
 export type Cursors = components['schemas']['Cursors'];
@@ -2198,17 +3227,23 @@ export type DeliveryPage = components['schemas']['DeliveryPage'];
 export type DeliveryReport = components['schemas']['DeliveryReport'];
 export type Delivery = components['schemas']['Delivery'];
 export type DeliveryWithAttempts = components['schemas']['DeliveryWithAttempts'];
+export type Difference = components['schemas']['Difference'];
+export type DismissalRequest = components['schemas']['DismissalRequest'];
+export type Dismissal = components['schemas']['Dismissal'];
 export type EndingSchedule = components['schemas']['EndingSchedule'];
 export type EventRequest = components['schemas']['EventRequest'];
 export type EventError = components['schemas']['EventError'];
 export type EventFilter = components['schemas']['EventFilter'];
+export type EventIdentity = components['schemas']['EventIdentity'];
 export type EventPage = components['schemas']['EventPage'];
 export type Event = components['schemas']['Event'];
 export type EventTextFilter = components['schemas']['EventTextFilter'];
 export type EventTimeFilter = components['schemas']['EventTimeFilter'];
+export type EventTrace = components['schemas']['EventTrace'];
 export type EventVerdictFilter = components['schemas']['EventVerdictFilter'];
 export type EventVerdict = components['schemas']['EventVerdict'];
 export type FirstEvent = components['schemas']['FirstEvent'];
+export type InboxRecord = components['schemas']['InboxRecord'];
 export type InvalidParameter = components['schemas']['InvalidParameter'];
 export type JsonValue = components['schemas']['JsonValue'];
 export type Kind = components['schemas']['Kind'];
@@ -2217,19 +3252,40 @@ export type Manifest = components['schemas']['Manifest'];
 export type MessageMeter = components['schemas']['MessageMeter'];
 export type MessageReport = components['schemas']['MessageReport'];
 export type MessageRun = components['schemas']['MessageRun'];
+export type MeterAccount = components['schemas']['MeterAccount'];
 export type MeterRequest = components['schemas']['MeterRequest'];
 export type MeterFilter = components['schemas']['MeterFilter'];
 export type MeterPage = components['schemas']['MeterPage'];
+export type MeterRevisionRequest = components['schemas']['MeterRevisionRequest'];
+export type MeterRevisionPage = components['schemas']['MeterRevisionPage'];
+export type MeterRevision = components['schemas']['MeterRevision'];
 export type Meter = components['schemas']['Meter'];
+export type MeterSwitchRequest = components['schemas']['MeterSwitchRequest'];
 export type MeterUpdateRequest = components['schemas']['MeterUpdateRequest'];
 export type MeterVerdict = components['schemas']['MeterVerdict'];
 export type NumberMeta = components['schemas']['NumberMeta'];
 export type NumberedPage = components['schemas']['NumberedPage'];
 export type Numbers = components['schemas']['Numbers'];
+export type PreviewRequest = components['schemas']['PreviewRequest'];
+export type PreviewMeterRequest = components['schemas']['PreviewMeterRequest'];
+export type PreviewRejected = components['schemas']['PreviewRejected'];
+export type Preview = components['schemas']['Preview'];
 export type PreviousSecret = components['schemas']['PreviousSecret'];
 export type Problem = components['schemas']['Problem'];
 export type QueryRequest = components['schemas']['QueryRequest'];
 export type QueryResult = components['schemas']['QueryResult'];
+export type RedriveRequest = components['schemas']['RedriveRequest'];
+export type Redrive = components['schemas']['Redrive'];
+export type RedrivesRequest = components['schemas']['RedrivesRequest'];
+export type RedrivesFilterRequest = components['schemas']['RedrivesFilterRequest'];
+export type Redrives = components['schemas']['Redrives'];
+export type RefusalContents = components['schemas']['RefusalContents'];
+export type RefusalFilter = components['schemas']['RefusalFilter'];
+export type RefusalKind = components['schemas']['RefusalKind'];
+export type RefusalPage = components['schemas']['RefusalPage'];
+export type Refusal = components['schemas']['Refusal'];
+export type RefusalState = components['schemas']['RefusalState'];
+export type RefusedAgain = components['schemas']['RefusedAgain'];
 export type RejectedPage = components['schemas']['RejectedPage'];
 export type RejectedValue = components['schemas']['RejectedValue'];
 export type ReportRequest = components['schemas']['ReportRequest'];
@@ -2247,6 +3303,9 @@ export type ReportSchedule = components['schemas']['ReportSchedule'];
 export type Report = components['schemas']['Report'];
 export type ReportUpdateRequest = components['schemas']['ReportUpdateRequest'];
 export type ReportWithSecret = components['schemas']['ReportWithSecret'];
+export type ReportedEntry = components['schemas']['ReportedEntry'];
+export type RevisionProgress = components['schemas']['RevisionProgress'];
+export type RevisionState = components['schemas']['RevisionState'];
 export type RotationRequest = components['schemas']['RotationRequest'];
 export type RunRequest = components['schemas']['RunRequest'];
 export type RunPage = components['schemas']['RunPage'];
@@ -2260,15 +3319,21 @@ export type StatusPartition = components['schemas']['StatusPartition'];
 export type Status = components['schemas']['Status'];
 export type SubjectConditionsRequest = components['schemas']['SubjectConditionsRequest'];
 export type SubjectConditions = components['schemas']['SubjectConditions'];
+export type SubjectDifference = components['schemas']['SubjectDifference'];
 export type TextFilter = components['schemas']['TextFilter'];
 export type UnavailablePart = components['schemas']['UnavailablePart'];
 export type UsageCondition = components['schemas']['UsageCondition'];
 export type UsageConditionsRequest = components['schemas']['UsageConditionsRequest'];
 export type UsageConditions = components['schemas']['UsageConditions'];
 export type UsageEntry = components['schemas']['UsageEntry'];
+export type UsageEventPage = components['schemas']['UsageEventPage'];
+export type UsageEvent = components['schemas']['UsageEvent'];
+export type UsageEventsTotal = components['schemas']['UsageEventsTotal'];
 export type UsageFilters = components['schemas']['UsageFilters'];
 export type UsageQuery = components['schemas']['UsageQuery'];
 export type UsageRow = components['schemas']['UsageRow'];
+export type VerdictCounts = components['schemas']['VerdictCounts'];
+export type Way = components['schemas']['Way'];
 export type WindowEndFilter = components['schemas']['WindowEndFilter'];
 export type WindowStartFilter = components['schemas']['WindowStartFilter'];
 export type ResponseBadRequest = components['responses']['BadRequest'];
@@ -2290,6 +3355,80 @@ export type HeaderRetryAfter = components['headers']['Retry-After'];
 export type HeaderWwwAuthenticate = components['headers']['WWW-Authenticate'];
 export type $defs = Record<string, never>;
 export interface operations {
+    "list-accounts": {
+        parameters: {
+            query?: {
+                /** @description Appended to the log in this hour or later, a whole hour. Without it: 24 hours before `to`. */
+                from?: string;
+                /** @description Before this hour, at most 744 after `from`. Without it: the end of the present hour. */
+                to?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The account. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "from": "2026-01-31T10:00:00Z",
+                     *       "to": "2026-01-31T11:00:00Z",
+                     *       "total": {
+                     *         "received": 12,
+                     *         "new": 10,
+                     *         "duplicate": 1,
+                     *         "conflict": 1,
+                     *         "invalid": 0,
+                     *         "matched": 9,
+                     *         "unmatched": 1
+                     *       },
+                     *       "data": [
+                     *         {
+                     *           "from": "2026-01-31T10:00:00Z",
+                     *           "to": "2026-01-31T11:00:00Z",
+                     *           "source": "chat-api",
+                     *           "type": "completion",
+                     *           "received": 12,
+                     *           "new": 10,
+                     *           "duplicate": 1,
+                     *           "conflict": 1,
+                     *           "invalid": 0,
+                     *           "matched": 9,
+                     *           "unmatched": 1
+                     *         }
+                     *       ],
+                     *       "meters": [
+                     *         {
+                     *           "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *           "key": "tokens_total",
+                     *           "matched": 9,
+                     *           "counted": 8,
+                     *           "rejected": 1
+                     *         }
+                     *       ],
+                     *       "pending": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Accounts"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     "list-api-keys": {
         parameters: {
             query?: {
@@ -2607,6 +3746,74 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            413: components["responses"]["BodyTooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "audit-span": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "from": "2026-01-31T00:00:00Z",
+                 *       "to": "2026-02-01T00:00:00Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["AuditRequest"];
+            };
+        };
+        responses: {
+            /** @description What the step found. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "findings": [
+                     *         {
+                     *           "table": "tallies",
+                     *           "place": "1.0.4096",
+                     *           "name": "meter tokens of default: subject 'acme', model 'small', 2026-01-31T10:00:00Z",
+                     *           "expected": "total 1250, counted 3",
+                     *           "found": "total 1000, counted 2",
+                     *           "mended": false
+                     *         }
+                     *       ],
+                     *       "omitted": 0,
+                     *       "checked": {
+                     *         "slices": 64,
+                     *         "events": 120000,
+                     *         "cells": 4096,
+                     *         "recounted_by_fold": 0,
+                     *         "not_filled_in": 0,
+                     *         "moving": 0,
+                     *         "runs": 0,
+                     *         "deliveries": 0
+                     *       },
+                     *       "slices_total": 1152,
+                     *       "runs_total": 31,
+                     *       "next": "slices.1.0.8192"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AuditStep"];
+                };
+            };
+            400: components["responses"]["BadRequestOrUnsupportedContentType"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             413: components["responses"]["BodyTooLarge"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
@@ -2953,6 +4160,122 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    "get-event-trace": {
+        parameters: {
+            query: {
+                /** @description Its `source`. */
+                source: string;
+                /** @description Its `id`. */
+                id: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The trace. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "events": [
+                     *         {
+                     *           "event": {
+                     *             "specversion": "1.0",
+                     *             "id": "5c10fade-1c9e-4d6c-8275-c52c36731d3c",
+                     *             "source": "api-gateway",
+                     *             "type": "request",
+                     *             "subject": "customer-1",
+                     *             "time": "2026-01-31T10:00:00.000Z",
+                     *             "data": {
+                     *               "tokens": "many",
+                     *               "model": "small"
+                     *             }
+                     *           },
+                     *           "ingested_at": "2026-01-31T10:00:01.250Z",
+                     *           "stored_at": "2026-01-31T10:00:01.262Z",
+                     *           "position": "1.0.12.3",
+                     *           "validation_errors": [
+                     *             {
+                     *               "code": "validation_error",
+                     *               "message": "meter tokens does not count it: $.tokens is not_a_number",
+                     *               "attributes": {
+                     *                 "meter": "tokens",
+                     *                 "field": "$.tokens",
+                     *                 "reason": "not_a_number",
+                     *                 "value": "\"many\""
+                     *               }
+                     *             }
+                     *           ],
+                     *           "verdict": {
+                     *             "kind": "new",
+                     *             "meters": [
+                     *               {
+                     *                 "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *                 "key": "tokens",
+                     *                 "outcome": "rejected",
+                     *                 "from": "2026-01-31T10:00:00Z",
+                     *                 "to": "2026-01-31T10:01:00Z",
+                     *                 "dimensions": {
+                     *                   "model": "small"
+                     *                 },
+                     *                 "reason": "not_a_number",
+                     *                 "field": "$.tokens",
+                     *                 "value": "\"many\""
+                     *               }
+                     *             ]
+                     *           }
+                     *         }
+                     *       ],
+                     *       "deliveries": [
+                     *         {
+                     *           "delivery": {
+                     *             "id": "dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh",
+                     *             "report": {
+                     *               "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *               "slug": "daily-tokens"
+                     *             },
+                     *             "run_id": "run_cf6inwlmjqelmmezy2kklvx5tgtoar6l",
+                     *             "from": "2026-01-31T00:00:00Z",
+                     *             "to": "2026-02-01T00:00:00Z",
+                     *             "subject": "customer-1",
+                     *             "number": 1,
+                     *             "sequence": 1,
+                     *             "revision": 1,
+                     *             "state": "delivered",
+                     *             "attempt_count": 1,
+                     *             "digest": "9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d",
+                     *             "created_at": "2026-02-01T00:01:00.733Z",
+                     *             "ended_at": "2026-02-01T00:01:01.204Z"
+                     *           },
+                     *           "dimensions": {
+                     *             "model": "small"
+                     *           },
+                     *           "value": "1250",
+                     *           "certain": true
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EventTrace"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     "list-metering-events": {
         parameters: {
             query?: {
@@ -3129,6 +4452,88 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    "preview-meter": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "meter": {
+                 *         "aggregation": "sum",
+                 *         "event_type": "prompt",
+                 *         "value_property": "$.tokens"
+                 *       },
+                 *       "from": "2026-01-01T00:00:00Z",
+                 *       "to": "2026-02-01T00:00:00Z",
+                 *       "granularity": "P1M",
+                 *       "group_by_dimensions": [
+                 *         "subject"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["PreviewRequest"];
+            };
+        };
+        responses: {
+            /** @description Usage, as query-meter answers. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "from": "2026-01-01T00:00:00Z",
+                     *       "to": "2026-02-01T00:00:00Z",
+                     *       "complete_until": "2026-01-31T18:27:37.218Z",
+                     *       "matched": 18,
+                     *       "counted": 17,
+                     *       "rejected": 1,
+                     *       "rejected_examples": [
+                     *         {
+                     *           "position": "1.0.12.3",
+                     *           "id": "r-1001",
+                     *           "source": "chat-api",
+                     *           "subject": "customer-1",
+                     *           "time": "2026-01-31T10:00:00Z",
+                     *           "reason": "not_a_number",
+                     *           "value": "\"many\""
+                     *         }
+                     *       ],
+                     *       "data": [
+                     *         {
+                     *           "value": "1234.5",
+                     *           "from": "2026-01-01T00:00:00Z",
+                     *           "to": "2026-02-01T00:00:00Z",
+                     *           "dimensions": {
+                     *             "subject": "customer-1"
+                     *           },
+                     *           "counted": 17,
+                     *           "rejected": 1
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Preview"];
+                };
+            };
+            400: components["responses"]["BadRequestOrUnsupportedContentType"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["BodyTooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     "list-meters": {
         parameters: {
             query?: {
@@ -3168,6 +4573,7 @@ export interface operations {
                      *             "model": "$.model"
                      *           },
                      *           "labels": {},
+                     *           "revision": 3,
                      *           "created_at": "2026-01-31T10:00:00Z",
                      *           "updated_at": "2026-01-31T10:00:00Z"
                      *         }
@@ -3238,6 +4644,7 @@ export interface operations {
                      *         "model": "$.model"
                      *       },
                      *       "labels": {},
+                     *       "revision": 3,
                      *       "created_at": "2026-01-31T10:00:00Z",
                      *       "updated_at": "2026-01-31T10:00:00Z"
                      *     }
@@ -3291,6 +4698,7 @@ export interface operations {
                      *         "model": "$.model"
                      *       },
                      *       "labels": {},
+                     *       "revision": 3,
                      *       "created_at": "2026-01-31T10:00:00Z",
                      *       "updated_at": "2026-01-31T10:00:00Z"
                      *     }
@@ -3353,6 +4761,7 @@ export interface operations {
                      *         "model": "$.model"
                      *       },
                      *       "labels": {},
+                     *       "revision": 3,
                      *       "created_at": "2026-01-31T10:00:00Z",
                      *       "updated_at": "2026-01-31T10:00:00Z",
                      *       "description": "Of every model."
@@ -3402,6 +4811,82 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "list-usage-events": {
+        parameters: {
+            query: {
+                /** @description Start of the window. */
+                from: string;
+                /** @description End of the window. */
+                to: string;
+                /** @description Of this subject; else of all of them. */
+                subject?: string;
+                /** @description Values of dimensions, as the entry has them; missing ones are empty. */
+                dimensions?: {
+                    [key: string]: string;
+                };
+                /** @description Which part of a list, by cursor. */
+                page?: components["schemas"]["CursorPage"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description Id or key of a meter; an id wins over a key of the same spelling.
+                 * @example 01M7ZMF4YA7D2SQ292V0W9JPT8
+                 */
+                meterId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of events. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "r-1001",
+                     *           "source": "chat-api",
+                     *           "subject": "customer-1",
+                     *           "time": "2026-01-31T10:00:00Z",
+                     *           "ingested_at": "2026-01-31T10:00:01.250Z",
+                     *           "position": "1.0.12.3"
+                     *         }
+                     *       ],
+                     *       "meta": {
+                     *         "page": {
+                     *           "size": 20,
+                     *           "next": null,
+                     *           "previous": null,
+                     *           "first": "1.0.12.3",
+                     *           "last": "1.0.12.3"
+                     *         }
+                     *       },
+                     *       "total": {
+                     *         "events": 1,
+                     *         "checksum": "0f343b0931126a20f133d67c2b018a3b"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["UsageEventPage"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -3526,6 +5011,7 @@ export interface operations {
                      *       "data": [
                      *         {
                      *           "position": "1.0.12.3",
+                     *           "state": "open",
                      *           "subject": "customer-1",
                      *           "dimensions": {
                      *             "model": "small"
@@ -3554,6 +5040,760 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "list-meter-revisions": {
+        parameters: {
+            query?: {
+                /** @description Which part of a list, by cursor. */
+                page?: components["schemas"]["CursorPage"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description Id or key of a meter; an id wins over a key of the same spelling.
+                 * @example 01M7ZMF4YA7D2SQ292V0W9JPT8
+                 */
+                meterId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of revisions, the newest first. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "revision": 7,
+                     *           "state": "proposed",
+                     *           "event_type": "prompt",
+                     *           "value_property": "$.tokens_billed",
+                     *           "dimensions": {
+                     *             "model": "$.model"
+                     *           },
+                     *           "counted": true,
+                     *           "progress": {
+                     *             "complete_until": null,
+                     *             "slices_left": 12
+                     *           },
+                     *           "created_at": "2026-01-31T10:00:00Z"
+                     *         }
+                     *       ],
+                     *       "meta": {
+                     *         "page": {
+                     *           "size": 20,
+                     *           "next": null,
+                     *           "previous": null,
+                     *           "first": "7",
+                     *           "last": "7"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MeterRevisionPage"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "create-meter-revision": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Id or key of a meter; an id wins over a key of the same spelling.
+                 * @example 01M7ZMF4YA7D2SQ292V0W9JPT8
+                 */
+                meterId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "value_property": "$.tokens_billed"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MeterRevisionRequest"];
+            };
+        };
+        responses: {
+            /** @description The revision. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "revision": 7,
+                     *       "state": "proposed",
+                     *       "event_type": "prompt",
+                     *       "value_property": "$.tokens_billed",
+                     *       "dimensions": {
+                     *         "model": "$.model"
+                     *       },
+                     *       "counted": true,
+                     *       "progress": {
+                     *         "complete_until": null,
+                     *         "slices_left": 12
+                     *       },
+                     *       "created_at": "2026-01-31T10:00:00Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MeterRevision"];
+                };
+            };
+            400: components["responses"]["BadRequestOrUnsupportedContentType"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["BodyTooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "get-meter-revision": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Id or key of a meter; an id wins over a key of the same spelling.
+                 * @example 01M7ZMF4YA7D2SQ292V0W9JPT8
+                 */
+                meterId: string;
+                /**
+                 * @description Number of a revision.
+                 * @example 7
+                 */
+                revision: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The revision. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "revision": 7,
+                     *       "state": "proposed",
+                     *       "event_type": "prompt",
+                     *       "value_property": "$.tokens_billed",
+                     *       "dimensions": {
+                     *         "model": "$.model"
+                     *       },
+                     *       "counted": true,
+                     *       "progress": {
+                     *         "complete_until": null,
+                     *         "slices_left": 12
+                     *       },
+                     *       "created_at": "2026-01-31T10:00:00Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MeterRevision"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "delete-meter-revision": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Id or key of a meter; an id wins over a key of the same spelling.
+                 * @example 01M7ZMF4YA7D2SQ292V0W9JPT8
+                 */
+                meterId: string;
+                /**
+                 * @description Number of a revision.
+                 * @example 7
+                 */
+                revision: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is discarded. */
+            204: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "compare-meter-revision": {
+        parameters: {
+            query?: {
+                /** @description Usage of then or later; else of all. */
+                from?: string;
+                /** @description Usage of earlier than then. */
+                to?: string;
+                /** @description Whether to list subjects that do not differ, too. */
+                include_equal?: boolean;
+                /** @description Which part of a list, by cursor. */
+                page?: components["schemas"]["CursorPage"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description Id or key of a meter; an id wins over a key of the same spelling.
+                 * @example 01M7ZMF4YA7D2SQ292V0W9JPT8
+                 */
+                meterId: string;
+                /**
+                 * @description Number of a revision.
+                 * @example 7
+                 */
+                revision: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of subjects, by name. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "revision": 7,
+                     *       "in_force": 3,
+                     *       "progress": {
+                     *         "complete_until": "2026-01-31T18:27:37.218Z",
+                     *         "slices_left": 0
+                     *       },
+                     *       "subjects": 412,
+                     *       "differing": 1,
+                     *       "data": [
+                     *         {
+                     *           "subject": "customer-1",
+                     *           "value_before": "1234.5",
+                     *           "value_after": "1230.5",
+                     *           "difference": "-4",
+                     *           "counted_before": 17,
+                     *           "counted_after": 16,
+                     *           "rejected_before": 0,
+                     *           "rejected_after": 1
+                     *         }
+                     *       ],
+                     *       "meta": {
+                     *         "page": {
+                     *           "size": 20,
+                     *           "next": null,
+                     *           "previous": null,
+                     *           "first": "customer-1",
+                     *           "last": "customer-1"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Comparison"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "switch-meter-revision": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Id or key of a meter; an id wins over a key of the same spelling.
+                 * @example 01M7ZMF4YA7D2SQ292V0W9JPT8
+                 */
+                meterId: string;
+                /**
+                 * @description Number of a revision.
+                 * @example 7
+                 */
+                revision: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "effective_from": "2026-03-01T00:00:00Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["MeterSwitchRequest"];
+            };
+        };
+        responses: {
+            /** @description The revision as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "revision": 7,
+                     *       "state": "filling",
+                     *       "event_type": "prompt",
+                     *       "value_property": "$.tokens_billed",
+                     *       "dimensions": {
+                     *         "model": "$.model"
+                     *       },
+                     *       "counted": true,
+                     *       "progress": {
+                     *         "complete_until": null,
+                     *         "slices_left": 12
+                     *       },
+                     *       "created_at": "2026-01-31T10:00:00Z",
+                     *       "effective_from": "2026-03-01T00:00:00Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MeterRevision"];
+                };
+            };
+            400: components["responses"]["BadRequestOrUnsupportedContentType"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["BodyTooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "redrive-refusals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "filter": {
+                 *         "source": "orders"
+                 *       },
+                 *       "dry_run": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["RedrivesRequest"];
+            };
+        };
+        responses: {
+            /** @description What became of them. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "dry_run": true,
+                     *       "found": 12,
+                     *       "accepted": 11,
+                     *       "refused": [
+                     *         {
+                     *           "id": "1.0.12.3",
+                     *           "field": "subject",
+                     *           "reason": "is required"
+                     *         }
+                     *       ],
+                     *       "next": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Redrives"];
+                };
+            };
+            400: components["responses"]["BadRequestOrUnsupportedContentType"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["BodyTooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "list-refusals": {
+        parameters: {
+            query?: {
+                /** @description Conditions on refusals, joined by and. */
+                filter?: components["schemas"]["RefusalFilter"];
+                /** @description Which part of a list, by cursor. */
+                page?: components["schemas"]["CursorPage"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of refusals. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "1.0.12.3",
+                     *           "kind": "inbox",
+                     *           "state": "redriven",
+                     *           "ingested_at": "2026-01-31T10:00:01.250Z",
+                     *           "stored_at": "2026-01-31T10:00:01.262Z",
+                     *           "reason": "is required",
+                     *           "field": "subject",
+                     *           "record": {
+                     *             "topic": "orders",
+                     *             "partition": 3,
+                     *             "offset": "17"
+                     *           },
+                     *           "redrive": {
+                     *             "event": {
+                     *               "source": "api-gateway",
+                     *               "id": "5c10fade-1c9e-4d6c-8275-c52c36731d3c"
+                     *             },
+                     *             "author": "key:01M7ZM1111111111111111111A",
+                     *             "at": "2026-01-31T11:00:00Z"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "meta": {
+                     *         "page": {
+                     *           "size": 20,
+                     *           "next": null,
+                     *           "previous": null
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RefusalPage"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "get-refusal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Position of what was refused, as lists show it.
+                 * @example 1.0.12.3
+                 */
+                refusalId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The refusal. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "1.0.12.3",
+                     *       "kind": "conflict",
+                     *       "state": "open",
+                     *       "ingested_at": "2026-01-31T10:00:01.250Z",
+                     *       "stored_at": "2026-01-31T10:00:01.262Z",
+                     *       "reason": "the same source and id came before with another type, subject, time or data",
+                     *       "field": "id",
+                     *       "event": {
+                     *         "source": "api-gateway",
+                     *         "id": "5c10fade-1c9e-4d6c-8275-c52c36731d3c"
+                     *       },
+                     *       "type": "request",
+                     *       "subject": "customer-1",
+                     *       "redrivable": "fixed",
+                     *       "refused": {
+                     *         "specversion": "1.0",
+                     *         "id": "5c10fade-1c9e-4d6c-8275-c52c36731d3c",
+                     *         "source": "api-gateway",
+                     *         "type": "request",
+                     *         "subject": "customer-1",
+                     *         "time": "2026-01-31T10:00:00.000Z",
+                     *         "data": {
+                     *           "tokens": "1250",
+                     *           "model": "small"
+                     *         }
+                     *       },
+                     *       "accepted": {
+                     *         "event": {
+                     *           "specversion": "1.0",
+                     *           "id": "5c10fade-1c9e-4d6c-8275-c52c36731d3c",
+                     *           "source": "api-gateway",
+                     *           "type": "request",
+                     *           "subject": "customer-1",
+                     *           "time": "2026-01-31T10:00:00.000Z",
+                     *           "data": {
+                     *             "tokens": "1234",
+                     *             "model": "small"
+                     *           }
+                     *         },
+                     *         "position": "1.0.11.0",
+                     *         "ingested_at": "2026-01-31T10:00:00.003Z",
+                     *         "stored_at": "2026-01-31T10:00:00.012Z"
+                     *       },
+                     *       "differs": [
+                     *         "data"
+                     *       ],
+                     *       "differences": [
+                     *         {
+                     *           "path": "$.data.tokens",
+                     *           "accepted": "1234",
+                     *           "refused": "1250"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RefusalContents"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "dismiss-refusal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Position of what was refused, as lists show it.
+                 * @example 1.0.12.3
+                 */
+                refusalId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "note": "A test of ours."
+                 *     }
+                 */
+                "application/json": components["schemas"]["DismissalRequest"];
+            };
+        };
+        responses: {
+            /** @description The refusal. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "1.0.12.3",
+                     *       "kind": "inbox",
+                     *       "state": "dismissed",
+                     *       "ingested_at": "2026-01-31T10:00:01.250Z",
+                     *       "stored_at": "2026-01-31T10:00:01.262Z",
+                     *       "reason": "is required",
+                     *       "field": "subject",
+                     *       "record": {
+                     *         "topic": "orders",
+                     *         "partition": 3,
+                     *         "offset": "17"
+                     *       },
+                     *       "dismissal": {
+                     *         "note": "A test of ours.",
+                     *         "author": "anonymous",
+                     *         "at": "2026-01-31T11:00:00Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            400: components["responses"]["BadRequestOrUnsupportedContentType"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["BodyTooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "redrive-refusal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Position of what was refused, as lists show it.
+                 * @example 1.0.12.3
+                 */
+                refusalId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "event": {
+                 *         "specversion": "1.0",
+                 *         "id": "5c10fade-1c9e-4d6c-8275-c52c36731d3c",
+                 *         "source": "api-gateway",
+                 *         "type": "request",
+                 *         "subject": "customer-1",
+                 *         "time": "2026-01-31T10:00:00Z",
+                 *         "data": {
+                 *           "tokens": "1234",
+                 *           "model": "small"
+                 *         }
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["RedriveRequest"];
+            };
+        };
+        responses: {
+            /** @description The event is durable. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "1.0.12.3",
+                     *       "kind": "inbox",
+                     *       "state": "redriven",
+                     *       "ingested_at": "2026-01-31T10:00:01.250Z",
+                     *       "stored_at": "2026-01-31T10:00:01.262Z",
+                     *       "reason": "is required",
+                     *       "field": "subject",
+                     *       "record": {
+                     *         "topic": "orders",
+                     *         "partition": 3,
+                     *         "offset": "17"
+                     *       },
+                     *       "redrive": {
+                     *         "event": {
+                     *           "source": "api-gateway",
+                     *           "id": "5c10fade-1c9e-4d6c-8275-c52c36731d3c"
+                     *         },
+                     *         "author": "key:01M7ZM1111111111111111111A",
+                     *         "at": "2026-01-31T11:00:00Z"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Refusal"];
+                };
+            };
+            400: components["responses"]["BadRequestOrInvalidEventOrUnsupportedContentType"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["BodyTooLarge"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -3613,6 +5853,7 @@ export interface operations {
                      *           "endpoint": {
                      *             "url": "https://billing.example.com/usage"
                      *           },
+                     *           "revisions": "record",
                      *           "state": "active",
                      *           "created_at": "2026-01-31T10:00:00Z",
                      *           "updated_at": "2026-01-31T10:00:00Z"
@@ -3724,6 +5965,7 @@ export interface operations {
                      *       "endpoint": {
                      *         "url": "https://billing.example.com/usage"
                      *       },
+                     *       "revisions": "record",
                      *       "state": "active",
                      *       "created_at": "2026-01-31T10:00:00Z",
                      *       "updated_at": "2026-01-31T10:00:00Z",
@@ -3799,6 +6041,7 @@ export interface operations {
                      *       "endpoint": {
                      *         "url": "https://billing.example.com/usage"
                      *       },
+                     *       "revisions": "record",
                      *       "state": "active",
                      *       "created_at": "2026-01-31T10:00:00Z",
                      *       "updated_at": "2026-01-31T10:00:00Z",
@@ -3909,6 +6152,7 @@ export interface operations {
                      *       "endpoint": {
                      *         "url": "https://billing.example.com/usage"
                      *       },
+                     *       "revisions": "record",
                      *       "state": "active",
                      *       "created_at": "2026-01-31T10:00:00Z",
                      *       "updated_at": "2026-01-31T10:00:00Z"
@@ -4016,6 +6260,7 @@ export interface operations {
                      *       "endpoint": {
                      *         "url": "https://billing.example.com/usage"
                      *       },
+                     *       "revisions": "record",
                      *       "state": "paused",
                      *       "created_at": "2026-01-31T10:00:00Z",
                      *       "updated_at": "2026-01-31T10:00:00Z"
@@ -4088,6 +6333,7 @@ export interface operations {
                      *       "endpoint": {
                      *         "url": "https://billing.example.com/usage"
                      *       },
+                     *       "revisions": "record",
                      *       "state": "active",
                      *       "created_at": "2026-01-31T10:00:00Z",
                      *       "updated_at": "2026-01-31T10:00:00Z"
@@ -4344,6 +6590,78 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["Run"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "list-run-corrections": {
+        parameters: {
+            query?: {
+                /** @description Which part of a list, by cursor. */
+                page?: components["schemas"]["CursorPage"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description Id or slug of a report; an id wins over a slug of the same spelling.
+                 * @example 01M7ZMF4YA7D2SQ292V0W9JPT8
+                 */
+                reportId: string;
+                /**
+                 * @description Id of a run.
+                 * @example run_cf6inwlmjqelmmezy2kklvx5tgtoar6l
+                 */
+                runId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of corrections. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "number": 1,
+                     *           "subject": "customer-1",
+                     *           "dimensions": {
+                     *             "model": "large"
+                     *           },
+                     *           "old_value": "412.75",
+                     *           "new_value": "430",
+                     *           "difference": "17.25",
+                     *           "cause": "late_usage",
+                     *           "replaces": "dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh",
+                     *           "replaced_digest": "9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d"
+                     *         }
+                     *       ],
+                     *       "meta": {
+                     *         "page": {
+                     *           "size": 20,
+                     *           "next": null,
+                     *           "previous": null,
+                     *           "first": "1",
+                     *           "last": "1"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CorrectionPage"];
                 };
             };
             400: components["responses"]["BadRequest"];

@@ -1,7 +1,7 @@
 """The operations of reports in both versions, over real SQLite stores, with a meter."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,18 +10,24 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from control.ledger import Ledger
 from control.openapi.report_message import EXAMPLE
+from control.refusal_desk import RefusalDesk
 from control.report_desk import ReportDesk
 from control.routes import Api as Operations
 from control.routes import routes
 from meterline.access import ANONYMOUS
 from meterline.backends.secrets import FernetSecretBox
 from meterline.backends.sql.access import SqlAccessStore
+from meterline.backends.sql.corrections import SqlCorrectionStore
 from meterline.backends.sql.engine import open_database
 from meterline.backends.sql.reports import SqlReportStore
+from meterline.backends.sql.traces import SqlTraces
+from meterline.correction import Correction, digest_over
 from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate
 from meterline.report_ports import AttemptEnd, ReportStore
+from meterline.revision_ports import CorrectionStore
 from meterline.run import (
     Attempt,
     AttemptOutcome,
@@ -87,6 +93,7 @@ class ReportsApi:
     api: Api
     other: Api
     reports: ReportStore
+    corrections: CorrectionStore
     meter_id: str = ""
     wakes: Wakes = field(default_factory=Wakes)
 
@@ -141,6 +148,25 @@ class ReportsApi:
         await self.reports.record(ends, NOW_MS)
         return ids
 
+    async def recorded(self, run: Any, said: Sequence[Correction]) -> None:
+        """What a dispatcher does: decide a revision that is only recorded."""
+        claim = await self.reports.claim_run(run["id"], "r", NOW_MS, NOW_MS + 1_000)
+        assert claim is not None
+        await self.corrections.stage_corrections(claim, said, 1)
+        manifest = Manifest(
+            0,
+            2,
+            0,
+            0,
+            0,
+            NOW_MS,
+            "d2" * 32,
+            0,
+            corrections=len(said),
+            corrections_digest=digest_over(said),
+        )
+        assert await self.reports.decide(claim, 7, manifest, NOW_MS)
+
 
 async def _served(operations: Operations, gate: Gate) -> Client:
     clock = operations.stores.clock
@@ -156,14 +182,23 @@ async def _served(operations: Operations, gate: Gate) -> Client:
 async def served(api: Api, tmp_path: Path) -> AsyncIterator[ReportsApi]:
     database = open_database(f"sqlite:///{tmp_path / 'control.db'}")
     store, wakes = SqlReportStore(database), Wakes()
-    desk = ReportDesk(api.stores, store, FernetSecretBox("key"), wakes)
-    operations = Operations(api.stores, desk, SqlAccessStore(database), ())
+    corrections = SqlCorrectionStore(database)
+    desk = ReportDesk(api.stores, store, FernetSecretBox("key"), wakes, corrections)
+    nothing: Any = None  # the account and refusals have tests of their own
+    operations = Operations(
+        api.stores,
+        desk,
+        SqlAccessStore(database),
+        (),
+        Ledger(nothing, nothing, nothing, SqlTraces(database)),
+        RefusalDesk(api.stores, nothing, nothing, nothing),
+    )
     stranger = replace(ANONYMOUS, namespace="other", author="key:other")
     ours, theirs = [
         Api(await _served(operations, gate), api.stores, api.usage, api.clock)
         for gate in (Gate(api.clock), Gate(api.clock, lambda _shown, _now_ms: stranger))
     ]
-    made = ReportsApi(ours, theirs, store, wakes=wakes)
+    made = ReportsApi(ours, theirs, store, corrections, wakes=wakes)
     made.meter_id = (await ours.json("POST", "/api/v1/meters", 201, json=METER))["id"]
     yield made
     await ours.client.close()

@@ -31,6 +31,7 @@ async def test_a_report_is_made_as_the_contract_shows(served: ReportsApi, media:
         "id": made["id"],
         "meterId": served.meter_id,
         "filter": filter_,
+        "revisions": "record",
         "state": "active",
         "createdAt": "2023-11-14T22:13:20.000Z",
     }

@@ -32,6 +32,7 @@ async def test_a_report_is_made_shown_and_found_by_either_name_and_version(
         "query": {"group_by_dimensions": ["model"]},
         "filter": {"usage": {"$gt": "100.5", "$in": ["1", "-2"]}, "subject": {"$nin": ["a", "b"]}},
         "endpoint": {"url": "https://example.com/hook"},
+        "revisions": "record",
         "state": "active",
         "created_at": "2023-11-14T22:13:20Z",
         "updated_at": "2023-11-14T22:13:20Z",

@@ -1,0 +1,17 @@
+"""What the operations of the account, the audit and the trace stand on."""
+
+from dataclasses import dataclass
+
+from meterline.account_ports import AccountStore
+from meterline.audit_ports import Auditor
+from meterline.trace_ports import DeliveryTraces, EventTraces
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Readers of what is stored, beside the stores that everything else stands on."""
+
+    accounts: AccountStore
+    auditor: Auditor
+    events: EventTraces
+    deliveries: DeliveryTraces

@@ -1,0 +1,19 @@
+"""`RefusedEvents` on ClickHouse and chDB."""
+
+from collections.abc import Sequence
+
+from meterline.backends.clickhouse.connection import Connection
+from meterline.backends.clickhouse.event_listing import EventListing
+from meterline.event_list import ListedEvent
+from meterline.refusal import Position
+
+
+class ClickHouseRefusals:
+    """See `meterline.refusal_ports.RefusedEvents`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._listing = EventListing(connection)
+
+    async def refused_at(self, positions: Sequence[Position]) -> list[ListedEvent]:
+        """See the port."""
+        return await self._listing.whole("rejects", positions)

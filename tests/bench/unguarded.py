@@ -1,0 +1,107 @@
+"""`python -m tests.bench.unguarded aggregate`: the aggregator with every guard of exactness taken
+out, to see what they cost. Kills, copies and lost writes would make its numbers wrong.
+
+No seen store and no verdicts, no `seen` rows, no hashes of rows, no account, no count-back, no seal
+row, no seen store to write at a border. Reading, decoding, folding and inserting are as they are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import aggregator.fold
+import aggregator.open_slice
+import aggregator.partition
+from aggregator.open_slice import OpenSlice
+from aggregator.partition import Partition
+from aggregator.step import Aggregator
+from aggregator.verdict import Seen
+from meterline.backends.clickhouse.store import ClickHouseUsageStore
+from meterline.event import Event
+from meterline.pack import Record, Unreadable, position
+from meterline.rows import Counted, Flush, SeenRow
+from meterline.runtime import cli, wiring
+
+_NOTHING: Final = Counted(0, 0)
+
+
+class Forgetful:
+    """A seen store that knows nothing and keeps nothing."""
+
+    applied = 0
+
+    def __init__(self, *_: Any) -> None:
+        """Without a folder."""
+
+    def get_many(self, keys: Sequence[bytes]) -> list[Seen | None]:
+        return [None] * len(keys)
+
+    def apply(self, rows: Sequence[SeenRow], applied: int) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class Unjudged(OpenSlice):
+    """A slice in which every event is new."""
+
+    def unknown_keys(self, items: Sequence[Event | Unreadable]) -> list[bytes]:
+        del items
+        return []
+
+    def absorb(
+        self,
+        record: Record,
+        append_ms: int,
+        items: Sequence[Event | Unreadable],
+        stored: dict[bytes, Seen],
+        horizon_ms: int,
+    ) -> None:
+        del stored, horizon_ms
+        base = position(record.offset, 0)
+        for place, item in enumerate(items):
+            assert isinstance(item, Event), "the log was filled with good ones"
+            self._count(record.offset, place, append_ms, item)
+            self._fold.add(item, base + place)
+        self._version = position(record.offset, max(len(items) - 1, 0))
+        self.end = record.offset + 1
+        self.border = self.border.grown(len(items))
+
+
+class Bare(ClickHouseUsageStore):
+    """Writes what is asked for later, and nothing that guards it."""
+
+    async def write(self, flush: Flush) -> None:
+        await super().write(replace(flush, seen=[], accounts=[]))
+
+
+class Unasked(Aggregator):
+    """Goes on behind a border without asking or telling anybody."""
+
+    async def seal(self, partition: Partition) -> None:
+        await self.flush()
+        partition.seal_slice()
+
+
+def _unhashed(*_: object) -> Counted:
+    return _NOTHING
+
+
+def prepare() -> None:
+    """Take the guards out of this process."""
+    substitutes = {
+        "RocksSeenStore": Forgetful,
+        "ClickHouseUsageStore": Bare,
+        "Aggregator": Unasked,
+    }
+    assert substitutes.keys() <= wiring.__dict__.keys(), "named otherwise now"
+    wiring.__dict__.update(substitutes)
+    aggregator.partition.__dict__["OpenSlice"] = Unjudged
+    aggregator.open_slice.__dict__["counted"] = _unhashed
+    aggregator.fold.__dict__["tally_hash"] = lambda _row: 0
+
+
+if __name__ == "__main__":
+    prepare()
+    cli.main(prog_name="meterline")

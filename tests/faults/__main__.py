@@ -1,0 +1,192 @@
+"""`python -m tests.faults`: kill, freeze and cut off every process of the distributed set-up, and
+compare with the oracle after each fault.
+
+Exits with 1 where anything was lost or counted twice, or did not come back.
+"""
+
+import argparse
+import random
+import secrets
+import sys
+import tempfile
+import time
+from collections import Counter, deque
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from tests.faults.bench import Bench, Judged, benched
+from tests.faults.cases import CASES, Case, chosen
+from tests.faults.installation import Servers, installed
+from tests.faults.own_servers import own_servers
+from tests.faults.unsurvivable import ENDS
+from tests.journey.receiver import receiving
+from tests.services.service import ServiceError
+
+ROUNDS = 2
+
+
+def main() -> None:
+    """See the module."""
+    asked = _asked()
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    if asked.list:
+        console.print("\n".join([*CASES, *ENDS]), highlight=False)
+        return
+    seed = secrets.randbelow(1 << 32) if asked.seed is None else asked.seed
+    console.print(f"faults on real processes, seed {seed}, {asked.rounds} rounds")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="meterline-faults-")))
+        servers = stack.enter_context(own_servers())
+        failed = _survived(servers, folder, console, asked, seed)
+        failed += _ended(servers, folder, console, asked.only)
+    for words in failed:
+        console.print(f"FAILED {words}", highlight=False, markup=False, soft_wrap=True)
+    if failed:
+        sys.exit(f"{len(failed)} faults were not survived; again: --seed {seed}")
+
+
+def _asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--seed", type=int, help="draw all chances from it")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="how often each fault")
+    parser.add_argument("--only", default="", help="faults whose name contains this")
+    parser.add_argument("--list", action="store_true", help="the names of all faults")
+    return parser.parse_args()
+
+
+@dataclass(slots=True)
+class Run:
+    """What a run has seen so far, over all its installations."""
+
+    console: Console
+    done: list[Judged] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    kills: Counter[str] = field(default_factory=Counter)
+    totals: Counter[str] = field(default_factory=Counter)
+
+    def live(
+        self, bench: Bench, plan: deque[tuple[str, Case]], bar: Progress, task: TaskID
+    ) -> None:
+        """Bring about what is planned; after a failure the rest is for a new installation."""
+        failed = len(self.failed)
+        while plan and len(self.failed) == failed:
+            name, case = plan.popleft()
+            bar.update(task, description=name)
+            try:
+                self.done.append(bench.under(name, case.fault))
+                _tell(self.console, self.done[-1])
+            except (AssertionError, ServiceError, OSError) as error:
+                self._fails(f"{name}: {error!r}", bench)
+            bar.update(task, advance=1, kills=self.kills.total() + bench.kills.total())
+        self._add(bench)
+
+    def _fails(self, words: str, bench: Bench) -> None:
+        self.failed.append(words)
+        self.console.print(f"FAILED {words}", markup=False, highlight=False, soft_wrap=True)
+        self.console.print(bench.product.words(), markup=False, highlight=False, soft_wrap=True)
+
+    def _add(self, bench: Bench) -> None:
+        self.kills += bench.kills
+        tally, oracle, desk = bench.senders.tally, bench.oracle, bench.desk
+        self.totals += Counter(
+            {
+                "identities acknowledged": len(oracle.identities),
+                "copies of them": oracle.copies,
+                "requests": tally.requests,
+                "refused": tally.refused,
+                "cut off": tally.broken,
+                "reports": len(desk.asked),
+                "deliveries": desk.deliveries,
+            }
+        )
+
+
+def _survived(
+    servers: Servers, folder: Path, console: Console, asked: argparse.Namespace, seed: int
+) -> list[str]:
+    """Every fault that is to be survived; what was not, in words."""
+    plan = deque(chosen(random.Random(seed), asked.rounds, asked.only))
+    run = Run(console)
+    began_s = time.monotonic()
+    with receiving() as receiver, _bar(console) as bar:
+        task = bar.add_task("", total=len(plan), kills=0)
+        number = 0
+        while plan:
+            with (
+                installed(servers, folder) as product,
+                benched(product, receiver, seed + number, console.print) as bench,
+            ):
+                run.live(bench, plan, bar, task)
+            number += 1
+    if run.done:
+        _table(run, time.monotonic() - began_s)
+    return run.failed
+
+
+def _ended(servers: Servers, folder: Path, console: Console, only: str) -> list[str]:
+    """Every fault that cannot be survived: it must be told, and nothing more be lost."""
+    failed = []
+    for name, case in ENDS.items():
+        if only not in name:
+            continue
+        began_s = time.monotonic()
+        try:
+            words = case(servers, folder)
+        except AssertionError as error:
+            failed.append(f"{name}: {error}")
+            notes = "\n".join(getattr(error, "__notes__", ()))
+            console.print(
+                f"FAILED {failed[-1]}\n{notes}", markup=False, highlight=False, soft_wrap=True
+            )
+            continue
+        console.print(f"{name}: {time.monotonic() - began_s:.0f} s; it said:", highlight=False)
+        console.print(f"    {words}", markup=False, highlight=False, soft_wrap=True)
+    return failed
+
+
+def _tell(console: Console, one: Judged) -> None:
+    words = f" ({one.words})" if one.words else ""
+    console.print(
+        f"{one.name}: {one.kills} kills, zero lag after {one.to_zero_lag_s:.1f} s,"
+        f" {one.events:,} events, 0 lost, 0 double{words}",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _table(run: Run, seconds: float) -> None:
+    table = Table("fault", "times", "kills", "zero lag after, median", "worst")
+    for name in sorted({one.name for one in run.done}):
+        these = [one for one in run.done if one.name == name]
+        lags = [one.to_zero_lag_s for one in these]
+        kills = sum(one.kills for one in these)
+        row = (f"{len(these)}", f"{kills}", f"{median(lags):.1f} s", f"{max(lags):.1f} s")
+        table.add_row(name, *row)
+    run.console.print(table)
+    by_kind = ", ".join(f"{number} {name}" for name, number in run.kills.most_common())
+    totals = ", ".join(f"{number:,} {name}" for name, number in run.totals.items())
+    run.console.print(f"{run.kills.total()} kills: {by_kind}.", highlight=False)
+    run.console.print(f"{totals}. {seconds / 60:.1f} minutes.", highlight=False)
+
+
+def _bar(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.completed}/{task.total}"),
+        BarColumn(20),
+        TextColumn("{task.fields[kills]} kills  {task.description}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+if __name__ == "__main__":
+    main()

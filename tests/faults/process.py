@@ -1,0 +1,229 @@
+"""`python -m tests.faults.process ROLE ...`: the command `meterline`, with traps in its adapters.
+
+The adapters of the composition root are put behind classes that do the same and then look whether
+this is the step to die at. Everything else is the product as it is; only slices and leases are
+shorter, so that borders are passed every few seconds, and whoever stands still loses what it held.
+None of this is reachable from production.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import aggregator.slice
+from meterline.backends.clickhouse.connection import Connection, Rows
+from meterline.backends.clickhouse.store import ClickHouseUsageStore
+from meterline.backends.kafka_log import kafka_record
+from meterline.backends.rocksdb import RocksSeenStore, Seen
+from meterline.backends.sql.progress import SqlProgressStore
+from meterline.backends.sql.reports import SqlReportStore
+from meterline.backends.webhook_http import HttpWebhookSender
+from meterline.pack import Record
+from meterline.report_ports import Answer, AttemptEnd, Claim
+from meterline.rows import Counted, Seal, SeenRow, SliceId
+from meterline.run import DeliveryDraft, Manifest
+from meterline.runtime import cli, wiring
+from tests.faults.labels import (
+    LEASE_VARIABLE,
+    SLICE_VARIABLE,
+    Act,
+    Label,
+    Trap,
+    Without,
+    told_without,
+)
+
+AFTER_INSERT: Final = {
+    "events": Label.EVENTS,
+    "tallies": Label.TALLIES,
+    "accounts": Label.ACCOUNT,
+}
+HALVED: Final = {"events", "seen", "tallies", "members"}
+DROPPED: Final = {
+    2,
+    4,
+    6,
+}  # of the blocks of tallies: in slices that are sealed long before the end
+_SIGNALS: Final = {Act.KILL: signal.SIGKILL, Act.FREEZE: signal.SIGSTOP}
+
+
+class Snare:
+    """The trap of this process, if it has one, and how often its label was passed."""
+
+    def __init__(self) -> None:
+        self.trap: Trap | None = None
+        self._times = 0
+
+    def reaches(self, label: Label) -> bool:
+        """Whether this is the time to die."""
+        if self.trap is None or self.trap.label is not label:
+            return False
+        self._times += 1
+        return self._times == self.trap.at
+
+    def passed(self, label: Label) -> None:
+        """Die, if it is time."""
+        if self.reaches(label):
+            self.spring()
+
+    def spring(self) -> None:
+        """Say so, and die; or stand still until somebody else lets this process go on."""
+        assert self.trap is not None, "only a trap springs"
+        os.write(2, f"{self.trap.mark}\n".encode())
+        os.kill(os.getpid(), _SIGNALS[self.trap.act])
+
+
+SNARE: Final = Snare()
+TAKEN: Final[set[Without]] = set()
+
+
+class SnaredConnection(Connection):
+    """Dies after, or in the middle of, an insert."""
+
+    tallied = 0
+
+    async def insert(self, table: str, columns: Sequence[str], rows: Rows) -> None:
+        if table in HALVED and len(rows) > 1 and SNARE.reaches(Label.HALF):
+            await super().insert(table, columns, rows[: len(rows) // 2])
+            SNARE.spring()
+        if table == "tallies" and Without.LOSSLESS_STORE in TAKEN:
+            self.tallied += 1
+            if self.tallied in DROPPED:
+                return
+        await super().insert(table, columns, rows)
+        if table in AFTER_INSERT:
+            SNARE.passed(AFTER_INSERT[table])
+
+
+class SnaredUsageStore(ClickHouseUsageStore):
+    """Dies once a slice was counted back."""
+
+    async def count_back(self, slice_id: SliceId, revisions: Sequence[int]) -> dict[str, Counted]:
+        found = await super().count_back(slice_id, revisions)
+        SNARE.passed(Label.COUNTED_BACK)
+        return found
+
+
+class SnaredProgressStore(SqlProgressStore):
+    """Dies once something is recorded."""
+
+    async def flushed(self, log: int, catalogue: int, offset_ends: Mapping[int, int]) -> None:
+        await super().flushed(log, catalogue, offset_ends)
+        SNARE.passed(Label.PROGRESS)
+
+    async def seal(self, seal: Seal) -> None:
+        await super().seal(seal)
+        SNARE.passed(Label.SEALED)
+
+    async def complete(self, log: int, catalogue: int, until_ms: Mapping[int, int]) -> None:
+        await super().complete(log, catalogue, until_ms)
+        SNARE.passed(Label.CLAIMED)
+
+    async def mark_filled(self, slice_id: SliceId, revision: int) -> None:
+        await super().mark_filled(slice_id, revision)
+        SNARE.passed(Label.FILLED)
+
+
+class SnaredSeenStore(RocksSeenStore):
+    """Dies once the keys of a slice are in; or forgets them."""
+
+    def apply(self, rows: Sequence[SeenRow], applied: int) -> None:
+        super().apply(rows, applied)
+        SNARE.passed(Label.SEEN)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[Seen | None]:
+        if Without.SEEN in TAKEN:
+            return [None] * len(keys)
+        return super().get_many(keys)
+
+
+class SnaredReportStore(SqlReportStore):
+    """Dies once something of a run is recorded."""
+
+    async def stage(self, claim: Claim, drafts: Sequence[DeliveryDraft]) -> None:
+        await super().stage(claim, drafts)
+        SNARE.passed(Label.STAGED)
+
+    async def decide(
+        self, claim: Claim, meter_revision: int, manifest: Manifest, now_ms: int
+    ) -> bool:
+        decided = await super().decide(claim, meter_revision, manifest, now_ms)
+        SNARE.passed(Label.DECIDED)
+        return decided
+
+    async def record(self, ends: Sequence[AttemptEnd], now_ms: int) -> None:
+        await super().record(ends, now_ms)
+        SNARE.passed(Label.RECORDED)
+
+
+class SnaredSender(HttpWebhookSender):
+    """Dies before or after a POST."""
+
+    async def send(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        SNARE.passed(Label.SIGNED)
+        answer = await super().send(url, body, headers)
+        SNARE.passed(Label.SENT)
+        return answer
+
+
+def snared_record(*parts: Any) -> Record:
+    """A record that Faust has brought."""
+    record = kafka_record(*parts)
+    SNARE.passed(Label.POLLED)
+    return record
+
+
+def _snare_commits() -> None:
+    """Faust commits in a thread of its own: there is no port between it and the broker."""
+    from faust.transport.drivers import aiokafka as driver  # noqa: PLC0415 - a second to import
+
+    class SnaredThread(driver.AIOKafkaConsumerThread):
+        async def _commit(self, offsets: Any) -> bool:
+            done: bool = await super()._commit(offsets)
+            if offsets and done:
+                SNARE.passed(Label.COMMITTED)
+            return done
+
+    driver.__dict__["AIOKafkaConsumerThread"] = SnaredThread
+
+
+def prepare(environment: Mapping[str, str]) -> None:
+    """Set the trap, and put the adapters behind theirs."""
+    SNARE.trap = Trap.told(environment)
+    TAKEN.update(told_without(environment))
+    if slice_events := environment.get(SLICE_VARIABLE):
+        aggregator.slice.__dict__["SLICE_EVENTS_MAX"] = int(slice_events)
+    substitutes: dict[str, Any] = {
+        "Connection": SnaredConnection,
+        "ClickHouseUsageStore": SnaredUsageStore,
+        "SqlProgressStore": SnaredProgressStore,
+        "RocksSeenStore": SnaredSeenStore,
+        "SqlReportStore": SnaredReportStore,
+        "HttpWebhookSender": SnaredSender,
+        "kafka_record": snared_record,
+    }
+    if lease_s := environment.get(LEASE_VARIABLE):
+        for terms in ("PlanTerms", "SendTerms"):
+            substitutes[terms] = partial(getattr(wiring, terms), lease_ms=int(lease_s) * 1_000)
+    if Without.COUNT_BACK in TAKEN:
+        from tests.simulation.defences import WithoutCountBack  # noqa: PLC0415 - the simulation
+
+        substitutes["Aggregator"] = WithoutCountBack
+    missing = substitutes.keys() - wiring.__dict__.keys()
+    assert not missing, f"the composition root names them otherwise now: {missing}"
+    wiring.__dict__.update(substitutes)
+    if SNARE.trap is not None and SNARE.trap.label is Label.COMMITTED:
+        _snare_commits()
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Be `meterline` with these arguments, as the environment says."""
+    prepare(os.environ)
+    cli.main(list(arguments), prog_name="meterline")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,140 @@
+"""What befalls a whole world in its rough times, besides the fates of single calls."""
+
+import asyncio
+from typing import Final
+
+from meterline.limits import SLICE_SPAN_MS
+from meterline.pack import RecordKind
+from meterline.window import MINUTE_MS
+from tests.simulation.parts import Slot
+from tests.simulation.senders import poison
+from tests.simulation.world import World
+
+ROUGH_S: Final = 6.0
+HOUR_MS: Final = 60 * MINUTE_MS
+STORES: Final = ("log", "usage", "progress", "catalogue", "reports", "inbox")
+
+
+async def paused(world: World, seconds_max: float) -> bool:
+    """Wait a while, but not beyond the rough times; whether they last."""
+    left_s = ROUGH_S - world.loop.time()
+    await asyncio.sleep(max(0.0, min(left_s, world.rng.random() * seconds_max)))
+    return world.loop.time() < ROUGH_S
+
+
+async def jumps(world: World) -> None:
+    """Time passes for everybody; old records may expire; something that is no pack appears."""
+    rng = world.rng
+    while await paused(world, 0.8):
+        world.time.jumped_ms += rng.randrange(rng.choice((200, 2_000, world.profile.jump_ms_max)))
+        if expire_ms := world.profile.expire_ms:
+            world.fates.dealt["records expired"] += world.log.expire(
+                world.time.now_ms() - expire_ms
+            )
+        if rng.random() < 0.1:
+            poison(world.log, rng, world.ledger)
+
+
+async def clocks(world: World, slots: list[Slot]) -> None:
+    """Clocks of single processes are set forward and back, by up to an hour."""
+    rng = world.rng
+    while world.profile.wild_clocks and await paused(world, 3):
+        rng.choice(slots).process.skew_ms = rng.randrange(-HOUR_MS, HOUR_MS + 1)
+        world.fates.note("clock set")
+
+
+async def kills(world: World, slots: list[Slot]) -> None:
+    """Processes are killed, or stand still for a while."""
+    rng = world.rng
+    while await paused(world, world.profile.workers_die_s):
+        slot = rng.choice(slots)
+        if rng.random() < 0.6:
+            world.fates.note("killed from outside")
+            slot.process.die()
+        else:
+            world.fates.note("stopped from outside for a while")
+            slot.process.stand_still(rng.random() * 5)
+
+
+async def long_sleeps(world: World, slots: list[Slot]) -> None:
+    """A process stands still, with whatever it has under way, for an hour and more of the others'
+    lives; then it goes on.
+    """
+    rng = world.rng
+    while await paused(world, world.profile.hour_zombies_s):
+        process = rng.choice(slots).process
+        process.stand_still(0.6 + 2 * rng.random())
+        world.fates.note("zombie for an hour")
+        await asyncio.sleep(0.3)
+        world.time.jumped_ms += HOUR_MS + rng.randrange(HOUR_MS)
+
+
+async def outages(world: World) -> None:
+    """A store answers nobody for a while: away, hanging, or its disk is full."""
+    rng = world.rng
+    while await paused(world, world.profile.outages_s):
+        store = rng.choice(STORES)
+        world.fates.away[store] = world.loop.time() + 0.2 + 2.5 * rng.random()
+        world.fates.note(f"{store} away for a while")
+
+
+async def replicas(world: World) -> None:
+    """Replicas come up to date now and then only."""
+    while world.profile.replicas_lag and await paused(world, 1.5):
+        world.replicate()
+
+
+async def disks(world: World, workers: list[Slot]) -> None:
+    """A seen store is lost, or an older copy of it comes back, between two lives."""
+    rng = world.rng
+    while await paused(world, 2 * world.profile.workers_die_s):
+        slot = rng.choice(workers)
+        slot.process.die()
+        for number in list(slot.disk.volumes):
+            if rng.random() < 0.5:
+                world.fates.note("seen store lost")
+                del slot.disk.volumes[number]
+            elif copies := slot.disk.before.get(number):
+                world.fates.note("seen store restored to an older state")
+                slot.disk.volumes[number] = rng.choice(copies).copy()
+
+
+async def restoration(world: World, slots: list[Slot]) -> None:
+    """Everybody is stopped, the log is restored to an older state, and everybody goes on."""
+    if not world.profile.log_restored:
+        return
+    for _ in range(3):  # so that slices end, and are sealed
+        await asyncio.sleep(ROUGH_S / 4 * world.rng.random() + 0.5)
+        world.time.jumped_ms += SLICE_SPAN_MS
+        for number in range(world.profile.partitions):
+            world.log.append(number, b"[]", RecordKind.PACK)
+    await asyncio.sleep(0.5)
+    for slot in slots:
+        slot.process.die()
+    for number in range(world.profile.partitions):
+        world.restore_log(number)
+
+
+async def rebalances(world: World, workers: list[Slot]) -> None:
+    """The coordinator of the group changes its mind, again and again."""
+    if not world.profile.faust:
+        return
+    await assign(world, workers)
+    while await paused(world, world.profile.workers_die_s):
+        await assign(world, workers)
+
+
+async def assign(world: World, workers: list[Slot], *, keep: bool = False) -> None:
+    """Every partition to a member that lives; each learns of it when it does."""
+    rng = world.rng
+    alive = [s.name for s in workers if not s.process.dead and s.name in world.groups]
+    if not alive:
+        return
+    owner = {n: alive[n % len(alive)] if keep else rng.choice(alive)
+             for n in range(world.profile.partitions)}  # fmt: skip
+    if not keep:
+        world.fates.note("rebalanced")
+    for name in alive:
+        numbers = frozenset(n for n, of in owner.items() if of == name)
+        await asyncio.sleep(rng.random() * 0.3)
+        await world.groups[name].assign(numbers)

@@ -1,0 +1,67 @@
+"""Values of a world: what a control run substitutes, what was claimed and shown, and the places
+that processes live in.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aggregator.completeness import Completeness
+from aggregator.step import Aggregator
+from meterline.meter import Meter
+from tests.simulation.network import Process
+from tests.simulation.workers import Disk
+
+
+def same(port: Any) -> Any:
+    """The port as it is."""
+    return port
+
+
+@dataclass(frozen=True, slots=True)
+class Substitutes:
+    """What a control run puts in the place of the real thing."""
+
+    aggregator: type[Aggregator] = Aggregator
+    log: Callable[[Any], Any] = same
+    usage: Callable[[Any], Any] = same
+    progress: Callable[[Any], Any] = same
+    seen: Callable[[Any], Any] = same
+    completeness: type[Completeness] = Completeness
+    reports: Callable[[Any], Any] = same
+    late: Callable[[Any], Any] = same
+    sender: Callable[[Any], Any] = same
+    publisher: Callable[[Any], Any] = same
+    clock: Callable[[Any], Any] = same
+    inbox_watched: bool = True
+    profile: Mapping[str, Any] = field(default_factory=dict)  # what is not drawn from the seed
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A claim, and how much had been written when it was made."""
+
+    catalogue: int
+    partition: int
+    until_ms: int
+    writes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An answer that said up to when it is complete."""
+
+    meter: Meter
+    until_ms: int
+    units: int  # the sum of all values, times 10**18
+    counted: int
+
+
+@dataclass(slots=True)
+class Slot:
+    """A place for the lives of a process, one after the other."""
+
+    name: str
+    process: Process
+    disk: Disk = field(default_factory=Disk)
+    lives: int = 0

@@ -1,0 +1,154 @@
+"""The audit over real embedded adapters: clean where nothing was touched; every touch is named."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from meterline.audit import (
+    AuditSpan,
+    Finding,
+    RunPlace,
+    SlicePlace,
+    decode_place,
+    encode_place,
+)
+from meterline.backends.sql.engine import insert
+from meterline.backends.sql.schema import logs
+from meterline.limits import SLICE_SPAN_MS
+from meterline.meter import Aggregation
+from meterline.pack import encode_pack
+from tests.unit.aggregator.audited import TOUCHES, Audited
+from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
+
+REPAIR = AuditSpan(repair=True)
+
+
+@pytest.fixture
+async def audited(world: World, fresh_numbers: Iterator[int]) -> AsyncIterator[Audited]:
+    number = world.log.number
+
+    async def register(connection: AsyncConnection) -> None:
+        row = {"number": number, "id": world.log.id, "partitions": PARTITIONS}
+        await connection.execute(insert(connection, logs).values(row))
+
+    await world.database.write(register)
+    meters = Meters(0)
+    for aggregation in (Aggregation.SUM, Aggregation.UNIQUE_COUNT):
+        meters.add(aggregation, next(fresh_numbers))
+    worker = world.worker(meters)
+    for first in (0, 40, 80):
+        await world.send(numbered(first, first + 60))
+        await world.log.append(first % PARTITIONS, encode_pack([b"{}"]))
+        world.clock.at_ms += SLICE_SPAN_MS
+    await world.send(numbered(140, 170))
+    await world.run(worker)
+    made = Audited(world, meters, worker)
+    yield made
+    await worker.close_all()
+
+
+def tables(findings: list[Finding]) -> set[str]:
+    return {one.table for one in findings}
+
+
+async def test_what_nobody_touched_is_clean(audited: Audited) -> None:
+    for span in (AuditSpan(), AuditSpan(payloads=True), REPAIR):
+        steps = await audited.steps(span)
+        assert [one for step in steps for one in step.findings] == []
+        assert sum(step.slices for step in steps) == steps[0].slices_total == 2 * 3
+        assert sum(step.events for step in steps) == len(audited.world.sent)
+        assert sum(step.cells for step in steps) > 0
+    await audited.world.run(audited.worker, seal=True)
+    assert await audited.findings() == []
+
+
+async def test_a_span_is_looked_at_and_no_more(audited: Audited) -> None:
+    begin_ms = SLICE_SPAN_MS * 1_000
+    await audited.sql("tallies", "DELETE WHERE {where}", await audited.sealed())
+    for shift, expected in ((0, True), (1, False), (3, False)):
+        from_ms = begin_ms + shift * SLICE_SPAN_MS
+        span = AuditSpan(from_ms, from_ms + SLICE_SPAN_MS)
+        steps = await audited.steps(span)
+        assert bool([one for step in steps for one in step.findings]) is expected, shift
+        assert sum(step.slices for step in steps) == (0 if shift == 3 else PARTITIONS)
+
+
+async def test_a_meter_that_is_not_filled_in_yet_is_no_difference(
+    audited: Audited, fresh_numbers: Iterator[int]
+) -> None:
+    audited.meters.add(Aggregation.MAX, next(fresh_numbers))
+    steps = await audited.steps()
+    assert not [one for step in steps for one in step.findings]
+    assert sum(step.unfilled for step in steps) == 2 * 3
+    await audited.worker.refresh_catalogue()
+    await audited.world.run(audited.worker)
+    await audited.world.fill(audited.worker)
+    steps = await audited.steps()
+    assert not [one for step in steps for one in step.findings]
+    assert sum(step.unfilled for step in steps) == 0
+
+
+EXPECTED = {
+    # what is done: the tables that are named, and whether repair mends it all
+    "tally deleted": ({"tallies"}, True),
+    "tally changed": ({"tallies"}, True),
+    "tally added": ({"tallies"}, True),
+    "member added": ({"members"}, True),
+    "members deleted": ({"members"}, True),
+    "slice invented": ({"tallies"}, True),
+    "event deleted": ({"events", "seen", "tallies", "members"}, True),
+    "event deleted, log gone": ({"events", "seen", "tallies", "members"}, False),
+    "event changed": ({"events", "tallies", "members"}, False),
+    "event added": ({"events", "tallies"}, False),
+    "trace deleted": ({"events", "seen"}, True),
+    "reject deleted": ({"rejects"}, False),
+    "account deleted": ({"accounts"}, True),
+    "account changed": ({"rejects"}, False),
+    "account impossible": ({"accounts"}, True),
+    "seal deleted": ({"seals"}, False),
+}
+
+
+@pytest.mark.parametrize("touch", EXPECTED)
+async def test_every_touch_is_named_and_mended_where_it_can_be(
+    audited: Audited, touch: str
+) -> None:
+    slice_id = await audited.sealed()
+    await TOUCHES[touch](audited, slice_id)
+    found = await audited.findings()
+    expected, mends = EXPECTED[touch]
+    assert tables(found) >= expected, found
+    place = ".".join(map(str, slice_id))
+    if touch != "slice invented":
+        assert any(one.place == place for one in found)
+    after = await audited.findings(REPAIR)
+    assert {one.key for one in after} >= {one.key for one in found}
+    left = await audited.findings(AuditSpan(payloads=True))
+    if mends:
+        assert all(one.mended for one in after), after
+        assert left == []
+    else:
+        assert not all(one.mended for one in after)
+        assert {one.key for one in left} == {one.key for one in after if not one.mended}
+
+
+async def test_a_log_that_lost_its_ends_is_named(audited: Audited) -> None:
+    await audited.world.progress.flushed(audited.world.log.number, 10**6, {0: 999})
+    (found,) = await audited.findings()
+    assert (found.table, found.name, found.found) == ("log", "end", str(await _end(audited)))
+
+
+async def _end(audited: Audited) -> int:
+    return await audited.world.log.end(0)
+
+
+PLACES = [SlicePlace(1, 0, 2**50), RunPlace(0, ""), RunPlace(7, "run_" + "a" * 32)]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_cursor_leads_back_to_its_step(place: SlicePlace | RunPlace) -> None:
+    assert decode_place(encode_place(place)) == place
+    for wrong in ("", "slices.1.2", encode_place(place) + "x", "runs.1"):
+        with pytest.raises(ValueError, match="is no cursor"):
+            decode_place(wrong)

@@ -36,6 +36,7 @@ def pytest_configure() -> None:
         tempfile.tempdir = str(folder)
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Say what may run side by side (`make test` runs two at once): modules, but for those that
     share what is dear to start. The servers are begun first, for they take the longest.

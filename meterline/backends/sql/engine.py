@@ -8,6 +8,7 @@ locked) is run again, a bounded number of times. Anything else is our fault and 
 import asyncio
 import random
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,10 +18,11 @@ import asyncpg
 from sqlalchemy import Connection, Table, event
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.util import await_only
 
 from meterline.ports import Unavailable
 
@@ -151,13 +153,29 @@ def _sqlite_engine(url: URL) -> AsyncEngine:
 def _prepare_sqlite(connection: DBAPIConnection, _record: object) -> None:
     cursor = connection.cursor()
     try:
-        cursor.execute("PRAGMA journal_mode=WAL")
+        _to_wal(cursor)
         cursor.execute(
             "PRAGMA synchronous=FULL"
         )  # a seal must not come back from before a power loss
         cursor.execute("PRAGMA foreign_keys=ON")
     finally:
         cursor.close()
+
+
+def _to_wal(cursor: DBAPICursor) -> None:
+    """Only a new file has another journal. To change it takes the file alone, and SQLite does not
+    wait for that by itself, whatever the timeout.
+    """
+    deadline_s = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in _LOCKED or time.monotonic() >= deadline_s:
+                raise
+        else:
+            return
+        await_only(asyncio.sleep(random.uniform(0, RETRY_DELAY_S)))  # noqa: S311 - jitter
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -33,7 +33,7 @@ demo: install ## meter every flight that left New York in 2013, and deliver a re
 
 test: install ## run all tests; fetches and starts Kafka, ClickHouse and PostgreSQL
 	$(BIN)/python -m tests.services fetch
-	$(BIN)/pytest --numprocesses 2 --dist loadgroup $(TESTS)
+	$(BIN)/pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder $(TESTS)
 
 check: install ## lint, types, layers, deployment files
 	$(BIN)/ruff check .

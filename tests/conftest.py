@@ -3,6 +3,7 @@ side by side.
 """
 
 import asyncio
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -16,18 +17,11 @@ from meterline.backends.sql.migrate import migrate
 from tests.scratch import memory_folder
 from tests.services.choose import open_service
 from tests.services.service import Service, ServiceError
+from tests.side_by_side import SideBySide, turn
 
 # How long an example takes says more of the machine than of the rule.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
-
-HERE = Path(__file__).parent
-# What shares something that is started once: the three servers, or one installation.
-TOGETHER = {
-    **dict.fromkeys(("contract", "faults", "journey"), "servers"),
-    "conformance": "conformance",
-    "clients": "clients",
-}
 
 
 def pytest_configure() -> None:
@@ -36,20 +30,15 @@ def pytest_configure() -> None:
         tempfile.tempdir = str(folder)
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say what may run side by side (`make test` runs two at once): modules, but for those that
-    share what is dear to start. The servers are begun first, for they take the longest.
-    """
+    """What takes the longest is begun first where tests run side by side."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: turn(item.nodeid))
 
-    def group(item: pytest.Item) -> str:
-        folder, *_ = item.path.relative_to(HERE).parts
-        return TOGETHER.get(folder, str(item.path))
 
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group(item)))
-    if any(item.config.getoption("numprocesses", None) for item in items[:1]):
-        items.sort(key=lambda item: group(item) != "servers")
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> SideBySide:
+    """Say what may run side by side."""
+    return SideBySide(config, log)
 
 
 def _serve(kind: str, request: pytest.FixtureRequest) -> Iterator[Service]:

@@ -8,7 +8,6 @@ locked) is run again, a bounded number of times. Anything else is our fault and 
 import asyncio
 import random
 import sqlite3
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -33,6 +32,7 @@ STATEMENT_TIMEOUT_S: Final = 60  # a server that hangs must not hang a step for 
 BUSY_TIMEOUT_S: Final = 5  # SQLite's wait for the writer of another process, such as a backup
 TRIES_MAX: Final = 8  # of a transaction that the database broke off
 RETRY_DELAY_S: Final = 0.02  # doubled with each try, with full jitter
+WAL_TRIES_MAX: Final = 250  # five seconds or so: as long as a writer is waited for
 
 _EXPECTED: Final = (
     "A control URL is sqlite:///path/to/control.db or postgresql://user:password@host:port/database"
@@ -166,16 +166,15 @@ def _to_wal(cursor: DBAPICursor) -> None:
     """Only a new file has another journal. To change it takes the file alone, and SQLite does not
     wait for that by itself, whatever the timeout.
     """
-    deadline_s = time.monotonic() + BUSY_TIMEOUT_S
-    while True:
+    for tries in range(1, WAL_TRIES_MAX + 1):
         try:
             cursor.execute("PRAGMA journal_mode=WAL")
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF not in _LOCKED or time.monotonic() >= deadline_s:
+            if error.sqlite_errorcode & 0xFF not in _LOCKED or tries == WAL_TRIES_MAX:
                 raise
         else:
             return
-        await_only(asyncio.sleep(random.uniform(0, RETRY_DELAY_S)))  # noqa: S311 - jitter
+        await_only(asyncio.sleep(random.uniform(0, 2 * RETRY_DELAY_S)))  # noqa: S311 - jitter
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -6,12 +6,14 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from meterline.backends.clickhouse.connection import Connection
+from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.sql.engine import open_database
 from meterline.backends.sql.migrate import migrate
 from tests.scratch import memory_folder
@@ -122,6 +124,17 @@ def fresh_numbers() -> Iterator[int]:
 def with_tables() -> set[str]:
     """URLs of usage stores that have their tables."""
     return set()
+
+
+@pytest.fixture
+async def usage_store(chdb_url: str, with_tables: set[str]) -> AsyncIterator[ClickHouseUsageStore]:
+    """The embedded usage store, with its tables."""
+    made = ClickHouseUsageStore(Connection(chdb_url))
+    if chdb_url not in with_tables:
+        await made.create_tables()
+        with_tables.add(chdb_url)
+    yield made
+    await made.close()
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ SUBJECT = "walls-subject"
 TYPE = "walls"
 EVENTS = 40
 EVENTS_AT = "2026-01-31T12:00:00Z"
-RUN_WITHIN_S = 60.0
+RUN_WITHIN_S = 180.0
 V3 = "/api/v3/metering"
 METER_BODY = {
     "key": METER,

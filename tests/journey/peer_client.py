@@ -30,7 +30,7 @@ from openmeter.models import (
 )
 
 TYPE = "prompt"
-COUNTED_WITHIN_S = 30.0
+COUNTED_WITHIN_S = 180.0
 HOUR = dt.timedelta(hours=1)
 # The hour before last, so that its windows are over; listed events go back 72 hours.
 START = dt.datetime.now(dt.UTC).replace(minute=0, second=0, microsecond=0) - 2 * HOUR

@@ -33,7 +33,7 @@ FLIGHTS = 48_000  # the table begins with all of January
 AWAY = 6_000  # more of them, sent while two servers are away
 BATCH = 200
 CHOSEN = {"flights", "distance", "air_time_avg", "aircraft", "distance_latest"}
-COUNTED_WITHIN_S = 120.0
+COUNTED_WITHIN_S = 240.0
 
 
 @dataclass(slots=True)

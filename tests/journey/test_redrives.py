@@ -15,7 +15,7 @@ from tests.journey.test_inbox import produce
 EVENTS = "/api/v3/metering/events"
 REFUSALS = "/api/v3/metering/refusals"
 MANY = "/api/v3/metering/refusal-redrives"
-WITHIN_S = 60.0
+WITHIN_S = 180.0
 TYPE = "redriven"
 METER = {
     "key": "redriven",

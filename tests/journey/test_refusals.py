@@ -15,7 +15,7 @@ ONE = "application/cloudevents+json"
 BATCH = "application/cloudevents-batch+json"
 V3 = "/api/v3/metering/events"
 V1 = "/api/v1/events"
-COUNTED_WITHIN_S = 30.0
+COUNTED_WITHIN_S = 180.0
 MEGABYTE = 1024 * 1024
 GOOD = {
     "specversion": "1.0",

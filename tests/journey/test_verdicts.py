@@ -12,7 +12,7 @@ from tests.journey.journey import METERS_PATH, Journey
 from tests.journey.oracle import table
 
 EVENTS = "/api/v3/metering/events"
-COUNTED_WITHIN_S = 60.0
+COUNTED_WITHIN_S = 180.0
 SOURCE = "verdicts"
 METER = {
     "key": "listed",

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.sqlite_log import open_sqlite_log
 from tests.unit.aggregator.world import PARTITIONS, Hands, World
@@ -15,21 +14,15 @@ from tests.unit.aggregator.world import PARTITIONS, Hands, World
 @pytest.fixture
 async def world(
     tmp_path: Path,
-    chdb_url: str,
+    usage_store: ClickHouseUsageStore,
     fresh_numbers: Iterator[int],
     migrated: Path,
-    with_tables: set[str],
 ) -> AsyncIterator[World]:
-    usage = ClickHouseUsageStore(Connection(chdb_url))
-    if chdb_url not in with_tables:
-        await usage.create_tables()
-        with_tables.add(chdb_url)
     clock = Hands()
     log = open_sqlite_log(tmp_path / "log", PARTITIONS, clock)
     log.number = next(fresh_numbers)
     shutil.copy(migrated, tmp_path / "control.db")
-    made = World(tmp_path, log, usage, clock)
+    made = World(tmp_path, log, usage_store, clock)
     yield made
     await log.close()
-    await usage.close()
     await made.database.close()

@@ -1,5 +1,6 @@
 """A log, embedded stores and dispatchers that may die at any effect: where late usage is tested."""
 
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,6 @@ from sqlalchemy import text
 from aggregator.step import Aggregator
 from dispatcher.late import LateSources, LateTerms, glance, look, revise
 from dispatcher.planner import PlanTerms, Sources, find_due, make_runs
-from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.late_events import ClickHouseLateEvents
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.rocksdb import RocksSeenStore
@@ -21,7 +21,6 @@ from meterline.backends.sql.catalogue import SqlCatalogueStore
 from meterline.backends.sql.corrections import SqlCorrectionStore
 from meterline.backends.sql.engine import Database, open_database
 from meterline.backends.sql.late import SqlLateStore
-from meterline.backends.sql.migrate import migrate
 from meterline.backends.sql.progress import SqlProgressStore
 from meterline.backends.sql.reports import SqlReportStore
 from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
@@ -279,17 +278,15 @@ class LateWorld:
 
 @asynccontextmanager
 async def opened(
-    folder: Path, chdb_url: str, fresh_numbers: Iterator[int]
+    folder: Path, usage: ClickHouseUsageStore, migrated: Path, fresh_numbers: Iterator[int]
 ) -> AsyncIterator[LateWorld]:
-    """A world with one meter and no report."""
-    usage = ClickHouseUsageStore(Connection(chdb_url))
-    await usage.create_tables()
+    """A world with one meter and no report, over a store that has its tables."""
     clock = Hands()
     clock.at_ms = START_MS
     log = open_sqlite_log(folder / "log", PARTITIONS, clock)
     log.number = next(fresh_numbers)
+    shutil.copy(migrated, folder / "control.db")
     database = open_database(f"sqlite:///{folder / 'control.db'}")
-    await migrate(database)
     version = next(fresh_numbers) * 1_000  # others count in the same usage store
     await database.write(
         lambda connection: connection.execute(
@@ -309,7 +306,6 @@ async def opened(
     yield world
     await world.worker.close_all()
     await log.close()
-    await usage.close()
     await database.close()
 
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from aggregator.backfill import backfilled_one
+from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.correction import Cause
 from meterline.meter import Aggregation, MeterChange, MeterDraft
 from meterline.number import UNIT
@@ -24,9 +25,12 @@ HOUR = (START_MS, END_MS)
 
 @pytest.fixture
 async def world(
-    tmp_path: Path, chdb_url: str, fresh_numbers: Iterator[int]
+    tmp_path: Path,
+    usage_store: ClickHouseUsageStore,
+    migrated: Path,
+    fresh_numbers: Iterator[int],
 ) -> AsyncIterator[LateWorld]:
-    async with opened(tmp_path, chdb_url, fresh_numbers) as made:
+    async with opened(tmp_path, usage_store, migrated, fresh_numbers) as made:
         yield made
 
 

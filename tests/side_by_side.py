@@ -4,9 +4,11 @@ from typing import Final
 
 from xdist.scheduler import LoadScopeScheduling
 
-# What shares something that is dear to start: the three servers, or one installation.
+# What shares something that is dear to start: the three servers, or an installation.
 TOGETHER: Final = {
-    **dict.fromkeys(("contract", "faults", "journey"), "servers"),
+    "journey": "processes",
+    "faults": "processes",
+    "contract": "contract",
     "conformance": "conformance",
     "clients": "clients",
     "simulation": "simulation",

@@ -24,14 +24,14 @@ OK = 200
 Access = Callable[[str], dict[str, str]]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def threads() -> Iterator[ThreadPoolExecutor]:
     """For what takes its time and needs no attention."""
     with ThreadPoolExecutor(4) as pool:
         yield pool
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def keyed_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
     """A whole product in mode keys, not started yet."""
     folder = tmp_path_factory.mktemp("clients")
@@ -43,7 +43,7 @@ def keyed_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServ
         process.kill()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def started(
     keyed_server: LocalService,
     threads: ThreadPoolExecutor,
@@ -64,19 +64,19 @@ def started(
     return TYPESCRIPT / "dist", programs
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def typescript(started: tuple[Path, Path]) -> Path:
     """The folder of the compiled package, with its tests and examples."""
     return started[0]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def go_programs(started: tuple[Path, Path]) -> Path:
     """The folder of the compiled examples."""
     return started[1]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def access(keyed_server: LocalService, started: tuple[Path, Path]) -> Access:
     """What a program of a namespace finds in its environment: where the server is, and a key."""
     assert started
@@ -98,7 +98,7 @@ def access(keyed_server: LocalService, started: tuple[Path, Path]) -> Access:
     return of
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def whole_ways(
     threads: ThreadPoolExecutor, typescript: Path, go_programs: Path, access: Access
 ) -> Mapping[str, Future[str]]:

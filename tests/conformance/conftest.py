@@ -46,13 +46,13 @@ class People:
     """In a namespace of nobody: this scope alone."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # not of the session: it would go on working beside what follows
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     with installed(tmp_path_factory.mktemp("conformance")) as one:
         yield one
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def people(installation: Installation) -> Iterator[People]:
     scopes = sorted(EVERY_SCOPE)
     made = installation.callers(
@@ -79,7 +79,7 @@ def people(installation: Installation) -> Iterator[People]:
         )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def campaigns(
     installation: Installation,
     tmp_path_factory: pytest.TempPathFactory,
@@ -109,7 +109,7 @@ def campaigns(
         yield {name: threads.submit(go, name, receiver.mailbox(name)) for name in versions}
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def begun(request: pytest.FixtureRequest) -> None:
     """Schemathesis takes long and is a process of its own: it goes on while others are tested."""
     if any(_waits(item) for item in request.session.items):

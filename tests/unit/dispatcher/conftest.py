@@ -5,6 +5,7 @@ receivers are on loopback.
 import asyncio
 import base64
 import shutil
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_network
@@ -144,8 +145,20 @@ class Mailbox:
     answers: list[int] = field(default_factory=list)  # statuses, one by one
     hang: asyncio.Event | None = None  # answers nothing until it is set
     secret: str | None = SECRET  # what every post must verify with
+    at_s: list[float] = field(default_factory=list)  # when posts began to be answered
+    at_once: int = 0
+    at_once_max: int = 0
 
     async def receive(self, request: web.Request) -> web.Response:
+        self.at_s.append(time.monotonic())
+        self.at_once += 1
+        self.at_once_max = max(self.at_once_max, self.at_once)
+        try:
+            return await self._answer(request)
+        finally:
+            self.at_once -= 1
+
+    async def _answer(self, request: web.Request) -> web.Response:
         body = await request.read()
         headers = {name.lower(): value for name, value in request.headers.items()}
         if self.secret is not None:
@@ -184,7 +197,9 @@ class Desk:
         default_factory=lambda: LateTerms(LOG, PARTITIONS, settle_ms=0, pause_ms=60 * MINUTE_MS)
     )
     send_terms: SendTerms = field(
-        default_factory=lambda: SendTerms(RetryPolicy((0, 0.02, 0.02, 0.02), jitter=0))
+        default_factory=lambda: SendTerms(
+            RetryPolicy((0, 0.02, 0.02, 0.02), patience_s=0, jitter=0), probe_pause_s=0.02
+        )
     )
 
     async def report(

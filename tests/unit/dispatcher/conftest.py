@@ -6,7 +6,7 @@ import asyncio
 import base64
 import shutil
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
@@ -30,6 +30,7 @@ from meterline.backends.sql.late import SqlLateStore
 from meterline.backends.sql.progress import SqlProgressStore
 from meterline.backends.sql.reports import SqlReportStore
 from meterline.backends.webhook_http import HttpWebhookSender
+from meterline.delivery_headers import NO_HEADERS, SealedHeaders, headers_text
 from meterline.event_list import EventQuery, ListedEvent
 from meterline.meter import Aggregation, Meter, MeterDraft
 from meterline.ports import Unavailable
@@ -210,6 +211,7 @@ class Desk:
         created_at_ms: int = START_MS,
         user_info: str | None = None,
         filter_: ReportFilter = EVERYTHING,
+        headers: Mapping[str, str] | None = None,
     ) -> Report:
         """Make a report that runs every minute from `START_MS`."""
         schedule = Schedule(Interval.MINUTE, START_MS)
@@ -226,6 +228,9 @@ class Desk:
             updated_at_ms=created_at_ms,
             filter=filter_,
             user_info_sealed=None if user_info is None else self.box.seal(user_info),
+            headers=NO_HEADERS
+            if headers is None
+            else SealedHeaders(tuple(sorted(headers)), self.box.seal(headers_text(headers))),
         )
         await self.reports.create_report(made, schedule.first_window_ms(created_at_ms))
         return made

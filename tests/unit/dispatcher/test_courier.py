@@ -56,6 +56,18 @@ async def test_each_subject_is_delivered_signed_and_recorded(
     assert (attempt.outcome, attempt.status) == (AttemptOutcome.DELIVERED, 200)
 
 
+async def test_headers_of_a_report_are_sent_beside_ours(desk: Desk, mailbox: Mailboxes) -> None:
+    box = await mailbox()
+    report = await desk.report(box.url, headers={"X-Api-Key": "k", "Authorization": "Bearer t"})
+    await made(desk, report, ["acme"])
+    parcels = await claim_due(desk.reports, desk.send_terms, {}, NOW_MS)
+    await posted(desk, parcels, NOW_MS, recorded=True)
+    (post,) = box.posts
+    assert (post.headers["x-api-key"], post.headers["authorization"]) == ("k", "Bearer t")
+    assert post.headers["content-type"] == "application/json"
+    assert post.headers["svix-id"] == post.id
+
+
 async def test_a_courier_that_dies_after_sending_leads_to_the_same_bytes_again(
     desk: Desk, mailbox: Mailboxes
 ) -> None:

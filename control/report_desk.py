@@ -2,11 +2,12 @@
 
 import base64
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from control.stores import Stores
 from meterline import limits
+from meterline.delivery_headers import NO_HEADERS, SealedHeaders, headers_text
 from meterline.endpoint import Endpoint
 from meterline.problem import not_found
 from meterline.report import Report
@@ -55,6 +56,12 @@ class ReportDesk:
     def sealed_user_info(self, endpoint: Endpoint) -> bytes | None:
         """The user information of an endpoint, as it is kept."""
         return self.box.seal(endpoint.user_info) if endpoint.user_info else None
+
+    def sealed_headers(self, headers: Mapping[str, str]) -> SealedHeaders:
+        """The headers of a report, as they are kept."""
+        if not headers:
+            return NO_HEADERS
+        return SealedHeaders(tuple(sorted(headers)), self.box.seal(headers_text(headers)))
 
 
 def new_signing_secret() -> str:

@@ -13,6 +13,14 @@ from pydantic_core import PydanticCustomError
 from ulid import ULID
 
 from control.report_desk import ReportDesk
+from meterline.delivery_headers import (
+    NAME_PATTERN,
+    VALUE_PATTERN,
+    authorizes,
+    name_fault,
+    set_fault,
+    value_fault,
+)
 from meterline.endpoint import Endpoint, parse_endpoint
 from meterline.http.operation import Call
 from meterline.http.reading import json_bytes, validated
@@ -22,6 +30,7 @@ from meterline.limits import (
     ENDPOINT_CHARS_MAX,
     EVENT_TIME_MIN_MS,
     QUERY_GROUP_BY_MAX,
+    REPORT_HEADERS_MAX,
     REPORT_SLUG_CHARS_MAX,
 )
 from meterline.meter import Meter
@@ -31,6 +40,12 @@ from meterline.report_filter import ReportFilter
 from meterline.window import rfc3339
 
 _Model = TypeVar("_Model")
+_AUTHORIZED_TWICE: Final = Fault(
+    "endpoint.headers.Authorization",
+    "Authorization cannot be set beside user:password in the URL, which is sent as that header;"
+    " leave one of them out (https://@... drops what is there)",
+    "is_header",
+)
 _SENT: Final = web.RequestKey("sent", bytes)
 
 
@@ -48,6 +63,25 @@ def _url(text: str) -> str:
     except ValueError as error:
         raise PydanticCustomError("is_url", "{words}", {"words": str(error)}) from error
     return text
+
+
+def _header_name(name: str) -> str:
+    return _checked(name, name_fault(name))
+
+
+def _header_value(value: str) -> str:
+    return _checked(value, value_fault(value))
+
+
+def _headers(headers: dict[str, str]) -> dict[str, str]:
+    found = set_fault(headers)
+    return _checked(headers, None if found is None else found[1])
+
+
+def _checked(value: _Model, words: str | None) -> _Model:
+    if words is not None:
+        raise PydanticCustomError("is_header", "{words}", {"words": words})
+    return value
 
 
 Slug = Annotated[
@@ -79,6 +113,21 @@ Url = Annotated[
         json_schema_extra={"format": "uri", "pattern": "^https?://"},
     ),
     AfterValidator(_url),
+]
+Headers = Annotated[
+    dict[
+        Annotated[str, AfterValidator(_header_name)], Annotated[str, AfterValidator(_header_value)]
+    ],
+    Field(
+        max_length=REPORT_HEADERS_MAX,
+        description="Headers that deliveries carry besides ours. Their values are never shown.",
+        examples=[{"X-Api-Key": "d3d0c5e8"}],
+        json_schema_extra={
+            "propertyNames": {"pattern": f"^{NAME_PATTERN}$"},
+            "additionalProperties": {"type": "string", "pattern": f"^{VALUE_PATTERN}$"},
+        },
+    ),
+    AfterValidator(_headers),
 ]
 GroupNames = Annotated[
     list[Text],
@@ -114,6 +163,7 @@ class Definition:
     start_at_ms: int | None = None
     group_by: tuple[str, ...] | None = None
     url: str | None = None
+    headers: dict[str, str] | None = None
     filter: ReportFilter | None = None
     revisions: str | None = None
 
@@ -237,6 +287,8 @@ def new_report(
     assert definition.url is not None
     now_ms = desk.now_ms
     endpoint = parse_endpoint(definition.url)
+    if endpoint.user_info and authorizes(definition.headers or ()):
+        raise invalid(_AUTHORIZED_TWICE)
     return Report(
         id=str(ULID.from_timestamp(now_ms)),
         namespace=call.namespace,
@@ -251,6 +303,7 @@ def new_report(
         filter=definition.filter or ReportFilter(),
         user_info_sealed=desk.sealed_user_info(endpoint),
         revisions=Revisions(definition.revisions or Revisions.RECORD),
+        headers=desk.sealed_headers(definition.headers or {}),
     )
 
 
@@ -265,6 +318,7 @@ def change_of(report: Report, definition: Definition, desk: ReportDesk) -> Repor
     endpoint: Endpoint | None = None
     if definition.url is not None:
         endpoint = parse_endpoint(definition.url)
+        _check_authorized_once(report, endpoint, definition.headers)
     return ReportChange(
         schedule=schedule,
         group_by=definition.group_by,
@@ -273,7 +327,23 @@ def change_of(report: Report, definition: Definition, desk: ReportDesk) -> Repor
         user_info_sealed=None if endpoint is None else desk.sealed_user_info(endpoint),
         drops_user_info=endpoint is not None and endpoint.user_info == "",
         revisions=None if definition.revisions is None else Revisions(definition.revisions),
+        headers=None if definition.headers is None else desk.sealed_headers(definition.headers),
     )
+
+
+def _check_authorized_once(
+    report: Report, endpoint: Endpoint, headers: dict[str, str] | None
+) -> None:
+    """Raises `Problem` where user information and a header, new or kept, would both be sent."""
+    same = endpoint.url == report.endpoint
+    user_info = endpoint.user_info or (
+        endpoint.user_info is None and same and report.user_info_sealed
+    )
+    names = headers
+    if names is None:
+        names = dict.fromkeys(report.headers.names if same else (), "")
+    if user_info and authorizes(names):
+        raise invalid(_AUTHORIZED_TWICE)
 
 
 def window_faults(from_ms: int, to_ms: int, now_ms: int) -> list[Fault]:

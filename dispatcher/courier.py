@@ -2,21 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from dispatcher.fairness import allot
-from dispatcher.retry import GiveUp, RetryPolicy, decide
+from dispatcher.fairness import Caps, allot
+from dispatcher.pace import Pace
+from dispatcher.retry import GiveUp, RetryPolicy, decide, retry_after_ms
 from dispatcher.signing import signed_headers
 from meterline import limits
+from meterline.delivery_headers import headers_of
 from meterline.endpoint import basic_authorization
-from meterline.report_ports import (
-    Answer,
-    AttemptEnd,
-    Parcel,
-    ReportStore,
-    SecretBox,
-    WebhookSender,
-)
+from meterline.endpoint_health import HealthTerms, Heard, Sign
+from meterline.report_ports import ReportStore, SecretBox, WebhookSender
 from meterline.run import Attempt, AttemptOutcome, DeliveryMove
+from meterline.sending import Address, Answer, AttemptEnd, Parcel
+
+_OVERWHELMED: Final = 429
+_SERVER_FAULT: Final = 5  # first digit of a status
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +25,21 @@ class SendTerms:
     """What sending is bounded by."""
 
     retry: RetryPolicy = field(default_factory=RetryPolicy)
-    in_flight_max: int = limits.DELIVERIES_IN_FLIGHT_MAX
-    endpoint_in_flight_max: int = limits.ENDPOINT_IN_FLIGHT_MAX
+    caps: Caps = field(default_factory=Caps)
     lease_ms: int = limits.DELIVERY_LEASE_S * 1_000
+    per_second: float | None = None  # to one endpoint; None: as fast as the caps let it
+    probe_pause_s: float = limits.PROBE_PAUSE_S
+
+    @property
+    def health(self) -> HealthTerms:
+        """What endpoints are judged by, in keeping with the retries."""
+        longest_s = max(self.retry.every_s, *self.retry.delays_s)
+        return HealthTerms(
+            places_max=self.caps.endpoint,
+            probe_pause_ms=round(self.probe_pause_s * 1_000),
+            patience_ms=round(self.retry.patience_s * 1_000),
+            silence_ms=round(2_000 * longest_s),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +52,23 @@ class Sent:
 
 
 async def claim_due(
-    reports: ReportStore, terms: SendTerms, in_flight: Mapping[str, int], now_ms: int
+    reports: ReportStore,
+    terms: SendTerms,
+    in_flight: Mapping[Address, int],
+    now_ms: int,
+    pace: Pace | None = None,
 ) -> list[Parcel]:
-    """Claim what may be sent now, within the caps; `in_flight` counts by endpoint. To be sent
-    at once: the leases run.
+    """Claim what may be sent now, within the caps and the pace; `in_flight` counts by endpoint. To
+    be sent as soon as the pace lets it: the leases run.
     """
-    if sum(in_flight.values()) >= terms.in_flight_max:
+    if sum(in_flight.values()) >= terms.caps.total:
         return []
     due = await reports.due(now_ms)
-    allotments = allot(due, in_flight, terms.in_flight_max, terms.endpoint_in_flight_max)
+    slots = {} if pace is None else pace.slots({it.address for it in due}, now_ms)
     parcels: list[Parcel] = []
-    for it in allotments:
+    for it in allot(due, in_flight, terms.caps, now_ms, slots):
         parcels += await reports.claim_deliveries(
-            it.report_id, now_ms, now_ms + terms.lease_ms, it.count
+            it.report_id, now_ms, now_ms + terms.lease_ms, it.count, probe=it.probe
         )
     return parcels
 
@@ -71,7 +88,7 @@ async def deliver(
         headers = _headers(parcel, box, now_ms)
     except ValueError as error:
         reason = f"not sent: a secret of the report cannot be opened ({error})"
-        answer = Answer(AttemptOutcome.UNREACHED, 0, reason=reason)
+        answer = Answer(AttemptOutcome.UNREACHED, 0, reason=reason, of_receiver=False)
     else:
         answer = await sender.send(parcel.endpoint, parcel.body, headers)
     return judged(parcel, answer, policy, now_ms, draw)
@@ -82,7 +99,8 @@ def judged(parcel: Parcel, answer: Answer, policy: RetryPolicy, now_ms: int, dra
     move, next_ms, reason, gone = DeliveryMove.CONFIRM, None, answer.reason, False
     if answer.outcome is not AttemptOutcome.DELIVERED:
         tries = parcel.attempt - parcel.attempts_before
-        verdict = decide(policy, tries, answer, now_ms + answer.duration_ms, draw)
+        since_ms, ended_ms = parcel.patient_since_ms, now_ms + answer.duration_ms
+        verdict = decide(policy, tries, since_ms, answer, ended_ms, draw)
         if isinstance(verdict, GiveUp):
             move, gone = DeliveryMove.GIVE_UP, verdict.gone
             reason = "; ".join(part for part in (answer.reason, verdict.reason) if part)
@@ -99,14 +117,46 @@ def judged(parcel: Parcel, answer: Answer, policy: RetryPolicy, now_ms: int, dra
         answer=answer.body[: limits.RESPONSE_BYTES_KEPT],
         next_attempt_at_ms=next_ms,
     )
-    return Sent(parcel, AttemptEnd(attempt, move), gone)
+    return Sent(parcel, AttemptEnd(attempt, move, heard(parcel, answer, policy, now_ms)), gone)
 
 
-async def record(reports: ReportStore, sent: Sequence[Sent], now_ms: int) -> None:
+def heard(parcel: Parcel, answer: Answer, policy: RetryPolicy, now_ms: int) -> Heard | None:
+    """What an answer says of its endpoint; None where the fault is not the receiver's."""
+    if not answer.of_receiver:
+        return None
+    ended_ms = now_ms + answer.duration_ms
+    asked_ms = min(retry_after_ms(answer.retry_after, ended_ms), 1_000 * policy.retry_after_max_s)
+    return Heard(
+        namespace=parcel.namespace,
+        endpoint=parcel.endpoint,
+        sign=_sign(answer),
+        started_at_ms=now_ms,
+        at_ms=ended_ms,
+        reason=answer.reason,
+        retry_after_ms=round(asked_ms),
+    )
+
+
+def _sign(answer: Answer) -> Sign:
+    """That it was not reached, timed out, answered 429 or 5xx is likely to befall the next delivery
+    too, so others wait. Any other refusal is about this one: the receiver is up and reads.
+    """
+    if answer.outcome is AttemptOutcome.DELIVERED:
+        return Sign.TAKEN
+    status = answer.status or 0
+    out = status == _OVERWHELMED or status // 100 == _SERVER_FAULT
+    if answer.outcome is AttemptOutcome.UNREACHED or out:
+        return Sign.OUT
+    return Sign.ANSWERED
+
+
+async def record(
+    reports: ReportStore, sent: Sequence[Sent], now_ms: int, terms: HealthTerms | None = None
+) -> None:
     """Record attempts together, and park the endpoints that are gone: what they are owed is
     kept.
     """
-    await reports.record([it.end for it in sent], now_ms)
+    await reports.record([it.end for it in sent], now_ms, terms)
     gone = {(it.parcel.namespace, it.parcel.endpoint): it for it in sent if it.gone}
     for (namespace, endpoint), it in gone.items():
         await reports.park_endpoint(namespace, endpoint, it.end.attempt.reason, now_ms)
@@ -114,7 +164,9 @@ async def record(reports: ReportStore, sent: Sequence[Sent], now_ms: int) -> Non
 
 def _headers(parcel: Parcel, box: SecretBox, now_ms: int) -> dict[str, str]:
     secrets = [box.open(sealed) for sealed in parcel.signing_secrets_sealed]
+    own = parcel.headers_sealed
     headers = {
+        **({} if own is None else headers_of(box.open(own))),
         "Content-Type": "application/json",
         **signed_headers(parcel.delivery_id, secrets, parcel.body, now_ms),
     }

@@ -1,38 +1,89 @@
-"""Who may send next: a cap for each endpoint and one for all, taken in turns."""
+"""Who may send next: turns over endpoints, first tries before retries, a cap for each endpoint and
+one for all.
+"""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import Final
 
-from meterline.report_ports import Due
+from meterline import limits
+from meterline.sending import Address, Due
+
+_NO_PACE: Final[Mapping[Address, int]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """How many deliveries one dispatcher has in flight at most."""
+
+    total: int = limits.DELIVERIES_IN_FLIGHT_MAX
+    endpoint: int = limits.ENDPOINT_IN_FLIGHT_MAX
 
 
 @dataclass(frozen=True, slots=True)
 class Allotment:
-    """How many deliveries of a report may be claimed now."""
+    """How many deliveries of a report may be claimed now; `probe`: of an endpoint that is out."""
 
     report_id: str
-    endpoint: str
     count: int
+    probe: bool = False
 
 
 def allot(
-    due: Sequence[Due], in_flight: Mapping[str, int], total_max: int, endpoint_max: int
+    due: Sequence[Due],
+    in_flight: Mapping[Address, int],
+    caps: Caps,
+    now_ms: int,
+    slots: Mapping[Address, int] = _NO_PACE,
 ) -> list[Allotment]:
-    """Share the free places over reports, one at a time in turns, in the order given.
+    """Share the free places over what is due, the longest waiting first.
 
-    `in_flight` counts by endpoint. So one receiver that hangs holds `endpoint_max` places and
-    no more, and a report with a million deliveries gets as many as one with three.
+    A place goes to the endpoint that holds the fewest, and there to its reports in turns. So one
+    that hangs holds few places while others want some, and never more than its cap; a report with
+    a million deliveries gets as many as one with three. Endpoints with first tries come before
+    those that have retries only, until these have waited for `RETRY_WAIT_MS`. `slots` is how many
+    the pace of an endpoint leaves, where it has one.
     """
-    room = {it.endpoint: endpoint_max - in_flight.get(it.endpoint, 0) for it in due}
-    free = total_max - sum(in_flight.values())
-    counts = dict.fromkeys(due, 0)
-    taken = True
-    while free > 0 and taken:
-        taken = False
-        for it in due:
-            if free > 0 and room[it.endpoint] > 0:
-                counts[it] += 1
-                room[it.endpoint] -= 1
-                free -= 1
-                taken = True
-    return [Allotment(it.report_id, it.endpoint, count) for it, count in counts.items() if count]
+    queues = _queues(due, now_ms)
+    rooms = {
+        address: min(
+            queue[0].health.room(in_flight.get(address, 0), caps.endpoint, now_ms),
+            slots.get(address, caps.endpoint),
+        )
+        for address, queue in queues.items()
+    }
+    turns = [
+        (_rank(queue[0], now_ms), in_flight.get(address, 0), place, address)
+        for place, (address, queue) in enumerate(queues.items())
+        if rooms[address]
+    ]
+    heapify(turns)
+    given: dict[Address, int] = defaultdict(int)
+    counts: dict[Due, int] = defaultdict(int)
+    for _ in range(caps.total - sum(in_flight.values())):
+        if not turns:
+            break
+        rank, held, place, address = heappop(turns)
+        queue = queues[address]
+        counts[queue[given[address] % len(queue)]] += 1
+        given[address] += 1
+        if given[address] < rooms[address]:
+            heappush(turns, (rank, held + 1, place, address))
+    return [Allotment(it.report_id, count, it.health.out) for it, count in counts.items()]
+
+
+def _queues(due: Sequence[Due], now_ms: int) -> dict[Address, list[Due]]:
+    """By endpoint, its reports: the ones that go first at the front, otherwise as they were."""
+    queues: dict[Address, list[Due]] = defaultdict(list)
+    for it in due:
+        queues[it.address].append(it)
+    for queue in queues.values():
+        queue.sort(key=lambda it: _rank(it, now_ms))
+    return queues
+
+
+def _rank(due: Due, now_ms: int) -> int:
+    """0 for what goes first."""
+    return int(not due.first and now_ms - due.due_at_ms < limits.RETRY_WAIT_MS)

@@ -6,17 +6,27 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-from meterline.limits import RETRY_AFTER_MAX_S, RETRY_DELAYS_S, RETRY_JITTER
-from meterline.report_ports import Answer
+from meterline.limits import (
+    RETRY_AFTER_MAX_S,
+    RETRY_DELAYS_S,
+    RETRY_EVERY_S,
+    RETRY_JITTER,
+    RETRY_PATIENCE_S,
+)
+from meterline.sending import Answer
 
 _GONE = 410
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Delays before each attempt, the first included, so their number is that of the attempts."""
+    """Delays before each of the first attempts, the very first included. These are made in any
+    case; more follow at even distances, until the patience with the delivery ends.
+    """
 
     delays_s: tuple[float, ...] = RETRY_DELAYS_S
+    every_s: float = RETRY_EVERY_S
+    patience_s: float = RETRY_PATIENCE_S  # 0: no attempts but those of `delays_s`
     jitter: float = RETRY_JITTER  # of the delay, both ways
     retry_after_max_s: float = RETRY_AFTER_MAX_S
 
@@ -37,9 +47,10 @@ class GiveUp:
 
 
 def decide(
-    policy: RetryPolicy, attempt: int, answer: Answer, now_ms: int, draw: float
+    policy: RetryPolicy, attempt: int, since_ms: int, answer: Answer, now_ms: int, draw: float
 ) -> RetryAt | GiveUp:
-    """What follows the failure of attempt number `attempt` (from 1); `draw` is uniform in [0, 1).
+    """What follows the failure of attempt number `attempt` (from 1) of a delivery that was made,
+    or last replayed, at `since_ms`; `draw` is uniform in [0, 1).
 
     A `Retry-After` is honoured in full up to the cap of the policy: it moves an attempt further
     away, never nearer.
@@ -48,12 +59,15 @@ def decide(
         return GiveUp(
             "the receiver answered 410: nobody will take deliveries there any more", gone=True
         )
-    if attempt >= len(policy.delays_s):
-        return GiveUp(f"given up after {attempt} attempts")
-    delay_ms = 1_000 * policy.delays_s[attempt] * (1 + policy.jitter * (2 * draw - 1))
+    listed = attempt < len(policy.delays_s)
+    delay_s = policy.delays_s[attempt] if listed else policy.every_s
+    delay_ms = 1_000 * delay_s * (1 + policy.jitter * (2 * draw - 1))
     asked_ms = min(retry_after_ms(answer.retry_after, now_ms), 1_000 * policy.retry_after_max_s)
     # later than asked for, so that a thousand deliveries do not come back in one moment
-    return RetryAt(now_ms + round(max(delay_ms, asked_ms * (1 + policy.jitter * draw))))
+    at_ms = now_ms + round(max(delay_ms, asked_ms * (1 + policy.jitter * draw)))
+    if not listed and at_ms > since_ms + 1_000 * policy.patience_s:
+        return GiveUp(f"given up after {attempt} attempts")
+    return RetryAt(at_ms)
 
 
 def retry_after_ms(header: str | None, now_ms: int) -> int:

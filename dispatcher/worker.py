@@ -13,10 +13,12 @@ import structlog
 from dispatcher import courier, planner, signing
 from dispatcher.courier import SendTerms, Sent
 from dispatcher.late import LateUsage
+from dispatcher.pace import Pace
 from dispatcher.planner import PlanTerms, Sources
 from meterline import limits
 from meterline.ports import Clock, Unavailable
-from meterline.report_ports import Parcel, SecretBox, WebhookSender
+from meterline.report_ports import SecretBox, WebhookSender
+from meterline.sending import Address, Parcel
 
 _log: Final = structlog.get_logger("dispatcher")
 
@@ -47,7 +49,8 @@ class Dispatcher:
         self._plan_wake = asyncio.Event()
         self._send_wake = asyncio.Event()
         self._late_wake = asyncio.Event()
-        self._in_flight: Counter[str] = Counter()  # by endpoint
+        self._in_flight: Counter[Address] = Counter()
+        self._pace = Pace(send_terms.per_second)
         self._posts: set[asyncio.Task[None]] = set()
         self._sent: list[Sent] = []  # to be recorded; bounded by the places in flight
         self._sent_wake = asyncio.Event()
@@ -135,7 +138,11 @@ class Dispatcher:
             self._send_wake.clear()
             try:
                 parcels = await courier.claim_due(
-                    self._sources.reports, self._send_terms, self._in_flight, self._clock.now_ms()
+                    self._sources.reports,
+                    self._send_terms,
+                    self._in_flight,
+                    self._clock.now_ms(),
+                    self._pace,
                 )
             except Unavailable as error:
                 _log.warning("send", action="unavailable", reason=str(error))
@@ -152,13 +159,15 @@ class Dispatcher:
                 await _wait(self._send_wake, self._idle_s)
 
     def _post(self, parcel: Parcel) -> None:
-        self._in_flight[parcel.endpoint] += 1
-        task = asyncio.create_task(self._deliver(parcel))
+        self._in_flight[parcel.address] += 1
+        wait_ms = self._pace.take(parcel.address, self._clock.now_ms())
+        task = asyncio.create_task(self._deliver(parcel, wait_ms / 1_000))
         self._posts.add(task)
         task.add_done_callback(self._posts.discard)
 
-    async def _deliver(self, parcel: Parcel) -> None:
+    async def _deliver(self, parcel: Parcel, wait_s: float) -> None:
         try:
+            await asyncio.sleep(wait_s)  # its turn in the pace of the endpoint
             sent = await courier.deliver(
                 parcel,
                 self._sender,
@@ -175,9 +184,9 @@ class Dispatcher:
         self._sent_wake.set()
 
     def _landed(self, parcel: Parcel) -> None:
-        self._in_flight[parcel.endpoint] -= 1
-        if not self._in_flight[parcel.endpoint]:
-            del self._in_flight[parcel.endpoint]
+        self._in_flight[parcel.address] -= 1
+        if not self._in_flight[parcel.address]:
+            del self._in_flight[parcel.address]
         self._send_wake.set()
 
     async def _record_all(self) -> None:
@@ -192,7 +201,9 @@ class Dispatcher:
                 continue
             batch = self._sent[:]
             try:
-                await courier.record(self._sources.reports, batch, self._clock.now_ms())
+                await courier.record(
+                    self._sources.reports, batch, self._clock.now_ms(), self._send_terms.health
+                )
             except Unavailable as error:
                 _log.warning("record", action="unavailable", reason=str(error))
                 if self._stopping:

@@ -199,6 +199,9 @@ CORRECTIONS_STAGED_MAX: Final = 500  # written in one transaction
 
 # --- delivery (webhook-facts.md) ---
 RETRY_DELAYS_S: Final = (0, 5, 300, 1_800, 7_200, 18_000, 36_000, 36_000)
+RETRY_EVERY_S: Final = 24 * 60 * 60  # after those, as long as the patience lasts
+RETRY_PATIENCE_S: Final = 7 * 24 * 60 * 60  # a week: a receiver that broke on a holiday is mended
+RETRY_PATIENCE_S_MAX: Final = 90 * 24 * 60 * 60  # so long the bytes of deliveries are kept
 RETRY_JITTER: Final = 0.2  # of the delay, both ways
 RETRY_AFTER_MAX_S: Final = 86_400  # a receiver cannot push its deliveries further away than this
 DELIVERY_TIMEOUT_S: Final = 15  # over connect, headers and body
@@ -207,10 +210,23 @@ DELIVERY_LEASE_S: Final = (
 )
 DELIVERIES_IN_FLIGHT_MAX: Final = 32
 ENDPOINT_IN_FLIGHT_MAX: Final = 8  # of them to one endpoint: one that hangs leaves places to others
+RETRY_WAIT_MS: Final = 60_000  # a retry that has waited so long no longer gives way to first tries
+ENDPOINT_OUTAGES: Final = 3  # attempts in a row; one is chance, two may be a restart
+PROBE_PAUSE_S: Final = 5  # after an outage was noticed; doubled with each probe that fails,
+PROBE_PAUSES_MAX: Final = 60  # up to so many of them: a receiver that is back waits five minutes
+PROBE_PAUSE_S_MAX: Final = 60  # of the setting
+ENDPOINT_SILENCE_S: Final = 2 * RETRY_EVERY_S  # between failures: it was not tried all along
+SUCCESS_WRITE_MS: Final = 60_000  # of an endpoint that is well: no write for every delivery
+PACE_AHEAD_MS: Final = 1_000  # deliveries of so long are claimed and wait for their turn
+ENDPOINT_PER_SECOND_MAX: Final = 10_000
 DELIVERY_BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 RESPONSE_BYTES_KEPT: Final = 1_024
 RESPONSE_BYTES_READ_MAX: Final = 65_536  # so much keeps the connection; beyond it, it is closed
 ENDPOINT_CHARS_MAX: Final = 2_048
+REPORT_HEADERS_MAX: Final = 20  # that a report gives to its deliveries
+REPORT_HEADER_NAME_CHARS_MAX: Final = 128
+REPORT_HEADER_VALUE_CHARS_MAX: Final = 4_096  # a long token
+REPORT_HEADERS_BYTES_MAX: Final = 6_144  # together, and ours: many servers refuse more than 8 KiB
 SIGNING_SECRET_BYTES: Final = 24  # Standard Webhooks asks for 24 to 64
 SIGNING_OVERLAP_S: Final = 24 * 60 * 60  # after a rotation both secrets sign: a day to change over
 SIGNING_OVERLAP_S_MAX: Final = 7 * 24 * 60 * 60

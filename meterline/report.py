@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from meterline.delivery_headers import NO_HEADERS, SealedHeaders
 from meterline.limits import EVENT_TIME_MAX_MS, EVENT_TIME_MIN_MS, REPORT_SLUG_CHARS_MAX
 from meterline.report_filter import EVERYTHING, ReportFilter
 from meterline.window import DAY_MS, HOUR_MS, MINUTE_MS
@@ -130,8 +131,9 @@ class Report:
     """A report as stored. What is secret is sealed: only a `SecretBox` opens it.
 
     `endpoint` is the URL without user information, fit to be shown; `user_info_sealed` is the
-    `user:password` that was in it, if any. `group_by` names dimensions of the meter.
-    `updated_at_ms` grows with every change of the definition, so it names one.
+    `user:password` that was in it, if any, `headers` what deliveries carry besides. `group_by`
+    names dimensions of the meter. `updated_at_ms` grows with every change of the definition, so it
+    names one.
     """
 
     id: str
@@ -150,6 +152,7 @@ class Report:
     state_reason: str = ""
     takeover: Takeover | None = None
     revisions: Revisions = Revisions.RECORD
+    headers: SealedHeaders = NO_HEADERS
 
     def __post_init__(self) -> None:
         if not is_slug(self.slug):
@@ -183,8 +186,8 @@ class Report:
 class ReportChange:
     """What of a report's definition is to change; None stays as it is. Slug and meter never do.
 
-    A new endpoint comes with its own user information or none; the same endpoint without any keeps
-    what it has, unless `drops_user_info`.
+    A new endpoint comes with its own user information and headers or none; the same endpoint
+    without any keeps what it has, unless `drops_user_info`.
     """
 
     schedule: Schedule | None = None
@@ -194,6 +197,7 @@ class ReportChange:
     user_info_sealed: bytes | None = None
     drops_user_info: bool = False
     revisions: Revisions | None = None
+    headers: SealedHeaders | None = None
 
 
 def changed(report: Report, change: ReportChange, planned_until_ms: int, now_ms: int) -> Report:
@@ -213,6 +217,8 @@ def changed(report: Report, change: ReportChange, planned_until_ms: int, now_ms:
         kept = change.endpoint == report.endpoint and not change.drops_user_info
         user_info = change.user_info_sealed or (report.user_info_sealed if kept else None)
         after = replace(after, endpoint=change.endpoint, user_info_sealed=user_info)
+        if change.headers is not None or change.endpoint != report.endpoint:
+            after = replace(after, headers=change.headers or NO_HEADERS)
     if change.revisions is not None:
         after = replace(after, revisions=change.revisions)
     if after == report:

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from meterline.change import COMMAND, DISPATCHER
+from meterline.endpoint_health import HealthTerms
 from meterline.report import Report, ReportChange
 from meterline.run import (
     Attempt,
-    AttemptOutcome,
     Delivery,
     DeliveryDraft,
-    DeliveryMove,
     DeliveryState,
     LogEnds,
     Manifest,
     Run,
     RunMove,
 )
+from meterline.sending import Answer, AttemptEnd, Due, Parcel
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,55 +55,6 @@ class Booked:
 
     delivery_id: str
     usage_digest: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """A report with deliveries that may be sent now, and the endpoint that they go to."""
-
-    report_id: str
-    endpoint: str
-
-
-@dataclass(frozen=True, slots=True)
-class Parcel:
-    """A claimed delivery with all that its sending needs. `attempt` is its number; it is already
-    recorded. `attempts_before` are those before the last replay, which begins its retries anew.
-
-    The secrets that sign: the current one, then those that a rotation has not ended yet.
-    """
-
-    delivery_id: str
-    run_id: str
-    report_id: str
-    namespace: str
-    attempt: int
-    attempts_before: int
-    created_at_ms: int
-    endpoint: str
-    signing_secrets_sealed: tuple[bytes, ...]
-    user_info_sealed: bytes | None
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came of one POST. `status` is None where none came back; `reason` says so in words."""
-
-    outcome: AttemptOutcome
-    duration_ms: int
-    status: int | None = None
-    reason: str = ""
-    body: bytes = b""  # its start, bounded
-    retry_after: str | None = None  # the header as sent
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptEnd:
-    """An attempt as it ended, and what that does to its delivery."""
-
-    attempt: Attempt
-    move: DeliveryMove
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +138,9 @@ class ReportStore(Protocol):
         ...
 
     async def resume_report(self, report_id: str, now_ms: int, *, author: str = COMMAND) -> None:
-        """A paused or parked report is active again; what it owes is sent."""
+        """A paused or parked report is active again; what it owes is sent, and its endpoint has all
+        patience before it.
+        """
         ...
 
     async def rotate_secret(
@@ -304,23 +257,33 @@ class ReportStore(Protocol):
         ...
 
     async def claim_deliveries(
-        self, report_id: str, now_ms: int, lease_until_ms: int, limit: int
+        self,
+        report_id: str,
+        now_ms: int,
+        lease_until_ms: int,
+        limit: int,
+        *,
+        probe: bool = False,
     ) -> list[Parcel]:
-        """Take up to `limit` due deliveries of a report, the oldest first, each with a new
-        attempt recorded.
+        """Take up to `limit` due deliveries of a report, first tries before retries, then the
+        oldest first, each with a new attempt recorded.
 
         A delivery whose courier's lease ran out is due again; the attempt that it left open is
-        marked lost.
+        marked lost. As a probe none is taken unless the endpoint is out and its next probe is due;
+        until the lease ends, or the attempt is recorded, there is no other one.
         """
         ...
 
-    async def record(self, ends: Sequence[AttemptEnd], now_ms: int) -> None:
-        """Record how attempts ended and move their deliveries, in one transaction; the last of a
-        run ends the run.
+    async def record(
+        self, ends: Sequence[AttemptEnd], now_ms: int, terms: HealthTerms | None = None
+    ) -> None:
+        """Record how attempts ended, move their deliveries, and keep what was heard of their
+        endpoints, in one transaction; the last of a run ends the run.
 
         `CONFIRM` always wins, but for attempts from before a replay. Any other move holds only
         while the attempt is its delivery's newest and that is being sent; the attempt itself is
-        recorded anyhow. Repeating changes nothing.
+        recorded anyhow. Repeating changes no delivery. The reports of an endpoint that nobody
+        believes in any more (`endpoint_health.doubted`, by `terms`) are parked.
         """
         ...
 

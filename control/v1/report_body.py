@@ -9,6 +9,7 @@ from control.report_rules import (
     REVISIONS_WORDS,
     Definition,
     GroupNames,
+    Headers,
     IntervalName,
     RevisionsName,
     Slug,
@@ -70,6 +71,7 @@ class EndpointBody(Camel):
     """Where to."""
 
     url: Url
+    headers: Headers | None = None
 
 
 class ReportBody(Camel):
@@ -129,6 +131,7 @@ def definition(body: ReportBody | ReportUpdateBody, filter_: ReportFilter | None
         start_at_ms=None if schedule is None else schedule.start_at,
         group_by=None if names is None else tuple(names),
         url=None if endpoint is None else endpoint.url,
+        headers=None if endpoint is None else endpoint.headers,
         filter=filter_,
         revisions=body.revisions,
     )

@@ -46,6 +46,7 @@ class EndpointShown(TypedDict):
     """Where deliveries go. The secret is in the answer that makes the report."""
 
     url: str
+    headerNames: NotRequired[list[str]]
     signingSecret: NotRequired[str]
 
 
@@ -213,6 +214,8 @@ def report_members(report: Report, meter_slug: str) -> ReportShown:
             "startAt": rfc3339_ms(report.schedule.start_at_ms),
             "endsAt": rfc3339_ms(report.takeover.at_ms),
         }
+    if report.headers.names:
+        members["endpoint"]["headerNames"] = list(report.headers.names)
     filter_ = filter_document(report.filter)
     if filter_:
         members["filter"] = cast("FilterShown", filter_)  # its numbers are texts of numbers

@@ -15,6 +15,7 @@ from control.report_rules import (
     START_WORDS,
     Definition,
     GroupNames,
+    Headers,
     IntervalName,
     RevisionsName,
     Slug,
@@ -105,6 +106,7 @@ class ReportEndpointBody(Closed):
     """Where to."""
 
     url: Url
+    headers: Annotated[Headers | None, NotNull()] = None
 
 
 MeterName = Annotated[
@@ -165,6 +167,7 @@ def _definition(
         start_at_ms=None if schedule is None else schedule.start_at,
         group_by=None if names is None else tuple(names),
         url=None if endpoint is None else endpoint.url,
+        headers=None if endpoint is None else endpoint.headers,
         filter=None if filter_ is None else filter_.filter(),
     )
 
@@ -209,9 +212,10 @@ class ReportQueryShown(TypedDict):
 
 
 class ReportEndpointShown(TypedDict):
-    """Where deliveries go; user information is left out."""
+    """Where deliveries go; user information and values of headers are left out."""
 
     url: str
+    header_names: NotRequired[list[str]]
 
 
 UsageConditionsShown = TypedDict(
@@ -266,7 +270,8 @@ class ReportShown(TypedDict):
         Literal["active", "paused", "parked"],
         Field(
             description="`paused` by its owner: no runs are made and nothing is sent. `parked` for "
-            "its receiver answered 410: runs are made and kept, nothing is sent."
+            "its receiver answered 410, or took nothing for the whole patience: runs are made and "
+            "kept, nothing is sent."
         ),
     ]
     state_reason: NotRequired[Annotated[str, Field(description="Why it is parked.")]]
@@ -318,6 +323,8 @@ def report_shown(report: Report, meter_key: str, last: Run | None = None) -> Rep
             "start_at": rfc3339(report.schedule.start_at_ms),
             "ends_at": rfc3339(report.takeover.at_ms),
         }
+    if report.headers.names:
+        shown["endpoint"]["header_names"] = list(report.headers.names)
     if report.filter.usage or report.filter.subject:
         shown["filter"] = _filter_shown(report.filter)
     if report.state_reason:

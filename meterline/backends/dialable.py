@@ -14,6 +14,7 @@ from ipaddress import (
     IPv6Network,
     ip_address,
 )
+from socket import inet_aton, inet_ntoa
 from typing import Final
 
 Network = IPv4Network | IPv6Network
@@ -65,3 +66,19 @@ def may_dial(address: str, allowed: Sequence[Network]) -> bool:
     if isinstance(parsed, IPv4Address):
         return not any(parsed in network for network in FORBIDDEN_V4)
     return parsed in OPEN_V6 and not any(parsed in network for network in FORBIDDEN_V6)
+
+
+def may_name(host: str, allowed: Sequence[Network]) -> bool:
+    """Whether a proxy may be told to connect to a host: as far as its name tells. What is an
+    address in any of the spellings that systems read as one is judged as that; another name is
+    not resolved.
+    """
+    bare = host.strip("[]").rstrip(".").lower()
+    if bare == "localhost" or bare.endswith(".localhost"):
+        bare = "127.0.0.1"
+    try:
+        bare = inet_ntoa(inet_aton(bare))  # short, decimal, octal and hexadecimal spellings
+    except OSError:
+        if ":" not in bare:
+            return bool(bare)
+    return may_dial(bare, allowed)

@@ -3,52 +3,69 @@ nothing remembered.
 
 Addresses are judged where sockets are made, for every connection, whether a name or a literal
 led there: a resolver of aiohttp is never asked about literals, and a check when the URL was
-stored would not see a name change its answer.
+stored would not see a name change its answer. Through a proxy only literals can be judged, for it
+is the proxy that resolves names and dials.
 """
 
-import errno
-import os
 import socket
+import ssl
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from io import BytesIO
+from pathlib import Path
 from typing import Final
 
 from aiohttp import (
     AddrInfoType,
-    ClientConnectorDNSError,
-    ClientConnectorError,
     ClientError,
     ClientResponse,
     ClientSession,
-    ClientSSLError,
     ClientTimeout,
     DummyCookieJar,
-    ServerDisconnectedError,
     TCPConnector,
 )
+from aiohttp.abc import AbstractResolver
+from yarl import URL
 
 from meterline import limits
-from meterline.backends.dialable import Network, may_dial
+from meterline.backends.dialable import Network, may_dial, may_name
+from meterline.backends.webhook_reasons import ForbiddenAddress, explained, judged
 from meterline.ports import Clock
-from meterline.report_ports import Answer
-from meterline.run import AttemptOutcome
+from meterline.sending import Answer
 
 USER_AGENT: Final = "Meterline"
 KEEP_ALIVE_S: Final = (
     3.0  # shorter than what servers keep: a POST on a closed connection is a failure
 )
 _CHUNK_BYTES: Final = 16_384
-_SUCCESS: Final = 2  # first digit of a status
-_REDIRECT: Final = 3
 
 
-class ForbiddenAddress(OSError):
-    """An address that may not be dialled. Its words name no address: a tenant learns nothing of
-    the inside.
+@dataclass(frozen=True, slots=True)
+class Egress:
+    """How deliveries leave. `tls` is what receivers' certificates are judged by, None: what this
+    machine trusts; `proxy` is the URL of an HTTP proxy; `resolver` answers for names, None: the
+    system's.
     """
 
-    def __init__(self) -> None:
-        super().__init__(errno.EACCES, "the endpoint leads to an address that may not be dialled")
+    tls: ssl.SSLContext | None = None
+    proxy: str | None = None
+    resolver: AbstractResolver | None = None
+
+
+_STRAIGHT: Final = Egress()
+
+
+def tls_with(ca_file: Path) -> ssl.SSLContext:
+    """What this machine trusts, and the authorities in a file too. Raises `OSError` and
+    `ValueError` with words.
+    """
+    context = ssl.create_default_context()
+    try:
+        context.load_verify_locations(ca_file)
+    except ssl.SSLError as error:
+        message = f"{ca_file} holds no certificates in PEM form: {error.reason or error}"
+        raise ValueError(message) from error
+    return context
 
 
 class HttpWebhookSender:
@@ -60,9 +77,11 @@ class HttpWebhookSender:
         allowed: Sequence[Network] = (),
         timeout_s: float = limits.DELIVERY_TIMEOUT_S,
         connections_max: int = limits.DELIVERIES_IN_FLIGHT_MAX,
+        egress: Egress = _STRAIGHT,
     ) -> None:
         self._clock = clock
         self._allowed = tuple(allowed)
+        self._egress = egress
         self._timeout = ClientTimeout(total=timeout_s)
         self._timeout_s = timeout_s
         self._connections_max = connections_max
@@ -71,25 +90,21 @@ class HttpWebhookSender:
     async def send(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         """See the port."""
         started_ms = self._clock.now_ms()
+        proxy = self._egress.proxy
         status = None
         try:
+            if proxy is not None and not may_name(URL(url).host or "", self._allowed):
+                raise ForbiddenAddress
             async with self._session().post(
-                url, data=BytesIO(body), headers=headers, allow_redirects=False
+                url, data=BytesIO(body), headers=headers, allow_redirects=False, proxy=proxy
             ) as response:
                 status = response.status
                 start = await _read(response)
-                outcome, reason = _judge(status)
-                return Answer(
-                    outcome,
-                    self._clock.now_ms() - started_ms,
-                    status,
-                    reason,
-                    start,
-                    response.headers.get("Retry-After"),
-                )
+                took_ms = self._clock.now_ms() - started_ms
+                return judged(response, start, took_ms, through_proxy=proxy is not None)
         except (ClientError, OSError, ValueError) as error:
-            outcome, reason = _explain(error, self._timeout_s)
-            return Answer(outcome, self._clock.now_ms() - started_ms, status, reason)
+            took_ms = self._clock.now_ms() - started_ms
+            return explained(error, took_ms, status, self._timeout_s, proxy)
 
     async def close(self) -> None:
         """See the port."""
@@ -102,7 +117,9 @@ class HttpWebhookSender:
             connector = TCPConnector(
                 limit=self._connections_max,
                 keepalive_timeout=KEEP_ALIVE_S,
-                socket_factory=self._socket,
+                resolver=self._egress.resolver,
+                ssl=True if self._egress.tls is None else self._egress.tls,
+                socket_factory=None if self._egress.proxy else self._socket,
             )
             self._opened = ClientSession(
                 connector=connector,
@@ -136,41 +153,3 @@ async def _read(response: ClientResponse) -> bytes:
             response.close()
             break
     return start
-
-
-def _judge(status: int) -> tuple[AttemptOutcome, str]:
-    if status // 100 == _SUCCESS:
-        return AttemptOutcome.DELIVERED, ""
-    if status // 100 == _REDIRECT:
-        reason = (
-            f"the receiver answered {status}: redirects are not followed; change the report's URL"
-        )
-        return AttemptOutcome.REFUSED, reason
-    return AttemptOutcome.REFUSED, f"the receiver answered {status}; expected is 2xx"
-
-
-def _explain(error: Exception, timeout_s: float) -> tuple[AttemptOutcome, str]:
-    """In words, without addresses: what is told is shown to the report's owner."""
-    inner = error.os_error if isinstance(error, ClientConnectorError) else error
-    if isinstance(inner, ForbiddenAddress):
-        return AttemptOutcome.FORBIDDEN, str(inner.strerror)
-    if isinstance(error, TimeoutError):
-        reason = f"no whole answer within {timeout_s:g} s"
-    elif isinstance(error, ClientConnectorDNSError):
-        reason = "the host name does not resolve"
-    elif isinstance(error, ClientSSLError):
-        reason = f"TLS failed: {_tls_words(error)}"
-    elif isinstance(error, ClientConnectorError):
-        # by its number: the words of asyncio hold the address
-        number = error.os_error.errno
-        reason = f"no connection: {os.strerror(number) if number else 'failed'}"
-    elif isinstance(error, ServerDisconnectedError):
-        reason = "the receiver closed the connection without an answer"
-    else:
-        reason = f"no usable answer: {type(error).__name__}"
-    return AttemptOutcome.UNREACHED, reason
-
-
-def _tls_words(error: ClientSSLError) -> str:
-    inner = error.__cause__ or error.os_error
-    return str(getattr(inner, "verify_message", "") or getattr(inner, "reason", "") or "refused")

@@ -29,6 +29,23 @@ def checked_network(value: object) -> object:
         raise ValueError(f"{error}; networks are written as 10.20.0.0/16 or fd00::/8") from error
 
 
+def checked_proxy(url: str) -> str:
+    """The address of an HTTP proxy. Raises `ValueError`."""
+    try:
+        parts = urlsplit(url)
+        usable = (
+            parts.scheme == "http"
+            and bool(parts.hostname)
+            and parts.port != 0
+            and parts.path in {"", "/"}
+        )
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("must be http://host:port of a proxy; user:password@ may be in it")
+    return url
+
+
 def checked_secret(key: SecretStr) -> SecretStr:
     """A secret that is long enough. Raises `ValueError`."""
     if len(key.get_secret_value()) < SECRET_CHARS_MIN:

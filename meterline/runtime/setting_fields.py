@@ -23,16 +23,15 @@ from pydantic_settings import (
 )
 
 from meterline import limits
+from meterline.runtime import delivery_fields as fields
 from meterline.runtime.setting_checks import (
     CONTROL_EMBEDDED,
     LOG_EMBEDDED,
     USAGE_EMBEDDED,
-    Network,
     PlanName,
     PlanSetting,
     checked_control_url,
     checked_log_url,
-    checked_network,
     checked_secret,
     checked_usage_url,
     default_networks,
@@ -40,7 +39,7 @@ from meterline.runtime.setting_checks import (
     default_seen_dir,
     is_loopback,
 )
-from meterline.runtime.setting_text import decoded, decoded_list
+from meterline.runtime.setting_text import decoded
 
 ENV_PREFIX: Final = "METERLINE_"
 DAYS_MAX: Final = 3_660  # ten years: beyond it a number was meant as something else
@@ -276,35 +275,16 @@ class Settings(BaseSettings):
         examples=[20_000],
     )
 
-    # --- delivering ---
-    webhook_networks_allowed: Annotated[
-        tuple[Annotated[Network, BeforeValidator(checked_network)], ...],
-        NoDecode,
-        BeforeValidator(decoded_list),
-    ] = Field(
-        default_factory=default_networks,
-        description="Networks that are not public and yet may receive deliveries; by default "
-        "loopback when embedded, else none. Whoever delivers inside its own network.",
-        examples=[["10.20.0.0/16"]],
-    )
-    retry_delays_s: Annotated[
-        tuple[Annotated[int, Field(ge=0, le=limits.RETRY_AFTER_MAX_S)], ...],
-        NoDecode,
-        BeforeValidator(decoded_list),
-        Field(min_length=1, max_length=50),
-    ] = Field(
-        default=limits.RETRY_DELAYS_S,
-        description="Seconds before each attempt of a delivery, the first included. Whoever knows "
-        "how long its receivers stay away.",
-        examples=[list(limits.RETRY_DELAYS_S)],
-    )
-    delivery_timeout_s: float = Field(
-        default=limits.DELIVERY_TIMEOUT_S,
-        gt=0,
-        le=limits.DELIVERY_LEASE_S / 2,
-        description="Longest wait for a receiver's answer. Whoever has slow receivers.",
-        examples=[15],
-    )
+    # --- delivering (each is described in delivery_fields) ---
+    webhook_networks_allowed: fields.Networks = Field(default_factory=default_networks)
+    webhook_ca_file: fields.CaFile = None
+    webhook_proxy: fields.Proxy = None
+    retry_delays_s: fields.RetryDelays = limits.RETRY_DELAYS_S
+    retry_every_s: fields.RetryEvery = limits.RETRY_EVERY_S
+    retry_patience_s: fields.RetryPatience = limits.RETRY_PATIENCE_S
+    probe_pause_s: fields.ProbePause = limits.PROBE_PAUSE_S
+    endpoint_per_second: fields.EndpointPerSecond = None
+    delivery_timeout_s: fields.DeliveryTimeout = limits.DELIVERY_TIMEOUT_S
     secret_key: Annotated[SecretStr, AfterValidator(checked_secret)] | None = Field(
         default=None,
         description="Key under which signing secrets are stored; without it a key file in data_dir "

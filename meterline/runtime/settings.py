@@ -21,7 +21,9 @@ OTHER_VARIABLES: Final = frozenset(
 )
 CONFIG_DEFAULT: Final = Path("meterline.toml")
 TEST_PREFIX: Final = "METERLINE_TEST_"  # servers of the tests, no settings of the product
-NEVER_SHOWN: Final = frozenset({"secret_key", "control_url", "usage_url"})  # may hold a password
+NEVER_SHOWN: Final = frozenset(
+    {"secret_key", "control_url", "usage_url", "webhook_proxy"}  # may hold a password
+)
 VALUE_CHARS_MAX: Final = 60  # of a value that is shown in an error
 
 _FOLLOWING: Final = "default_factory_not_called"  # pydantic's mark on a default that needs another

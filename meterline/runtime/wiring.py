@@ -19,10 +19,8 @@ from control.ledger import Ledger
 from control.refusal_desk import Door, RefusalDesk
 from control.stores import Stores
 from control.v3.meter_bodies import MeterBody
-from dispatcher.courier import SendTerms
 from dispatcher.late import LateSources, LateTerms, LateUsage
 from dispatcher.planner import PlanTerms, Sources
-from dispatcher.retry import RetryPolicy
 from dispatcher.worker import Dispatcher
 from ingest.admission import AdmissionRules
 from ingest.inbox import Inbox
@@ -57,6 +55,7 @@ from meterline.limits import LATE_SETTLE_MS
 from meterline.meter import MeterDraft, faults_of
 from meterline.pack import Record
 from meterline.ports import SeenStore, Unsuitable
+from meterline.runtime.sending import egress, send_terms
 from meterline.runtime.settings import Settings, SettingsError
 from meterline.window import DAY_MS
 
@@ -307,9 +306,11 @@ def dispatcher(
     """The shell that makes runs and sends deliveries, and the sender to close after it."""
     stores = opened.stores
     sender = HttpWebhookSender(
-        CLOCK, settings.webhook_networks_allowed, timeout_s=settings.delivery_timeout_s
+        CLOCK,
+        settings.webhook_networks_allowed,
+        timeout_s=settings.delivery_timeout_s,
+        egress=egress(settings),
     )
-    retry = RetryPolicy(settings.retry_delays_s)
     corrections = SqlCorrectionStore(opened.database)
     number, partitions = opened.log.number, opened.log.partitions
     worker = Dispatcher(
@@ -319,7 +320,7 @@ def dispatcher(
         box,
         CLOCK,
         PlanTerms(number, partitions, grace_ms=settings.grace_ms),
-        SendTerms(retry=retry),
+        send_terms(settings),
     )
     return worker, sender
 

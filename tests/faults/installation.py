@@ -29,6 +29,8 @@ PACE: Final[Mapping[str, str]] = {
     "METERLINE_DELIVERY_TIMEOUT_S": "3",
     "METERLINE_FLUSH_INTERVAL_MS": "500",
     "METERLINE_RETRY_DELAYS_S": "[0,1,2,5,5,5,5,5,5,5]",
+    "METERLINE_RETRY_EVERY_S": "5",
+    "METERLINE_PROBE_PAUSE_S": "0.2",
 }
 
 # Place of a process: role of compose.yaml.

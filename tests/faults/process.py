@@ -14,6 +14,8 @@ from functools import partial
 from typing import Any, Final
 
 import aggregator.slice
+from dispatcher.courier import SendTerms
+from dispatcher.planner import PlanTerms
 from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.kafka_log import kafka_record
@@ -21,11 +23,13 @@ from meterline.backends.rocksdb import RocksSeenStore, Seen
 from meterline.backends.sql.progress import SqlProgressStore
 from meterline.backends.sql.reports import SqlReportStore
 from meterline.backends.webhook_http import HttpWebhookSender
+from meterline.endpoint_health import HealthTerms
 from meterline.pack import Record
-from meterline.report_ports import Answer, AttemptEnd, Claim
+from meterline.report_ports import Claim
 from meterline.rows import Counted, Seal, SeenRow, SliceId
 from meterline.run import DeliveryDraft, Manifest
-from meterline.runtime import cli, wiring
+from meterline.runtime import cli, sending, wiring
+from meterline.sending import Answer, AttemptEnd
 from tests.faults.labels import (
     LEASE_VARIABLE,
     SLICE_VARIABLE,
@@ -154,8 +158,10 @@ class SnaredReportStore(SqlReportStore):
         SNARE.passed(Label.DECIDED)
         return decided
 
-    async def record(self, ends: Sequence[AttemptEnd], now_ms: int) -> None:
-        await super().record(ends, now_ms)
+    async def record(
+        self, ends: Sequence[AttemptEnd], now_ms: int, terms: HealthTerms | None = None
+    ) -> None:
+        await super().record(ends, now_ms, terms)
         SNARE.passed(Label.RECORDED)
 
 
@@ -206,8 +212,9 @@ def prepare(environment: Mapping[str, str]) -> None:
         "kafka_record": snared_record,
     }
     if lease_s := environment.get(LEASE_VARIABLE):
-        for terms in ("PlanTerms", "SendTerms"):
-            substitutes[terms] = partial(getattr(wiring, terms), lease_ms=int(lease_s) * 1_000)
+        lease_ms = int(lease_s) * 1_000
+        substitutes["PlanTerms"] = partial(PlanTerms, lease_ms=lease_ms)
+        sending.__dict__["SendTerms"] = partial(SendTerms, lease_ms=lease_ms)
     if Without.COUNT_BACK in TAKEN:
         from tests.simulation.defences import WithoutCountBack  # noqa: PLC0415 - the simulation
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from dispatcher.courier import SendTerms, claim_due, deliver, record
 from dispatcher.retry import RetryPolicy
+from meterline.endpoint_health import HealthTerms
 from meterline.ports import Unavailable
-from meterline.report_ports import Answer, AttemptEnd, Due, Parcel
 from meterline.run import (
     DELIVERY_MOVES,
     AttemptOutcome,
@@ -22,13 +22,14 @@ from meterline.run import (
     run_sources,
     run_target,
 )
+from meterline.sending import Answer, AttemptEnd, Due, Parcel
 from tests.simulation.network import Net, Process
 from tests.simulation.reports import Decided, ReportsState, SimulatedReports
 
 SECRET: Final = b"whsec_" + b"bWV0ZXJsaW5lLXNpbXVsYXRpb24tc2VjcmV0"
 OPEN: Final = (DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.RETRYING)
 TRIES_S: Final = (0, 1, 1, 2, 2, 5, 5, 5, 10, 10, 10, 10)
-TERMS: Final = SendTerms(RetryPolicy(TRIES_S), lease_ms=2_000)
+TERMS: Final = SendTerms(RetryPolicy(TRIES_S, patience_s=0), lease_ms=2_000)
 
 
 @dataclass(slots=True)
@@ -164,15 +165,25 @@ class SendingReports(SimulatedReports):
         return await self.net.call("reports.due", lambda: self._outbox.due(now_ms))
 
     async def claim_deliveries(
-        self, report_id: str, now_ms: int, lease_until_ms: int, limit: int
+        self,
+        report_id: str,
+        now_ms: int,
+        lease_until_ms: int,
+        limit: int,
+        *,
+        probe: bool = False,
     ) -> list[Parcel]:
+        assert not probe, "endpoints of the simulation are never out"
         return await self.net.call(
             f"reports.claim_deliveries {report_id}",
             lambda: self._outbox.claim(report_id, now_ms, lease_until_ms, limit),
             writes=True,
         )
 
-    async def record(self, ends: Sequence[AttemptEnd], now_ms: int) -> None:
+    async def record(
+        self, ends: Sequence[AttemptEnd], now_ms: int, terms: HealthTerms | None = None
+    ) -> None:
+        del terms  # nothing is kept of endpoints
         names = [f"{it.attempt.delivery_id} {it.move}" for it in ends]
         await self.net.call(
             f"reports.record {names}", lambda: self._outbox.record(ends, now_ms), writes=True

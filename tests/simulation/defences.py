@@ -15,10 +15,11 @@ from aggregator.partition import Partition
 from aggregator.step import Aggregator
 from dispatcher.late import LateUsage
 from ingest.admission import Admitted
-from meterline.report_ports import Answer, Claim
+from meterline.report_ports import Claim
 from meterline.revision_ports import Touched
 from meterline.rows import AccountRow, Counted, Flush, Seal, SeenRow, SliceId
 from meterline.run import AttemptOutcome, Manifest
+from meterline.sending import Answer
 from tests.simulation.fates import Rates
 from tests.simulation.parts import Substitutes
 from tests.simulation.profile import STEADY

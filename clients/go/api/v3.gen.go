@@ -1908,7 +1908,7 @@ type Report struct {
 	// EndingSchedule A schedule that is in force until the one that was asked for takes over.
 	EndingSchedule *EndingSchedule `json:"ending_schedule,omitempty"`
 
-	// Endpoint Where deliveries go; user information is left out.
+	// Endpoint Where deliveries go; user information and values of headers are left out.
 	Endpoint ReportEndpoint `json:"endpoint"`
 
 	// Filter Which entries are reported.
@@ -1933,7 +1933,7 @@ type Report struct {
 	Schedule ReportSchedule `json:"schedule"`
 	Slug     string         `json:"slug"`
 
-	// State `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410: runs are made and kept, nothing is sent.
+	// State `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410, or took nothing for the whole patience: runs are made and kept, nothing is sent.
 	State ReportState `json:"state"`
 
 	// StateReason Why it is parked.
@@ -1947,19 +1947,25 @@ type Report struct {
 // ReportRevisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
 type ReportRevisions string
 
-// ReportState `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410: runs are made and kept, nothing is sent.
+// ReportState `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410, or took nothing for the whole patience: runs are made and kept, nothing is sent.
 type ReportState string
 
 // ReportType defines model for Report.Type.
 type ReportType string
 
-// ReportEndpoint Where deliveries go; user information is left out.
+// ReportEndpoint Where deliveries go; user information and values of headers are left out.
 type ReportEndpoint struct {
-	URL string `json:"url"`
+	HeaderNames []string `json:"header_names,omitzero"`
+	URL         string   `json:"url"`
 }
 
 // ReportEndpointRequest Where to.
 type ReportEndpointRequest struct {
+	// Headers Headers that deliveries carry besides ours. Their values are never shown.
+	//
+	// Examples: {"X-Api-Key":"d3d0c5e8"}
+	Headers map[string]string `json:"headers,omitzero"`
+
 	// URL Where deliveries go. A `user:password@` in it is sent as Basic authorization and never shown.
 	//
 	// Examples: https://billing.example.com/usage
@@ -2137,7 +2143,7 @@ type ReportWithSecret struct {
 	// EndingSchedule A schedule that is in force until the one that was asked for takes over.
 	EndingSchedule *EndingSchedule `json:"ending_schedule,omitempty"`
 
-	// Endpoint Where deliveries go; user information is left out.
+	// Endpoint Where deliveries go; user information and values of headers are left out.
 	Endpoint ReportEndpoint `json:"endpoint"`
 
 	// Filter Which entries are reported.
@@ -2165,7 +2171,7 @@ type ReportWithSecret struct {
 	SigningSecret string `json:"signing_secret"`
 	Slug          string `json:"slug"`
 
-	// State `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410: runs are made and kept, nothing is sent.
+	// State `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410, or took nothing for the whole patience: runs are made and kept, nothing is sent.
 	State ReportWithSecretState `json:"state"`
 
 	// StateReason Why it is parked.
@@ -2179,7 +2185,7 @@ type ReportWithSecret struct {
 // ReportWithSecretRevisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
 type ReportWithSecretRevisions string
 
-// ReportWithSecretState `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410: runs are made and kept, nothing is sent.
+// ReportWithSecretState `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410, or took nothing for the whole patience: runs are made and kept, nothing is sent.
 type ReportWithSecretState string
 
 // ReportWithSecretType defines model for ReportWithSecret.Type.

@@ -17,6 +17,7 @@ from meterline.backends.sql.revision_rows import hold_dimensions
 from meterline.backends.sql.schema import meters
 from meterline.backends.sql.schema_reports import report_deliveries, report_runs, reports
 from meterline.change import Action, Change, Kind
+from meterline.delivery_headers import SealedHeaders
 from meterline.limits import CHANGE_DETAIL_CHARS_MAX
 from meterline.number import from_json_float
 from meterline.problem import Fault, Problem, ProblemType, invalid, not_found
@@ -100,6 +101,8 @@ def _definition_row(report: Report) -> dict[str, object]:
         **question_row(report),
         "endpoint": report.endpoint,
         "user_info_sealed": report.user_info_sealed,
+        "headers_sealed": report.headers.sealed,
+        "header_names": msgspec.json.encode(report.headers.names).decode(),
         "revisions": report.revisions.value,
         "updated_at_ms": report.updated_at_ms,
     }
@@ -151,6 +154,7 @@ async def update_definition(
         "endpoint": after.endpoint != before.endpoint,
         "revisions": after.revisions != before.revisions,
         "credentials": after.user_info_sealed != before.user_info_sealed,
+        "headers": after.headers != before.headers,
     }
     detail = ", ".join(name for name, differs in parts.items() if differs)
     await tell(connection, after, Action.UPDATE, now_ms, author, detail)
@@ -359,6 +363,7 @@ def report_of(row: Row[tuple[object, ...]]) -> Report:
         state_reason=row.state_reason,
         takeover=takeover,
         revisions=Revisions(row.revisions),
+        headers=SealedHeaders(group_by_of(row.header_names), row.headers_sealed),
     )
 
 

@@ -1,4 +1,4 @@
-"""What is sent, in SQL: claims, ends of attempts, replays. Functions over a connection of one
+"""What came of sending, in SQL: ends of attempts, replays. Functions over a connection of one
 transaction.
 """
 
@@ -6,27 +6,21 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import and_, func, select, update
+from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.backends.sql.engine import insert
 from meterline.backends.sql.report_definitions import report_of, tell
-from meterline.backends.sql.report_secrets import signing
 from meterline.backends.sql.schema_reports import (
     report_attempts,
-    report_bodies,
     report_deliveries,
     report_runs,
     reports,
 )
 from meterline.change import Action
 from meterline.problem import Problem, ProblemType, not_found
-from meterline.report import ReportState
-from meterline.report_ports import AttemptEnd, Due, Parcel
 from meterline.run import (
     DELIVERY_MOVES,
     Attempt,
-    AttemptOutcome,
     DeliveryMove,
     DeliveryState,
     RunMove,
@@ -34,141 +28,10 @@ from meterline.run import (
     outcome_of,
     run_target,
 )
+from meterline.sending import AttemptEnd
 
 _FAILED: Final = frozenset({DeliveryState.FAILED, DeliveryState.CANCELLED})
 _ENDED: Final = _FAILED | {DeliveryState.DELIVERED}
-
-
-async def due(connection: AsyncConnection, now_ms: int) -> list[Due]:
-    """Active reports with something due, the longest waiting first."""
-    first = (
-        select(func.min(report_deliveries.c.due_at_ms))
-        .where(
-            report_deliveries.c.report_id == reports.c.id,
-            report_deliveries.c.due_at_ms.is_not(None),
-        )
-        .correlate(reports)
-        .scalar_subquery()
-    )
-    waiting = (
-        select(reports.c.id, reports.c.endpoint, first.label("due_at_ms"))
-        .where(reports.c.deleted_at_ms.is_(None), reports.c.state == ReportState.ACTIVE.value)
-        .subquery("waiting")
-    )
-    question = (
-        select(waiting)
-        .where(waiting.c.due_at_ms <= now_ms)
-        .order_by(waiting.c.due_at_ms, waiting.c.id)
-    )
-    return [Due(row.id, row.endpoint) for row in await connection.execute(question)]
-
-
-async def claim(
-    connection: AsyncConnection, report_id: str, now_ms: int, lease_until_ms: int, limit: int
-) -> list[Parcel]:
-    """Take due deliveries of an active report, each with a new attempt."""
-    deliveries = report_deliveries.c
-    free = (
-        select(deliveries.id)
-        .join(reports, reports.c.id == deliveries.report_id)
-        .where(
-            deliveries.report_id == report_id,
-            deliveries.due_at_ms <= now_ms,
-            reports.c.state == ReportState.ACTIVE.value,
-            reports.c.deleted_at_ms.is_(None),
-        )
-        .order_by(deliveries.due_at_ms, deliveries.sequence)
-        .limit(limit)
-        .with_for_update(skip_locked=True, of=report_deliveries)
-    )
-    ids = (await connection.execute(free)).scalars().all()
-    if not ids:
-        return []
-    # An attempt that is still open under an ended lease: its courier died, before or after sending.
-    await connection.execute(
-        update(report_attempts)
-        .where(
-            report_attempts.c.delivery_id.in_(ids),
-            report_attempts.c.outcome == AttemptOutcome.SENDING.value,
-        )
-        .values(
-            outcome=AttemptOutcome.LOST.value,
-            reason="the courier ended before it recorded an answer; it may have arrived",
-        )
-    )
-    await connection.execute(
-        update(report_deliveries)
-        .where(deliveries.id.in_(ids))
-        .values(
-            state=DeliveryState.SENDING.value,
-            attempts=deliveries.attempts + 1,
-            due_at_ms=lease_until_ms,
-        )
-    )
-    secrets = await signing(connection, report_id, now_ms)
-    parcels = await _parcels(connection, ids, secrets)
-    attempts = [
-        {
-            "delivery_id": parcel.delivery_id,
-            "number": parcel.attempt,
-            "started_at_ms": now_ms,
-            "outcome": AttemptOutcome.SENDING.value,
-            "duration_ms": 0,
-            "reason": "",
-            "answer": b"",
-        }
-        for parcel in parcels
-    ]
-    await connection.execute(insert(connection, report_attempts), attempts)
-    return parcels
-
-
-async def _parcels(
-    connection: AsyncConnection, ids: Sequence[str], secrets: tuple[bytes, ...]
-) -> list[Parcel]:
-    """The parcels of deliveries of one report, which are signed with these secrets."""
-    deliveries, bodies = report_deliveries.c, report_bodies.c
-    question = (
-        select(
-            deliveries.id,
-            deliveries.run_id,
-            deliveries.report_id,
-            deliveries.attempts,
-            deliveries.attempts_before,
-            deliveries.created_at_ms,
-            reports.c.namespace,
-            reports.c.endpoint,
-            reports.c.user_info_sealed,
-            bodies.body,
-        )
-        .join(reports, reports.c.id == deliveries.report_id)
-        .join(
-            report_bodies,
-            and_(
-                bodies.run_id == deliveries.run_id,
-                bodies.holder == deliveries.holder,
-                bodies.number == deliveries.number,
-            ),
-        )
-        .where(deliveries.id.in_(ids))
-        .order_by(deliveries.sequence)
-    )
-    return [
-        Parcel(
-            delivery_id=row.id,
-            run_id=row.run_id,
-            report_id=row.report_id,
-            namespace=row.namespace,
-            attempt=int(row.attempts),
-            attempts_before=int(row.attempts_before),
-            created_at_ms=int(row.created_at_ms),
-            endpoint=row.endpoint,
-            signing_secrets_sealed=secrets,
-            user_info_sealed=row.user_info_sealed,
-            body=row.body,
-        )
-        for row in await connection.execute(question)
-    ]
 
 
 async def record(connection: AsyncConnection, ends: Sequence[AttemptEnd], now_ms: int) -> None:

@@ -9,7 +9,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.backends.sql import (
     report_asks,
+    report_claims,
     report_definitions,
+    report_endpoints,
     report_listing,
     report_secrets,
 )
@@ -22,20 +24,12 @@ from meterline.backends.sql import (
 from meterline.backends.sql.engine import Database
 from meterline.backends.sql.schema_reports import report_runs
 from meterline.change import COMMAND, DISPATCHER
+from meterline.endpoint_health import HealthTerms
 from meterline.problem import not_found
 from meterline.report import Report, ReportChange, ReportMove
-from meterline.report_ports import (
-    AttemptEnd,
-    Booked,
-    Claim,
-    DeliveryPlace,
-    DeliveryQuery,
-    Due,
-    Parcel,
-    Plan,
-    RetiredSecret,
-)
+from meterline.report_ports import Booked, Claim, DeliveryPlace, DeliveryQuery, Plan, RetiredSecret
 from meterline.run import Attempt, Delivery, DeliveryDraft, LogEnds, Manifest, Run, RunMove
+from meterline.sending import AttemptEnd, Due, Parcel
 
 
 class SqlReportStore:
@@ -86,16 +80,20 @@ class SqlReportStore:
 
     async def pause_report(self, report_id: str, now_ms: int, *, author: str = COMMAND) -> None:
         """See the port."""
-        await self._move(report_id, ReportMove.PAUSE, now_ms, author)
-
-    async def resume_report(self, report_id: str, now_ms: int, *, author: str = COMMAND) -> None:
-        """See the port."""
-        await self._move(report_id, ReportMove.RESUME, now_ms, author)
-
-    async def _move(self, report_id: str, by: ReportMove, now_ms: int, author: str) -> None:
+        by = ReportMove.PAUSE
         await self._database.write(
             lambda connection: report_definitions.move(connection, report_id, by, now_ms, author)
         )
+
+    async def resume_report(self, report_id: str, now_ms: int, *, author: str = COMMAND) -> None:
+        """See the port."""
+
+        async def act(connection: AsyncConnection) -> None:
+            by = ReportMove.RESUME
+            await report_definitions.move(connection, report_id, by, now_ms, author)
+            await report_endpoints.renew(connection, report_id, now_ms)
+
+        await self._database.write(act)
 
     async def rotate_secret(
         self, report_id: str, sealed: bytes, overlap_ms: int, now_ms: int, *, author: str = COMMAND
@@ -236,19 +234,35 @@ class SqlReportStore:
 
     async def due(self, now_ms: int) -> list[Due]:
         """See the port."""
-        return await self._database.read(lambda connection: sent.due(connection, now_ms))
+        return await self._database.read(lambda connection: report_claims.due(connection, now_ms))
 
     async def claim_deliveries(
-        self, report_id: str, now_ms: int, lease_until_ms: int, limit: int
+        self,
+        report_id: str,
+        now_ms: int,
+        lease_until_ms: int,
+        limit: int,
+        *,
+        probe: bool = False,
     ) -> list[Parcel]:
         """See the port."""
         return await self._database.write(
-            lambda connection: sent.claim(connection, report_id, now_ms, lease_until_ms, limit)
+            lambda connection: report_claims.claim(
+                connection, report_id, now_ms, lease_until_ms, limit, probe=probe
+            )
         )
 
-    async def record(self, ends: Sequence[AttemptEnd], now_ms: int) -> None:
+    async def record(
+        self, ends: Sequence[AttemptEnd], now_ms: int, terms: HealthTerms | None = None
+    ) -> None:
         """See the port."""
-        await self._database.write(lambda connection: sent.record(connection, ends, now_ms))
+        heard = [end.heard for end in ends if end.heard is not None]
+
+        async def act(connection: AsyncConnection) -> None:
+            await sent.record(connection, ends, now_ms)
+            await report_endpoints.hear(connection, heard, now_ms, terms or HealthTerms())
+
+        await self._database.write(act)
 
     async def replay(
         self, namespace: str, delivery_id: str, now_ms: int, *, author: str = COMMAND

@@ -53,6 +53,8 @@ reports: Final = Table(
     Column("takeover_start_at_ms", BigInteger),
     Column("takeover_at_ms", BigInteger),
     Column("revisions", Text, nullable=False, server_default=text("'record'")),
+    Column("headers_sealed", LargeBinary),
+    Column("header_names", Text, nullable=False, server_default=text("'[]'")),  # JSON array
     Index(
         "uq_reports_live_slug",
         "namespace",
@@ -179,12 +181,28 @@ report_deliveries: Final = Table(
     Index(
         "ix_report_deliveries_due",
         "report_id",
+        "state",  # first tries are claimed before retries,
         "due_at_ms",
-        "sequence",  # the order of claims: a run's deliveries are all due at one instant
+        "sequence",  # then in this order: a run's deliveries are all due at one instant
         sqlite_where=_DUE,
         postgresql_where=_DUE,
     ),
     Index("ix_report_deliveries_subject", "run_id", "subject"),
+)
+
+# How endpoints fare, those that were heard of (`endpoint_health`).
+report_endpoints: Final = Table(
+    "report_endpoints",
+    metadata,
+    Column("namespace", Text, primary_key=True),
+    Column("endpoint", Text, primary_key=True),  # without user information
+    Column("last_success_at_ms", BigInteger),
+    Column("failing_since_ms", BigInteger),
+    Column("last_failure_at_ms", BigInteger),
+    Column("outages", Integer, nullable=False),
+    Column("places", Integer),
+    Column("probe_at_ms", BigInteger),
+    Column("reason", Text, nullable=False),
 )
 
 report_attempts: Final = Table(

@@ -8,7 +8,7 @@ from meterline.backends.sql.reports import SqlReportStore
 from meterline.meter import Aggregation, MeterDraft
 from meterline.report import Interval, Report, Schedule
 from meterline.report_filter import parse_filter
-from meterline.report_ports import AttemptEnd, Claim, Parcel, ReportStore
+from meterline.report_ports import Claim, ReportStore
 from meterline.run import (
     Attempt,
     AttemptOutcome,
@@ -22,6 +22,7 @@ from meterline.run import (
     digest_of,
     run_id,
 )
+from meterline.sending import AttemptEnd, Parcel
 from meterline.window import HOUR_MS
 
 NOW = 1_770_000_000_000

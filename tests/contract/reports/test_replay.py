@@ -4,8 +4,9 @@ import pytest
 
 from meterline.problem import Problem, ProblemType
 from meterline.report import Report, ReportChange
-from meterline.report_ports import Parcel, ReportStore
+from meterline.report_ports import ReportStore
 from meterline.run import AttemptOutcome, DeliveryMove, DeliveryState, Run, RunState
+from meterline.sending import Parcel
 from tests.contract.reports.conftest import (
     LEASE,
     NOW,

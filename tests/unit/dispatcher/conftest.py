@@ -5,7 +5,8 @@ receivers are on loopback.
 import asyncio
 import base64
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
@@ -29,6 +30,7 @@ from meterline.backends.sql.late import SqlLateStore
 from meterline.backends.sql.progress import SqlProgressStore
 from meterline.backends.sql.reports import SqlReportStore
 from meterline.backends.webhook_http import HttpWebhookSender
+from meterline.delivery_headers import NO_HEADERS, SealedHeaders, headers_text
 from meterline.event_list import EventQuery, ListedEvent
 from meterline.meter import Aggregation, Meter, MeterDraft
 from meterline.ports import Unavailable
@@ -144,8 +146,20 @@ class Mailbox:
     answers: list[int] = field(default_factory=list)  # statuses, one by one
     hang: asyncio.Event | None = None  # answers nothing until it is set
     secret: str | None = SECRET  # what every post must verify with
+    at_s: list[float] = field(default_factory=list)  # when posts began to be answered
+    at_once: int = 0
+    at_once_max: int = 0
 
     async def receive(self, request: web.Request) -> web.Response:
+        self.at_s.append(time.monotonic())
+        self.at_once += 1
+        self.at_once_max = max(self.at_once_max, self.at_once)
+        try:
+            return await self._answer(request)
+        finally:
+            self.at_once -= 1
+
+    async def _answer(self, request: web.Request) -> web.Response:
         body = await request.read()
         headers = {name.lower(): value for name, value in request.headers.items()}
         if self.secret is not None:
@@ -184,7 +198,9 @@ class Desk:
         default_factory=lambda: LateTerms(LOG, PARTITIONS, settle_ms=0, pause_ms=60 * MINUTE_MS)
     )
     send_terms: SendTerms = field(
-        default_factory=lambda: SendTerms(RetryPolicy((0, 0.02, 0.02, 0.02), jitter=0))
+        default_factory=lambda: SendTerms(
+            RetryPolicy((0, 0.02, 0.02, 0.02), patience_s=0, jitter=0), probe_pause_s=0.02
+        )
     )
 
     async def report(
@@ -195,6 +211,7 @@ class Desk:
         created_at_ms: int = START_MS,
         user_info: str | None = None,
         filter_: ReportFilter = EVERYTHING,
+        headers: Mapping[str, str] | None = None,
     ) -> Report:
         """Make a report that runs every minute from `START_MS`."""
         schedule = Schedule(Interval.MINUTE, START_MS)
@@ -211,6 +228,9 @@ class Desk:
             updated_at_ms=created_at_ms,
             filter=filter_,
             user_info_sealed=None if user_info is None else self.box.seal(user_info),
+            headers=NO_HEADERS
+            if headers is None
+            else SealedHeaders(tuple(sorted(headers)), self.box.seal(headers_text(headers))),
         )
         await self.reports.create_report(made, schedule.first_window_ms(created_at_ms))
         return made

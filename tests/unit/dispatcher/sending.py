@@ -12,8 +12,8 @@ from dispatcher.worker import Dispatcher
 from meterline.backends.clock import SystemClock
 from meterline.number import UNIT
 from meterline.report import Report
-from meterline.report_ports import Parcel
 from meterline.run import Run
+from meterline.sending import Parcel
 from meterline.window import MINUTE_MS
 from tests.unit.dispatcher.conftest import START_MS, Desk, Mailbox, Post
 

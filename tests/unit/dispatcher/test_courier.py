@@ -9,6 +9,7 @@ from dataclasses import replace
 import msgspec
 
 from dispatcher.courier import claim_due
+from dispatcher.fairness import Caps
 from dispatcher.retry import RetryPolicy
 from meterline.backends.secrets import FernetSecretBox
 from meterline.number import UNIT
@@ -53,6 +54,18 @@ async def test_each_subject_is_delivered_signed_and_recorded(
         assert post.members["type"] == "report.meter"
     (attempt,) = await desk.reports.attempts([listed[0].id])
     assert (attempt.outcome, attempt.status) == (AttemptOutcome.DELIVERED, 200)
+
+
+async def test_headers_of_a_report_are_sent_beside_ours(desk: Desk, mailbox: Mailboxes) -> None:
+    box = await mailbox()
+    report = await desk.report(box.url, headers={"X-Api-Key": "k", "Authorization": "Bearer t"})
+    await made(desk, report, ["acme"])
+    parcels = await claim_due(desk.reports, desk.send_terms, {}, NOW_MS)
+    await posted(desk, parcels, NOW_MS, recorded=True)
+    (post,) = box.posts
+    assert (post.headers["x-api-key"], post.headers["authorization"]) == ("k", "Bearer t")
+    assert post.headers["content-type"] == "application/json"
+    assert post.headers["svix-id"] == post.id
 
 
 async def test_a_courier_that_dies_after_sending_leads_to_the_same_bytes_again(
@@ -115,7 +128,7 @@ async def test_gone_parks_the_endpoint_and_resuming_sends_what_is_owed(
 ) -> None:
     box = await mailbox()
     box.answers = [410]
-    desk.send_terms = replace(desk.send_terms, in_flight_max=1)
+    desk.send_terms = replace(desk.send_terms, caps=Caps(1, 8))
     report = await desk.report(box.url)
     run = await made(desk, report, SUBJECTS)
     (first,) = await claim_due(desk.reports, desk.send_terms, {}, NOW_MS)
@@ -137,7 +150,7 @@ async def test_deleting_while_deliveries_are_pending_sends_nothing_more(
 ) -> None:
     box = await mailbox()
     box.hang = asyncio.Event()
-    desk.send_terms = replace(desk.send_terms, endpoint_in_flight_max=1)
+    desk.send_terms = replace(desk.send_terms, caps=Caps(32, 1))
     report = await desk.report(box.url)
     run = await made(desk, report, SUBJECTS)
     async with working(desk) as dispatcher:
@@ -161,7 +174,7 @@ async def test_a_receiver_that_hangs_does_not_hold_up_another(
 ) -> None:
     slow, quick = await mailbox(), await mailbox()
     slow.hang = asyncio.Event()
-    desk.send_terms = replace(desk.send_terms, in_flight_max=4, endpoint_in_flight_max=2)
+    desk.send_terms = replace(desk.send_terms, caps=Caps(4, 2))
     hanging = await desk.report(slow.url, "slow")
     report = await desk.report(quick.url, "quick")
     many = [f"subject {n:02}" for n in range(30)]

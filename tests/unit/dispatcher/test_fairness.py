@@ -1,35 +1,107 @@
-"""Places in flight: within the caps, in turns."""
+"""Places in flight: within the caps, in turns over endpoints, first tries before retries."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.fairness import allot
-from meterline.report_ports import Due
+from dispatcher.fairness import Allotment, Caps, allot
+from meterline import limits
+from meterline.endpoint_health import Health
+from meterline.sending import Address, Due
+
+NOW = 1_770_000_000_000
+
+
+def due(report: str, endpoint: str, *, first: bool = True, waits_ms: int = 0) -> Due:
+    return Due(report, endpoint, "default", NOW - waits_ms, first)
+
+
+def flying(**counts: int) -> dict[Address, int]:
+    return {("default", endpoint): count for endpoint, count in counts.items()}
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3)), unique_by=lambda it: it[0]),
+    st.lists(
+        st.tuples(st.integers(0, 9), st.integers(0, 3), st.booleans(), st.integers(0, 100_000)),
+        unique_by=lambda it: it[0],
+    ),
     st.dictionaries(st.integers(0, 3), st.integers(0, 6)),
     st.integers(0, 20),
     st.integers(0, 6),
 )
 def test_the_caps_hold_and_no_place_is_wasted(
-    reports: list[tuple[int, int]], flying: dict[int, int], total_max: int, endpoint_max: int
+    reports: list[tuple[int, int, bool, int]],
+    held: dict[int, int],
+    total_max: int,
+    endpoint_max: int,
 ) -> None:
-    due = [Due(str(report), str(endpoint)) for report, endpoint in reports]
-    in_flight = {str(endpoint): count for endpoint, count in flying.items()}
-    given_ = allot(due, in_flight, total_max, endpoint_max)
+    waiting = [
+        due(str(report), str(endpoint), first=first, waits_ms=waits_ms)
+        for report, endpoint, first, waits_ms in reports
+    ]
+    in_flight = {("default", str(endpoint)): count for endpoint, count in held.items()}
+    given_ = allot(waiting, in_flight, Caps(total_max, endpoint_max), NOW)
+    where = {it.report_id: it.address for it in waiting}
     total = sum(in_flight.values()) + sum(it.count for it in given_)
     assert total <= max(total_max, sum(in_flight.values()))
-    for endpoint in {it.endpoint for it in due}:
+    for endpoint in {it.address for it in waiting}:
         own = in_flight.get(endpoint, 0)
-        own += sum(it.count for it in given_ if it.endpoint == endpoint)
+        own += sum(it.count for it in given_ if where[it.report_id] == endpoint)
         assert own <= max(endpoint_max, in_flight.get(endpoint, 0))
         assert own >= endpoint_max or total >= total_max
     assert len({it.report_id for it in given_}) == len(given_)
+    assert all(it.count for it in given_)
 
 
-def test_a_hanging_endpoint_leaves_places_to_others_and_turns_are_taken() -> None:
-    due = [Due("slow", "s"), Due("a", "x"), Due("b", "y")]
-    counts = {it.report_id: it.count for it in allot(due, {"s": 8}, 16, 8)}
-    assert counts == {"a": 4, "b": 4}
+@given(st.lists(st.integers(0, 8), min_size=1, max_size=12), st.integers(1, 32))
+def test_the_endpoint_that_holds_the_fewest_is_next(held: list[int], free: int) -> None:
+    in_flight = flying(**{f"e{place}": count for place, count in enumerate(held)})
+    waiting = [due(f"r{place}", f"e{place}") for place in range(len(held))]
+    caps = Caps(sum(held) + free, 8)
+    given_ = {it.report_id: it.count for it in allot(waiting, in_flight, caps, NOW)}
+    after = [count + given_.get(f"r{place}", 0) for place, count in enumerate(held)]
+    grown = [after[place] for place in range(len(held)) if f"r{place}" in given_]
+    # nobody was given a place while another one held two fewer and had room
+    assert not grown or max(grown) <= min(after) + 1 or min(after) == 8
+
+
+def test_turns_are_over_endpoints_not_over_their_reports() -> None:
+    waiting = [due(f"a{n}", "x") for n in range(6)] + [due("b", "y")]
+    counts = {it.report_id: it.count for it in allot(waiting, {}, Caps(8, 8), NOW)}
+    assert counts == {"b": 4, "a0": 1, "a1": 1, "a2": 1, "a3": 1}
+
+
+def test_a_hanging_endpoint_leaves_places_to_others() -> None:
+    waiting = [due("slow", "s"), due("a", "x"), due("b", "y")]
+    found = allot(waiting, flying(s=8), Caps(16, 8), NOW)
+    assert found == [Allotment("a", 4), Allotment("b", 4)]
+
+
+def test_first_tries_come_before_retries_that_have_not_waited_long() -> None:
+    waiting = [due("again", "x", first=False, waits_ms=9), due("new", "y")]
+    assert allot(waiting, {}, Caps(1, 8), NOW) == [Allotment("new", 1)]
+    late = due("again", "x", first=False, waits_ms=limits.RETRY_WAIT_MS)
+    assert allot([late, due("new", "y")], {}, Caps(1, 8), NOW) == [Allotment("again", 1)]
+    # of one endpoint, too
+    same = [due("again", "x", first=False, waits_ms=9), due("new", "x")]
+    assert allot(same, {}, Caps(1, 8), NOW) == [Allotment("new", 1)]
+
+
+def test_an_endpoint_that_is_out_gets_one_probe_and_one_that_opens_its_places() -> None:
+    out = Due("r", "x", "default", NOW, health=Health(outages=3, probe_at_ms=NOW))
+    assert allot([out], {}, Caps(), NOW) == [Allotment("r", 1, probe=True)]
+    assert allot([out], {}, Caps(), NOW - 1) == []
+    assert allot([out], flying(x=1), Caps(), NOW) == []
+    opening = Due("r", "x", "default", NOW, health=Health(places=3))
+    assert allot([opening], flying(x=1), Caps(), NOW) == [Allotment("r", 2)]
+
+
+def test_the_same_url_in_two_namespaces_is_two_endpoints() -> None:
+    waiting = [due("a", "x"), Due("b", "x", "other", NOW)]
+    found = allot(waiting, flying(x=8), Caps(), NOW)
+    assert found == [Allotment("b", 8)]
+
+
+def test_a_pace_bounds_what_is_claimed() -> None:
+    waiting = [due("a", "x"), due("b", "y")]
+    found = allot(waiting, {}, Caps(), NOW, {("default", "x"): 0, ("default", "y"): 2})
+    assert found == [Allotment("b", 2)]

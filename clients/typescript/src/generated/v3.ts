@@ -2366,10 +2366,20 @@ export interface components {
              * @example https://billing.example.com/usage
              */
             url: string;
+            /**
+             * @description Headers that deliveries carry besides ours. Their values are never shown.
+             * @example {
+             *       "X-Api-Key": "d3d0c5e8"
+             *     }
+             */
+            headers?: {
+                [key: string]: string;
+            };
         };
-        /** @description Where deliveries go; user information is left out. */
+        /** @description Where deliveries go; user information and values of headers are left out. */
         ReportEndpoint: {
             url: string;
+            header_names?: string[];
         };
         /** @description Which entries are reported. Without conditions, all are. */
         ReportFilterRequest: {
@@ -2468,7 +2478,7 @@ export interface components {
              */
             revisions: "record" | "send";
             /**
-             * @description `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410: runs are made and kept, nothing is sent.
+             * @description `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410, or took nothing for the whole patience: runs are made and kept, nothing is sent.
              * @enum {string}
              */
             state: "active" | "paused" | "parked";
@@ -2533,7 +2543,7 @@ export interface components {
              */
             revisions: "record" | "send";
             /**
-             * @description `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410: runs are made and kept, nothing is sent.
+             * @description `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410, or took nothing for the whole patience: runs are made and kept, nothing is sent.
              * @enum {string}
              */
             state: "active" | "paused" | "parked";

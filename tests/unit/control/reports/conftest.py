@@ -26,7 +26,7 @@ from meterline.backends.sql.traces import SqlTraces
 from meterline.correction import Correction, digest_over
 from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate
-from meterline.report_ports import AttemptEnd, ReportStore
+from meterline.report_ports import ReportStore
 from meterline.revision_ports import CorrectionStore
 from meterline.run import (
     Attempt,
@@ -37,6 +37,7 @@ from meterline.run import (
     delivery_id,
     digest_of,
 )
+from meterline.sending import AttemptEnd
 from tests.openapi import documented
 from tests.unit.control.conftest import NOW_MS, Api, Client
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from meterline.report_ports import AttemptEnd
 from meterline.run import Attempt, AttemptOutcome, DeliveryMove, digest_of
+from meterline.sending import AttemptEnd
 from tests.unit.control.conftest import NOW_MS
 from tests.unit.control.reports.conftest import V3, WINDOW, ReportsApi, body_of
 

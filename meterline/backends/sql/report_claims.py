@@ -1,0 +1,215 @@
+"""What is to be sent, in SQL: what is due, and claims of it. Functions over a connection of one
+transaction.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import Row, ScalarSelect, and_, func, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from meterline.backends.sql.engine import insert
+from meterline.backends.sql.report_endpoints import HEALTH_COLUMNS, health_of, take_probe
+from meterline.backends.sql.report_secrets import signing
+from meterline.backends.sql.schema_reports import (
+    report_attempts,
+    report_bodies,
+    report_deliveries,
+    report_endpoints,
+    reports,
+)
+from meterline.report import ReportState
+from meterline.run import AttemptOutcome, DeliveryState
+from meterline.sending import Due, Parcel
+
+# First tries before those whose courier died, and both before retries.
+_CLAIMED: Final = (DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.RETRYING)
+
+
+async def due(connection: AsyncConnection, now_ms: int) -> list[Due]:
+    """Active reports with something due, the longest waiting first."""
+    waiting = (
+        select(
+            reports.c.id,
+            reports.c.namespace,
+            reports.c.endpoint,
+            _earliest(DeliveryState.PENDING).label("first_ms"),
+            _earliest(DeliveryState.RETRYING).label("retry_ms"),
+            _earliest(DeliveryState.SENDING).label("lost_ms"),
+        )
+        .where(reports.c.deleted_at_ms.is_(None), reports.c.state == ReportState.ACTIVE.value)
+        .subquery("waiting")
+    )
+    known = and_(
+        report_endpoints.c.namespace == waiting.c.namespace,
+        report_endpoints.c.endpoint == waiting.c.endpoint,
+    )
+    instants = (waiting.c.first_ms, waiting.c.retry_ms, waiting.c.lost_ms)
+    question = (
+        select(waiting, *HEALTH_COLUMNS)
+        .outerjoin(report_endpoints, known)
+        .where(or_(*(instant <= now_ms for instant in instants)))
+    )
+    found = [_due_of(row, now_ms) for row in await connection.execute(question)]
+    return sorted(found, key=lambda it: (it.due_at_ms, it.report_id))
+
+
+def _earliest(state: DeliveryState) -> ScalarSelect[Any]:
+    """When the first of a report's deliveries in a state is due: one look into the index."""
+    return (
+        select(func.min(report_deliveries.c.due_at_ms))
+        .where(
+            report_deliveries.c.report_id == reports.c.id,
+            report_deliveries.c.state == state.value,
+            report_deliveries.c.due_at_ms.is_not(None),
+        )
+        .correlate(reports)
+        .scalar_subquery()
+    )
+
+
+def _due_of(row: Row[Any], now_ms: int) -> Due:
+    instants = [at_ms for at_ms in (row.first_ms, row.retry_ms, row.lost_ms) if at_ms is not None]
+    return Due(
+        report_id=row.id,
+        endpoint=row.endpoint,
+        namespace=row.namespace,
+        due_at_ms=min(instants),
+        first=row.first_ms is not None and row.first_ms <= now_ms,
+        health=health_of(row),
+    )
+
+
+async def claim(
+    connection: AsyncConnection,
+    report_id: str,
+    now_ms: int,
+    lease_until_ms: int,
+    limit: int,
+    *,
+    probe: bool,
+) -> list[Parcel]:
+    """Take due deliveries of an active report, each with a new attempt."""
+    deliveries = report_deliveries.c
+    ids: list[str] = []
+    for state in _CLAIMED:
+        ids += await _free(connection, report_id, state, now_ms, limit - len(ids))
+    if not ids or (probe and not await take_probe(connection, report_id, now_ms, lease_until_ms)):
+        return []
+    # An attempt that is still open under an ended lease: its courier died, before or after sending.
+    await connection.execute(
+        update(report_attempts)
+        .where(
+            report_attempts.c.delivery_id.in_(ids),
+            report_attempts.c.outcome == AttemptOutcome.SENDING.value,
+        )
+        .values(
+            outcome=AttemptOutcome.LOST.value,
+            reason="the courier ended before it recorded an answer; it may have arrived",
+        )
+    )
+    await connection.execute(
+        update(report_deliveries)
+        .where(deliveries.id.in_(ids))
+        .values(
+            state=DeliveryState.SENDING.value,
+            attempts=deliveries.attempts + 1,
+            due_at_ms=lease_until_ms,
+        )
+    )
+    secrets = await signing(connection, report_id, now_ms)
+    parcels = await _parcels(connection, ids, secrets)
+    attempts = [
+        {
+            "delivery_id": parcel.delivery_id,
+            "number": parcel.attempt,
+            "started_at_ms": now_ms,
+            "outcome": AttemptOutcome.SENDING.value,
+            "duration_ms": 0,
+            "reason": "",
+            "answer": b"",
+        }
+        for parcel in parcels
+    ]
+    await connection.execute(insert(connection, report_attempts), attempts)
+    return parcels
+
+
+async def _free(
+    connection: AsyncConnection,
+    report_id: str,
+    state: DeliveryState,
+    now_ms: int,
+    limit: int,
+) -> Sequence[str]:
+    """Due deliveries of an active report in a state, locked; those that another courier is just
+    taking are left to it.
+    """
+    if limit <= 0:
+        return []
+    deliveries = report_deliveries.c
+    question = (
+        select(deliveries.id)
+        .join(reports, reports.c.id == deliveries.report_id)
+        .where(
+            deliveries.report_id == report_id,
+            deliveries.state == state.value,
+            deliveries.due_at_ms <= now_ms,
+            reports.c.state == ReportState.ACTIVE.value,
+            reports.c.deleted_at_ms.is_(None),
+        )
+        .order_by(deliveries.due_at_ms, deliveries.sequence)
+        .limit(limit)
+        .with_for_update(skip_locked=True, of=report_deliveries)
+    )
+    return (await connection.execute(question)).scalars().all()
+
+
+async def _parcels(
+    connection: AsyncConnection, ids: Sequence[str], secrets: tuple[bytes, ...]
+) -> list[Parcel]:
+    """The parcels of deliveries of one report, which are signed with these secrets."""
+    deliveries, bodies = report_deliveries.c, report_bodies.c
+    question = (
+        select(
+            deliveries.id,
+            deliveries.run_id,
+            deliveries.report_id,
+            deliveries.attempts,
+            deliveries.attempts_before,
+            func.coalesce(deliveries.replayed_at_ms, deliveries.created_at_ms).label("since_ms"),
+            reports.c.namespace,
+            reports.c.endpoint,
+            reports.c.user_info_sealed,
+            reports.c.headers_sealed,
+            bodies.body,
+        )
+        .join(reports, reports.c.id == deliveries.report_id)
+        .join(
+            report_bodies,
+            and_(
+                bodies.run_id == deliveries.run_id,
+                bodies.holder == deliveries.holder,
+                bodies.number == deliveries.number,
+            ),
+        )
+        .where(deliveries.id.in_(ids))
+        .order_by(deliveries.sequence)
+    )
+    return [
+        Parcel(
+            delivery_id=row.id,
+            run_id=row.run_id,
+            report_id=row.report_id,
+            namespace=row.namespace,
+            attempt=int(row.attempts),
+            attempts_before=int(row.attempts_before),
+            patient_since_ms=int(row.since_ms),
+            endpoint=row.endpoint,
+            signing_secrets_sealed=secrets,
+            user_info_sealed=row.user_info_sealed,
+            headers_sealed=row.headers_sealed,
+            body=row.body,
+        )
+        for row in await connection.execute(question)
+    ]

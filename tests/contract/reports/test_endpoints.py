@@ -1,0 +1,152 @@
+"""What every ReportStore promises of endpoints: outages, probes, a patience that ends."""
+
+import asyncio
+from dataclasses import replace
+
+from meterline.endpoint_health import Health, HealthTerms, Heard, Sign
+from meterline.report import Report, ReportState
+from meterline.report_ports import ReportStore
+from meterline.run import DeliveryMove
+from meterline.sending import AttemptEnd, Parcel
+from tests.contract.reports.conftest import LEASE, NOW, delivering, ended
+
+TERMS = HealthTerms(
+    outages=2, probe_pause_ms=5_000, patience_ms=1_000_000, silence_ms=2_000_000, places_max=8
+)
+
+
+def heard(parcel: Parcel, sign: Sign, at_ms: int, *, retry_ms: int | None = None) -> AttemptEnd:
+    """The end of an attempt that tells something of its endpoint."""
+    move = DeliveryMove.CONFIRM if sign is Sign.TAKEN else DeliveryMove.RETRY
+    said = Heard(parcel.namespace, parcel.endpoint, sign, at_ms - 10, at_ms, "answered 503")
+    return replace(ended(parcel, move, at_ms if retry_ms is None else retry_ms), heard=said)
+
+
+async def health(store: ReportStore, now_ms: int) -> Health:
+    (due,) = await store.due(now_ms)
+    return due.health
+
+
+async def test_what_is_due_tells_where_to_whether_first_and_how_the_endpoint_fares(
+    store: ReportStore, report: Report
+) -> None:
+    await delivering(store, report, "a", "b")
+    (due,) = await store.due(NOW)
+    assert (due.address, due.due_at_ms, due.first) == (("default", report.endpoint), NOW, True)
+    assert due.health == Health()
+    first, second = await store.claim_deliveries(report.id, NOW, LEASE, 9)
+    ends = [heard(first, Sign.OUT, NOW + 20), heard(second, Sign.ANSWERED, NOW + 30)]
+    await store.record(ends, NOW + 40, TERMS)
+    (due,) = await store.due(NOW + 40)
+    assert (due.due_at_ms, due.first) == (NOW + 20, False)
+    assert due.health == Health(
+        failing_since_ms=NOW + 20, last_failure_at_ms=NOW + 30, reason="answered 503"
+    )
+
+
+async def test_first_tries_are_claimed_before_retries(store: ReportStore, report: Report) -> None:
+    await delivering(store, report, "a", "b", "c")
+    (first,) = await store.claim_deliveries(report.id, NOW, LEASE, 1)
+    await store.record([ended(first, DeliveryMove.RETRY, NOW - 5)], NOW)
+    claimed = await store.claim_deliveries(report.id, NOW, LEASE, 2)
+    assert first.delivery_id not in {it.delivery_id for it in claimed}
+    (again,) = await store.claim_deliveries(report.id, NOW, LEASE, 2)
+    assert (again.delivery_id, again.attempt) == (first.delivery_id, 2)
+
+
+async def test_patience_counts_from_the_last_replay(store: ReportStore, report: Report) -> None:
+    await delivering(store, report, "a")
+    (parcel,) = await store.claim_deliveries(report.id, NOW + 5, LEASE, 1)
+    assert parcel.patient_since_ms == NOW
+    await store.record([ended(parcel, DeliveryMove.GIVE_UP)], NOW + 5)
+    await store.replay("default", parcel.delivery_id, NOW + 77)
+    (parcel,) = await store.claim_deliveries(report.id, NOW + 99, LEASE, 1)
+    assert parcel.patient_since_ms == NOW + 77
+
+
+async def out(store: ReportStore, report: Report, *subjects: str) -> int:
+    """Put the report's endpoint out; the instant of its next probe."""
+    await delivering(store, report, *subjects)
+    parcels = await store.claim_deliveries(report.id, NOW, LEASE, 2)
+    ends = [heard(it, Sign.OUT, NOW + 20) for it in parcels]
+    await store.record(ends, NOW + 20, TERMS)
+    found = await health(store, NOW + 20)
+    assert found.out
+    assert found.probe_at_ms is not None
+    return found.probe_at_ms
+
+
+async def test_of_all_dispatchers_one_has_the_probe(store: ReportStore, report: Report) -> None:
+    at_ms = await out(store, report, "a", "b", "c", "d")
+    assert at_ms == NOW + 20 + 5_000
+
+    async def probed(now_ms: int) -> list[Parcel]:
+        lease_ms = now_ms + 60_000
+        return await store.claim_deliveries(report.id, now_ms, lease_ms, 1, probe=True)
+
+    assert await probed(at_ms - 1) == []
+    claims = await asyncio.gather(*(probed(at_ms) for _ in range(4)))
+    (parcel,) = [it for claim in claims for it in claim]
+    # while it is under way, and until its courier's lease ends, there is no other
+    assert await probed(at_ms + 59_999) == []
+    assert len(await probed(at_ms + 60_000)) == 1
+    late = replace(heard(parcel, Sign.TAKEN, at_ms + 60_010), move=DeliveryMove.CONFIRM)
+    await store.record([late], at_ms + 60_010, TERMS)
+    found = await health(store, at_ms + 60_010)
+    assert (found.out, found.places, found.failing_since_ms) == (False, 2, None)
+    # where nothing is out there is nothing to probe
+    assert await probed(at_ms + 60_010) == []
+
+
+async def test_those_behind_a_probe_use_up_no_attempt(store: ReportStore, report: Report) -> None:
+    at_ms = await out(store, report, "a", "b", "c")
+    (parcel,) = await store.claim_deliveries(report.id, at_ms, at_ms + 1, 1, probe=True)
+    assert parcel.attempt == 1  # the one that was never tried
+    await store.record([heard(parcel, Sign.OUT, at_ms + 20)], at_ms + 20, TERMS)
+    found = await health(store, at_ms + 20)
+    assert found.probe_at_ms == at_ms + 20 + 10_000
+    run = parcel.run_id
+    assert [it.attempts for it in await store.deliveries(run, 9)] == [1, 1, 1]
+
+
+async def test_an_endpoint_that_took_nothing_for_the_whole_patience_is_parked_with_words(
+    store: ReportStore, report: Report
+) -> None:
+    run = await delivering(store, report, "a")
+    for at_ms in (NOW, NOW + 500_000, NOW + 999_999, NOW + 1_000_000):
+        found = await store.report("default", report.id)
+        assert found is not None
+        assert found.state is ReportState.ACTIVE
+        (parcel,) = await store.claim_deliveries(report.id, at_ms, at_ms + 1, 1)
+        await store.record([heard(parcel, Sign.ANSWERED, at_ms)], at_ms, TERMS)
+    found = await store.report("default", report.id)
+    assert found is not None
+    assert found.state is ReportState.PARKED
+    assert "taken nothing since 2026-02-02T02:40:00Z" in found.state_reason
+    assert "last error: answered 503" in found.state_reason
+    assert await store.due(NOW * 2) == []
+    (delivery,) = await store.deliveries(run.id, 9)
+    assert delivery.state == "retrying", "what is owed is kept"
+    # resumed, it has all patience before it
+    later_ms = NOW + 1_500_000
+    await store.resume_report(report.id, later_ms)
+    (parcel,) = await store.claim_deliveries(report.id, later_ms, later_ms + 1, 1)
+    await store.record([heard(parcel, Sign.ANSWERED, later_ms)], later_ms, TERMS)
+    assert (await health(store, later_ms)).failing_since_ms == later_ms
+
+
+async def test_a_resumed_report_is_probed_at_once(store: ReportStore, report: Report) -> None:
+    await out(store, report, "a", "b", "c")
+    await store.pause_report(report.id, NOW + 30)
+    await store.resume_report(report.id, NOW + 40)
+    found = await health(store, NOW + 40)
+    assert (found.probe_at_ms, found.failing_since_ms) == (NOW + 40, None)
+    assert len(await store.claim_deliveries(report.id, NOW + 40, LEASE, 1, probe=True)) == 1
+
+
+async def test_a_success_is_kept(store: ReportStore, report: Report) -> None:
+    await delivering(store, report, "a", "b")
+    first, _ = await store.claim_deliveries(report.id, NOW, NOW + 1, 9)
+    for _ in range(2):  # repeating changes nothing
+        await store.record([heard(first, Sign.TAKEN, NOW + 50)], NOW + 50, TERMS)
+    assert await health(store, NOW + 60) == Health(last_success_at_ms=NOW + 50)

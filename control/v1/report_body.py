@@ -8,8 +8,10 @@ from pydantic import Field, WithJsonSchema
 from control.report_rules import (
     REVISIONS_WORDS,
     Definition,
+    GraceSeconds,
     GroupNames,
     IntervalName,
+    OwedName,
     RevisionsName,
     Slug,
     StartAt,
@@ -83,6 +85,7 @@ class ReportBody(Camel):
     endpoint: EndpointBody
     filter: FilterMember = None
     revisions: Annotated[RevisionsName | None, Field(description=REVISIONS_WORDS)] = None
+    grace_seconds: GraceSeconds | None = None
 
 
 class ReportUpdateBody(Camel):
@@ -98,6 +101,13 @@ class ReportUpdateBody(Camel):
     endpoint: EndpointBody | None = None
     filter: FilterMember = None
     revisions: Annotated[RevisionsName | None, Field(description=REVISIONS_WORDS)] = None
+    grace_seconds: GraceSeconds | None = None
+
+
+class ResumeBody(Camel):
+    """What is sent of what a report owes."""
+
+    owed: OwedName | None = None
 
 
 class RunBody(Camel):
@@ -131,4 +141,5 @@ def definition(body: ReportBody | ReportUpdateBody, filter_: ReportFilter | None
         url=None if endpoint is None else endpoint.url,
         filter=filter_,
         revisions=body.revisions,
+        grace_s=body.grace_seconds,
     )

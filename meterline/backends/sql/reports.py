@@ -11,6 +11,7 @@ from meterline.backends.sql import (
     report_asks,
     report_definitions,
     report_listing,
+    report_resumption,
     report_secrets,
 )
 from meterline.backends.sql import (
@@ -23,7 +24,7 @@ from meterline.backends.sql.engine import Database
 from meterline.backends.sql.schema_reports import report_runs
 from meterline.change import COMMAND, DISPATCHER
 from meterline.problem import not_found
-from meterline.report import Report, ReportChange, ReportMove
+from meterline.report import Report, ReportChange
 from meterline.report_ports import (
     AttemptEnd,
     Booked,
@@ -35,6 +36,7 @@ from meterline.report_ports import (
     Plan,
     RetiredSecret,
 )
+from meterline.resumption import Owed, Resumed
 from meterline.run import Attempt, Delivery, DeliveryDraft, LogEnds, Manifest, Run, RunMove
 
 
@@ -86,15 +88,16 @@ class SqlReportStore:
 
     async def pause_report(self, report_id: str, now_ms: int, *, author: str = COMMAND) -> None:
         """See the port."""
-        await self._move(report_id, ReportMove.PAUSE, now_ms, author)
-
-    async def resume_report(self, report_id: str, now_ms: int, *, author: str = COMMAND) -> None:
-        """See the port."""
-        await self._move(report_id, ReportMove.RESUME, now_ms, author)
-
-    async def _move(self, report_id: str, by: ReportMove, now_ms: int, author: str) -> None:
         await self._database.write(
-            lambda connection: report_definitions.move(connection, report_id, by, now_ms, author)
+            lambda connection: report_definitions.pause(connection, report_id, now_ms, author)
+        )
+
+    async def resume_report(
+        self, report_id: str, now_ms: int, *, owed: Owed = Owed.ALL, author: str = COMMAND
+    ) -> Resumed:
+        """See the port."""
+        return await self._database.write(
+            lambda connection: report_resumption.resume(connection, report_id, now_ms, owed, author)
         )
 
     async def rotate_secret(
@@ -198,10 +201,13 @@ class SqlReportStore:
         """See the port."""
         await self._database.write(lambda connection: made.release(connection, run_id, holder))
 
-    async def stage(self, claim: Claim, drafts: Sequence[DeliveryDraft]) -> None:
+    async def stage(
+        self, claim: Claim, drafts: Sequence[DeliveryDraft], lease_until_ms: int | None = None
+    ) -> bool:
         """See the port."""
-        if drafts:
-            await self._database.write(lambda connection: made.stage(connection, claim, drafts))
+        return await self._database.write(
+            lambda connection: made.stage(connection, claim, drafts, lease_until_ms)
+        )
 
     async def decide(
         self, claim: Claim, meter_revision: int, manifest: Manifest, now_ms: int

@@ -12,8 +12,11 @@ from meterline.endpoint import Endpoint
 from meterline.problem import not_found
 from meterline.report import Report
 from meterline.report_ports import ReportStore, SecretBox
+from meterline.report_start import StartTerms
+from meterline.report_status_ports import ReportStatusStore
 from meterline.revision_ports import CorrectionStore
 from meterline.run import Run
+from meterline.trial_ports import ReportTrial, TrialStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,10 @@ class ReportDesk:
     box: SecretBox
     wake: Callable[[], None]
     corrections: CorrectionStore
+    start: StartTerms
+    statuses: ReportStatusStore
+    trials: ReportTrial
+    trial_store: TrialStore
 
     @property
     def now_ms(self) -> int:

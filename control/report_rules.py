@@ -31,6 +31,7 @@ from meterline.limits import (
     EVENT_TIME_MIN_MS,
     QUERY_GROUP_BY_MAX,
     REPORT_HEADERS_MAX,
+    REPORT_GRACE_S_MAX,
     REPORT_SLUG_CHARS_MAX,
 )
 from meterline.meter import Meter
@@ -96,11 +97,29 @@ IntervalName = Annotated[
     Literal["1m", "1h", "1d", "PT1M", "PT1H", "P1D"],
     Field(description="Every minute, hour or day; days are days of UTC."),
 ]
+OwedName = Annotated[
+    Literal["all", "newest", "none"],
+    Field(
+        description="What is sent of what the report owes: runs of all windows that were missed "
+        "and all deliveries, those of the newest window, or nothing. The rest is recorded as "
+        "skipped and cancelled, and can be run and replayed by hand."
+    ),
+]
 RevisionsName = Literal["record", "send"]
 REVISIONS_WORDS: Final = (
     "What becomes of corrections, where events come for a window after its run: `record` keeps and "
     "shows them, `send` delivers them too."
 )
+GraceSeconds = Annotated[
+    int,
+    Field(
+        ge=0,
+        le=REPORT_GRACE_S_MAX,
+        description="How long a run waits after its window for late events; as long as the "
+        "installation says (`grace_ms`) if nothing is said.",
+        examples=[300],
+    ),
+]
 StartAt = Annotated[Instant, AfterValidator(_start)]
 START_WORDS: Final = "Windows are counted from this instant, a whole minute; from now, if absent."
 Url = Annotated[
@@ -143,14 +162,15 @@ GroupNames = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How an API version spells what depends on the meter."""
+    """How an API version spells what is judged beside the others."""
 
     meter: str
     group_by: str
+    grace: str
 
 
-V1_WORDS: Final = Words("meterIdOrSlug", "groupBy")
-V3_WORDS: Final = Words("meter_id_or_key", "group_by_dimensions")
+V1_WORDS: Final = Words("meterIdOrSlug", "groupBy", "graceSeconds")
+V3_WORDS: Final = Words("meter_id_or_key", "group_by_dimensions", "grace_seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +186,8 @@ class Definition:
     headers: dict[str, str] | None = None
     filter: ReportFilter | None = None
     revisions: str | None = None
+    grace_s: int | None = None
+    drops_grace: bool = False  # said to be that of the installation
 
     def schedule(self, now_ms: int) -> Schedule:
         """The schedule of a new report: from now, floored to the interval, if nothing is said."""
@@ -188,7 +210,7 @@ async def read_report(
     given included.
     """
     made, found, document = await _read(call, model)
-    found += faults
+    found += [*faults, *_grace_faults(desk, document, words)]
     name = document.get(words.meter)
     meter: Meter | None = None
     if isinstance(name, str) and "\0" not in name:
@@ -214,7 +236,7 @@ async def read_change(
 ) -> _Model:
     """A change of a report as sent. Raises `Problem` that lists every fault of it."""
     made, found, document = await _read(call, model)
-    found += faults
+    found += [*faults, *_grace_faults(desk, document, words)]
     stores = desk.stores
     meter = await stores.meter(report.namespace, report.meter_id)
     found += _group_faults(meter, document, words)
@@ -255,6 +277,14 @@ async def sent_bytes(call: Call[Any, None]) -> bytes:
     if _SENT not in call.request:
         call.request[_SENT] = await json_bytes(call.request, CONTROL_BODY_BYTES_MAX)
     return call.request[_SENT]
+
+
+def _grace_faults(desk: ReportDesk, document: dict[str, Any], words: Words) -> list[Fault]:
+    grace_s, least_ms = document.get(words.grace), desk.start.grace_ms_min
+    if not isinstance(grace_s, int) or grace_s < 0 or grace_s * 1_000 >= least_ms:
+        return []
+    reason = f"must be at least {-(-least_ms // 1_000)}: events may be on their way so long"
+    return [Fault(words.grace, reason, "minimum")]
 
 
 def _group_faults(meter: Meter, document: dict[str, Any], words: Words) -> list[Fault]:
@@ -304,6 +334,7 @@ def new_report(
         user_info_sealed=desk.sealed_user_info(endpoint),
         revisions=Revisions(definition.revisions or Revisions.RECORD),
         headers=desk.sealed_headers(definition.headers or {}),
+        grace_ms=None if definition.grace_s is None else definition.grace_s * 1_000,
     )
 
 
@@ -328,6 +359,8 @@ def change_of(report: Report, definition: Definition, desk: ReportDesk) -> Repor
         drops_user_info=endpoint is not None and endpoint.user_info == "",
         revisions=None if definition.revisions is None else Revisions(definition.revisions),
         headers=None if definition.headers is None else desk.sealed_headers(definition.headers),
+        grace_ms=None if definition.grace_s is None else definition.grace_s * 1_000,
+        drops_grace=definition.drops_grace,
     )
 
 

@@ -33,7 +33,9 @@ from control.v3.query import V3Query
 from control.v3.refusal_redrives import V3RefusalRedrives
 from control.v3.refusals import V3Refusals
 from control.v3.rejected import V3Rejected
+from control.v3.report_preview import V3ReportPreview
 from control.v3.report_secrets import V3ReportSecrets
+from control.v3.report_test import V3ReportTest
 from control.v3.reports import V3Reports
 from control.v3.runs import V3Runs
 from control.v3.status import V3Status
@@ -70,6 +72,8 @@ def bound_v3(api: Api) -> list[Bound]:
         V3RefusalRedrives(api.refusals),
         V3Reports(desk),
         V3ReportSecrets(desk),
+        V3ReportPreview(desk),
+        V3ReportTest(desk),
         V3Runs(desk),
         V3Corrections(desk),
         V3Deliveries(desk),
@@ -105,7 +109,7 @@ def declared_api() -> Api:
     stores = Stores(*[nothing] * len(fields(Stores)))
     return Api(
         stores,
-        ReportDesk(stores, nothing, nothing, nothing, nothing),
+        ReportDesk(stores, *[nothing] * (len(fields(ReportDesk)) - 1)),
         nothing,
         (),
         Ledger(nothing, nothing, nothing, nothing),

@@ -16,7 +16,17 @@ from dispatcher.corrections import (
     is_sent,
     says_nothing_new,
 )
-from dispatcher.render import (
+from dispatcher.schedule import complete_needed_ms, due_runs
+from dispatcher.staging import Holding, LeaseLost
+from meterline import limits
+from meterline.correction import Correction, digest_over
+from meterline.delivery_bytes_ports import DeliveryBytes
+from meterline.meter import Catalogue, Meter
+from meterline.meter_revision import answering
+from meterline.ports import CatalogueStore, ProgressStore, Unavailable, UsageStore
+from meterline.problem import Problem, ProblemType
+from meterline.report import Report
+from meterline.report_body import (
     BodyTooLarge,
     Selection,
     Statement,
@@ -25,29 +35,24 @@ from dispatcher.render import (
     select,
     statements,
 )
-from dispatcher.schedule import complete_needed_ms, due_runs
-from meterline import limits
-from meterline.correction import Correction, digest_over
-from meterline.meter import Catalogue, Meter
-from meterline.meter_revision import answering
-from meterline.ports import CatalogueStore, ProgressStore, Unavailable, UsageStore
-from meterline.problem import Problem, ProblemType
-from meterline.report import Report
 from meterline.report_ports import Booked, Claim, ReportStore
+from meterline.report_start import StartTerms
 from meterline.revision_ports import Baseline, CorrectionStore
-from meterline.run import DeliveryDraft, LogEnds, Manifest, Run, RunMove, RunState, Trigger
+from meterline.run import LogEnds, Manifest, Run, RunMove, RunState, Trigger
 from meterline.usage import UsageQuery, UsageRow
+from meterline.window import DAY_MS
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The stores that a run is made from."""
+    """The stores that a run is made from, and where the bytes of its deliveries are."""
 
     reports: ReportStore
     catalogue: CatalogueStore
     progress: ProgressStore
     usage: UsageStore
     corrections: CorrectionStore
+    bytes: DeliveryBytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +61,10 @@ class PlanTerms:
 
     log: int
     partitions: int
-    grace_ms: int = limits.GRACE_MS
+    start: StartTerms = field(default_factory=StartTerms)
     catch_up_max: int = limits.CATCH_UP_RUNS_MAX
     lease_ms: int = limits.RUN_LEASE_S * 1_000
+    bytes_kept_ms: int = limits.REVISED_DAYS * DAY_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +149,7 @@ async def make_runs(
         # as claimed: it may have been changed since it was read
         it = replace(it, report=claim.report)  # noqa: PLW2901
         try:
-            made += await _make(sources, terms.log, it, claim, asked, now_ms)
+            made += await _make(sources, terms, it, claim, asked, instant)
         except Unavailable as error:
             away.append((it, error))
     # Where some were made, those that were not are tried again at once, and told of then.
@@ -196,7 +202,7 @@ async def _ready(
             untils.append(complete[revision])
         known = [until_ms for until_ms in untils if until_ms is not None]
         until_ms = min(known) if len(known) == len(untils) else None
-        if until_ms is not None and until_ms >= complete_needed_ms(run, terms.grace_ms):
+        if until_ms is not None and until_ms >= complete_needed_ms(run, report, terms.start):
             ready.append(_Ready(run, report, meter, until_ms))
         elif run.state is RunState.SCHEDULED:
             await sources.reports.await_run(run.id)
@@ -225,9 +231,15 @@ async def _refuse_forgotten(
 
 
 async def _make(
-    sources: Sources, log: int, it: _Ready, claim: Claim, asked: _Asked, now_ms: int
+    sources: Sources,
+    terms: PlanTerms,
+    it: _Ready,
+    claim: Claim,
+    asked: _Asked,
+    instant: Callable[[], int],
 ) -> bool:
-    reports = sources.reports
+    reports, now_ms = sources.reports, instant()
+    holding = Holding(reports, claim, terms.lease_ms, instant)
     try:
         baseline = None
         if it.run.revision > 1:
@@ -236,12 +248,16 @@ async def _make(
         if missing := set(it.report.group_by) - set(it.meter.dimension_names):
             why = f"the meter has no group-by key {min(missing)!r} any more; make the report anew"
             return await reports.close_run(claim, RunMove.REFUSE, why, now_ms)
-        await _ask(sources, log, it, asked)
-        answer = await _answer(sources, it, asked, baseline)
+        await _ask(sources, terms.log, it, asked)
+        await holding.keep()
+        answer = await _answer(sources, it, asked, baseline, holding)
         if answer is None:
             why = "the figures are those of the revision before"
             return await reports.close_run(claim, RunMove.UNCHANGED, why, now_ms, asked.counted)
-        return await _decide(sources, it, replace(claim, report=it.report), answer, now_ms)
+        claim = replace(claim, report=it.report)
+        return await _decide(sources, it, claim, holding, answer, now_ms)
+    except LeaseLost:
+        return False
     except (Problem, BodyTooLarge) as error:
         why = error.detail if isinstance(error, Problem) else str(error)
         return await reports.close_run(claim, RunMove.REFUSE, why, now_ms)
@@ -279,7 +295,7 @@ async def _ask(sources: Sources, log: int, it: _Ready, asked: _Asked) -> None:
 
 
 async def _answer(
-    sources: Sources, it: _Ready, asked: _Asked, baseline: Baseline | None
+    sources: Sources, it: _Ready, asked: _Asked, baseline: Baseline | None, holding: Holding
 ) -> _Answer | None:
     """What a run says; None for a revision that has nothing new to say."""
     selection = select(asked.rows, it.report.filter)
@@ -289,7 +305,7 @@ async def _answer(
     said = statements(it.run, selection, booked)
     if baseline is None:
         return _Answer(selection, said, asked.counted)
-    corrections = await _corrections(sources, it, asked.rows, selection, said, baseline)
+    corrections = await _corrections(sources, it, asked.rows, selection, said, baseline, holding)
     digest = digest_over(corrections)
     sends = is_sent(it.run, it.report)
     if says_nothing_new(baseline, digest, speaks=bool(said), sends=sends):
@@ -304,6 +320,7 @@ async def _corrections(
     selection: Selection,
     said: Sequence[Statement],
     baseline: Baseline,
+    holding: Holding,
 ) -> list[Correction]:
     now = dict(selection.by_subject)
     differing = {statement.subject for statement in said}
@@ -316,6 +333,7 @@ async def _corrections(
     found: list[Correction] = []
     for start in range(0, len(said), limits.STAGED_BODIES_MAX):
         chunk = said[start : start + limits.STAGED_BODIES_MAX]
+        await holding.keep()
         names = {it.supersedes for it in chunk if it.supersedes is not None}
         bodies = await sources.corrections.sent_bodies(names) if names else {}
         for statement in chunk:
@@ -334,11 +352,16 @@ def _sent(delivery_id: str, bodies: Mapping[str, bytes]) -> Sent:
     return Sent(delivery_id, bodies[delivery_id])
 
 
-async def _decide(sources: Sources, it: _Ready, claim: Claim, answer: _Answer, now_ms: int) -> bool:
+async def _decide(
+    sources: Sources, it: _Ready, claim: Claim, holding: Holding, answer: _Answer, now_ms: int
+) -> bool:
     reports = sources.reports
-    parts = await _staged(reports, it, claim, answer.said)
+    parts = await holding.stage(
+        drafts(it.report, it.meter, it.run, answer.said, claim.sequence_next, it.complete_until_ms)
+    )
     for start in range(0, len(answer.corrections), limits.CORRECTIONS_STAGED_MAX):
         chunk = answer.corrections[start : start + limits.CORRECTIONS_STAGED_MAX]
+        await holding.keep()
         await sources.corrections.stage_corrections(claim, chunk, start + 1)
     selection = answer.selection
     manifest = Manifest(
@@ -359,23 +382,3 @@ async def _decide(sources: Sources, it: _Ready, claim: Claim, answer: _Answer, n
         # The report was changed meanwhile, if the lease is still held: made anew by the next step.
         await reports.release_run(it.run.id, claim.holder)
     return decided
-
-
-async def _staged(
-    reports: ReportStore, it: _Ready, claim: Claim, said: Sequence[Statement]
-) -> list[tuple[str, bytes]]:
-    """Write the deliveries of a run; their ids and digests."""
-    parts: list[tuple[str, bytes]] = []
-    chunk: list[DeliveryDraft] = []
-    chunk_bytes = 0
-    for draft in drafts(
-        it.report, it.meter, it.run, said, claim.sequence_next, it.complete_until_ms
-    ):
-        parts.append((draft.id, draft.digest))
-        chunk.append(draft)
-        chunk_bytes += len(draft.body)
-        if len(chunk) == limits.STAGED_BODIES_MAX or chunk_bytes > limits.DELIVERY_BODY_BYTES_MAX:
-            await reports.stage(claim, chunk)
-            chunk, chunk_bytes = [], 0
-    await reports.stage(claim, chunk)
-    return parts

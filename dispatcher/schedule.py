@@ -2,7 +2,10 @@
 
 from typing import Final
 
+from meterline.report import Report
 from meterline.report_ports import Plan
+from meterline.report_start import StartTerms
+from meterline.resumption import NOT_ASKED_FOR
 from meterline.run import Run, RunState, Trigger, run_id
 
 TOO_OLD: Final = "more windows were missed at once than are made up for; ask for this run by hand"
@@ -23,7 +26,8 @@ def due_runs(plan: Plan, now_ms: int, catch_up_max: int, runs_max: int) -> list[
     to_ms = plan.planned_until_ms
     for place in range(min(ended, runs_max)):
         from_ms, to_ms = to_ms, report.window_end_ms(to_ms)
-        skipped = ended - place > catch_up_max
+        passed_over = report.skip_until_ms is not None and to_ms <= report.skip_until_ms
+        skipped = passed_over or ended - place > catch_up_max
         runs.append(
             Run(
                 id=run_id(report.id, from_ms, to_ms, 1),
@@ -35,16 +39,22 @@ def due_runs(plan: Plan, now_ms: int, catch_up_max: int, runs_max: int) -> list[
                 trigger=Trigger.SCHEDULE,
                 asked_at_ms=now_ms,
                 state=RunState.SKIPPED if skipped else RunState.SCHEDULED,
-                reason=TOO_OLD if skipped else "",
+                reason=(NOT_ASKED_FOR if passed_over else TOO_OLD) if skipped else "",
                 ended_at_ms=now_ms if skipped else None,
             )
         )
     return runs
 
 
-def complete_needed_ms(run: Run, grace_ms: int) -> int:
+def complete_needed_ms(run: Run, report: Report, terms: StartTerms) -> int:
     """The instant up to which everything must count before a run may be made (design.md section 5).
 
-    Also a run for a window long past waits for what had been sent when it was asked for.
+    Also a run for a window long past waits for what had been sent when it was asked for. Runs by
+    schedule have their places among those that are due at once; what a person asks for does not
+    wait for that.
     """
-    return max(run.to_ms + grace_ms, run.asked_at_ms)
+    if run.trigger is Trigger.SCHEDULE:
+        start_ms = terms.starts_at_ms(report, run.from_ms, run.to_ms)
+    else:
+        start_ms = run.to_ms + terms.grace_of_ms(report)
+    return max(start_ms, run.asked_at_ms)

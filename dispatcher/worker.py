@@ -51,6 +51,7 @@ class Dispatcher:
         self._late_wake = asyncio.Event()
         self._in_flight: Counter[Address] = Counter()
         self._pace = Pace(send_terms.per_second)
+        self._forget_wake = asyncio.Event()
         self._posts: set[asyncio.Task[None]] = set()
         self._sent: list[Sent] = []  # to be recorded; bounded by the places in flight
         self._sent_wake = asyncio.Event()
@@ -64,6 +65,7 @@ class Dispatcher:
         """Begin to end: nothing new is claimed; what is in flight is finished and recorded."""
         self._stopping = True
         self._late_wake.set()
+        self._forget_wake.set()
         self.wake()
 
     async def run(self) -> None:
@@ -75,6 +77,7 @@ class Dispatcher:
                 group.create_task(self._plan())
                 group.create_task(self._revise())
                 group.create_task(self._send())
+                group.create_task(self._forget())
             if self._posts:
                 await asyncio.wait(self._posts)
         finally:
@@ -122,6 +125,24 @@ class Dispatcher:
                     _log.info("late", action="asked", runs=asked)
                     self._plan_wake.set()
             await _wait(self._late_wake, wait_s)
+
+    async def _forget(self) -> None:
+        """Remove bytes that were kept for their time, a step at a time and without haste."""
+        terms = self._plan_terms
+        while not self._stopping:
+            wait_s = float(limits.BYTES_LOOK_S)
+            try:
+                until_ms = self._clock.now_ms() - terms.bytes_kept_ms
+                removed = await self._sources.bytes.remove_bytes(until_ms, limits.BYTES_REMOVED_MAX)
+            except Unavailable as error:
+                _log.warning("forget", action="unavailable", reason=str(error))
+            except Exception:  # noqa: BLE001 - as above
+                _log.exception("forget", action="failed")
+            else:
+                if removed:
+                    _log.info("forget", action="removed", deliveries=removed)
+                    wait_s = self._idle_s
+            await _wait(self._forget_wake, wait_s)
 
     async def _plan_once(self) -> int:
         now_ms = self._clock.now_ms()

@@ -76,6 +76,11 @@ BOUNDS: Final[tuple[tuple[str, str, ProblemType], ...]] = (
         f"{limits.PREVIEW_DAYS_MAX}; {limits.PREVIEW_EVENTS_MAX:,}",
         ProblemType.BAD_REQUEST,
     ),
+    (
+        "test deliveries of a report in a minute",
+        f"{limits.TRIALS_MAX}",
+        ProblemType.RATE_LIMITED,
+    ),
     ("subjects that something is said of", f"{limits.SUBJECTS_MAX:,}", ProblemType.CONFLICT),
     ("API keys of a namespace that are good", f"{limits.KEYS_MAX:,}", ProblemType.CONFLICT),
 )

@@ -47,6 +47,7 @@ class Action(StrEnum):
     SWITCH = "switch"  # to it
     DISCARD = "discard"  # it
     REPLAY = "replay"
+    TEST = "test"  # of a report: a test delivery was sent
     REDRIVE = "redrive"  # of what was refused: an event was sent anew
     DISMISS = "dismiss"
 

@@ -173,6 +173,12 @@ SUBJECT_METADATA_BYTES_MAX: Final = 4_096  # as compact JSON: the list must stay
 REPORT_SLUG_CHARS_MAX: Final = 64
 REPORT_FILTER_VALUES_MAX: Final = 10_000  # operands of one $in or $nin
 GRACE_MS: Final = 60_000  # a run waits so long after its window for late events
+REPORT_GRACE_S_MAX: Final = 24 * 60 * 60  # of a report's own: a day later, revisions do the rest
+START_SPREAD_MS: Final = 5_000  # runs that are due at once start within it
+START_SPREAD_SHARE: Final = 20  # and within such a part of their window: 3 s of a minute
+REPORT_PREVIEWS_MAX: Final = 2  # at once in one process: each holds the usage of a window
+TRIALS_MAX: Final = 10  # test deliveries of a report within the window: they hit a receiver at once
+TRIALS_WINDOW_MS: Final = 60_000
 PLAN_REPORTS_MAX: Final = 100  # reports whose due windows one step records
 PLAN_RUNS_MAX: Final = 500  # windows of one report that one step records: bounds a transaction
 UNDECIDED_RUNS_MAX: Final = 256  # runs that one step looks at
@@ -195,6 +201,8 @@ LATE_MINUTES_APART: Final = 1_440  # touched minutes farther apart are looked up
 LATE_SPAN_MINUTES: Final = 10_080  # and so much time at once: each page of windows sorts all of it
 REVISION_PAUSE_S: Final = 60 * 60  # between two late revisions of a window that events keep hitting
 REVISED_DAYS: Final = 90  # so long the bytes of deliveries are kept, and their windows are revised
+BYTES_REMOVED_MAX: Final = 2_000  # of deliveries in one transaction
+BYTES_LOOK_S: Final = 60  # bytes that are too old are looked for so often
 CORRECTIONS_STAGED_MAX: Final = 500  # written in one transaction
 
 # --- delivery (webhook-facts.md) ---

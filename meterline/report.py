@@ -153,6 +153,8 @@ class Report:
     takeover: Takeover | None = None
     revisions: Revisions = Revisions.RECORD
     headers: SealedHeaders = NO_HEADERS
+    grace_ms: int | None = None  # of its runs; None: that of the installation
+    skip_until_ms: int | None = None  # windows that end by then and have no run yet are skipped
 
     def __post_init__(self) -> None:
         if not is_slug(self.slug):
@@ -181,13 +183,23 @@ class Report:
         length_ms = self.window_end_ms(from_ms) - from_ms
         return ended + max(0, (now_ms - from_ms) // length_ms)
 
+    def border_after_ms(self, from_ms: int, windows: int) -> int:
+        """The border that lies so many windows after another one."""
+        if self.takeover is not None and from_ms < self.takeover.at_ms:
+            length_ms = self.schedule.interval.length_ms
+            before = min(windows, (self.takeover.at_ms - from_ms) // length_ms)
+            from_ms += before * length_ms
+            windows -= before
+        return from_ms + windows * (self.window_end_ms(from_ms) - from_ms)
+
 
 @dataclass(frozen=True, slots=True)
 class ReportChange:
     """What of a report's definition is to change; None stays as it is. Slug and meter never do.
 
     A new endpoint comes with its own user information and headers or none; the same endpoint
-    without any keeps what it has, unless `drops_user_info`.
+    without any keeps what it has, unless `drops_user_info`. `drops_grace` gives it that of the
+    installation again.
     """
 
     schedule: Schedule | None = None
@@ -198,6 +210,8 @@ class ReportChange:
     drops_user_info: bool = False
     revisions: Revisions | None = None
     headers: SealedHeaders | None = None
+    grace_ms: int | None = None
+    drops_grace: bool = False
 
 
 def changed(report: Report, change: ReportChange, planned_until_ms: int, now_ms: int) -> Report:
@@ -221,6 +235,8 @@ def changed(report: Report, change: ReportChange, planned_until_ms: int, now_ms:
             after = replace(after, headers=change.headers or NO_HEADERS)
     if change.revisions is not None:
         after = replace(after, revisions=change.revisions)
+    if change.grace_ms is not None or change.drops_grace:
+        after = replace(after, grace_ms=change.grace_ms)
     if after == report:
         return report
     # later than any instant before, whatever the clock says: it names this definition

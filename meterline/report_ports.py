@@ -12,6 +12,7 @@ from typing import Protocol
 from meterline.change import COMMAND, DISPATCHER
 from meterline.endpoint_health import HealthTerms
 from meterline.report import Report, ReportChange
+from meterline.resumption import Owed, Resumed
 from meterline.run import (
     Attempt,
     Delivery,
@@ -27,9 +28,7 @@ from meterline.sending import Answer, AttemptEnd, Due, Parcel
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A report and how far its windows have run rows: `planned_until_ms` is the start of the next
-    window.
-    """
+    """A report, and where the first window begins that has no run yet."""
 
     report: Report
     planned_until_ms: int
@@ -37,9 +36,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A run whose lease is held under the name `holder`; `sequence_next` numbers its first
-    delivery.
-    """
+    """A run whose lease `holder` has; `sequence_next` numbers its first delivery."""
 
     run: Run
     report: Report
@@ -49,9 +46,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Booked:
-    """What a receiver holds for a subject of a window: its newest delivery, by earlier
-    revisions.
-    """
+    """What a receiver holds for a subject of a window: its newest delivery."""
 
     delivery_id: str
     usage_digest: bytes
@@ -67,9 +62,7 @@ class RetiredSecret:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryPlace:
-    """The place of a delivery in lists: runs by their decision, the newest first, and within a run
-    by number.
-    """
+    """The place of a delivery in lists: runs by decision, the newest first, then by number."""
 
     decided_at_ms: int
     run_id: str
@@ -137,9 +130,12 @@ class ReportStore(Protocol):
         """No run is found or made and nothing is sent until it is resumed; all is kept."""
         ...
 
-    async def resume_report(self, report_id: str, now_ms: int, *, author: str = COMMAND) -> None:
-        """A paused or parked report is active again; what it owes is sent, and its endpoint has all
-        patience before it.
+    async def resume_report(
+        self, report_id: str, now_ms: int, *, owed: Owed = Owed.ALL, author: str = COMMAND
+    ) -> Resumed:
+        """A paused or parked report is active again, and what is asked for of what it owes is sent;
+        the rest is skipped and cancelled, in one transaction. Its endpoint has all patience before
+        it.
         """
         ...
 
@@ -217,9 +213,11 @@ class ReportStore(Protocol):
         """Give the lease back; what was staged is dropped."""
         ...
 
-    async def stage(self, claim: Claim, drafts: Sequence[DeliveryDraft]) -> None:
-        """Write deliveries of an undecided run; they are seen by nobody until this holder decides
-        the run.
+    async def stage(
+        self, claim: Claim, drafts: Sequence[DeliveryDraft], lease_until_ms: int | None = None
+    ) -> bool:
+        """Write deliveries of an undecided run, seen by nobody until this holder decides it, and
+        hold its lease until then, if that is given; False where the lease is lost.
         """
         ...
 

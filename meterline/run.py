@@ -48,7 +48,7 @@ class RunMove(StrEnum):
     RECORD = "record"  # a revision whose corrections its report does not ask to be sent
     UNCHANGED = "unchanged"  # a revision that would say the same again
     REFUSE = "refuse"  # its usage cannot be asked for
-    CANCEL = "cancel"  # its report was deleted
+    CANCEL = "cancel"  # its report was deleted, or resumed without it
     ALL_DELIVERED = "all_delivered"
     SOME_DELIVERED = "some_delivered"
     NONE_DELIVERED = "none_delivered"

@@ -1,7 +1,7 @@
 """The message that a receiver gets (contract sections 2.5 and 6), as the document of v3 shows it.
 
-`dispatcher.render` makes it; a test holds the two together. Its shapes are open: a receiver ignores
-members that it does not know.
+`meterline.report_body` makes it; a test holds the two together. Its shapes are open: a receiver
+ignores members that it does not know.
 """
 
 from typing import Annotated, Any, Final, Literal

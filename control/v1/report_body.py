@@ -8,9 +8,11 @@ from pydantic import Field, WithJsonSchema
 from control.report_rules import (
     REVISIONS_WORDS,
     Definition,
+    GraceSeconds,
     GroupNames,
     Headers,
     IntervalName,
+    OwedName,
     RevisionsName,
     Slug,
     StartAt,
@@ -85,6 +87,7 @@ class ReportBody(Camel):
     endpoint: EndpointBody
     filter: FilterMember = None
     revisions: Annotated[RevisionsName | None, Field(description=REVISIONS_WORDS)] = None
+    grace_seconds: GraceSeconds | None = None
 
 
 class ReportUpdateBody(Camel):
@@ -100,6 +103,13 @@ class ReportUpdateBody(Camel):
     endpoint: EndpointBody | None = None
     filter: FilterMember = None
     revisions: Annotated[RevisionsName | None, Field(description=REVISIONS_WORDS)] = None
+    grace_seconds: GraceSeconds | None = None
+
+
+class ResumeBody(Camel):
+    """What is sent of what a report owes."""
+
+    owed: OwedName | None = None
 
 
 class RunBody(Camel):
@@ -134,4 +144,5 @@ def definition(body: ReportBody | ReportUpdateBody, filter_: ReportFilter | None
         headers=None if endpoint is None else endpoint.headers,
         filter=filter_,
         revisions=body.revisions,
+        grace_s=body.grace_seconds,
     )

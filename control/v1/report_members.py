@@ -183,10 +183,26 @@ class ReportShown(TypedDict):
     filter: NotRequired[FilterShown]
     endpoint: EndpointShown
     revisions: Literal["record", "send"]
+    graceSeconds: NotRequired[int]
     state: Literal["active", "paused", "parked"]
     stateReason: NotRequired[str]
     createdAt: InstantShown
     lastRun: NotRequired[RunShown | None]
+
+
+class OwedShown(TypedDict):
+    """What a report owes now that it is resumed, and what it owes no more."""
+
+    runs: int
+    runsSkipped: int
+    deliveries: int
+    deliveriesCancelled: int
+
+
+class ReportResumedShown(ReportShown):
+    """A report that was resumed."""
+
+    owed: OwedShown
 
 
 def report_members(report: Report, meter_slug: str) -> ReportShown:
@@ -219,6 +235,8 @@ def report_members(report: Report, meter_slug: str) -> ReportShown:
     filter_ = filter_document(report.filter)
     if filter_:
         members["filter"] = cast("FilterShown", filter_)  # its numbers are texts of numbers
+    if report.grace_ms is not None:
+        members["graceSeconds"] = report.grace_ms // 1_000
     if report.state_reason:
         members["stateReason"] = report.state_reason
     return members

@@ -6,11 +6,12 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.names import V1_REPORT_NAMES
-from control.v1.report_body import ReportBody, ReportUpdateBody, RunBody
+from control.v1.report_body import ReportBody, ReportUpdateBody, ResumeBody, RunBody
 from control.v1.report_members import (
     REPORT_EXAMPLE,
     REPORT_SENT,
     RUN_EXAMPLE,
+    ReportResumedShown,
     ReportShown,
     RunShown,
     RunWithDeliveriesShown,
@@ -18,7 +19,15 @@ from control.v1.report_members import (
 from control.v3.run_shapes import RUN_PATTERN
 from control.v3.runs import RUN
 from meterline.access import Scope
-from meterline.http.operation import JSON, NO_BODY, Answer, Operation, json_body, raw_body
+from meterline.http.operation import (
+    JSON,
+    NO_BODY,
+    Answer,
+    Operation,
+    json_body,
+    optional_json_body,
+    raw_body,
+)
 from meterline.http.shapes import AnyParameters, Digits, Parameters
 from meterline.limits import (
     CONTROL_BODY_BYTES_MAX,
@@ -33,6 +42,7 @@ TAG: Final = "Reports"
 _MEDIA: Final = (JSON, "application/cloudevents+json")  # the second is the contract's
 _SECRET: Final = "whsec_c2lnbmluZyBzZWNyZXQgb2YgYSByZXBvcnQ="  # noqa: S105 - an example
 _UNKEPT: Final = {"Cache-Control": "Always no-store: the answer holds a secret."}
+_OWED: Final = {"runs": 1, "runsSkipped": 6, "deliveries": 0, "deliveriesCancelled": 48}
 _LOCATION: Final = {"Location": "Where it is."}
 
 
@@ -182,10 +192,13 @@ RESUME_REPORT: Final = Operation(
     scope=Scope.REPORTS_WRITE,
     names=V1_REPORT_NAMES,
     parameters=AnyParameters,
-    body=NO_BODY,
+    body=optional_json_body(ResumeBody, {"owed": "newest"}),
     answers=(
         Answer(
-            200, "The report, active.", ReportShown, example={**REPORT_EXAMPLE, "lastRun": None}
+            200,
+            "The report, active, and what becomes of what it owed.",
+            ReportResumedShown,
+            example={**REPORT_EXAMPLE, "lastRun": None, "owed": _OWED},
         ),
     ),
 )

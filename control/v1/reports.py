@@ -16,8 +16,21 @@ from control.report_rules import (
     read_report,
     window_faults,
 )
-from control.v1.report_body import ReportBody, ReportUpdateBody, RunBody, definition, filter_of
-from control.v1.report_members import ReportShown, delivery_members, report_members, run_members
+from control.v1.report_body import (
+    ReportBody,
+    ReportUpdateBody,
+    ResumeBody,
+    RunBody,
+    definition,
+    filter_of,
+)
+from control.v1.report_members import (
+    ReportResumedShown,
+    ReportShown,
+    delivery_members,
+    report_members,
+    run_members,
+)
 from control.v1.report_operations import (
     CREATE_REPORT,
     DELETE_REPORT,
@@ -37,6 +50,7 @@ from meterline.http.operation import Bound, Call, bind
 from meterline.http.shapes import AnyParameters
 from meterline.problem import Fault, invalid
 from meterline.report import Report
+from meterline.resumption import Owed
 from meterline.run import Run
 
 # An answer that shows a secret is kept by nobody on its way.
@@ -118,13 +132,25 @@ class V1Reports:
         secret = self._desk.box.open(report.signing_secret_sealed)
         return json_response({"signingSecret": secret}, headers=_UNKEPT)
 
-    async def resume(self, call: _Call) -> web.Response:
-        """The report, active again: what its parked endpoint is owed is sent."""
+    async def resume(self, call: Call[AnyParameters, ResumeBody]) -> web.Response:
+        """The report, active again: what is asked for of what it owes is sent."""
         desk = self._desk
         report = await self._found(call)
-        await desk.reports.resume_report(report.id, desk.now_ms, author=call.principal.author)
+        owed = Owed(call.body.owed or Owed.ALL)
+        resumed = await desk.reports.resume_report(
+            report.id, desk.now_ms, owed=owed, author=call.principal.author
+        )
         desk.wake()
-        return await self._shown(await self._found(call))
+        members: ReportResumedShown = {
+            **await self._members(await self._found(call)),
+            "owed": {
+                "runs": resumed.runs,
+                "runsSkipped": resumed.runs_skipped,
+                "deliveries": resumed.deliveries,
+                "deliveriesCancelled": resumed.deliveries_cancelled,
+            },
+        }
+        return json_response(members)
 
     async def run(self, call: Call[AnyParameters, RunBody]) -> web.Response:
         """201 with a run of the window; 200 with the one that is there already."""
@@ -170,7 +196,10 @@ class V1Reports:
         return await self._desk.report(call.namespace, call.names["reportIdOrSlug"])
 
     async def _shown(self, report: Report) -> web.Response:
+        return json_response(await self._members(report))
+
+    async def _members(self, report: Report) -> ReportShown:
         last = await self._desk.reports.runs(report.id, 1)
-        members: ReportShown = report_members(report, await self._desk.meter_key(report))
+        members = report_members(report, await self._desk.meter_key(report))
         members["lastRun"] = run_members(last[0]) if last else None
-        return json_response(members)
+        return members

@@ -25,7 +25,7 @@ from meterline.http import json_response
 from meterline.http.operation import JSON, NO_BODY, Answer, Bound, Call, Operation, PathName, bind
 from meterline.http.shapes import CursorPage, Instant, NoParameters, Parameters, Text
 from meterline.limits import ATTRIBUTE_CHARS_MAX, REPORT_SLUG_CHARS_MAX
-from meterline.problem import Fault, ProblemType, invalid, not_found
+from meterline.problem import Fault, Problem, ProblemType, invalid, not_found
 from meterline.report_ports import DeliveryPlace, DeliveryQuery
 from meterline.run import Delivery, DeliveryState
 
@@ -212,8 +212,14 @@ class V3Deliveries:
         name = call.names["deliveryId"]
         stored = await self._desk.reports.delivery_body(call.namespace, name)
         if stored is None:
-            raise not_found("body of a delivery", name)
+            raise await self._no_body(call.namespace, name)
         return web.Response(body=stored, content_type=JSON)
+
+    async def _no_body(self, namespace: str, name: str) -> Problem:
+        if await self._desk.reports.delivery(namespace, name) is None:
+            return not_found("delivery", name)
+        detail = f"The bytes of delivery {name} are not kept any more; its digest is, for ever."
+        return Problem(ProblemType.NOT_FOUND, detail)
 
     async def replay(self, call: Call[NoParameters, None]) -> web.Response:
         """202 with the delivery; 409 while it is being sent, or if its report is gone."""

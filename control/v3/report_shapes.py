@@ -14,6 +14,7 @@ from control.report_rules import (
     REVISIONS_WORDS,
     START_WORDS,
     Definition,
+    GraceSeconds,
     GroupNames,
     Headers,
     IntervalName,
@@ -22,8 +23,9 @@ from control.report_rules import (
     StartAt,
     Url,
 )
+from control.v3.report_status import STATUS_EXAMPLE, ReportStatusShown
 from control.v3.run_shapes import RUN_EXAMPLE, RunShown, run_shown
-from meterline.http.shapes import Closed, CursorPage, InstantShown, Parameters, Text, Ulid
+from meterline.http.shapes import Closed, InstantShown, Text, Ulid
 from meterline.limits import (
     ATTRIBUTE_CHARS_MAX,
     INTEGER_DIGITS_MAX,
@@ -128,11 +130,12 @@ class ReportBody(Closed):
     revisions: Annotated[
         RevisionsName, Field(description=f"{REVISIONS_WORDS} `record` if absent.")
     ] = "record"
+    grace_seconds: GraceSeconds | None = None
 
     def definition(self) -> Definition:
         """What it defines."""
         made = _definition(self.schedule, self.query, self.endpoint, self.filter)
-        return replace(made, revisions=self.revisions)
+        return replace(made, revisions=self.revisions, grace_s=self.grace_seconds)
 
 
 class ReportUpdateBody(Closed):
@@ -148,11 +151,17 @@ class ReportUpdateBody(Closed):
     endpoint: Annotated[ReportEndpointBody | None, NotNull()] = None
     filter: Annotated[ReportFilterBody | None, NotNull()] = None
     revisions: Annotated[RevisionsName | None, NotNull(), Field(description=REVISIONS_WORDS)] = None
+    grace_seconds: Annotated[
+        GraceSeconds | None, Field(description="Null: as long as the installation says again.")
+    ] = None
 
     def definition(self) -> Definition:
         """What it gives anew."""
         made = _definition(self.schedule, self.query, self.endpoint, self.filter)
-        return replace(made, revisions=self.revisions)
+        drops = "grace_seconds" in self.model_fields_set and self.grace_seconds is None
+        return replace(
+            made, revisions=self.revisions, grace_s=self.grace_seconds, drops_grace=drops
+        )
 
 
 def _definition(
@@ -170,12 +179,6 @@ def _definition(
         headers=None if endpoint is None else endpoint.headers,
         filter=None if filter_ is None else filter_.filter(),
     )
-
-
-class ReportListParameters(Parameters):
-    """Which page."""
-
-    page: CursorPage = CursorPage()
 
 
 class ReportMeterShown(TypedDict):
@@ -266,6 +269,11 @@ class ReportShown(TypedDict):
     filter: NotRequired[ReportFilterShown]
     endpoint: ReportEndpointShown
     revisions: Annotated[RevisionsName, Field(description=REVISIONS_WORDS)]
+    grace_seconds: NotRequired[
+        Annotated[
+            int, Field(description="Left out where runs wait as long as the installation says.")
+        ]
+    ]
     state: Annotated[
         Literal["active", "paused", "parked"],
         Field(
@@ -280,6 +288,7 @@ class ReportShown(TypedDict):
     last_run: NotRequired[
         Annotated[RunShown, Field(description="That of the newest window; in lists left out.")]
     ]
+    status: ReportStatusShown
 
 
 class ReportWithSecretShown(ReportShown):
@@ -301,7 +310,9 @@ class ReportPageShown(TypedDict):
     meta: CursorMetaShown
 
 
-def report_shown(report: Report, meter_key: str, last: Run | None = None) -> ReportShown:
+def report_shown(
+    report: Report, meter_key: str, status: ReportStatusShown, last: Run | None = None
+) -> ReportShown:
     """The report as v3 shows it; what it does not have is left out."""
     asked = report.schedule_asked
     shown: ReportShown = {
@@ -316,6 +327,7 @@ def report_shown(report: Report, meter_key: str, last: Run | None = None) -> Rep
         "state": report.state.value,
         "created_at": rfc3339(report.created_at_ms),
         "updated_at": rfc3339(report.updated_at_ms),
+        "status": status,
     }
     if report.takeover is not None:
         shown["ending_schedule"] = {
@@ -327,6 +339,8 @@ def report_shown(report: Report, meter_key: str, last: Run | None = None) -> Rep
         shown["endpoint"]["header_names"] = list(report.headers.names)
     if report.filter.usage or report.filter.subject:
         shown["filter"] = _filter_shown(report.filter)
+    if report.grace_ms is not None:
+        shown["grace_seconds"] = report.grace_ms // 1_000
     if report.state_reason:
         shown["state_reason"] = report.state_reason
     if last is not None:
@@ -378,6 +392,7 @@ REPORT_EXAMPLE: Final[ReportShown] = {
     "state": "active",
     "created_at": "2026-01-31T10:00:00Z",
     "updated_at": "2026-01-31T10:00:00Z",
+    "status": STATUS_EXAMPLE,
 }
 REPORT_WITH_RUN_EXAMPLE: Final[ReportShown] = {**REPORT_EXAMPLE, "last_run": RUN_EXAMPLE}
 REPORT_WITH_SECRET_EXAMPLE: Final[ReportWithSecretShown] = {

@@ -9,6 +9,11 @@ from control.names import REPORT_NAMES
 from control.pages import cursors
 from control.report_desk import ReportDesk, new_signing_secret
 from control.report_rules import V3_WORDS, change_of, new_report, read_change, read_report
+from control.v3.report_resumed import (
+    REPORT_RESUMED_EXAMPLE,
+    ReportResumedShown,
+    ResumeBody,
+)
 from control.v3.report_shapes import (
     REPORT_EXAMPLE,
     REPORT_PAGE_EXAMPLE,
@@ -16,13 +21,13 @@ from control.v3.report_shapes import (
     REPORT_WITH_RUN_EXAMPLE,
     REPORT_WITH_SECRET_EXAMPLE,
     ReportBody,
-    ReportListParameters,
     ReportPageShown,
     ReportShown,
     ReportUpdateBody,
     ReportWithSecretShown,
     report_shown,
 )
+from control.v3.report_status import ReportStatusShown, status_shown
 from meterline.access import Scope
 from meterline.http import json_response
 from meterline.http.operation import (
@@ -33,17 +38,26 @@ from meterline.http.operation import (
     Call,
     Operation,
     bind,
+    optional_json_body,
     raw_body,
 )
-from meterline.http.shapes import NoParameters
+from meterline.http.shapes import CursorPage, NoParameters, Parameters
 from meterline.limits import CONTROL_BODY_BYTES_MAX
 from meterline.problem import Fault, ProblemType, invalid
 from meterline.report import Report
+from meterline.resumption import Owed
 
 TAG: Final = "Reports"
 UNKEPT: Final = {"Cache-Control": "no-store"}
 UNKEPT_HEADERS: Final = {"Cache-Control": "Always no-store: the answer holds a secret."}
 _CURSOR: Final = re.compile(r"([0-9]{1,15})\.([0-7][0-9A-HJKMNP-TV-Z]{25})", re.ASCII)
+
+
+class ReportListParameters(Parameters):
+    """Which page."""
+
+    page: CursorPage = CursorPage()
+
 
 CREATE_REPORT: Final = Operation(
     id="create-report",
@@ -155,12 +169,20 @@ RESUME_REPORT: Final = Operation(
     path="/reports/{reportId}/resume",
     tag=TAG,
     summary="Resume a report",
-    description="Make a paused or parked report active again: all that it owes is sent.",
+    description="Make a paused or parked report active again, and send what is asked for of what "
+    "it owes: all of it if nothing is said. One that is active stays as it is.",
     scope=Scope.REPORTS_WRITE,
     names=REPORT_NAMES,
     parameters=NoParameters,
-    body=NO_BODY,
-    answers=(Answer(200, "The report, active.", ReportShown, example=REPORT_EXAMPLE),),
+    body=optional_json_body(ResumeBody, {"owed": "newest"}),
+    answers=(
+        Answer(
+            200,
+            "The report, active, and what becomes of what it owed.",
+            ReportResumedShown,
+            example=REPORT_RESUMED_EXAMPLE,
+        ),
+    ),
 )
 
 
@@ -192,7 +214,7 @@ class V3Reports:
         await desk.reports.create_report(report, first_ms, author=call.principal.author)
         desk.wake()
         shown: ReportWithSecretShown = {
-            **report_shown(report, meter.key),
+            **report_shown(report, meter.key, await self._status(report)),
             "signing_secret": secret,
         }
         return json_response(shown, 201, UNKEPT)
@@ -207,8 +229,17 @@ class V3Reports:
         found = await desk.reports.reports(call.namespace, page.size + 1, after)
         listed = found[: page.size]
         keys = await desk.meter_keys(call.namespace)
+        statuses = await desk.statuses.statuses(listed)
+        now_ms = desk.now_ms
         answer: ReportPageShown = {
-            "data": [report_shown(it, keys.get(it.meter_id, "")) for it in listed],
+            "data": [
+                report_shown(
+                    it,
+                    keys.get(it.meter_id, ""),
+                    status_shown(it, statuses[it.id], desk.start, now_ms),
+                )
+                for it in listed
+            ],
             "meta": cursors(
                 page.size,
                 [f"{it.created_at_ms}.{it.id}" for it in listed],
@@ -247,21 +278,41 @@ class V3Reports:
         await desk.reports.pause_report(report.id, desk.now_ms, author=call.principal.author)
         return await self._shown(await self._found(call))
 
-    async def resume(self, call: Call[NoParameters, None]) -> web.Response:
-        """The report, active."""
+    async def resume(self, call: Call[NoParameters, ResumeBody]) -> web.Response:
+        """The report, active, and what becomes of what it owed."""
         desk = self._desk
         report = await self._found(call)
-        await desk.reports.resume_report(report.id, desk.now_ms, author=call.principal.author)
+        resumed = await desk.reports.resume_report(
+            report.id, desk.now_ms, owed=Owed(call.body.owed), author=call.principal.author
+        )
         desk.wake()
-        return await self._shown(await self._found(call))
+        shown: ReportResumedShown = {
+            **await self._members(await self._found(call)),
+            "owed": {
+                "runs": resumed.runs,
+                "runs_skipped": resumed.runs_skipped,
+                "deliveries": resumed.deliveries,
+                "deliveries_cancelled": resumed.deliveries_cancelled,
+            },
+        }
+        return json_response(shown)
 
-    async def _found(self, call: Call[Any, None]) -> Report:
+    async def _found(self, call: Call[Any, Any]) -> Report:
         return await self._desk.report(call.namespace, call.names["reportId"])
 
     async def _shown(self, report: Report) -> web.Response:
+        return json_response(await self._members(report))
+
+    async def _members(self, report: Report) -> ReportShown:
         last = await self._desk.reports.runs(report.id, 1)
         key = await self._desk.meter_key(report)
-        return json_response(report_shown(report, key, last[0] if last else None))
+        status = await self._status(report)
+        return report_shown(report, key, status, last[0] if last else None)
+
+    async def _status(self, report: Report) -> ReportStatusShown:
+        desk = self._desk
+        found = await desk.statuses.statuses([report])
+        return status_shown(report, found[report.id], desk.start, desk.now_ms)
 
 
 def _place(cursor: str) -> tuple[int, str]:

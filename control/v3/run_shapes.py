@@ -29,6 +29,18 @@ RunId = Annotated[
 DeliveryId = Annotated[
     str, Field(pattern=f"^{DELIVERY_PATTERN}$", examples=["dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh"])
 ]
+RunStateName = Literal[
+    "scheduled",
+    "waiting",
+    "materializing",
+    "delivering",
+    "succeeded",
+    "partly_failed",
+    "failed",
+    "skipped",
+    "recorded",
+]
+OutcomeName = Literal["sending", "delivered", "refused", "unreached", "forbidden", "lost"]
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
@@ -88,17 +100,7 @@ RunShown = TypedDict(  # a class cannot have a member called `from`
             Field(description="`late`: events came for its window after it was decided."),
         ],
         "state": Annotated[
-            Literal[
-                "scheduled",
-                "waiting",
-                "materializing",
-                "delivering",
-                "succeeded",
-                "partly_failed",
-                "failed",
-                "skipped",
-                "recorded",
-            ],
+            RunStateName,
             Field(
                 description="Its window is over (`scheduled`), it waits until everything counts, "
                 "its bodies are written, they are sent; all, some or none arrived; or it was not "
@@ -153,7 +155,7 @@ class AttemptShown(TypedDict):
     started_at: InstantShown
     duration_ms: int
     outcome: Annotated[
-        Literal["sending", "delivered", "refused", "unreached", "forbidden", "lost"],
+        OutcomeName,
         Field(
             description="Under way; a 2xx; another answer; none; an address that may not be "
             "dialled; or not known, for the courier died."

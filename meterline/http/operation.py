@@ -51,6 +51,11 @@ def json_body(model: type[B], example: object, *, media: tuple[str, ...] = (JSON
     return Body(dict.fromkeys(media, model), model, example=example)
 
 
+def optional_json_body(model: type[B], example: object) -> Body[B]:
+    """A JSON text that may be left out, which means `{}`."""
+    return Body({JSON: model}, model, example=example, required=False)
+
+
 def raw_body(contents: Mapping[str, Any], example: object, bytes_max: int) -> Body[None]:
     """Bytes, by media type what they hold; the handler reads and judges them."""
     return Body(contents, None, bytes_max, example)

@@ -46,7 +46,10 @@ async def read_call(
     parameters = _parameters(operation.parameters, request, faults)
     sent, body = b"", None
     if operation.body.model is not None:
-        sent = await json_bytes(request, operation.body.bytes_max)
+        if operation.body.required or request.body_exists:
+            sent = await json_bytes(request, operation.body.bytes_max)
+        else:
+            sent = b"{}"
         try:
             body = validated(operation.body.model, sent)
         except Problem as problem:

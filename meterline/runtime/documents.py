@@ -11,10 +11,10 @@ from control.openapi.document import About, Document, Webhook, document
 from control.openapi.published import as_json
 from control.openapi.report_message import EXAMPLE, WEBHOOK, ReportMessageShown
 from control.routes import bound_v1, bound_v3, declared_api
-from dispatcher.render import MESSAGE_TYPE
 from ingest.gateway import Gateway
 from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES
 from meterline.http.operation import Bound
+from meterline.report_body import MESSAGE_TYPE
 
 _TAGS: Final = {
     "Events": "Usage events: sent by producers, listed with what became of them.",

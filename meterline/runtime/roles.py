@@ -14,12 +14,10 @@ from control.routes import routes as control_routes
 from dispatcher.worker import Dispatcher
 from ingest.gateway import Gateway
 from ingest.gateway import routes as event_routes
-from meterline.backends.secrets import FernetSecretBox
 from meterline.backends.sql.access import SqlAccessStore
-from meterline.backends.sql.corrections import SqlCorrectionStore
 from meterline.backends.sql.migrate import check_migrated, migrate
 from meterline.http.gate import Gate
-from meterline.runtime import documents, wiring
+from meterline.runtime import documents, report_wiring, wiring
 from meterline.runtime.access_wiring import OpenGate, open_gate
 from meterline.runtime.process import patiently, serve
 from meterline.runtime.settings import Settings
@@ -40,11 +38,12 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         await wiring.put_meters(settings, opened)
         box = wiring.secret_box(settings)
         worker = wiring.aggregation_worker(settings, opened, wiring.inbox_watch(settings, stack))
-        dispatcher, sender = wiring.dispatcher(settings, opened, box)
-        stack.push_async_callback(sender.close)
+        sender = report_wiring.webhook_sender(settings, stack)
+        dispatcher = report_wiring.dispatcher(settings, opened, box, sender)
         gate = await open_gate(settings, database, stack, CLOCK)
         gateway = await _gateway(settings, log, gate.gate, stack, with_inbox=True)
-        api = _whole_api(settings, opened, box, dispatcher, gate, gateway)
+        desk = report_wiring.report_desk(settings, opened, box, sender, dispatcher.wake)
+        api = _whole_api(settings, opened, desk, gate, gateway)
         port = await serve(stack, api, settings.host, settings.port, CLOCK)
         logger.info(
             "ready", role="all", url=f"http://{settings.host}:{port}", data=str(settings.data_dir)
@@ -79,8 +78,8 @@ async def dispatch(settings: Settings, stop: asyncio.Event) -> None:
     """Reports alone."""
     async with AsyncExitStack() as stack:
         opened = await _opened(settings, stop, stack)
-        dispatcher, sender = wiring.dispatcher(settings, opened, wiring.secret_box(settings))
-        stack.push_async_callback(sender.close)
+        sender = report_wiring.webhook_sender(settings, stack)
+        dispatcher = report_wiring.dispatcher(settings, opened, wiring.secret_box(settings), sender)
         await _serve_health(stack, settings, "dispatch", checks_of(opened.stores))
         await _until_stopped(stop, None, dispatcher)
 
@@ -93,7 +92,10 @@ async def control(settings: Settings, stop: asyncio.Event) -> None:
         box = wiring.secret_box(settings)
         gate = await open_gate(settings, opened.database, stack, CLOCK)
         gateway = await _gateway(settings, opened.log, gate.gate, stack)
-        api = _whole_api(settings, opened, box, None, gate, gateway)
+        sender = report_wiring.webhook_sender(settings, stack)
+        # a dispatcher of another process finds by itself what there is to do
+        desk = report_wiring.report_desk(settings, opened, box, sender, lambda: None)
+        api = _whole_api(settings, opened, desk, gate, gateway)
         port = await serve(stack, api, settings.host, settings.port, CLOCK)
         logger.info("ready", role="control", url=f"http://{settings.host}:{port}")
         await stop.wait()
@@ -144,17 +146,10 @@ async def _ended(task: asyncio.Task[None]) -> None:
 def _whole_api(
     settings: Settings,
     opened: Opened,
-    box: FernetSecretBox,
-    dispatcher: Dispatcher | None,
+    desk: ReportDesk,
     gate: OpenGate,
     gateway: Gateway,
 ) -> list[web.RouteDef]:
-    def wake() -> None:
-        if dispatcher is not None:
-            dispatcher.wake()
-
-    corrections = SqlCorrectionStore(opened.database)
-    desk = ReportDesk(opened.stores, opened.reports, box, wake, corrections)
     api = Api(
         opened.stores,
         desk,

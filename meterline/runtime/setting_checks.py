@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo
 
 from meterline import limits
 from meterline.throttle import Limited, Policy
@@ -81,6 +81,24 @@ def checked_control_url(url: str) -> str:
     if url != CONTROL_EMBEDDED and not (url.startswith("postgresql://") and urlsplit(url).hostname):
         raise ValueError("must be sqlite or a postgresql:// URL with a host")
     return url
+
+
+def checked_inboxes(topics: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+    """Without Kafka there is nothing to read them from. Raises `ValueError`."""
+    if topics and info.data.get("log_url") == LOG_EMBEDDED:
+        raise ValueError("needs a log on Kafka: set log_url to kafka://host:port, or drop it")
+    return topics
+
+
+def checked_grace(grace_ms: int, info: ValidationInfo) -> int:
+    """A run must not start before the last event of its window is durable (design.md 4.3). Raises
+    `ValueError`.
+    """
+    if {"produce_deadline_ms", "clock_skew_ms"} <= info.data.keys():
+        least = info.data["produce_deadline_ms"] + info.data["clock_skew_ms"]
+        if grace_ms < least:
+            raise ValueError(f"must be at least produce_deadline_ms + clock_skew_ms = {least}")
+    return grace_ms
 
 
 class LimitSetting(BaseModel):

@@ -31,6 +31,8 @@ from meterline.runtime.setting_checks import (
     PlanName,
     PlanSetting,
     checked_control_url,
+    checked_grace,
+    checked_inboxes,
     checked_log_url,
     checked_secret,
     checked_usage_url,
@@ -139,7 +141,9 @@ class Settings(BaseSettings):
         "uncounted. Whoever has lost them for good; the error that names the offset says so.",
         examples=[{"3": 1_200}],
     )
-    inbox_topics: Annotated[dict[str, str], NoDecode, BeforeValidator(decoded)] = Field(
+    inbox_topics: Annotated[
+        dict[str, str], NoDecode, BeforeValidator(decoded), AfterValidator(checked_inboxes)
+    ] = Field(
         default_factory=dict,
         description="Kafka topics to read events from, each with the namespace it belongs to. "
         "Whoever connects a producer that does not speak HTTP.",
@@ -243,14 +247,23 @@ class Settings(BaseSettings):
         "retry for longer than a month.",
         examples=[35],
     )
-    grace_ms: int = Field(
+    grace_ms: Annotated[int, AfterValidator(checked_grace)] = Field(
         default=limits.GRACE_MS,
         validate_default=True,  # it depends on two others
         ge=0,
         le=DAY_MS,
-        description="How long a run waits after its window for late events; at least "
-        "produce_deadline_ms + clock_skew_ms. Whoever has senders that buffer.",
+        description="How long a run waits after its window for late events, if its report says "
+        "nothing; at least produce_deadline_ms + clock_skew_ms. Whoever has senders that buffer.",
         examples=[60_000],
+    )
+    start_spread_ms: int = Field(
+        default=limits.START_SPREAD_MS,
+        ge=0,
+        le=600_000,
+        description="Runs that are due at once start within this, and within a twentieth of their "
+        "windows, each report at its own place; 0 starts them together. Whoever has many reports "
+        "to one receiver.",
+        examples=[5_000],
     )
     revision_pause_s: int = Field(
         default=limits.REVISION_PAUSE_S,
@@ -285,6 +298,14 @@ class Settings(BaseSettings):
     probe_pause_s: fields.ProbePause = limits.PROBE_PAUSE_S
     endpoint_per_second: fields.EndpointPerSecond = None
     delivery_timeout_s: fields.DeliveryTimeout = limits.DELIVERY_TIMEOUT_S
+    delivery_bytes_days: int = Field(
+        default=limits.REVISED_DAYS,
+        ge=1,
+        le=DAYS_MAX,
+        description="How long the bytes of deliveries are kept to be shown and sent again, and "
+        "their windows are revised; digests are kept for ever. Whoever pays for the control store.",
+        examples=[90],
+    )
     secret_key: Annotated[SecretStr, AfterValidator(checked_secret)] | None = Field(
         default=None,
         description="Key under which signing secrets are stored; without it a key file in data_dir "
@@ -338,26 +359,6 @@ class Settings(BaseSettings):
                 "public_without_keys to true where something in front decides who is let in"
             )
         return mode
-
-    @field_validator("inbox_topics")
-    @classmethod
-    def _inboxes_are_kafka_topics(
-        cls, topics: dict[str, str], info: ValidationInfo
-    ) -> dict[str, str]:
-        """Without Kafka there is nothing to read them from."""
-        if topics and info.data.get("log_url") == LOG_EMBEDDED:
-            raise ValueError("needs a log on Kafka: set log_url to kafka://host:port, or drop it")
-        return topics
-
-    @field_validator("grace_ms")
-    @classmethod
-    def _grace_covers_the_deadline(cls, grace_ms: int, info: ValidationInfo) -> int:
-        """A run must not start before the last event of its window is durable (design.md 4.3)."""
-        if {"produce_deadline_ms", "clock_skew_ms"} <= info.data.keys():
-            least = info.data["produce_deadline_ms"] + info.data["clock_skew_ms"]
-            if grace_ms < least:
-                raise ValueError(f"must be at least produce_deadline_ms + clock_skew_ms = {least}")
-        return grace_ms
 
     @classmethod
     def settings_customise_sources(

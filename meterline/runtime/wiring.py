@@ -19,16 +19,12 @@ from control.ledger import Ledger
 from control.refusal_desk import Door, RefusalDesk
 from control.stores import Stores
 from control.v3.meter_bodies import MeterBody
-from dispatcher.late import LateSources, LateTerms, LateUsage
-from dispatcher.planner import PlanTerms, Sources
-from dispatcher.worker import Dispatcher
 from ingest.admission import AdmissionRules
 from ingest.inbox import Inbox
 from ingest.publisher import Publisher
 from meterline.backends.clickhouse.accounts import ClickHouseAccounts
 from meterline.backends.clickhouse.connection import Connection, create_database
 from meterline.backends.clickhouse.evidence import ClickHouseEvidence
-from meterline.backends.clickhouse.late_events import ClickHouseLateEvents
 from meterline.backends.clickhouse.refusals import ClickHouseRefusals
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clickhouse.traces import ClickHouseTraces
@@ -38,10 +34,8 @@ from meterline.backends.kafka_log import KafkaLog, kafka_record, open_kafka_log
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.backends.secrets import FernetSecretBox, key_in_file
 from meterline.backends.sql.catalogue import SqlCatalogueStore
-from meterline.backends.sql.corrections import SqlCorrectionStore
 from meterline.backends.sql.engine import Database, open_database
 from meterline.backends.sql.evidence import SqlEvidence
-from meterline.backends.sql.late import SqlLateStore
 from meterline.backends.sql.meter_revisions import SqlRevisionStore
 from meterline.backends.sql.progress import SqlProgressStore
 from meterline.backends.sql.redrives import SqlSettlementStore
@@ -49,13 +43,10 @@ from meterline.backends.sql.reports import SqlReportStore
 from meterline.backends.sql.subjects import SqlSubjectStore
 from meterline.backends.sql.traces import SqlTraces
 from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
-from meterline.backends.webhook_http import HttpWebhookSender
 from meterline.event import DEFAULT_NAMESPACE
-from meterline.limits import LATE_SETTLE_MS
 from meterline.meter import MeterDraft, faults_of
 from meterline.pack import Record
 from meterline.ports import SeenStore, Unsuitable
-from meterline.runtime.sending import egress, send_terms
 from meterline.runtime.settings import Settings, SettingsError
 from meterline.window import DAY_MS
 
@@ -298,44 +289,6 @@ def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | N
             settings.instance_id,
         ),
     )
-
-
-def dispatcher(
-    settings: Settings, opened: Opened, box: FernetSecretBox
-) -> tuple[Dispatcher, HttpWebhookSender]:
-    """The shell that makes runs and sends deliveries, and the sender to close after it."""
-    stores = opened.stores
-    sender = HttpWebhookSender(
-        CLOCK,
-        settings.webhook_networks_allowed,
-        timeout_s=settings.delivery_timeout_s,
-        egress=egress(settings),
-    )
-    corrections = SqlCorrectionStore(opened.database)
-    number, partitions = opened.log.number, opened.log.partitions
-    worker = Dispatcher(
-        Sources(opened.reports, stores.catalogue, stores.progress, stores.usage, corrections),
-        _late_usage(settings, opened),
-        sender,
-        box,
-        CLOCK,
-        PlanTerms(number, partitions, grace_ms=settings.grace_ms),
-        send_terms(settings),
-    )
-    return worker, sender
-
-
-def _late_usage(settings: Settings, opened: Opened) -> LateUsage:
-    stores, pause_ms = opened.stores, settings.revision_pause_s * 1_000
-    terms = LateTerms(
-        opened.log.number,
-        opened.log.partitions,
-        grace_ms=settings.grace_ms,
-        settle_ms=min(LATE_SETTLE_MS, pause_ms),
-        pause_ms=pause_ms,
-    )
-    late, events = SqlLateStore(opened.database), ClickHouseLateEvents(opened.connection)
-    return LateUsage(LateSources(late, events, stores.catalogue, stores.progress), terms)
 
 
 async def put_meters(settings: Settings, opened: Opened) -> None:

@@ -28,7 +28,7 @@ from meterline.pack import Record
 from meterline.report_ports import Claim
 from meterline.rows import Counted, Seal, SeenRow, SliceId
 from meterline.run import DeliveryDraft, Manifest
-from meterline.runtime import cli, sending, wiring
+from meterline.runtime import cli, report_wiring, sending, wiring
 from meterline.sending import Answer, AttemptEnd
 from tests.faults.labels import (
     LEASE_VARIABLE,
@@ -147,9 +147,12 @@ class SnaredSeenStore(RocksSeenStore):
 class SnaredReportStore(SqlReportStore):
     """Dies once something of a run is recorded."""
 
-    async def stage(self, claim: Claim, drafts: Sequence[DeliveryDraft]) -> None:
-        await super().stage(claim, drafts)
+    async def stage(
+        self, claim: Claim, drafts: Sequence[DeliveryDraft], lease_until_ms: int | None = None
+    ) -> bool:
+        held = await super().stage(claim, drafts, lease_until_ms)
         SNARE.passed(Label.STAGED)
+        return held
 
     async def decide(
         self, claim: Claim, meter_revision: int, manifest: Manifest, now_ms: int
@@ -213,15 +216,17 @@ def prepare(environment: Mapping[str, str]) -> None:
     }
     if lease_s := environment.get(LEASE_VARIABLE):
         lease_ms = int(lease_s) * 1_000
-        substitutes["PlanTerms"] = partial(PlanTerms, lease_ms=lease_ms)
+        report_wiring.__dict__["PlanTerms"] = partial(PlanTerms, lease_ms=lease_ms)
         sending.__dict__["SendTerms"] = partial(SendTerms, lease_ms=lease_ms)
     if Without.COUNT_BACK in TAKEN:
         from tests.simulation.defences import WithoutCountBack  # noqa: PLC0415 - the simulation
 
         substitutes["Aggregator"] = WithoutCountBack
-    missing = substitutes.keys() - wiring.__dict__.keys()
+    roots = [wiring.__dict__, report_wiring.__dict__]
+    missing = substitutes.keys() - roots[0].keys() - roots[1].keys()
     assert not missing, f"the composition root names them otherwise now: {missing}"
-    wiring.__dict__.update(substitutes)
+    for root in roots:
+        root.update({name: it for name, it in substitutes.items() if name in root})
     if SNARE.trap is not None and SNARE.trap.label is Label.COMMITTED:
         _snare_commits()
 

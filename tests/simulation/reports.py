@@ -153,11 +153,17 @@ class ReportsState:
         self.staged.pop((name, holder), None)
         self.staged_corrections.pop((name, holder), None)
 
-    def stage(self, claim: Claim, drafts: Sequence[DeliveryDraft]) -> None:
-        if self.held(claim.run.id, claim.holder):
-            rows = self.staged.setdefault((claim.run.id, claim.holder), {})
-            for draft in drafts:
-                rows.setdefault(draft.number, draft)
+    def stage(
+        self, claim: Claim, drafts: Sequence[DeliveryDraft], lease_until_ms: int | None
+    ) -> bool:
+        if not self.held(claim.run.id, claim.holder):
+            return False
+        if lease_until_ms is not None:
+            self.runs[claim.run.id].lease_until_ms = lease_until_ms
+        rows = self.staged.setdefault((claim.run.id, claim.holder), {})
+        for draft in drafts:
+            rows.setdefault(draft.number, draft)
+        return True
 
     def whole(self, claim: Claim, manifest: Manifest) -> bool:
         """Whether all that a manifest counts is staged: a lease that was given back may come again,
@@ -309,8 +315,13 @@ class SimulatedReports:
     async def release_run(self, name: str, holder: str) -> None:
         await self._write(f"release {name}", lambda: self.state.release(name, holder))
 
-    async def stage(self, claim: Claim, drafts: Sequence[DeliveryDraft]) -> None:
-        await self._write(f"stage {claim.run.id}", lambda: self.state.stage(claim, drafts))
+    async def stage(
+        self, claim: Claim, drafts: Sequence[DeliveryDraft], lease_until_ms: int | None = None
+    ) -> bool:
+        held: bool = await self._write(
+            f"stage {claim.run.id}", lambda: self.state.stage(claim, drafts, lease_until_ms)
+        )
+        return held
 
     async def decide(self, claim: Claim, revision: int, manifest: Manifest, now_ms: int) -> bool:
         decided: bool = await self._write(

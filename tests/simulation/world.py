@@ -239,12 +239,14 @@ class World:
         """The life of a dispatcher: it makes runs, looks for late usage, and sends."""
         net = self.net(slot.process, self.dispatch_fates)
         reports, late = SimulatedReports(self.reports, net), SimulatedLate(self.late, net)
+        nothing: Any = None  # bytes are removed by the shell, which is not here
         sources = Sources(
             self.substitutes.reports(reports),
             SimulatedCatalogue(self.catalogue, net),  # type: ignore[arg-type]
             SimulatedProgress(self.progress, net),
             SimulatedUsage(self.usage, net),
             late,
+            nothing,
         )
         log, partitions = self.log.number, self.profile.partitions
         terms = PlanTerms(log, partitions, lease_ms=LEASE_MS)

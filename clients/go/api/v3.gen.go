@@ -33,6 +33,7 @@ const (
 	ActionRotate  Action = "rotate"
 	ActionRun     Action = "run"
 	ActionSwitch  Action = "switch"
+	ActionTest    Action = "test"
 	ActionUpdate  Action = "update"
 )
 
@@ -176,6 +177,29 @@ const (
 	KindSubject Kind = "subject"
 )
 
+// Defines values for LastErrorOutcome.
+const (
+	LastErrorOutcomeDelivered LastErrorOutcome = "delivered"
+	LastErrorOutcomeForbidden LastErrorOutcome = "forbidden"
+	LastErrorOutcomeLost      LastErrorOutcome = "lost"
+	LastErrorOutcomeRefused   LastErrorOutcome = "refused"
+	LastErrorOutcomeSending   LastErrorOutcome = "sending"
+	LastErrorOutcomeUnreached LastErrorOutcome = "unreached"
+)
+
+// Defines values for LastRunState.
+const (
+	LastRunStateDelivering    LastRunState = "delivering"
+	LastRunStateFailed        LastRunState = "failed"
+	LastRunStateMaterializing LastRunState = "materializing"
+	LastRunStatePartlyFailed  LastRunState = "partly_failed"
+	LastRunStateRecorded      LastRunState = "recorded"
+	LastRunStateScheduled     LastRunState = "scheduled"
+	LastRunStateSkipped       LastRunState = "skipped"
+	LastRunStateSucceeded     LastRunState = "succeeded"
+	LastRunStateWaiting       LastRunState = "waiting"
+)
+
 // Defines values for MessageMeterWindowSize.
 const (
 	MessageMeterWindowSizeMINUTE MessageMeterWindowSize = "MINUTE"
@@ -278,6 +302,24 @@ const (
 	ReportRequestTypeWebhook ReportRequestType = "webhook"
 )
 
+// Defines values for ReportResumedRevisions.
+const (
+	ReportResumedRevisionsRecord ReportResumedRevisions = "record"
+	ReportResumedRevisionsSend   ReportResumedRevisions = "send"
+)
+
+// Defines values for ReportResumedState.
+const (
+	ReportResumedStateActive ReportResumedState = "active"
+	ReportResumedStateParked ReportResumedState = "parked"
+	ReportResumedStatePaused ReportResumedState = "paused"
+)
+
+// Defines values for ReportResumedType.
+const (
+	ReportResumedTypeWebhook ReportResumedType = "webhook"
+)
+
 // Defines values for ReportScheduleInterval.
 const (
 	ReportScheduleIntervalN1D ReportScheduleInterval = "1d"
@@ -322,6 +364,13 @@ const (
 // Defines values for ReportWithSecretType.
 const (
 	ReportWithSecretTypeWebhook ReportWithSecretType = "webhook"
+)
+
+// Defines values for ResumeRequestOwed.
+const (
+	ResumeRequestOwedAll    ResumeRequestOwed = "all"
+	ResumeRequestOwedNewest ResumeRequestOwed = "newest"
+	ResumeRequestOwedNone   ResumeRequestOwed = "none"
 )
 
 // Defines values for RevisionState.
@@ -371,6 +420,16 @@ const (
 	ScopeSubjectsRead  Scope = "subjects:read"
 	ScopeSubjectsWrite Scope = "subjects:write"
 	ScopeUsageRead     Scope = "usage:read"
+)
+
+// Defines values for TestDeliveryOutcome.
+const (
+	TestDeliveryOutcomeDelivered TestDeliveryOutcome = "delivered"
+	TestDeliveryOutcomeForbidden TestDeliveryOutcome = "forbidden"
+	TestDeliveryOutcomeLost      TestDeliveryOutcome = "lost"
+	TestDeliveryOutcomeRefused   TestDeliveryOutcome = "refused"
+	TestDeliveryOutcomeSending   TestDeliveryOutcome = "sending"
+	TestDeliveryOutcomeUnreached TestDeliveryOutcome = "unreached"
 )
 
 // Defines values for Way.
@@ -1174,6 +1233,40 @@ type JSONValue = interface{}
 // Kind What was changed.
 type Kind string
 
+// LastError The newest attempt that did not arrive.
+type LastError struct {
+	At time.Time `json:"at"`
+
+	// DeliveryID Examples: dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh
+	DeliveryID string           `json:"delivery_id"`
+	Outcome    LastErrorOutcome `json:"outcome"`
+
+	// Reason In words.
+	Reason string `json:"reason"`
+
+	// Status Of the answer.
+	Status *int `json:"status,omitempty"`
+}
+
+// LastErrorOutcome defines model for LastError.Outcome.
+type LastErrorOutcome string
+
+// LastRun The run of the newest window whose run is not still to be made.
+type LastRun struct {
+	DecidedAt *time.Time `json:"decided_at,omitempty"`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	From      time.Time  `json:"from"`
+
+	// ID Examples: run_cf6inwlmjqelmmezy2kklvx5tgtoar6l
+	ID     string       `json:"id"`
+	Reason *string      `json:"reason,omitempty"`
+	State  LastRunState `json:"state"`
+	To     time.Time    `json:"to"`
+}
+
+// LastRunState defines model for LastRun.State.
+type LastRunState string
+
 // ListedEvent An event with what became of it. `event` is absent where it could not be read.
 type ListedEvent struct {
 	// Event An event as it was sent. Members that are not named here are extension attributes.
@@ -1496,6 +1589,15 @@ type MeterVerdict struct {
 // MeterVerdictOutcome defines model for MeterVerdict.Outcome.
 type MeterVerdictOutcome string
 
+// NextRun The first run by schedule that is to come.
+type NextRun struct {
+	From time.Time `json:"from"`
+
+	// StartsAt The end of the window, the grace, and the report's place among those that are due at once. It is made when all that was sent by then is counted.
+	StartsAt time.Time `json:"starts_at"`
+	To       time.Time `json:"to"`
+}
+
 // NumberMeta What is said of a page.
 type NumberMeta struct {
 	// Page Which page it is, and of how many entries.
@@ -1609,6 +1711,19 @@ type PreviewRequest struct {
 
 // PreviewRequestGranularity Size of the windows; one total where it is absent.
 type PreviewRequestGranularity string
+
+// PreviewedBody The body that one subject would get.
+type PreviewedBody struct {
+	// Body The text, byte by byte as it would be sent, but for the member `run`. Left out where it would be too large.
+	Body *string `json:"body,omitempty"`
+
+	// Bytes Its length.
+	Bytes int `json:"bytes"`
+
+	// Entries Of usage, in it.
+	Entries int    `json:"entries"`
+	Subject string `json:"subject"`
+}
 
 // PreviousSecret A secret from before that signs as well.
 type PreviousSecret struct {
@@ -1914,6 +2029,9 @@ type Report struct {
 	// Filter Which entries are reported.
 	Filter *ReportFilter `json:"filter,omitempty"`
 
+	// GraceSeconds Left out where runs wait as long as the installation says.
+	GraceSeconds *int `json:"grace_seconds,omitempty"`
+
 	// ID Examples: 01M7ZMF4YA7D2SQ292V0W9JPT8
 	ID string `json:"id"`
 
@@ -1937,8 +2055,11 @@ type Report struct {
 	State ReportState `json:"state"`
 
 	// StateReason Why it is parked.
-	StateReason *string    `json:"state_reason,omitempty"`
-	Type        ReportType `json:"type"`
+	StateReason *string `json:"state_reason,omitempty"`
+
+	// Status Where a report stands.
+	Status ReportStatus `json:"status"`
+	Type   ReportType   `json:"type"`
 
 	// UpdatedAt When its definition last changed.
 	UpdatedAt time.Time `json:"updated_at"`
@@ -2016,12 +2137,61 @@ type ReportMeter struct {
 	Key string `json:"key"`
 }
 
+// ReportOwed What a report owes now that it is resumed, and what it owes no more.
+type ReportOwed struct {
+	// Deliveries Still to be sent, of runs that are made.
+	Deliveries          int `json:"deliveries"`
+	DeliveriesCancelled int `json:"deliveries_cancelled"`
+
+	// Runs Still to be made, of all windows.
+	Runs        int `json:"runs"`
+	RunsSkipped int `json:"runs_skipped"`
+}
+
 // ReportPage A page of reports, by creation.
 type ReportPage struct {
 	Data []Report `json:"data"`
 
 	// Meta What is said of a page.
 	Meta CursorMeta `json:"meta"`
+}
+
+// ReportPreview What a run of a window would send now, a page of it, by subject.
+type ReportPreview struct {
+	// CompleteUntil All that was recorded up to then is in it; null where that is unknown.
+	CompleteUntil *time.Time      `json:"complete_until"`
+	Data          []PreviewedBody `json:"data"`
+
+	// Deliveries One for each subject.
+	Deliveries int `json:"deliveries"`
+	Entries    int `json:"entries"`
+
+	// FilteredOut Entries that do not pass the filter.
+	FilteredOut int `json:"filtered_out"`
+
+	// Meta What is said of a page.
+	Meta CursorMeta `json:"meta"`
+
+	// TooLarge In the whole window; group by fewer keys.
+	TooLarge []TooLarge `json:"too_large"`
+
+	// Total Sum of the values that would be delivered.
+	Total string `json:"total"`
+
+	// TotalFilteredOut An exact decimal number.
+	TotalFilteredOut string `json:"total_filtered_out"`
+}
+
+// ReportPreviewRequest A window that is over, and maybe one subject.
+type ReportPreviewRequest struct {
+	// From Start of the window.
+	From time.Time `json:"from"`
+
+	// Subject Only the body for this subject.
+	Subject *string `json:"subject,omitempty"`
+
+	// To End of the window, not in it.
+	To time.Time `json:"to"`
 }
 
 // ReportQuery How entries are split.
@@ -2044,6 +2214,11 @@ type ReportRequest struct {
 
 	// Filter Which entries are reported. Without conditions, all are.
 	Filter *ReportFilterRequest `json:"filter,omitempty"`
+
+	// GraceSeconds How long a run waits after its window for late events; as long as the installation says (`grace_ms`) if nothing is said.
+	//
+	// Examples: 300
+	GraceSeconds *int `json:"grace_seconds,omitempty"`
 
 	// MeterIDOrKey Id or key of the meter to report on.
 	//
@@ -2074,6 +2249,67 @@ type ReportRequestRevisions string
 // ReportRequestType The channel.
 type ReportRequestType string
 
+// ReportResumed A report that was resumed.
+type ReportResumed struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// EndingSchedule A schedule that is in force until the one that was asked for takes over.
+	EndingSchedule *EndingSchedule `json:"ending_schedule,omitempty"`
+
+	// Endpoint Where deliveries go; user information is left out.
+	Endpoint ReportEndpoint `json:"endpoint"`
+
+	// Filter Which entries are reported.
+	Filter *ReportFilter `json:"filter,omitempty"`
+
+	// GraceSeconds Left out where runs wait as long as the installation says.
+	GraceSeconds *int `json:"grace_seconds,omitempty"`
+
+	// ID Examples: 01M7ZMF4YA7D2SQ292V0W9JPT8
+	ID string `json:"id"`
+
+	// LastRun That of the newest window; in lists left out.
+	LastRun *Run `json:"last_run,omitempty"`
+
+	// Meter The meter of a report.
+	Meter ReportMeter `json:"meter"`
+
+	// Owed What a report owes now that it is resumed, and what it owes no more.
+	Owed ReportOwed `json:"owed"`
+
+	// Query How entries are split.
+	Query ReportQuery `json:"query"`
+
+	// Revisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+	Revisions ReportResumedRevisions `json:"revisions"`
+
+	// Schedule The schedule that was asked for last.
+	Schedule ReportSchedule `json:"schedule"`
+	Slug     string         `json:"slug"`
+
+	// State `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410: runs are made and kept, nothing is sent.
+	State ReportResumedState `json:"state"`
+
+	// StateReason Why it is parked.
+	StateReason *string `json:"state_reason,omitempty"`
+
+	// Status Where a report stands.
+	Status ReportStatus      `json:"status"`
+	Type   ReportResumedType `json:"type"`
+
+	// UpdatedAt When its definition last changed.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// ReportResumedRevisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+type ReportResumedRevisions string
+
+// ReportResumedState `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410: runs are made and kept, nothing is sent.
+type ReportResumedState string
+
+// ReportResumedType defines model for ReportResumed.Type.
+type ReportResumedType string
+
 // ReportSchedule The schedule that was asked for last.
 type ReportSchedule struct {
 	// Interval Every minute, hour or day of UTC.
@@ -2098,6 +2334,27 @@ type ReportScheduleRequest struct {
 // ReportScheduleRequestInterval Every minute, hour or day; days are days of UTC.
 type ReportScheduleRequestInterval string
 
+// ReportStatus Where a report stands.
+type ReportStatus struct {
+	// LastError The newest attempt that did not arrive.
+	LastError *LastError `json:"last_error,omitempty"`
+
+	// LastRun The run of the newest window whose run is not still to be made.
+	LastRun *LastRun `json:"last_run,omitempty"`
+
+	// NextRun None while it is paused.
+	NextRun *NextRun `json:"next_run,omitempty"`
+
+	// OwedDeliveries Those that have not arrived and are not given up.
+	OwedDeliveries int `json:"owed_deliveries"`
+
+	// OwedSeconds How long ago that is.
+	OwedSeconds *int `json:"owed_seconds,omitempty"`
+
+	// OwedSince When the oldest of them was made.
+	OwedSince *time.Time `json:"owed_since,omitempty"`
+}
+
 // ReportUpdateRequest What an update gives anew; what it leaves out stays. Slug, meter and type never change: they
 // may be there as they are.
 type ReportUpdateRequest struct {
@@ -2106,6 +2363,11 @@ type ReportUpdateRequest struct {
 
 	// Filter Which entries are reported. Without conditions, all are.
 	Filter *ReportFilterRequest `json:"filter,omitempty"`
+
+	// GraceSeconds How long a run waits after its window for late events; as long as the installation says (`grace_ms`) if nothing is said.
+	//
+	// Examples: 300
+	GraceSeconds *int `json:"grace_seconds,omitempty"`
 
 	// MeterIDOrKey Id or key of the meter to report on.
 	//
@@ -2149,6 +2411,9 @@ type ReportWithSecret struct {
 	// Filter Which entries are reported.
 	Filter *ReportFilter `json:"filter,omitempty"`
 
+	// GraceSeconds Left out where runs wait as long as the installation says.
+	GraceSeconds *int `json:"grace_seconds,omitempty"`
+
 	// ID Examples: 01M7ZMF4YA7D2SQ292V0W9JPT8
 	ID string `json:"id"`
 
@@ -2175,8 +2440,11 @@ type ReportWithSecret struct {
 	State ReportWithSecretState `json:"state"`
 
 	// StateReason Why it is parked.
-	StateReason *string              `json:"state_reason,omitempty"`
-	Type        ReportWithSecretType `json:"type"`
+	StateReason *string `json:"state_reason,omitempty"`
+
+	// Status Where a report stands.
+	Status ReportStatus         `json:"status"`
+	Type   ReportWithSecretType `json:"type"`
 
 	// UpdatedAt When its definition last changed.
 	UpdatedAt time.Time `json:"updated_at"`
@@ -2205,6 +2473,15 @@ type ReportedEntry struct {
 	// Value `valueText` of the entry.
 	Value string `json:"value"`
 }
+
+// ResumeRequest What is sent of what a report owes.
+type ResumeRequest struct {
+	// Owed What is sent of what the report owes: runs of all windows that were missed and all deliveries, those of the newest window, or nothing. The rest is recorded as skipped and cancelled, and can be run and replayed by hand.
+	Owed *ResumeRequestOwed `json:"owed,omitempty"`
+}
+
+// ResumeRequestOwed What is sent of what the report owes: runs of all windows that were missed and all deliveries, those of the newest window, or nothing. The rest is recorded as skipped and cancelled, and can be run and replayed by hand.
+type ResumeRequestOwed string
 
 // RevisionProgress How far a revision is filled in.
 type RevisionProgress struct {
@@ -2420,6 +2697,31 @@ type SubjectDifference struct {
 	ValueBefore    *string `json:"value_before"`
 }
 
+// TestDelivery What came of a test delivery.
+type TestDelivery struct {
+	// Answer The first kilobyte of its body.
+	Answer *string   `json:"answer,omitempty"`
+	At     time.Time `json:"at"`
+
+	// Body The text that was signed and sent.
+	Body      string `json:"body"`
+	Delivered bool   `json:"delivered"`
+
+	// DeliveryID In `svix-id`; no delivery has it.
+	DeliveryID string              `json:"delivery_id"`
+	DurationMs int                 `json:"duration_ms"`
+	Outcome    TestDeliveryOutcome `json:"outcome"`
+
+	// Status Of the answer.
+	Status *int `json:"status,omitempty"`
+
+	// Verdict What is wrong and what to do about it, in words.
+	Verdict string `json:"verdict"`
+}
+
+// TestDeliveryOutcome defines model for TestDelivery.Outcome.
+type TestDeliveryOutcome string
+
 // TextFilter Conditions on a text, joined by and: `filter[key][contains]=token`. A value without operator,
 // `filter[key]=tokens`, is one of `eq`.
 type TextFilter struct {
@@ -2437,6 +2739,13 @@ type TextFilter struct {
 
 	// Oeq Equal to one of these.
 	Oeq *string `json:"oeq,omitempty"`
+}
+
+// TooLarge A subject whose body would be too large: no run of this window could be made.
+type TooLarge struct {
+	Bytes   int    `json:"bytes"`
+	Entries int    `json:"entries"`
+	Subject string `json:"subject"`
 }
 
 // UnavailablePart A part that did not answer.
@@ -2746,6 +3055,12 @@ type ListReportsParams struct {
 	Page *CursorPage `json:"page,omitempty"`
 }
 
+// PreviewReportParams defines parameters for PreviewReport.
+type PreviewReportParams struct {
+	// Page Which part of a list, by cursor.
+	Page *CursorPage `json:"page,omitempty"`
+}
+
 // ListReportRunsParams defines parameters for ListReportRuns.
 type ListReportRunsParams struct {
 	// Page Which part of a list, by cursor.
@@ -2811,6 +3126,12 @@ type CreateReportJSONRequestBody = ReportRequest
 
 // UpdateReportJSONRequestBody defines body for UpdateReport for application/json ContentType.
 type UpdateReportJSONRequestBody = ReportUpdateRequest
+
+// PreviewReportJSONRequestBody defines body for PreviewReport for application/json ContentType.
+type PreviewReportJSONRequestBody = ReportPreviewRequest
+
+// ResumeReportJSONRequestBody defines body for ResumeReport for application/json ContentType.
+type ResumeReportJSONRequestBody = ResumeRequest
 
 // RunReportJSONRequestBody defines body for RunReport for application/json ContentType.
 type RunReportJSONRequestBody = RunRequest
@@ -4710,14 +5031,49 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v3/metering/reports/{reportId}/pause (the `PauseReport` operationId).
 	PauseReport(ctx context.Context, reportID string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ResumeReport Resume a report
+	// PreviewReportWithBody Preview what a report would send
 	//
-	// Make a paused or parked report active again: all that it owes is sent.
+	// The exact bodies that a first run of a window would send now, by subject. Nothing is stored and nothing is sent. They equal the deliveries but for the member `run`, whose `sequence` is 0.
+	//
+	// Scope: `reports:read`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v3/metering/reports/{reportId}/preview (the `PreviewReport` operationId).
+	PreviewReportWithBody(ctx context.Context, reportID string, params *PreviewReportParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewReport Preview what a report would send
+	//
+	// The exact bodies that a first run of a window would send now, by subject. Nothing is stored and nothing is sent. They equal the deliveries but for the member `run`, whose `sequence` is 0.
+	//
+	// Scope: `reports:read`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v3/metering/reports/{reportId}/preview (the `PreviewReport` operationId).
+	PreviewReport(ctx context.Context, reportID string, params *PreviewReportParams, body PreviewReportJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeReportWithBody Resume a report
+	//
+	// Make a paused or parked report active again, and send what is asked for of what it owes: all of it if nothing is said. One that is active stays as it is.
 	//
 	// Scope: `reports:write`.
 	//
+	// Takes any type of body and a specified content type.
+	//
 	// Corresponds with POST /api/v3/metering/reports/{reportId}/resume (the `ResumeReport` operationId).
-	ResumeReport(ctx context.Context, reportID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ResumeReportWithBody(ctx context.Context, reportID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeReport Resume a report
+	//
+	// Make a paused or parked report active again, and send what is asked for of what it owes: all of it if nothing is said. One that is active stays as it is.
+	//
+	// Scope: `reports:write`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v3/metering/reports/{reportId}/resume (the `ResumeReport` operationId).
+	ResumeReport(ctx context.Context, reportID string, body ResumeReportJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListReportRuns List the runs of a report
 	//
@@ -4798,6 +5154,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v3/metering/reports/{reportId}/secret/rotate (the `RotateReportSecret` operationId).
 	RotateReportSecret(ctx context.Context, reportID string, body RotateReportSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestReport Send a test delivery
+	//
+	// Send one signed message to the report's endpoint now, whatever the report's state, and tell what came of it. It has no usage, the subject `meterline-test` and an id of its own, so that a receiver books nothing. It is kept nowhere and tried once, and parks nothing.
+	//
+	// Scope: `reports:write`.
+	//
+	// Corresponds with POST /api/v3/metering/reports/{reportId}/test (the `TestReport` operationId).
+	TestReport(ctx context.Context, reportID string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetStatus See how far everything is
 	//
@@ -6041,15 +6406,80 @@ func (c *Client) PauseReport(ctx context.Context, reportID string, reqEditors ..
 	return c.Client.Do(req)
 }
 
-// ResumeReport Resume a report
+// PreviewReportWithBody Preview what a report would send
 //
-// Make a paused or parked report active again: all that it owes is sent.
+// The exact bodies that a first run of a window would send now, by subject. Nothing is stored and nothing is sent. They equal the deliveries but for the member `run`, whose `sequence` is 0.
+//
+// Scope: `reports:read`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v3/metering/reports/{reportId}/preview (the `PreviewReport` operationId).
+func (c *Client) PreviewReportWithBody(ctx context.Context, reportID string, params *PreviewReportParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewReportRequestWithBody(c.Server, reportID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewReport Preview what a report would send
+//
+// The exact bodies that a first run of a window would send now, by subject. Nothing is stored and nothing is sent. They equal the deliveries but for the member `run`, whose `sequence` is 0.
+//
+// Scope: `reports:read`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v3/metering/reports/{reportId}/preview (the `PreviewReport` operationId).
+func (c *Client) PreviewReport(ctx context.Context, reportID string, params *PreviewReportParams, body PreviewReportJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewReportRequest(c.Server, reportID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeReportWithBody Resume a report
+//
+// Make a paused or parked report active again, and send what is asked for of what it owes: all of it if nothing is said. One that is active stays as it is.
 //
 // Scope: `reports:write`.
 //
+// Takes any type of body and a specified content type.
+//
 // Corresponds with POST /api/v3/metering/reports/{reportId}/resume (the `ResumeReport` operationId).
-func (c *Client) ResumeReport(ctx context.Context, reportID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewResumeReportRequest(c.Server, reportID)
+func (c *Client) ResumeReportWithBody(ctx context.Context, reportID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeReportRequestWithBody(c.Server, reportID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeReport Resume a report
+//
+// Make a paused or parked report active again, and send what is asked for of what it owes: all of it if nothing is said. One that is active stays as it is.
+//
+// Scope: `reports:write`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v3/metering/reports/{reportId}/resume (the `ResumeReport` operationId).
+func (c *Client) ResumeReport(ctx context.Context, reportID string, body ResumeReportJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeReportRequest(c.Server, reportID, body)
 	if err != nil {
 		return nil, err
 	}
@@ -6210,6 +6640,25 @@ func (c *Client) RotateReportSecretWithBody(ctx context.Context, reportID string
 // Corresponds with POST /api/v3/metering/reports/{reportId}/secret/rotate (the `RotateReportSecret` operationId).
 func (c *Client) RotateReportSecret(ctx context.Context, reportID string, body RotateReportSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRotateReportSecretRequest(c.Server, reportID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestReport Send a test delivery
+//
+// Send one signed message to the report's endpoint now, whatever the report's state, and tell what came of it. It has no usage, the subject `meterline-test` and an id of its own, so that a receiver books nothing. It is kept nowhere and tried once, and parks nothing.
+//
+// Scope: `reports:write`.
+//
+// Corresponds with POST /api/v3/metering/reports/{reportId}/test (the `TestReport` operationId).
+func (c *Client) TestReport(ctx context.Context, reportID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestReportRequest(c.Server, reportID)
 	if err != nil {
 		return nil, err
 	}
@@ -8340,8 +8789,93 @@ func NewPauseReportRequest(server string, reportID string) (*http.Request, error
 	return req, nil
 }
 
-// NewResumeReportRequest constructs an http.Request for the ResumeReport method
-func NewResumeReportRequest(server string, reportID string) (*http.Request, error) {
+// NewPreviewReportRequest calls the generic PreviewReport builder with application/json body
+func NewPreviewReportRequest(server string, reportID string, params *PreviewReportParams, body PreviewReportJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPreviewReportRequestWithBody(server, reportID, params, "application/json", bodyReader)
+}
+
+// NewPreviewReportRequestWithBody constructs an http.Request for the PreviewReport method, with any body, and a specified content type
+func NewPreviewReportRequestWithBody(server string, reportID string, params *PreviewReportParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "reportId", reportID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/reports/%s/preview", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewResumeReportRequest calls the generic ResumeReport builder with application/json body
+func NewResumeReportRequest(server string, reportID string, body ResumeReportJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewResumeReportRequestWithBody(server, reportID, "application/json", bodyReader)
+}
+
+// NewResumeReportRequestWithBody constructs an http.Request for the ResumeReport method, with any body, and a specified content type
+func NewResumeReportRequestWithBody(server string, reportID string, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -8366,10 +8900,12 @@ func NewResumeReportRequest(server string, reportID string) (*http.Request, erro
 		return nil, err
 	}
 
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -8668,6 +9204,40 @@ func NewRotateReportSecretRequestWithBody(server string, reportID string, conten
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewTestReportRequest constructs an http.Request for the TestReport method
+func NewTestReportRequest(server string, reportID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "reportId", reportID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/reports/%s/test", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -9427,16 +9997,49 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v3/metering/reports/{reportId}/pause (the `PauseReport` operationId).
 	PauseReportWithResponse(ctx context.Context, reportID string, reqEditors ...RequestEditorFn) (*PauseReportAnswer, error)
 
-	// ResumeReportWithResponse Resume a report
+	// PreviewReportWithBodyWithResponse Preview what a report would send
 	//
-	// Make a paused or parked report active again: all that it owes is sent.
+	// The exact bodies that a first run of a window would send now, by subject. Nothing is stored and nothing is sent. They equal the deliveries but for the member `run`, whose `sequence` is 0.
+	//
+	// Scope: `reports:read`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/reports/{reportId}/preview (the `PreviewReport` operationId).
+	PreviewReportWithBodyWithResponse(ctx context.Context, reportID string, params *PreviewReportParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewReportAnswer, error)
+
+	// PreviewReportWithResponse Preview what a report would send
+	//
+	// The exact bodies that a first run of a window would send now, by subject. Nothing is stored and nothing is sent. They equal the deliveries but for the member `run`, whose `sequence` is 0.
+	//
+	// Scope: `reports:read`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/reports/{reportId}/preview (the `PreviewReport` operationId).
+	PreviewReportWithResponse(ctx context.Context, reportID string, params *PreviewReportParams, body PreviewReportJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewReportAnswer, error)
+
+	// ResumeReportWithBodyWithResponse Resume a report
+	//
+	// Make a paused or parked report active again, and send what is asked for of what it owes: all of it if nothing is said. One that is active stays as it is.
 	//
 	// Scope: `reports:write`.
 	//
-	// Returns a wrapper object for the known response body format(s).
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v3/metering/reports/{reportId}/resume (the `ResumeReport` operationId).
-	ResumeReportWithResponse(ctx context.Context, reportID string, reqEditors ...RequestEditorFn) (*ResumeReportAnswer, error)
+	ResumeReportWithBodyWithResponse(ctx context.Context, reportID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResumeReportAnswer, error)
+
+	// ResumeReportWithResponse Resume a report
+	//
+	// Make a paused or parked report active again, and send what is asked for of what it owes: all of it if nothing is said. One that is active stays as it is.
+	//
+	// Scope: `reports:write`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/reports/{reportId}/resume (the `ResumeReport` operationId).
+	ResumeReportWithResponse(ctx context.Context, reportID string, body ResumeReportJSONRequestBody, reqEditors ...RequestEditorFn) (*ResumeReportAnswer, error)
 
 	// ListReportRunsWithResponse List the runs of a report
 	//
@@ -9525,6 +10128,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v3/metering/reports/{reportId}/secret/rotate (the `RotateReportSecret` operationId).
 	RotateReportSecretWithResponse(ctx context.Context, reportID string, body RotateReportSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateReportSecretAnswer, error)
+
+	// TestReportWithResponse Send a test delivery
+	//
+	// Send one signed message to the report's endpoint now, whatever the report's state, and tell what came of it. It has no usage, the subject `meterline-test` and an id of its own, so that a receiver books nothing. It is kept nowhere and tried once, and parks nothing.
+	//
+	// Scope: `reports:write`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/reports/{reportId}/test (the `TestReport` operationId).
+	TestReportWithResponse(ctx context.Context, reportID string, reqEditors ...RequestEditorFn) (*TestReportAnswer, error)
 
 	// GetStatusWithResponse See how far everything is
 	//
@@ -11519,17 +12133,65 @@ func (r PauseReportAnswer) ContentType() string {
 	return ""
 }
 
-type ResumeReportAnswer struct {
+type PreviewReportAnswer struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *Report
+	JSON200 *ReportPreview
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ResumeReportAnswer) GetJSON200() *Report {
+func (r PreviewReportAnswer) GetJSON200() *ReportPreview {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PreviewReportAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewReportAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewReportAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewReportAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewReportAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ResumeReportAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReportResumed
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResumeReportAnswer) GetJSON200() *ReportResumed {
 	return r.JSON200
 }
 
@@ -11856,6 +12518,54 @@ func (r RotateReportSecretAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r RotateReportSecretAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type TestReportAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TestDelivery
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TestReportAnswer) GetJSON200() *TestDelivery {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r TestReportAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r TestReportAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TestReportAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TestReportAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TestReportAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -12954,17 +13664,68 @@ func (c *ClientWithResponses) PauseReportWithResponse(ctx context.Context, repor
 	return ParsePauseReportAnswer(rsp)
 }
 
-// ResumeReportWithResponse Resume a report
+// PreviewReportWithBodyWithResponse Preview what a report would send
 //
-// Make a paused or parked report active again: all that it owes is sent.
+// The exact bodies that a first run of a window would send now, by subject. Nothing is stored and nothing is sent. They equal the deliveries but for the member `run`, whose `sequence` is 0.
+//
+// Scope: `reports:read`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/reports/{reportId}/preview (the `PreviewReport` operationId).
+func (c *ClientWithResponses) PreviewReportWithBodyWithResponse(ctx context.Context, reportID string, params *PreviewReportParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewReportAnswer, error) {
+	rsp, err := c.PreviewReportWithBody(ctx, reportID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewReportAnswer(rsp)
+}
+
+// PreviewReportWithResponse Preview what a report would send
+//
+// The exact bodies that a first run of a window would send now, by subject. Nothing is stored and nothing is sent. They equal the deliveries but for the member `run`, whose `sequence` is 0.
+//
+// Scope: `reports:read`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/reports/{reportId}/preview (the `PreviewReport` operationId).
+func (c *ClientWithResponses) PreviewReportWithResponse(ctx context.Context, reportID string, params *PreviewReportParams, body PreviewReportJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewReportAnswer, error) {
+	rsp, err := c.PreviewReport(ctx, reportID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewReportAnswer(rsp)
+}
+
+// ResumeReportWithBodyWithResponse Resume a report
+//
+// Make a paused or parked report active again, and send what is asked for of what it owes: all of it if nothing is said. One that is active stays as it is.
 //
 // Scope: `reports:write`.
 //
-// Returns a wrapper object for the known response body format(s).
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v3/metering/reports/{reportId}/resume (the `ResumeReport` operationId).
-func (c *ClientWithResponses) ResumeReportWithResponse(ctx context.Context, reportID string, reqEditors ...RequestEditorFn) (*ResumeReportAnswer, error) {
-	rsp, err := c.ResumeReport(ctx, reportID, reqEditors...)
+func (c *ClientWithResponses) ResumeReportWithBodyWithResponse(ctx context.Context, reportID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResumeReportAnswer, error) {
+	rsp, err := c.ResumeReportWithBody(ctx, reportID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeReportAnswer(rsp)
+}
+
+// ResumeReportWithResponse Resume a report
+//
+// Make a paused or parked report active again, and send what is asked for of what it owes: all of it if nothing is said. One that is active stays as it is.
+//
+// Scope: `reports:write`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/reports/{reportId}/resume (the `ResumeReport` operationId).
+func (c *ClientWithResponses) ResumeReportWithResponse(ctx context.Context, reportID string, body ResumeReportJSONRequestBody, reqEditors ...RequestEditorFn) (*ResumeReportAnswer, error) {
+	rsp, err := c.ResumeReport(ctx, reportID, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -13105,6 +13866,23 @@ func (c *ClientWithResponses) RotateReportSecretWithResponse(ctx context.Context
 		return nil, err
 	}
 	return ParseRotateReportSecretAnswer(rsp)
+}
+
+// TestReportWithResponse Send a test delivery
+//
+// Send one signed message to the report's endpoint now, whatever the report's state, and tell what came of it. It has no usage, the subject `meterline-test` and an id of its own, so that a receiver books nothing. It is kept nowhere and tried once, and parks nothing.
+//
+// Scope: `reports:write`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/reports/{reportId}/test (the `TestReport` operationId).
+func (c *ClientWithResponses) TestReportWithResponse(ctx context.Context, reportID string, reqEditors ...RequestEditorFn) (*TestReportAnswer, error) {
+	rsp, err := c.TestReport(ctx, reportID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestReportAnswer(rsp)
 }
 
 // GetStatusWithResponse See how far everything is
@@ -14493,6 +15271,39 @@ func ParsePauseReportAnswer(rsp *http.Response) (*PauseReportAnswer, error) {
 	return response, nil
 }
 
+// ParsePreviewReportAnswer parses an HTTP response from a PreviewReportWithResponse call
+func ParsePreviewReportAnswer(rsp *http.Response) (*PreviewReportAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewReportAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReportPreview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseResumeReportAnswer parses an HTTP response from a ResumeReportWithResponse call
 func ParseResumeReportAnswer(rsp *http.Response) (*ResumeReportAnswer, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -14508,7 +15319,7 @@ func ParseResumeReportAnswer(rsp *http.Response) (*ResumeReportAnswer, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest Report
+		var dest ReportResumed
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -14714,6 +15525,39 @@ func ParseRotateReportSecretAnswer(rsp *http.Response) (*RotateReportSecretAnswe
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest SigningSecret
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseTestReportAnswer parses an HTTP response from a TestReportWithResponse call
+func ParseTestReportAnswer(rsp *http.Response) (*TestReportAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TestReportAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TestDelivery
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

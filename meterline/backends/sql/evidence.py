@@ -129,7 +129,13 @@ class SqlEvidence:
                 ),
                 isouter=True,
             )
-            .where(_deliveries.run_id == run_id, _deliveries.number > after)
+            .join(report_runs, _runs.id == _deliveries.run_id)
+            .where(
+                _deliveries.run_id == run_id,
+                # bytes are kept for a time only
+                _deliveries.number > after,
+                _deliveries.number > func.coalesce(_runs.bytes_removed_to, 0),
+            )
             .order_by(_deliveries.number)
             .limit(limit)
         )

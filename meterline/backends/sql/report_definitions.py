@@ -104,6 +104,7 @@ def _definition_row(report: Report) -> dict[str, object]:
         "headers_sealed": report.headers.sealed,
         "header_names": msgspec.json.encode(report.headers.names).decode(),
         "revisions": report.revisions.value,
+        "grace_ms": report.grace_ms,
         "updated_at_ms": report.updated_at_ms,
     }
 
@@ -153,6 +154,7 @@ async def update_definition(
         "filter": after.filter != before.filter,
         "endpoint": after.endpoint != before.endpoint,
         "revisions": after.revisions != before.revisions,
+        "grace": after.grace_ms != before.grace_ms,
         "credentials": after.user_info_sealed != before.user_info_sealed,
         "headers": after.headers != before.headers,
     }
@@ -217,6 +219,8 @@ async def plan(
     row = await locked(connection, report.id)
     if row is None or int(row.updated_at_ms) != report.updated_at_ms:
         return
+    if row.skip_until_ms != report.skip_until_ms:  # resumed meanwhile, without what it owed
+        return
     if runs:
         statement = insert(connection, report_runs).on_conflict_do_nothing()
         await connection.execute(statement, [run_row(run) for run in runs])
@@ -242,18 +246,12 @@ async def locked(connection: AsyncConnection, report_id: str) -> Row[tuple[objec
     return (await connection.execute(question)).one_or_none()
 
 
-_ACTIONS: Final = {
-    ReportMove.PAUSE: Action.PAUSE,
-    ReportMove.PARK: Action.PARK,
-    ReportMove.RESUME: Action.RESUME,
-}
+_ACTIONS: Final = {ReportMove.PAUSE: Action.PAUSE, ReportMove.PARK: Action.PARK}
 
 
-async def move(
-    connection: AsyncConnection, report_id: str, by: ReportMove, now_ms: int, author: str
-) -> None:
-    """Move a report by the table; from a state that the move does not start from, nothing."""
-    await _move(connection, reports.c.id == report_id, by, "", now_ms, author)
+async def pause(connection: AsyncConnection, report_id: str, now_ms: int, author: str) -> None:
+    """Pause a report; one that is paused stays as it is."""
+    await _move(connection, reports.c.id == report_id, ReportMove.PAUSE, "", now_ms, author)
 
 
 async def park(
@@ -364,6 +362,8 @@ def report_of(row: Row[tuple[object, ...]]) -> Report:
         takeover=takeover,
         revisions=Revisions(row.revisions),
         headers=SealedHeaders(group_by_of(row.header_names), row.headers_sealed),
+        grace_ms=row.grace_ms,
+        skip_until_ms=row.skip_until_ms,
     )
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.backends.sql.report_definitions import report_of, tell
+from meterline.backends.sql.report_status import put_errors
 from meterline.backends.sql.schema_reports import (
     report_attempts,
     report_deliveries,
@@ -41,6 +42,7 @@ async def record(connection: AsyncConnection, ends: Sequence[AttemptEnd], now_ms
         select(
             report_deliveries.c.id,
             report_deliveries.c.run_id,
+            report_deliveries.c.report_id,
             report_deliveries.c.state,
             report_deliveries.c.attempts,
             report_deliveries.c.attempts_before,
@@ -66,6 +68,8 @@ async def record(connection: AsyncConnection, ends: Sequence[AttemptEnd], now_ms
         counted[row.run_id][1] += failed
     for run_id, (delivered, failed) in sorted(counted.items()):
         await _count(connection, run_id, delivered, failed, now_ms)
+    failures = [it.attempt for it in ends if it.move is not DeliveryMove.CONFIRM]
+    await put_errors(connection, [(there[it.delivery_id].report_id, it) for it in failures])
 
 
 def _difference(before: DeliveryState, after: DeliveryState) -> tuple[int, int]:
@@ -131,11 +135,23 @@ async def _count(
     state = run_target(by)
     if RunState(row.state) is state:
         return
-    await connection.execute(
-        update(report_runs)
-        .where(runs.id == run_id)
-        .values(state=state.value, ended_at_ms=now_ms if ended else None)
-    )
+    values: dict[str, object] = {"state": state.value, "ended_at_ms": now_ms if ended else None}
+    if not ended:
+        values["reason"] = ""  # why it ended before does not hold any more
+    await connection.execute(update(report_runs).where(runs.id == run_id).values(values))
+
+
+async def _mind_bytes(connection: AsyncConnection, run_id: str) -> None:
+    """Raise `Problem` where the bytes of a run are going or gone; else they stay until the
+    transaction ends.
+    """
+    question = select(report_runs.c.bytes_removed_to).where(report_runs.c.id == run_id)
+    if (await connection.execute(question.with_for_update())).scalar_one() is not None:
+        detail = (
+            "Its bytes are not kept any more, only their digest. Ask for a revision of the window"
+            " (`run-report` with `revise`) if its figures are wanted again."
+        )
+        raise Problem(ProblemType.CONFLICT, detail)
 
 
 async def replay(
@@ -166,6 +182,7 @@ async def replay(
     if after is None:
         detail = "It is being sent just now; ask again when that attempt has ended."
         raise Problem(ProblemType.CONFLICT, detail)
+    await _mind_bytes(connection, row.run_id)
     await connection.execute(
         update(report_deliveries)
         .where(deliveries.id == delivery_id)

@@ -1,10 +1,13 @@
 """Rows of runs, and the values that they hold."""
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row
+from sqlalchemy import Row, bindparam, literal
+from sqlalchemy.sql import ColumnElement
 
+from meterline.backends.sql.schema_reports import report_runs
 from meterline.run import LogEnds, Manifest, Run, RunState, Trigger
 
 
@@ -84,6 +87,16 @@ def manifest_row(manifest: Manifest) -> dict[str, Any]:
         "corrections_digest": manifest.corrections_digest,
         "counted": counted_text(manifest.counted),
     }
+
+
+def run_states(states: Collection[RunState]) -> ColumnElement[bool]:
+    """Whether a run is in one of some states. As literals: an index on part of the rows is used
+    only where the condition is seen to fit it.
+    """
+    names = sorted(state.value for state in states)
+    if len(names) == 1:
+        return report_runs.c.state == literal(names[0], literal_execute=True)
+    return report_runs.c.state.in_(bindparam(None, names, expanding=True, literal_execute=True))
 
 
 def counted_text(counted: LogEnds | None) -> str | None:

@@ -129,11 +129,16 @@ async def release(connection: AsyncConnection, run: str, holder: str) -> None:
 
 
 async def stage(
-    connection: AsyncConnection, claimed: Claim, drafts: Sequence[DeliveryDraft]
-) -> None:
-    """Write bodies under the holder's name; nothing once the lease is lost."""
-    if not await is_held(connection, claimed):
-        return
+    connection: AsyncConnection,
+    claimed: Claim,
+    drafts: Sequence[DeliveryDraft],
+    lease_until_ms: int | None,
+) -> bool:
+    """Write bodies under the holder's name and hold the lease on; nothing once it is lost."""
+    if not await _hold(connection, claimed, lease_until_ms):
+        return False
+    if not drafts:
+        return True
     rows = [
         {
             "run_id": claimed.run.id,
@@ -151,6 +156,18 @@ async def stage(
     ]
     statement = insert(connection, report_bodies).on_conflict_do_nothing()
     await connection.execute(statement, rows)
+    return True
+
+
+async def _hold(connection: AsyncConnection, claimed: Claim, lease_until_ms: int | None) -> bool:
+    if lease_until_ms is None:
+        return await is_held(connection, claimed)
+    renewed = (
+        update(report_runs)
+        .where(_held(claimed.run.id, claimed.holder))
+        .values(lease_until_ms=lease_until_ms)
+    )
+    return (await connection.execute(renewed)).rowcount == 1
 
 
 async def decide(
@@ -289,7 +306,7 @@ async def close(
     )
     closed = (await connection.execute(statement)).rowcount == 1
     if closed:
-        await _drop_staged(connection, run.id, lambda _: literal(value=True))
+        await drop_staged(connection, run.id)
     if closed and by is RunMove.UNCHANGED:
         await _hold_good(connection, run, counted)
         if run.trigger is Trigger.LATE:
@@ -338,6 +355,11 @@ async def is_held(connection: AsyncConnection, claimed: Claim) -> bool:
     question = select(report_runs.c.id).where(_held(claimed.run.id, claimed.holder))
     found = await connection.execute(question.with_for_update(read=True))
     return found.one_or_none() is not None
+
+
+async def drop_staged(connection: AsyncConnection, run: str) -> None:
+    """Drop all that was staged of a run, by whomever."""
+    await _drop_staged(connection, run, lambda _: literal(value=True))
 
 
 async def _drop_staged(

@@ -13,6 +13,7 @@ from meterline.backends.sql import (
     report_definitions,
     report_endpoints,
     report_listing,
+    report_resumption,
     report_secrets,
 )
 from meterline.backends.sql import (
@@ -26,8 +27,9 @@ from meterline.backends.sql.schema_reports import report_runs
 from meterline.change import COMMAND, DISPATCHER
 from meterline.endpoint_health import HealthTerms
 from meterline.problem import not_found
-from meterline.report import Report, ReportChange, ReportMove
+from meterline.report import Report, ReportChange
 from meterline.report_ports import Booked, Claim, DeliveryPlace, DeliveryQuery, Plan, RetiredSecret
+from meterline.resumption import Owed, Resumed
 from meterline.run import Attempt, Delivery, DeliveryDraft, LogEnds, Manifest, Run, RunMove
 from meterline.sending import AttemptEnd, Due, Parcel
 
@@ -80,20 +82,21 @@ class SqlReportStore:
 
     async def pause_report(self, report_id: str, now_ms: int, *, author: str = COMMAND) -> None:
         """See the port."""
-        by = ReportMove.PAUSE
         await self._database.write(
-            lambda connection: report_definitions.move(connection, report_id, by, now_ms, author)
+            lambda connection: report_definitions.pause(connection, report_id, now_ms, author)
         )
 
-    async def resume_report(self, report_id: str, now_ms: int, *, author: str = COMMAND) -> None:
+    async def resume_report(
+        self, report_id: str, now_ms: int, *, owed: Owed = Owed.ALL, author: str = COMMAND
+    ) -> Resumed:
         """See the port."""
 
-        async def act(connection: AsyncConnection) -> None:
-            by = ReportMove.RESUME
-            await report_definitions.move(connection, report_id, by, now_ms, author)
+        async def act(connection: AsyncConnection) -> Resumed:
+            resumed = await report_resumption.resume(connection, report_id, now_ms, owed, author)
             await report_endpoints.renew(connection, report_id, now_ms)
+            return resumed
 
-        await self._database.write(act)
+        return await self._database.write(act)
 
     async def rotate_secret(
         self, report_id: str, sealed: bytes, overlap_ms: int, now_ms: int, *, author: str = COMMAND
@@ -196,10 +199,13 @@ class SqlReportStore:
         """See the port."""
         await self._database.write(lambda connection: made.release(connection, run_id, holder))
 
-    async def stage(self, claim: Claim, drafts: Sequence[DeliveryDraft]) -> None:
+    async def stage(
+        self, claim: Claim, drafts: Sequence[DeliveryDraft], lease_until_ms: int | None = None
+    ) -> bool:
         """See the port."""
-        if drafts:
-            await self._database.write(lambda connection: made.stage(connection, claim, drafts))
+        return await self._database.write(
+            lambda connection: made.stage(connection, claim, drafts, lease_until_ms)
+        )
 
     async def decide(
         self, claim: Claim, meter_revision: int, manifest: Manifest, now_ms: int

@@ -25,6 +25,12 @@ from meterline.backends.sql.schema import metadata
 _LIVE: Final = text("deleted_at_ms IS NULL")
 _DUE: Final = text("due_at_ms IS NOT NULL")
 _LONG: Final = text("to_ms - from_ms > 86400000")
+_DELIVERING: Final = text("state = 'delivering'")  # what is owed
+# Runs that have ended and whose deliveries have their bytes, all or some.
+WITH_BYTES: Final = text(
+    "state IN ('succeeded', 'partly_failed', 'failed') AND deliveries > 0"
+    " AND (bytes_removed_to IS NULL OR bytes_removed_to < deliveries)"
+)
 _ZERO: Final = text("0")  # of columns that rows were there before
 
 reports: Final = Table(
@@ -55,6 +61,8 @@ reports: Final = Table(
     Column("revisions", Text, nullable=False, server_default=text("'record'")),
     Column("headers_sealed", LargeBinary),
     Column("header_names", Text, nullable=False, server_default=text("'[]'")),  # JSON array
+    Column("grace_ms", BigInteger),  # NULL: that of the installation
+    Column("skip_until_ms", BigInteger),  # windows that end by then are not made up for
     Index(
         "uq_reports_live_slug",
         "namespace",
@@ -75,6 +83,18 @@ report_secrets: Final = Table(
     Column("number", Integer, primary_key=True, autoincrement=False),  # by age, the oldest first
     Column("secret_sealed", LargeBinary, nullable=False),
     Column("signs_until_ms", BigInteger, nullable=False),
+)
+
+# The newest attempt of each report that did not arrive, for its status.
+report_last_errors: Final = Table(
+    "report_last_errors",
+    metadata,
+    Column("report_id", Text, ForeignKey("reports.id"), primary_key=True),
+    Column("delivery_id", Text, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("status", Integer),
+    Column("reason", Text, nullable=False),
 )
 
 # The manifest of a run is in its row, NULL until it is decided. Totals are scaled integers of any
@@ -115,6 +135,7 @@ report_runs: Final = Table(
     Column("counted", Text),  # JSON: the log, and by partition the end of what was counted
     Column("corrections", Integer),
     Column("corrections_digest", Text),
+    Column("bytes_removed_to", Integer),  # by number of delivery; NULL: all have their bytes
     UniqueConstraint("report_id", "from_ms", "to_ms", "revision", name="uq_report_runs_window"),
     Index(
         "ix_report_runs_undecided",
@@ -123,6 +144,19 @@ report_runs: Final = Table(
         "to_ms",
         sqlite_where=text("state IN ('scheduled', 'waiting', 'materializing')"),
         postgresql_where=text("state IN ('scheduled', 'waiting', 'materializing')"),
+    ),
+    Index(
+        "ix_report_runs_delivering",
+        "report_id",
+        "decided_at_ms",
+        sqlite_where=_DELIVERING,
+        postgresql_where=_DELIVERING,
+    ),
+    Index(
+        "ix_report_runs_with_bytes",
+        "decided_at_ms",
+        sqlite_where=WITH_BYTES,
+        postgresql_where=WITH_BYTES,
     ),
     # the order in which deliveries are listed, of a namespace and of a report
     Index("ix_report_runs_decided", "namespace", "decided_at_ms", "id"),

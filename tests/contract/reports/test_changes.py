@@ -126,6 +126,18 @@ async def test_a_report_is_found_as_it_was_changed(store: ReportStore, report: R
     assert last.updated_at_ms == NOW + 6
 
 
+async def test_a_grace_is_kept_and_given_back(store: ReportStore, report: Report) -> None:
+    assert report.grace_ms is None
+    after = await store.update_report(report.id, ReportChange(grace_ms=90_000), NOW + 5)
+    assert await store.report("default", report.id) == after
+    assert after.grace_ms == 90_000
+    same = await store.update_report(report.id, ReportChange(group_by=()), NOW + 6)
+    assert same.grace_ms == 90_000
+    back = await store.update_report(report.id, ReportChange(drops_grace=True), NOW + 7)
+    assert (await store.report("default", report.id)) == back
+    assert back.grace_ms is None
+
+
 async def test_credentials_stay_with_their_endpoint(store: ReportStore, report: Report) -> None:
     async def after(change: ReportChange) -> tuple[str, bytes | None]:
         made = await store.update_report(report.id, change, NOW)

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -197,7 +197,7 @@ async def serve() -> AsyncIterator[ServeApi]:
     ) -> Client:
         ledger = ledger or Ledger(ShelfAccounts(), nothing, nothing, nothing)
         app = web.Application(middlewares=[documented, problem_middleware(stores.clock)])
-        desk = ReportDesk(stores, nothing, nothing, nothing, nothing)
+        desk = ReportDesk(stores, *[nothing] * (len(fields(ReportDesk)) - 1))
         gate = gate or Gate(stores.clock)
         refusals = refusals or RefusalDesk(stores, nothing, nothing, nothing)
         app.add_routes(routes(Operations(stores, desk, nothing, (), ledger, refusals), gate))

@@ -28,6 +28,7 @@ from meterline.backends.sql.corrections import SqlCorrectionStore
 from meterline.backends.sql.engine import open_database
 from meterline.backends.sql.late import SqlLateStore
 from meterline.backends.sql.progress import SqlProgressStore
+from meterline.backends.sql.report_bytes import SqlDeliveryBytes
 from meterline.backends.sql.reports import SqlReportStore
 from meterline.backends.webhook_http import HttpWebhookSender
 from meterline.delivery_headers import NO_HEADERS, SealedHeaders, headers_text
@@ -38,6 +39,7 @@ from meterline.problem import Problem
 from meterline.report import Interval, Report, Schedule
 from meterline.report_filter import EVERYTHING, ReportFilter
 from meterline.report_ports import ReportStore, SecretBox, WebhookSender
+from meterline.report_start import StartTerms
 from meterline.revision_ports import Stretch, Touched
 from meterline.rows import AccountRow, Counted, EventRow, Flush, RejectedRow, SeenRow, SliceId
 from meterline.usage import UsageQuery, UsageRow
@@ -192,7 +194,7 @@ class Desk:
     box: SecretBox
     meter: Meter
     plan_terms: PlanTerms = field(
-        default_factory=lambda: PlanTerms(LOG, PARTITIONS, grace_ms=MINUTE_MS)
+        default_factory=lambda: PlanTerms(LOG, PARTITIONS, StartTerms(MINUTE_MS))
     )
     late_terms: LateTerms = field(
         default_factory=lambda: LateTerms(LOG, PARTITIONS, settle_ms=0, pause_ms=60 * MINUTE_MS)
@@ -258,7 +260,8 @@ async def desk(tmp_path: Path, migrated: Path) -> AsyncIterator[Desk]:
     meter = await catalogue.create_meter("default", draft, START_MS)
     reports = SqlReportStore(database)
     progress, corrections = SqlProgressStore(database), SqlCorrectionStore(database)
-    sources = Sources(reports, catalogue, progress, usage, corrections)
+    kept = SqlDeliveryBytes(database)
+    sources = Sources(reports, catalogue, progress, usage, corrections, kept)
     sender = HttpWebhookSender(SystemClock(), LOOPBACK, timeout_s=60)
     late = LateSources(SqlLateStore(database), usage, catalogue, progress)
     box = FernetSecretBox("key of the test")

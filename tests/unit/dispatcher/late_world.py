@@ -31,6 +31,7 @@ from meterline.pack import encode_pack
 from meterline.ports import Unavailable, UsageStore
 from meterline.report import Interval, Report, Revisions, Schedule
 from meterline.report_filter import ReportFilter
+from meterline.report_start import StartTerms
 from meterline.run import Run, RunState
 from meterline.usage import UsageQuery, UsageRow
 from meterline.window import HOUR_MS, MINUTE_MS, rfc3339_ms
@@ -176,7 +177,7 @@ class LateWorld:
                 self.events,
             )
         )
-        ports: Any = (reports, catalogue, progress, usage, corrections)
+        ports: Any = (reports, catalogue, progress, usage, corrections, None)
         found: Any = (late, events, catalogue, progress)
         return Sources(*ports), LateSources(*found)
 
@@ -192,7 +193,7 @@ class LateWorld:
         did += await look(late, terms, now_ms)
         did += await revise(late.late, terms, now_ms)
         self.holders += 1
-        plan_terms = PlanTerms(number, PARTITIONS, grace_ms=0)
+        plan_terms = PlanTerms(number, PARTITIONS, StartTerms(0))
         holder = f"h{self.holders}"
         return did + await make_runs(sources, plan_terms, lambda: self.now_ms, holder)
 

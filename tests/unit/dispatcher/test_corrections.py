@@ -15,11 +15,11 @@ from dispatcher.corrections import (
     says_nothing_new,
 )
 from dispatcher.late import TouchedMinutes
-from dispatcher.render import drafts, select, statements
 from meterline.correction import NOTHING, Cause, Correction, digest_over
 from meterline.meter import Aggregation, Catalogue, Meter
 from meterline.number import from_text, text
 from meterline.report import Interval, Report, Schedule
+from meterline.report_body import drafts, select, statements
 from meterline.report_filter import EVERYTHING, Comparison, Condition, ReportFilter
 from meterline.revision_ports import Baseline, DecidedWindow, Touched
 from meterline.run import LogEnds, Run, Trigger

@@ -1,16 +1,18 @@
 """The planner's steps: due, complete, made once, whoever dies on the way."""
 
 import asyncio
+from dataclasses import replace
+from itertools import chain, repeat
 
 import pytest
 
 from dispatcher.planner import find_due, make_runs
-from dispatcher.render import drafts, manifest_digest, select, statements
 from meterline.meter import Aggregation, MeterDraft
 from meterline.number import UNIT
 from meterline.ports import Unavailable
 from meterline.problem import Problem, ProblemType
 from meterline.report import Interval, Report, ReportChange, Schedule
+from meterline.report_body import drafts, manifest_digest, select, statements
 from meterline.report_filter import Comparison, Condition, ReportFilter
 from meterline.run import Delivery, Run, RunState, Trigger
 from meterline.usage import UsageQuery
@@ -68,6 +70,14 @@ async def test_a_run_waits_until_its_window_and_grace_are_complete(
     assert (run.manifest.deliveries, run.manifest.entries) == (2, 3)
     assert (run.manifest.total, run.manifest.filtered_out) == (12 * UNIT, 0)
     assert run.manifest.complete_until_ms == END_MS + MINUTE_MS
+
+
+async def test_a_report_may_have_a_grace_of_its_own(desk: Desk, report: Report) -> None:
+    await desk.reports.update_report(report.id, ReportChange(grace_ms=3 * MINUTE_MS), START_MS + 1)
+    await desk.complete(END_MS + 3 * MINUTE_MS - 1)
+    assert await make(desk, END_MS) == 0
+    await desk.complete(END_MS + 3 * MINUTE_MS)
+    assert await make(desk, END_MS) == 1
 
 
 async def test_one_partition_behind_holds_the_run(desk: Desk, report: Report) -> None:
@@ -137,6 +147,57 @@ async def test_a_run_made_again_after_a_crash_has_the_same_ids_and_bytes(
     assert manifest.digest == manifest_digest([(d.id, d.digest) for d in written])
 
 
+async def test_a_run_that_takes_long_keeps_its_lease(desk: Desk) -> None:
+    desk.usage.cells = {(f"s{n:04}", "a", START_MS): UNIT for n in range(3_000)}
+    report = await desk.report(URL)
+    await desk.complete(LATER_MS)
+    await find_due(desk.reports, END_MS, 10)
+    ((run, _),) = await desk.reports.undecided(END_MS, 10)
+    terms = replace(desk.plan_terms, lease_ms=1_000)
+    now_ms = END_MS
+    thefts = []
+
+    def instant() -> int:
+        nonlocal now_ms
+        now_ms += 200  # so that all of it takes longer than a lease
+        return now_ms
+
+    async def steal() -> None:
+        while now_ms < END_MS + 2_000:
+            claim = await desk.reports.claim_run(run.id, f"thief{now_ms}", now_ms, now_ms + 1)
+            thefts.append(claim)
+            await asyncio.sleep(0.005)
+
+    tasks = []
+
+    async def begin() -> None:
+        tasks.append(asyncio.create_task(steal()))
+
+    desk.usage.meanwhile = begin
+    assert await make_runs(desk.sources, terms, instant, "h") == 1
+    assert now_ms > END_MS + 2_000
+    await asyncio.gather(*tasks)
+    assert set(thefts) == {None}
+    assert (await first_run(desk, report)).state is RunState.DELIVERING
+
+
+async def test_who_lost_its_lease_leaves_the_run_to_others(desk: Desk, report: Report) -> None:
+    await desk.complete(LATER_MS)
+    await find_due(desk.reports, END_MS, 10)
+    ((run, _),) = await desk.reports.undecided(END_MS, 10)
+    after_ms = END_MS + desk.plan_terms.lease_ms
+
+    async def take_over() -> None:  # while usage is asked for, which takes too long
+        claim = await desk.reports.claim_run(run.id, "other", after_ms, after_ms + 60_000)
+        assert claim is not None
+
+    desk.usage.meanwhile = take_over
+    assert await make_runs(desk.sources, desk.plan_terms, lambda: END_MS, "h") == 0
+    assert (await first_run(desk, report)).state is RunState.MATERIALIZING
+    assert await make(desk, after_ms + 60_001) == 1
+    assert len(await deliveries(desk, run)) == 2
+
+
 async def test_a_store_that_is_away_gives_the_lease_back(desk: Desk, report: Report) -> None:
     await desk.complete(LATER_MS)
     desk.usage.errors = [Unavailable("usage store: away")]
@@ -175,7 +236,7 @@ async def test_each_lease_begins_when_it_is_taken(desk: Desk, report: Report) ->
     await desk.report(URL, "second")
     await desk.complete(LATER_MS)
     await find_due(desk.reports, END_MS, 10)
-    instants = iter([END_MS, END_MS + 1, END_MS + 1_000_000])
+    instants = chain([END_MS, END_MS + 1], repeat(END_MS + 1_000_000))
     assert await make_runs(desk.sources, desk.plan_terms, lambda: next(instants), "h") == 2
     assert (await first_run(desk, report)).state is RunState.DELIVERING
 

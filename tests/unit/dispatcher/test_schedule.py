@@ -1,13 +1,16 @@
 """Due runs tile time: no gap, no overlap, once, bounded."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.schedule import complete_needed_ms, due_runs
 from meterline.report import Interval, Report, ReportChange, Schedule, changed, in_force
 from meterline.report_ports import Plan
+from meterline.report_start import StartTerms
 from meterline.run import Run, RunState, Trigger, run_id
-from meterline.window import MINUTE_MS
+from meterline.window import HOUR_MS, MINUTE_MS
 
 START = 1_770_000_000_000 // MINUTE_MS * MINUTE_MS
 
@@ -82,10 +85,22 @@ def test_a_window_is_due_when_it_ends_and_not_before() -> None:
 
 
 def test_a_run_waits_for_its_grace_and_for_what_was_sent_before_it_was_asked_for() -> None:
-    (run,) = due_runs(plan(Interval.MINUTE, START), START + MINUTE_MS, 10, 10)
-    assert complete_needed_ms(run, 60_000) == run.to_ms + 60_000
+    it = plan(Interval.MINUTE, START)
+    (run,) = due_runs(it, START + MINUTE_MS, 10, 10)
+    assert complete_needed_ms(run, it.report, StartTerms(60_000)) == run.to_ms + 60_000
     late = Run("r", "01R", "default", 0, 60_000, 1, Trigger.MANUAL, asked_at_ms=START)
-    assert complete_needed_ms(late, 60_000) == START
+    assert complete_needed_ms(late, it.report, StartTerms(60_000)) == START
+
+
+def test_runs_by_schedule_have_their_own_places_and_runs_by_hand_have_not() -> None:
+    it = plan(Interval.HOUR, START)
+    terms = StartTerms(60_000, spread_ms=5_000)
+    (run,) = due_runs(it, START + HOUR_MS, 10, 10)
+    offset_ms = terms.offset_ms(it.report, HOUR_MS)
+    assert offset_ms > 0
+    assert complete_needed_ms(run, it.report, terms) == run.to_ms + 60_000 + offset_ms
+    by_hand = replace(run, trigger=Trigger.MANUAL)
+    assert complete_needed_ms(by_hand, it.report, terms) == run.to_ms + 60_000
 
 
 @given(

@@ -742,6 +742,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v3/metering/reports/{reportId}/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview what a report would send
+         * @description The exact bodies that a first run of a window would send now, by subject. Nothing is stored and nothing is sent. They equal the deliveries but for the member `run`, whose `sequence` is 0.
+         *
+         *     Scope: `reports:read`.
+         */
+        post: operations["preview-report"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v3/metering/reports/{reportId}/resume": {
         parameters: {
             query?: never;
@@ -753,7 +775,7 @@ export interface paths {
         put?: never;
         /**
          * Resume a report
-         * @description Make a paused or parked report active again: all that it owes is sent.
+         * @description Make a paused or parked report active again, and send what is asked for of what it owes: all of it if nothing is said. One that is active stays as it is.
          *
          *     Scope: `reports:write`.
          */
@@ -880,6 +902,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v3/metering/reports/{reportId}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a test delivery
+         * @description Send one signed message to the report's endpoint now, whatever the report's state, and tell what came of it. It has no usage, the subject `meterline-test` and an id of its own, so that a receiver books nothing. It is kept nowhere and tried once, and parks nothing.
+         *
+         *     Scope: `reports:write`.
+         */
+        post: operations["test-report"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v3/metering/status": {
         parameters: {
             query?: never;
@@ -975,7 +1019,7 @@ export interface components {
          * @description What was done to it.
          * @enum {string}
          */
-        Action: "create" | "update" | "delete" | "rotate" | "revoke" | "pause" | "park" | "resume" | "run" | "propose" | "switch" | "discard" | "replay" | "redrive" | "dismiss";
+        Action: "create" | "update" | "delete" | "rotate" | "revoke" | "pause" | "park" | "resume" | "run" | "propose" | "switch" | "discard" | "replay" | "test" | "redrive" | "dismiss";
         /**
          * @description How the values of a window become one; spelled in v3 as here, in v1 and deliveries in
          *     capitals.
@@ -1624,6 +1668,35 @@ export interface components {
          * @enum {string}
          */
         Kind: "meter" | "report" | "subject" | "api_key" | "refusal";
+        /** @description The newest attempt that did not arrive. */
+        LastError: {
+            /** @example dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh */
+            delivery_id: string;
+            /** Format: date-time */
+            at: string;
+            /** @enum {string} */
+            outcome: "sending" | "delivered" | "refused" | "unreached" | "forbidden" | "lost";
+            /** @description Of the answer. */
+            status?: number;
+            /** @description In words. */
+            reason: string;
+        };
+        /** @description The run of the newest window whose run is not still to be made. */
+        LastRun: {
+            /** @example run_cf6inwlmjqelmmezy2kklvx5tgtoar6l */
+            id: string;
+            /** Format: date-time */
+            from: string;
+            /** Format: date-time */
+            to: string;
+            /** @enum {string} */
+            state: "scheduled" | "waiting" | "materializing" | "delivering" | "succeeded" | "partly_failed" | "failed" | "skipped" | "recorded";
+            reason?: string;
+            /** Format: date-time */
+            decided_at?: string;
+            /** Format: date-time */
+            ended_at?: string;
+        };
         /** @description An event with what became of it. `event` is absent where it could not be read. */
         ListedEvent: {
             event?: components["schemas"]["Event"];
@@ -1950,6 +2023,18 @@ export interface components {
             /** @description What stands there, its start. */
             value?: string;
         };
+        /** @description The first run by schedule that is to come. */
+        NextRun: {
+            /** Format: date-time */
+            from: string;
+            /** Format: date-time */
+            to: string;
+            /**
+             * Format: date-time
+             * @description The end of the window, the grace, and the report's place among those that are due at once. It is made when all that was sent by then is counted.
+             */
+            starts_at: string;
+        };
         /** @description What is said of a page. */
         NumberMeta: {
             page: components["schemas"]["Numbers"];
@@ -2066,6 +2151,16 @@ export interface components {
             /** @description The first of them. */
             rejected_examples: components["schemas"]["PreviewRejected"][];
             data: components["schemas"]["UsageRow"][];
+        };
+        /** @description The body that one subject would get. */
+        PreviewedBody: {
+            subject: string;
+            /** @description Of usage, in it. */
+            entries: number;
+            /** @description Its length. */
+            bytes: number;
+            /** @description The text, byte by byte as it would be sent, but for the member `run`. Left out where it would be too large. */
+            body?: string;
         };
         /** @description A secret from before that signs as well. */
         PreviousSecret: {
@@ -2357,6 +2452,7 @@ export interface components {
              * @enum {string}
              */
             revisions?: "record" | "send";
+            grace_seconds?: number | null;
         };
         /** @description Where to. */
         ReportEndpointRequest: {
@@ -2414,9 +2510,51 @@ export interface components {
             id: string;
             key: string;
         };
+        /** @description What a report owes now that it is resumed, and what it owes no more. */
+        ReportOwed: {
+            /** @description Still to be made, of all windows. */
+            runs: number;
+            runs_skipped: number;
+            /** @description Still to be sent, of runs that are made. */
+            deliveries: number;
+            deliveries_cancelled: number;
+        };
         /** @description A page of reports, by creation. */
         ReportPage: {
             data: components["schemas"]["Report"][];
+            meta: components["schemas"]["CursorMeta"];
+        };
+        /** @description A window that is over, and maybe one subject. */
+        ReportPreviewRequest: {
+            /**
+             * Format: date-time
+             * @description Start of the window.
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @description End of the window, not in it.
+             */
+            to: string;
+            /** @description Only the body for this subject. */
+            subject?: string;
+        };
+        /** @description What a run of a window would send now, a page of it, by subject. */
+        ReportPreview: {
+            /** @description One for each subject. */
+            deliveries: number;
+            entries: number;
+            /** @description Entries that do not pass the filter. */
+            filtered_out: number;
+            /** @description Sum of the values that would be delivered. */
+            total: string;
+            /** @description An exact decimal number. */
+            total_filtered_out: string;
+            /** @description All that was recorded up to then is in it; null where that is unknown. */
+            complete_until: string | null;
+            /** @description In the whole window; group by fewer keys. */
+            too_large: components["schemas"]["TooLarge"][];
+            data: components["schemas"]["PreviewedBody"][];
             meta: components["schemas"]["CursorMeta"];
         };
         /** @description How entries are split. */
@@ -2432,6 +2570,45 @@ export interface components {
         /** @description How entries are split. */
         ReportQuery: {
             group_by_dimensions: string[];
+        };
+        /** @description A report that was resumed. */
+        ReportResumed: {
+            /** @example 01M7ZMF4YA7D2SQ292V0W9JPT8 */
+            id: string;
+            slug: string;
+            meter: components["schemas"]["ReportMeter"];
+            /** @constant */
+            type: "webhook";
+            schedule: components["schemas"]["ReportSchedule"];
+            ending_schedule?: components["schemas"]["EndingSchedule"];
+            query: components["schemas"]["ReportQuery"];
+            filter?: components["schemas"]["ReportFilter"];
+            endpoint: components["schemas"]["ReportEndpoint"];
+            /**
+             * @description What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+             * @enum {string}
+             */
+            revisions: "record" | "send";
+            /** @description Left out where runs wait as long as the installation says. */
+            grace_seconds?: number;
+            /**
+             * @description `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410: runs are made and kept, nothing is sent.
+             * @enum {string}
+             */
+            state: "active" | "paused" | "parked";
+            /** @description Why it is parked. */
+            state_reason?: string;
+            /** Format: date-time */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When its definition last changed.
+             */
+            updated_at: string;
+            /** @description That of the newest window; in lists left out. */
+            last_run?: components["schemas"]["Run"];
+            status: components["schemas"]["ReportStatus"];
+            owed: components["schemas"]["ReportOwed"];
         };
         /** @description How often, and from when. */
         ReportScheduleRequest: {
@@ -2477,6 +2654,8 @@ export interface components {
              * @enum {string}
              */
             revisions: "record" | "send";
+            /** @description Left out where runs wait as long as the installation says. */
+            grace_seconds?: number;
             /**
              * @description `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410, or took nothing for the whole patience: runs are made and kept, nothing is sent.
              * @enum {string}
@@ -2493,6 +2672,23 @@ export interface components {
             updated_at: string;
             /** @description That of the newest window; in lists left out. */
             last_run?: components["schemas"]["Run"];
+            status: components["schemas"]["ReportStatus"];
+        };
+        /** @description Where a report stands. */
+        ReportStatus: {
+            last_run?: components["schemas"]["LastRun"];
+            last_error?: components["schemas"]["LastError"];
+            /** @description None while it is paused. */
+            next_run?: components["schemas"]["NextRun"];
+            /** @description Those that have not arrived and are not given up. */
+            owed_deliveries: number;
+            /**
+             * Format: date-time
+             * @description When the oldest of them was made.
+             */
+            owed_since?: string;
+            /** @description How long ago that is. */
+            owed_seconds?: number;
         };
         /**
          * @description What an update gives anew; what it leaves out stays. Slug, meter and type never change: they
@@ -2523,6 +2719,8 @@ export interface components {
              * @enum {string}
              */
             revisions?: "record" | "send";
+            /** @description Null: as long as the installation says again. */
+            grace_seconds?: number | null;
         };
         /** @description A new report, with its signing secret. */
         ReportWithSecret: {
@@ -2542,6 +2740,8 @@ export interface components {
              * @enum {string}
              */
             revisions: "record" | "send";
+            /** @description Left out where runs wait as long as the installation says. */
+            grace_seconds?: number;
             /**
              * @description `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410, or took nothing for the whole patience: runs are made and kept, nothing is sent.
              * @enum {string}
@@ -2558,6 +2758,7 @@ export interface components {
             updated_at: string;
             /** @description That of the newest window; in lists left out. */
             last_run?: components["schemas"]["Run"];
+            status: components["schemas"]["ReportStatus"];
             /** @description Receivers verify deliveries with it. */
             signing_secret: string;
         };
@@ -2572,6 +2773,15 @@ export interface components {
             value: string;
             /** @description Whether the run waited for the event. If not, it came while the run was made, or another revision of the meter counted it: it may be in, or not. */
             certain: boolean;
+        };
+        /** @description What is sent of what a report owes. */
+        ResumeRequest: {
+            /**
+             * @description What is sent of what the report owes: runs of all windows that were missed and all deliveries, those of the newest window, or nothing. The rest is recorded as skipped and cancelled, and can be run and replayed by hand.
+             * @default all
+             * @enum {string}
+             */
+            owed?: "all" | "newest" | "none";
         };
         /** @description How far a revision is filled in. */
         RevisionProgress: {
@@ -2776,6 +2986,25 @@ export interface components {
             rejected_before: number;
             rejected_after: number;
         };
+        /** @description What came of a test delivery. */
+        TestDelivery: {
+            /** @description In `svix-id`; no delivery has it. */
+            delivery_id: string;
+            delivered: boolean;
+            /** @description What is wrong and what to do about it, in words. */
+            verdict: string;
+            /** @enum {string} */
+            outcome: "sending" | "delivered" | "refused" | "unreached" | "forbidden" | "lost";
+            /** Format: date-time */
+            at: string;
+            duration_ms: number;
+            /** @description Of the answer. */
+            status?: number;
+            /** @description The first kilobyte of its body. */
+            answer?: string;
+            /** @description The text that was signed and sent. */
+            body: string;
+        };
         /**
          * @description Conditions on a text, joined by and: `filter[key][contains]=token`. A value without operator,
          *     `filter[key]=tokens`, is one of `eq`.
@@ -2793,6 +3022,12 @@ export interface components {
             gte?: string;
             lt?: string;
             lte?: string;
+        };
+        /** @description A subject whose body would be too large: no run of this window could be made. */
+        TooLarge: {
+            subject: string;
+            entries: number;
+            bytes: number;
         };
         /** @description A part that did not answer. */
         UnavailablePart: {
@@ -3257,6 +3492,8 @@ export type InboxRecord = components['schemas']['InboxRecord'];
 export type InvalidParameter = components['schemas']['InvalidParameter'];
 export type JsonValue = components['schemas']['JsonValue'];
 export type Kind = components['schemas']['Kind'];
+export type LastError = components['schemas']['LastError'];
+export type LastRun = components['schemas']['LastRun'];
 export type ListedEvent = components['schemas']['ListedEvent'];
 export type Manifest = components['schemas']['Manifest'];
 export type MessageMeter = components['schemas']['MessageMeter'];
@@ -3273,6 +3510,7 @@ export type Meter = components['schemas']['Meter'];
 export type MeterSwitchRequest = components['schemas']['MeterSwitchRequest'];
 export type MeterUpdateRequest = components['schemas']['MeterUpdateRequest'];
 export type MeterVerdict = components['schemas']['MeterVerdict'];
+export type NextRun = components['schemas']['NextRun'];
 export type NumberMeta = components['schemas']['NumberMeta'];
 export type NumberedPage = components['schemas']['NumberedPage'];
 export type Numbers = components['schemas']['Numbers'];
@@ -3280,6 +3518,7 @@ export type PreviewRequest = components['schemas']['PreviewRequest'];
 export type PreviewMeterRequest = components['schemas']['PreviewMeterRequest'];
 export type PreviewRejected = components['schemas']['PreviewRejected'];
 export type Preview = components['schemas']['Preview'];
+export type PreviewedBody = components['schemas']['PreviewedBody'];
 export type PreviousSecret = components['schemas']['PreviousSecret'];
 export type Problem = components['schemas']['Problem'];
 export type QueryRequest = components['schemas']['QueryRequest'];
@@ -3305,15 +3544,21 @@ export type ReportFilterRequest = components['schemas']['ReportFilterRequest'];
 export type ReportFilter = components['schemas']['ReportFilter'];
 export type ReportMessage = components['schemas']['ReportMessage'];
 export type ReportMeter = components['schemas']['ReportMeter'];
+export type ReportOwed = components['schemas']['ReportOwed'];
 export type ReportPage = components['schemas']['ReportPage'];
+export type ReportPreviewRequest = components['schemas']['ReportPreviewRequest'];
+export type ReportPreview = components['schemas']['ReportPreview'];
 export type ReportQueryRequest = components['schemas']['ReportQueryRequest'];
 export type ReportQuery = components['schemas']['ReportQuery'];
+export type ReportResumed = components['schemas']['ReportResumed'];
 export type ReportScheduleRequest = components['schemas']['ReportScheduleRequest'];
 export type ReportSchedule = components['schemas']['ReportSchedule'];
 export type Report = components['schemas']['Report'];
+export type ReportStatus = components['schemas']['ReportStatus'];
 export type ReportUpdateRequest = components['schemas']['ReportUpdateRequest'];
 export type ReportWithSecret = components['schemas']['ReportWithSecret'];
 export type ReportedEntry = components['schemas']['ReportedEntry'];
+export type ResumeRequest = components['schemas']['ResumeRequest'];
 export type RevisionProgress = components['schemas']['RevisionProgress'];
 export type RevisionState = components['schemas']['RevisionState'];
 export type RotationRequest = components['schemas']['RotationRequest'];
@@ -3330,7 +3575,9 @@ export type Status = components['schemas']['Status'];
 export type SubjectConditionsRequest = components['schemas']['SubjectConditionsRequest'];
 export type SubjectConditions = components['schemas']['SubjectConditions'];
 export type SubjectDifference = components['schemas']['SubjectDifference'];
+export type TestDelivery = components['schemas']['TestDelivery'];
 export type TextFilter = components['schemas']['TextFilter'];
+export type TooLarge = components['schemas']['TooLarge'];
 export type UnavailablePart = components['schemas']['UnavailablePart'];
 export type UsageCondition = components['schemas']['UsageCondition'];
 export type UsageConditionsRequest = components['schemas']['UsageConditionsRequest'];
@@ -5866,7 +6113,31 @@ export interface operations {
                      *           "revisions": "record",
                      *           "state": "active",
                      *           "created_at": "2026-01-31T10:00:00Z",
-                     *           "updated_at": "2026-01-31T10:00:00Z"
+                     *           "updated_at": "2026-01-31T10:00:00Z",
+                     *           "status": {
+                     *             "last_run": {
+                     *               "id": "run_cf6inwlmjqelmmezy2kklvx5tgtoar6l",
+                     *               "from": "2026-01-31T00:00:00Z",
+                     *               "to": "2026-02-01T00:00:00Z",
+                     *               "state": "delivering",
+                     *               "decided_at": "2026-02-01T00:01:00.733Z"
+                     *             },
+                     *             "last_error": {
+                     *               "delivery_id": "dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh",
+                     *               "at": "2026-02-01T00:01:01.204Z",
+                     *               "outcome": "refused",
+                     *               "status": 503,
+                     *               "reason": "the receiver answered 503; expected is 2xx"
+                     *             },
+                     *             "next_run": {
+                     *               "from": "2026-02-01T00:00:00Z",
+                     *               "to": "2026-02-02T00:00:00Z",
+                     *               "starts_at": "2026-02-02T00:01:02.417Z"
+                     *             },
+                     *             "owed_deliveries": 1,
+                     *             "owed_since": "2026-02-01T00:01:00.733Z",
+                     *             "owed_seconds": 28800
+                     *           }
                      *         }
                      *       ],
                      *       "meta": {
@@ -5979,6 +6250,30 @@ export interface operations {
                      *       "state": "active",
                      *       "created_at": "2026-01-31T10:00:00Z",
                      *       "updated_at": "2026-01-31T10:00:00Z",
+                     *       "status": {
+                     *         "last_run": {
+                     *           "id": "run_cf6inwlmjqelmmezy2kklvx5tgtoar6l",
+                     *           "from": "2026-01-31T00:00:00Z",
+                     *           "to": "2026-02-01T00:00:00Z",
+                     *           "state": "delivering",
+                     *           "decided_at": "2026-02-01T00:01:00.733Z"
+                     *         },
+                     *         "last_error": {
+                     *           "delivery_id": "dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh",
+                     *           "at": "2026-02-01T00:01:01.204Z",
+                     *           "outcome": "refused",
+                     *           "status": 503,
+                     *           "reason": "the receiver answered 503; expected is 2xx"
+                     *         },
+                     *         "next_run": {
+                     *           "from": "2026-02-01T00:00:00Z",
+                     *           "to": "2026-02-02T00:00:00Z",
+                     *           "starts_at": "2026-02-02T00:01:02.417Z"
+                     *         },
+                     *         "owed_deliveries": 1,
+                     *         "owed_since": "2026-02-01T00:01:00.733Z",
+                     *         "owed_seconds": 28800
+                     *       },
                      *       "signing_secret": "whsec_c2lnbmluZyBzZWNyZXQgb2YgYSByZXBvcnQ="
                      *     }
                      */
@@ -6055,6 +6350,30 @@ export interface operations {
                      *       "state": "active",
                      *       "created_at": "2026-01-31T10:00:00Z",
                      *       "updated_at": "2026-01-31T10:00:00Z",
+                     *       "status": {
+                     *         "last_run": {
+                     *           "id": "run_cf6inwlmjqelmmezy2kklvx5tgtoar6l",
+                     *           "from": "2026-01-31T00:00:00Z",
+                     *           "to": "2026-02-01T00:00:00Z",
+                     *           "state": "delivering",
+                     *           "decided_at": "2026-02-01T00:01:00.733Z"
+                     *         },
+                     *         "last_error": {
+                     *           "delivery_id": "dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh",
+                     *           "at": "2026-02-01T00:01:01.204Z",
+                     *           "outcome": "refused",
+                     *           "status": 503,
+                     *           "reason": "the receiver answered 503; expected is 2xx"
+                     *         },
+                     *         "next_run": {
+                     *           "from": "2026-02-01T00:00:00Z",
+                     *           "to": "2026-02-02T00:00:00Z",
+                     *           "starts_at": "2026-02-02T00:01:02.417Z"
+                     *         },
+                     *         "owed_deliveries": 1,
+                     *         "owed_since": "2026-02-01T00:01:00.733Z",
+                     *         "owed_seconds": 28800
+                     *       },
                      *       "last_run": {
                      *         "id": "run_cf6inwlmjqelmmezy2kklvx5tgtoar6l",
                      *         "report_id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
@@ -6165,7 +6484,31 @@ export interface operations {
                      *       "revisions": "record",
                      *       "state": "active",
                      *       "created_at": "2026-01-31T10:00:00Z",
-                     *       "updated_at": "2026-01-31T10:00:00Z"
+                     *       "updated_at": "2026-01-31T10:00:00Z",
+                     *       "status": {
+                     *         "last_run": {
+                     *           "id": "run_cf6inwlmjqelmmezy2kklvx5tgtoar6l",
+                     *           "from": "2026-01-31T00:00:00Z",
+                     *           "to": "2026-02-01T00:00:00Z",
+                     *           "state": "delivering",
+                     *           "decided_at": "2026-02-01T00:01:00.733Z"
+                     *         },
+                     *         "last_error": {
+                     *           "delivery_id": "dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh",
+                     *           "at": "2026-02-01T00:01:01.204Z",
+                     *           "outcome": "refused",
+                     *           "status": 503,
+                     *           "reason": "the receiver answered 503; expected is 2xx"
+                     *         },
+                     *         "next_run": {
+                     *           "from": "2026-02-01T00:00:00Z",
+                     *           "to": "2026-02-02T00:00:00Z",
+                     *           "starts_at": "2026-02-02T00:01:02.417Z"
+                     *         },
+                     *         "owed_deliveries": 1,
+                     *         "owed_since": "2026-02-01T00:01:00.733Z",
+                     *         "owed_seconds": 28800
+                     *       }
                      *     }
                      */
                     "application/json": components["schemas"]["Report"];
@@ -6273,7 +6616,31 @@ export interface operations {
                      *       "revisions": "record",
                      *       "state": "paused",
                      *       "created_at": "2026-01-31T10:00:00Z",
-                     *       "updated_at": "2026-01-31T10:00:00Z"
+                     *       "updated_at": "2026-01-31T10:00:00Z",
+                     *       "status": {
+                     *         "last_run": {
+                     *           "id": "run_cf6inwlmjqelmmezy2kklvx5tgtoar6l",
+                     *           "from": "2026-01-31T00:00:00Z",
+                     *           "to": "2026-02-01T00:00:00Z",
+                     *           "state": "delivering",
+                     *           "decided_at": "2026-02-01T00:01:00.733Z"
+                     *         },
+                     *         "last_error": {
+                     *           "delivery_id": "dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh",
+                     *           "at": "2026-02-01T00:01:01.204Z",
+                     *           "outcome": "refused",
+                     *           "status": 503,
+                     *           "reason": "the receiver answered 503; expected is 2xx"
+                     *         },
+                     *         "next_run": {
+                     *           "from": "2026-02-01T00:00:00Z",
+                     *           "to": "2026-02-02T00:00:00Z",
+                     *           "starts_at": "2026-02-02T00:01:02.417Z"
+                     *         },
+                     *         "owed_deliveries": 1,
+                     *         "owed_since": "2026-02-01T00:01:00.733Z",
+                     *         "owed_seconds": 28800
+                     *       }
                      *     }
                      */
                     "application/json": components["schemas"]["Report"];
@@ -6283,6 +6650,85 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "preview-report": {
+        parameters: {
+            query?: {
+                /** @description Which part of a list, by cursor. */
+                page?: components["schemas"]["CursorPage"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description Id or slug of a report; an id wins over a slug of the same spelling.
+                 * @example 01M7ZMF4YA7D2SQ292V0W9JPT8
+                 */
+                reportId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "from": "2026-01-31T00:00:00Z",
+                 *       "to": "2026-02-01T00:00:00Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReportPreviewRequest"];
+            };
+        };
+        responses: {
+            /** @description A page of bodies. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deliveries": 1,
+                     *       "entries": 1,
+                     *       "filtered_out": 1,
+                     *       "total": "350.25",
+                     *       "total_filtered_out": "3",
+                     *       "complete_until": "2026-02-01T09:00:00.412Z",
+                     *       "too_large": [],
+                     *       "data": [
+                     *         {
+                     *           "subject": "customer-1",
+                     *           "entries": 1,
+                     *           "bytes": 137,
+                     *           "body": "{\"type\":\"report.meter\",\"timestamp\":\"2026-02-01T00:00:00.000Z\",\"report\":{\"slug\":\"daily-tokens\"},\"usage\":[],\"query\":{},\"meter\":{},\"run\":{}}"
+                     *         }
+                     *       ],
+                     *       "meta": {
+                     *         "page": {
+                     *           "size": 20,
+                     *           "next": null,
+                     *           "previous": null,
+                     *           "first": "customer-1",
+                     *           "last": "customer-1"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReportPreview"];
+                };
+            };
+            400: components["responses"]["BadRequestOrUnsupportedContentType"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["BodyTooLarge"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -6301,9 +6747,18 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "owed": "newest"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ResumeRequest"];
+            };
+        };
         responses: {
-            /** @description The report, active. */
+            /** @description The report, active, and what becomes of what it owed. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -6346,16 +6801,47 @@ export interface operations {
                      *       "revisions": "record",
                      *       "state": "active",
                      *       "created_at": "2026-01-31T10:00:00Z",
-                     *       "updated_at": "2026-01-31T10:00:00Z"
+                     *       "updated_at": "2026-01-31T10:00:00Z",
+                     *       "status": {
+                     *         "last_run": {
+                     *           "id": "run_cf6inwlmjqelmmezy2kklvx5tgtoar6l",
+                     *           "from": "2026-01-31T00:00:00Z",
+                     *           "to": "2026-02-01T00:00:00Z",
+                     *           "state": "delivering",
+                     *           "decided_at": "2026-02-01T00:01:00.733Z"
+                     *         },
+                     *         "last_error": {
+                     *           "delivery_id": "dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh",
+                     *           "at": "2026-02-01T00:01:01.204Z",
+                     *           "outcome": "refused",
+                     *           "status": 503,
+                     *           "reason": "the receiver answered 503; expected is 2xx"
+                     *         },
+                     *         "next_run": {
+                     *           "from": "2026-02-01T00:00:00Z",
+                     *           "to": "2026-02-02T00:00:00Z",
+                     *           "starts_at": "2026-02-02T00:01:02.417Z"
+                     *         },
+                     *         "owed_deliveries": 1,
+                     *         "owed_since": "2026-02-01T00:01:00.733Z",
+                     *         "owed_seconds": 28800
+                     *       },
+                     *       "owed": {
+                     *         "runs": 1,
+                     *         "runs_skipped": 6,
+                     *         "deliveries": 0,
+                     *         "deliveries_cancelled": 48
+                     *       }
                      *     }
                      */
-                    "application/json": components["schemas"]["Report"];
+                    "application/json": components["schemas"]["ReportResumed"];
                 };
             };
-            400: components["responses"]["BadRequest"];
+            400: components["responses"]["BadRequestOrUnsupportedContentType"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            413: components["responses"]["BodyTooLarge"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -6782,6 +7268,53 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["BodyTooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "test-report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Id or slug of a report; an id wins over a slug of the same spelling.
+                 * @example 01M7ZMF4YA7D2SQ292V0W9JPT8
+                 */
+                reportId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What came of it; also where it did not arrive. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "delivery_id": "test_01m7zmf4ya7d2sq292v0w9jpt8",
+                     *       "delivered": false,
+                     *       "verdict": "TLS failed: certificate has expired. Can the report's URL be reached from where Meterline runs?",
+                     *       "outcome": "unreached",
+                     *       "at": "2026-02-01T09:00:00.120Z",
+                     *       "duration_ms": 34,
+                     *       "body": "{\"type\":\"report.meter\",\"usage\":[]}"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TestDelivery"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,23 @@ from control.refusal_desk import RefusalDesk
 from control.report_desk import ReportDesk
 from control.routes import Api as Operations
 from control.routes import routes
+from dispatcher.trial import Trials
 from meterline.access import ANONYMOUS
+from meterline.backends.clock import SystemClock
 from meterline.backends.secrets import FernetSecretBox
 from meterline.backends.sql.access import SqlAccessStore
 from meterline.backends.sql.corrections import SqlCorrectionStore
 from meterline.backends.sql.engine import open_database
+from meterline.backends.sql.report_status import SqlReportStatusStore
+from meterline.backends.sql.report_trials import SqlTrialStore
 from meterline.backends.sql.reports import SqlReportStore
 from meterline.backends.sql.traces import SqlTraces
+from meterline.backends.webhook_http import HttpWebhookSender
 from meterline.correction import Correction, digest_over
 from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate
 from meterline.report_ports import ReportStore
+from meterline.report_start import StartTerms
 from meterline.revision_ports import CorrectionStore
 from meterline.run import (
     Attempt,
@@ -66,6 +73,8 @@ V3_BODY: dict[str, Any] = {
     "query": {"group_by_dimensions": ["model"]},
     "endpoint": {"url": "https://example.com/hook"},
 }
+LOOPBACK = (ip_network("127.0.0.0/8"),)
+START = StartTerms(60_000, 11_000)
 WINDOW = {"from": "2023-11-01T00:00:00Z", "to": "2023-11-02T00:00:00Z"}
 
 
@@ -184,7 +193,19 @@ async def served(api: Api, tmp_path: Path) -> AsyncIterator[ReportsApi]:
     database = open_database(f"sqlite:///{tmp_path / 'control.db'}")
     store, wakes = SqlReportStore(database), Wakes()
     corrections = SqlCorrectionStore(database)
-    desk = ReportDesk(api.stores, store, FernetSecretBox("key"), wakes, corrections)
+    statuses, box = SqlReportStatusStore(database), FernetSecretBox("key")
+    sender = HttpWebhookSender(SystemClock(), LOOPBACK, timeout_s=1)
+    desk = ReportDesk(
+        api.stores,
+        store,
+        box,
+        wakes,
+        corrections,
+        START,
+        statuses,
+        Trials(store, sender, box, api.clock),
+        SqlTrialStore(database),
+    )
     nothing: Any = None  # the account and refusals have tests of their own
     operations = Operations(
         api.stores,
@@ -204,4 +225,5 @@ async def served(api: Api, tmp_path: Path) -> AsyncIterator[ReportsApi]:
     yield made
     await ours.client.close()
     await theirs.client.close()
+    await sender.close()
     await database.close()

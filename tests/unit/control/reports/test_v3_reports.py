@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
+from dispatcher.schedule import due_runs
 from meterline.backends.secrets import FernetSecretBox
+from meterline.run import RunState
 from meterline.window import HOUR_MS
 from tests.unit.control.conftest import NOW_MS
-from tests.unit.control.reports.conftest import V1, V3, V3_BODY, WINDOW, ReportsApi
+from tests.unit.control.reports.conftest import BODY, V1, V3, V3_BODY, WINDOW, ReportsApi
 
 REPORTS = f"{V3}/reports"
 ONE = f"{REPORTS}/daily-tokens"
@@ -36,6 +38,14 @@ async def test_a_report_is_made_shown_and_found_by_either_name_and_version(
         "state": "active",
         "created_at": "2023-11-14T22:13:20Z",
         "updated_at": "2023-11-14T22:13:20Z",
+        "status": {
+            "next_run": {
+                "from": "2023-11-14T00:00:00Z",
+                "to": "2023-11-15T00:00:00Z",
+                "starts_at": "2023-11-15T00:01:00Z",
+            },
+            "owed_deliveries": 0,
+        },
     }
     for name in ("daily-tokens", made["id"], made["id"].lower()):
         assert await api.json("GET", f"{REPORTS}/{name}") == made
@@ -162,6 +172,37 @@ async def test_another_schedule_takes_over_where_both_have_a_border(served: Repo
     assert "ending_schedule" not in back
 
 
+async def test_a_grace_of_its_own_is_set_kept_and_dropped(served: ReportsApi) -> None:
+    made = await served.made_v3(grace_seconds=90)
+    assert made["grace_seconds"] == 90
+    api = served.api
+    assert (await api.json("PUT", ONE, json={"filter": {}}))["grace_seconds"] == 90
+    assert (await api.json("PUT", ONE, json={"grace_seconds": 300}))["grace_seconds"] == 300
+    v1 = f"{V1}/daily-tokens"
+    assert (await api.json("GET", v1))["graceSeconds"] == 300
+    kept = await api.json("PUT", v1, json={"graceSeconds": None})  # null stays as it is in v1
+    assert kept["graceSeconds"] == 300
+    assert "grace_seconds" not in await api.json("PUT", ONE, json={"grace_seconds": None})
+    assert "graceSeconds" not in await api.json("GET", v1)
+    assert (await served.made(slug="other", graceSeconds=12))["graceSeconds"] == 12
+
+
+@pytest.mark.parametrize(
+    ("sent", "rule"), [(10, "minimum"), (-1, "minimum"), (86_401, "maximum"), ("60", "type")]
+)
+async def test_a_grace_has_bounds(served: ReportsApi, sent: object, rule: str) -> None:
+    for path, name, body in (
+        (REPORTS, "grace_seconds", V3_BODY),
+        (V1, "graceSeconds", BODY),
+    ):
+        faults = await served.api.faults("POST", path, json={**body, name: sent})
+        assert faults == {name: rule}
+    await served.made_v3()
+    assert await served.api.faults("PUT", ONE, json={"grace_seconds": sent}) == {
+        "grace_seconds": rule
+    }
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -199,6 +240,70 @@ async def test_a_report_is_paused_and_resumed(served: ReportsApi) -> None:
     assert (parked["state"], parked["state_reason"]) == ("parked", "gone")
     resumed = await served.api.json("POST", f"{ONE}/resume")
     assert "state_reason" not in resumed
+
+
+async def test_a_report_is_resumed_with_what_is_asked_for(served: ReportsApi) -> None:
+    api = served.api
+    await served.made_v3(schedule={"interval": "1h", "start_at": "2023-11-01T00:00:00Z"})
+    none = {"runs": 0, "runs_skipped": 0, "deliveries": 0, "deliveries_cancelled": 0}
+    for version, path in ((3, ONE), (1, f"{V1}/daily-tokens")):
+        for body, kept in (({}, 4), ({"owed": "newest"}, 1), ({"owed": "none"}, 0)):
+            await api.json("POST", f"{ONE}/pause")
+            since = await served.reports.report("default", "daily-tokens")
+            assert since is not None
+            api.clock.at_ms += 4 * HOUR_MS
+            found = await api.json("POST", f"{path}/resume", json=body)
+            assert found["state"] == "active"
+            (plan,) = await served.reports.plans(api.clock.at_ms, 10)
+            runs = due_runs(plan, api.clock.at_ms, 100, 100)
+            await served.reports.plan(plan.report, runs, runs[-1].to_ms)
+            assert [run.state for run in runs].count(RunState.SCHEDULED) == kept
+            skipped = "runs_skipped" if version == 3 else "runsSkipped"
+            assert found["owed"][skipped] >= 4 - kept
+    async with api.client.post(f"{ONE}/resume") as response:  # no body at all: all
+        assert (await response.json())["owed"] == none
+    assert await api.faults("POST", f"{ONE}/resume", json={"owed": "some"}) == {"owed": "enum"}
+    async with api.client.post(f"{ONE}/resume", data=b"x") as response:
+        assert response.status == 400
+
+
+async def test_its_status_is_told_in_lists_too(served: ReportsApi) -> None:
+    api = served.api
+    await served.made_v3()
+    run = await api.json("POST", f"{ONE}/runs", 201, json=WINDOW)
+    refused, _ = await served.delivered(run)
+    api.clock.at_ms += 90_500
+    shown = await api.json("GET", ONE)
+    (listed,) = (await api.json("GET", REPORTS))["data"]
+    assert (
+        listed["status"]
+        == shown["status"]
+        == {
+            "last_run": {
+                "id": run["id"],
+                **WINDOW,
+                "state": "delivering",
+                "decided_at": "2023-11-14T22:13:20Z",
+            },
+            "last_error": {
+                "delivery_id": refused,
+                "at": "2023-11-14T22:13:20Z",
+                "outcome": "refused",
+                "status": 500,
+                "reason": "no",
+            },
+            "next_run": {
+                "from": "2023-11-14T00:00:00Z",
+                "to": "2023-11-15T00:00:00Z",
+                "starts_at": "2023-11-15T00:01:00Z",
+            },
+            "owed_deliveries": 1,
+            "owed_since": "2023-11-14T22:13:20Z",
+            "owed_seconds": 90,
+        }
+    )
+    paused = await api.json("POST", f"{ONE}/pause")
+    assert "next_run" not in paused["status"]
 
 
 async def test_a_deleted_report_is_gone_and_its_slug_is_free(served: ReportsApi) -> None:

@@ -18,12 +18,14 @@ from meterline.number import text
 from meterline.report import Report
 from meterline.report_filter import ReportFilter
 from meterline.report_ports import Booked
-from meterline.run import DeliveryDraft, Run, delivery_id, digest_of
+from meterline.run import DeliveryDraft, Run, Trigger, delivery_id, digest_of
 from meterline.usage import UsageRow
-from meterline.window import rfc3339_ms
+from meterline.window import MINUTE_MS, rfc3339_ms
 
 MESSAGE_TYPE: Final = "report.meter"  # contract section 6
 NO_USAGE: Final = b"[]"
+NO_SEQUENCE: Final = 0  # of what is no delivery: those are numbered from 1
+TRIAL_SUBJECT: Final = "meterline-test"  # design.md section 7
 NO_USAGE_DIGEST: Final = digest_of(NO_USAGE)
 
 
@@ -110,20 +112,10 @@ def drafts(
     complete_until_ms: int,
 ) -> Iterator[DeliveryDraft]:
     """The deliveries of a run, one after the other. Raises `BodyTooLarge`."""
-    meter_text = msgspec.Raw(msgspec.json.encode(meter_document(meter)))
+    scene = Scene(report, meter, run, complete_until_ms, len(said))
     for place, statement in enumerate(said):
         number, sequence = place + 1, sequence_first + place
-        members = {
-            "id": run.id,
-            "trigger": run.trigger.value,
-            "sequence": sequence,
-            "number": number,
-            "of": len(said),
-            "revision": run.revision,
-            "supersedes": statement.supersedes,
-            "completeUntil": rfc3339_ms(complete_until_ms),
-        }
-        body = _body(report, run, statement, meter_text, members)
+        body = scene.body(statement, number, sequence)
         if len(body) > DELIVERY_BODY_BYTES_MAX:
             raise BodyTooLarge(
                 f"the delivery for subject {statement.subject!r} would have {len(body)} bytes, more"
@@ -140,6 +132,45 @@ def drafts(
             statement.digest,
             statement.supersedes,
         )
+
+
+class Scene:
+    """What the bodies of a run have in common; `of` is how many they are."""
+
+    def __init__(
+        self, report: Report, meter: Meter, run: Run, complete_until_ms: int, of: int
+    ) -> None:
+        self._report = report
+        self._run = run
+        self._of = of
+        self._complete_until = rfc3339_ms(complete_until_ms)
+        self._meter = msgspec.Raw(msgspec.json.encode(meter_document(meter)))
+
+    def body(self, statement: Statement, number: int, sequence: int) -> bytes:
+        """The body of one delivery, by its number in the run and in the report."""
+        members = {
+            "id": self._run.id,
+            "trigger": self._run.trigger.value,
+            "sequence": sequence,
+            "number": number,
+            "of": self._of,
+            "revision": self._run.revision,
+            "supersedes": statement.supersedes,
+            "completeUntil": self._complete_until,
+        }
+        return _body(self._report, self._run, statement, self._meter, members)
+
+
+def trial_body(report: Report, meter: Meter, name: str, now_ms: int) -> bytes:
+    """The body of a test delivery: of the minute that is over, without usage, so that a receiver
+    books nothing.
+    """
+    to_ms = now_ms - now_ms % MINUTE_MS
+    run = Run(
+        name, report.id, report.namespace, to_ms - MINUTE_MS, to_ms, 1, Trigger.MANUAL, now_ms
+    )
+    scene = Scene(report, meter, run, to_ms, 1)
+    return scene.body(Statement(TRIAL_SUBJECT, NO_USAGE), 1, NO_SEQUENCE)
 
 
 def manifest_digest(parts: Sequence[tuple[str, bytes]]) -> str:

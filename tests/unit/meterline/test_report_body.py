@@ -7,7 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.render import (
+from meterline.limits import DELIVERY_BODY_BYTES_MAX
+from meterline.meter import Aggregation, Meter
+from meterline.number import SCALED_MAX, UNIT
+from meterline.report import Interval, Report, Schedule
+from meterline.report_body import (
     NO_USAGE_DIGEST,
     BodyTooLarge,
     Statement,
@@ -16,10 +20,6 @@ from dispatcher.render import (
     select,
     statements,
 )
-from meterline.limits import DELIVERY_BODY_BYTES_MAX
-from meterline.meter import Aggregation, Meter
-from meterline.number import SCALED_MAX, UNIT
-from meterline.report import Interval, Report, Schedule
 from meterline.report_filter import EVERYTHING, Comparison, Condition, ReportFilter
 from meterline.report_ports import Booked
 from meterline.run import DeliveryDraft, Run, RunState, Trigger, delivery_id, digest_of

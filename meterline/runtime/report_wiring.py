@@ -1,0 +1,107 @@
+"""Wiring of what reports stand on: their operations, their runs, what posts to receivers."""
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+from control.report_desk import ReportDesk
+from dispatcher.late import LateSources, LateTerms, LateUsage
+from dispatcher.planner import PlanTerms, Sources
+from dispatcher.trial import Trials
+from dispatcher.worker import Dispatcher
+from meterline.backends.clickhouse.late_events import ClickHouseLateEvents
+from meterline.backends.secrets import FernetSecretBox
+from meterline.backends.sql.corrections import SqlCorrectionStore
+from meterline.backends.sql.late import SqlLateStore
+from meterline.backends.sql.report_bytes import SqlDeliveryBytes
+from meterline.backends.sql.report_status import SqlReportStatusStore
+from meterline.backends.sql.report_trials import SqlTrialStore
+from meterline.backends.webhook_http import HttpWebhookSender
+from meterline.limits import LATE_SETTLE_MS
+from meterline.report_start import StartTerms
+from meterline.runtime.sending import egress, send_terms
+from meterline.runtime.settings import Settings
+from meterline.runtime.wiring import CLOCK, Opened, completeness_lag_ms
+from meterline.window import DAY_MS
+
+
+def start_terms(settings: Settings) -> StartTerms:
+    """When runs start."""
+    return StartTerms(settings.grace_ms, completeness_lag_ms(settings), settings.start_spread_ms)
+
+
+def webhook_sender(settings: Settings, stack: AsyncExitStack) -> HttpWebhookSender:
+    """What posts to receivers; closed with the stack."""
+    sender = HttpWebhookSender(
+        CLOCK,
+        settings.webhook_networks_allowed,
+        timeout_s=settings.delivery_timeout_s,
+        egress=egress(settings),
+    )
+    stack.push_async_callback(sender.close)
+    return sender
+
+
+def report_desk(
+    settings: Settings,
+    opened: Opened,
+    box: FernetSecretBox,
+    sender: HttpWebhookSender,
+    wake: Callable[[], None],
+) -> ReportDesk:
+    """What the operations of reports stand on."""
+    database = opened.database
+    return ReportDesk(
+        opened.stores,
+        opened.reports,
+        box,
+        wake,
+        SqlCorrectionStore(database),
+        start_terms(settings),
+        SqlReportStatusStore(database),
+        Trials(opened.reports, sender, box, CLOCK),
+        SqlTrialStore(database),
+    )
+
+
+def dispatcher(
+    settings: Settings, opened: Opened, box: FernetSecretBox, sender: HttpWebhookSender
+) -> Dispatcher:
+    """The shell that makes runs and sends deliveries."""
+    stores = opened.stores
+    corrections = SqlCorrectionStore(opened.database)
+    number, partitions = opened.log.number, opened.log.partitions
+    return Dispatcher(
+        Sources(
+            opened.reports,
+            stores.catalogue,
+            stores.progress,
+            stores.usage,
+            corrections,
+            SqlDeliveryBytes(opened.database),
+        ),
+        _late_usage(settings, opened),
+        sender,
+        box,
+        CLOCK,
+        PlanTerms(
+            number,
+            partitions,
+            start_terms(settings),
+            bytes_kept_ms=settings.delivery_bytes_days * DAY_MS,
+        ),
+        send_terms(settings),
+    )
+
+
+def _late_usage(settings: Settings, opened: Opened) -> LateUsage:
+    stores, pause_ms = opened.stores, settings.revision_pause_s * 1_000
+    terms = LateTerms(
+        opened.log.number,
+        opened.log.partitions,
+        grace_ms=settings.grace_ms,
+        settle_ms=min(LATE_SETTLE_MS, pause_ms),
+        pause_ms=pause_ms,
+        revised_ms=settings.delivery_bytes_days * DAY_MS,  # compared with what was sent
+    )
+    late, events = SqlLateStore(opened.database), ClickHouseLateEvents(opened.connection)
+    return LateUsage(LateSources(late, events, stores.catalogue, stores.progress), terms)

@@ -9,6 +9,8 @@ from control.stores import Stores
 from meterline import limits
 from meterline.endpoint import Endpoint
 from meterline.problem import not_found
+from meterline.pull_ports import PullStore, Sign
+from meterline.replay_ports import ReplayStore
 from meterline.report import Report
 from meterline.report_ports import ReportStore, SecretBox
 from meterline.revision_ports import CorrectionStore
@@ -24,6 +26,9 @@ class ReportDesk:
     box: SecretBox
     wake: Callable[[], None]
     corrections: CorrectionStore
+    replays: ReplayStore
+    pulls: PullStore
+    sign: Sign
 
     @property
     def now_ms(self) -> int:

@@ -29,10 +29,12 @@ from control.v3.keys import V3Keys
 from control.v3.meter_preview import V3MeterPreview
 from control.v3.meter_revisions import V3MeterRevisions
 from control.v3.meters import V3Meters
+from control.v3.pull import V3Pull
 from control.v3.query import V3Query
 from control.v3.refusal_redrives import V3RefusalRedrives
 from control.v3.refusals import V3Refusals
 from control.v3.rejected import V3Rejected
+from control.v3.replays import V3Replays
 from control.v3.report_secrets import V3ReportSecrets
 from control.v3.reports import V3Reports
 from control.v3.runs import V3Runs
@@ -73,6 +75,8 @@ def bound_v3(api: Api) -> list[Bound]:
         V3Runs(desk),
         V3Corrections(desk),
         V3Deliveries(desk),
+        V3Replays(desk),
+        V3Pull(desk),
         V3Keys(api.access, stores.clock, api.plans),
         V3Changes(api.access),
         V3Status(stores),
@@ -105,7 +109,7 @@ def declared_api() -> Api:
     stores = Stores(*[nothing] * len(fields(Stores)))
     return Api(
         stores,
-        ReportDesk(stores, nothing, nothing, nothing, nothing),
+        ReportDesk(stores, *[nothing] * (len(fields(ReportDesk)) - 1)),
         nothing,
         (),
         Ledger(nothing, nothing, nothing, nothing),

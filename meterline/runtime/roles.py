@@ -11,6 +11,7 @@ from control.openapi import published
 from control.report_desk import ReportDesk
 from control.routes import Api, bound_v1, bound_v3
 from control.routes import routes as control_routes
+from dispatcher.signing import signed_headers
 from dispatcher.worker import Dispatcher
 from ingest.gateway import Gateway
 from ingest.gateway import routes as event_routes
@@ -18,6 +19,8 @@ from meterline.backends.secrets import FernetSecretBox
 from meterline.backends.sql.access import SqlAccessStore
 from meterline.backends.sql.corrections import SqlCorrectionStore
 from meterline.backends.sql.migrate import check_migrated, migrate
+from meterline.backends.sql.replays import SqlReplayStore
+from meterline.backends.sql.report_pull import SqlPullStore
 from meterline.http.gate import Gate
 from meterline.runtime import documents, wiring
 from meterline.runtime.access_wiring import OpenGate, open_gate
@@ -49,7 +52,7 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         logger.info(
             "ready", role="all", url=f"http://{settings.host}:{port}", data=str(settings.data_dir)
         )
-        await _until_stopped(stop, worker, dispatcher)
+        await _until_stopped(stop, worker, dispatcher, wiring.replayer(opened, dispatcher))
 
 
 async def ingest(settings: Settings, stop: asyncio.Event) -> None:
@@ -82,7 +85,7 @@ async def dispatch(settings: Settings, stop: asyncio.Event) -> None:
         dispatcher, sender = wiring.dispatcher(settings, opened, wiring.secret_box(settings))
         stack.push_async_callback(sender.close)
         await _serve_health(stack, settings, "dispatch", checks_of(opened.stores))
-        await _until_stopped(stop, None, dispatcher)
+        await _until_stopped(stop, None, dispatcher, wiring.replayer(opened, dispatcher))
 
 
 async def control(settings: Settings, stop: asyncio.Event) -> None:
@@ -153,8 +156,16 @@ def _whole_api(
         if dispatcher is not None:
             dispatcher.wake()
 
-    corrections = SqlCorrectionStore(opened.database)
-    desk = ReportDesk(opened.stores, opened.reports, box, wake, corrections)
+    desk = ReportDesk(
+        opened.stores,
+        opened.reports,
+        box,
+        wake,
+        SqlCorrectionStore(opened.database),
+        SqlReplayStore(opened.database),
+        SqlPullStore(opened.database),
+        signed_headers,
+    )
     api = Api(
         opened.stores,
         desk,
@@ -178,7 +189,7 @@ async def _serve_health(
 
 
 async def _until_stopped(
-    stop: asyncio.Event, worker: Worker | None, dispatcher: Dispatcher
+    stop: asyncio.Event, worker: Worker | None, dispatcher: Dispatcher, replayer: Worker
 ) -> None:
     """Run until `stop`; a worker that fails ends the others, and its error is raised."""
 
@@ -197,3 +208,4 @@ async def _until_stopped(
         group.create_task(count())
         group.create_task(stop_dispatcher())
         group.create_task(dispatcher.run())
+        group.create_task(replayer.run(stop))

@@ -22,6 +22,7 @@ from control.v3.meter_bodies import MeterBody
 from dispatcher.courier import SendTerms
 from dispatcher.late import LateSources, LateTerms, LateUsage
 from dispatcher.planner import PlanTerms, Sources
+from dispatcher.replayer import Replayer
 from dispatcher.retry import RetryPolicy
 from dispatcher.worker import Dispatcher
 from ingest.admission import AdmissionRules
@@ -47,6 +48,7 @@ from meterline.backends.sql.late import SqlLateStore
 from meterline.backends.sql.meter_revisions import SqlRevisionStore
 from meterline.backends.sql.progress import SqlProgressStore
 from meterline.backends.sql.redrives import SqlSettlementStore
+from meterline.backends.sql.replays import SqlReplayStore
 from meterline.backends.sql.reports import SqlReportStore
 from meterline.backends.sql.subjects import SqlSubjectStore
 from meterline.backends.sql.traces import SqlTraces
@@ -322,6 +324,11 @@ def dispatcher(
         SendTerms(retry=retry),
     )
     return worker, sender
+
+
+def replayer(opened: Opened, dispatcher_: Dispatcher) -> Replayer:
+    """The shell that works off replays of many deliveries, beside a dispatcher."""
+    return Replayer(SqlReplayStore(opened.database), CLOCK, dispatcher_.wake)
 
 
 def _late_usage(settings: Settings, opened: Opened) -> LateUsage:

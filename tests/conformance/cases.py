@@ -109,6 +109,7 @@ BODIES: Final[dict[str, Callable[[Names], Any]]] = {
     "updateReport": _same({"endpoint": {"url": "https://changed.example.com/usage"}}),
     "run-report": _same(WINDOW),
     "runReport": _same(WINDOW),
+    "create-replay": lambda names: {"subject": names["subjectIdOrKey"]},
     "rotate-report-secret": _same({"overlap_seconds": 0}),
     "audit-span": _same(WINDOW),
     "redrive-refusal": lambda names: {"event": _event(names) | {"id": "mended"}},

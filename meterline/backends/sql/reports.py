@@ -22,14 +22,13 @@ from meterline.backends.sql import (
 from meterline.backends.sql.engine import Database
 from meterline.backends.sql.schema_reports import report_runs
 from meterline.change import COMMAND, DISPATCHER
+from meterline.delivery_list import DeliveryPlace, DeliveryQuery
 from meterline.problem import not_found
 from meterline.report import Report, ReportChange, ReportMove
 from meterline.report_ports import (
     AttemptEnd,
     Booked,
     Claim,
-    DeliveryPlace,
-    DeliveryQuery,
     Due,
     Parcel,
     Plan,

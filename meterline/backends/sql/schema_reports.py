@@ -25,6 +25,7 @@ from meterline.backends.sql.schema import metadata
 _LIVE: Final = text("deleted_at_ms IS NULL")
 _DUE: Final = text("due_at_ms IS NOT NULL")
 _LONG: Final = text("to_ms - from_ms > 86400000")
+_REPLACES: Final = text("supersedes IS NOT NULL")
 _ZERO: Final = text("0")  # of columns that rows were there before
 
 reports: Final = Table(
@@ -185,6 +186,12 @@ report_deliveries: Final = Table(
         postgresql_where=_DUE,
     ),
     Index("ix_report_deliveries_subject", "run_id", "subject"),
+    Index(
+        "ix_report_deliveries_supersedes",
+        "supersedes",
+        sqlite_where=_REPLACES,
+        postgresql_where=_REPLACES,
+    ),
 )
 
 report_attempts: Final = Table(

@@ -197,7 +197,7 @@ async def serve() -> AsyncIterator[ServeApi]:
     ) -> Client:
         ledger = ledger or Ledger(ShelfAccounts(), nothing, nothing, nothing)
         app = web.Application(middlewares=[documented, problem_middleware(stores.clock)])
-        desk = ReportDesk(stores, nothing, nothing, nothing, nothing)
+        desk = ReportDesk(stores, *[nothing] * 7)
         gate = gate or Gate(stores.clock)
         refusals = refusals or RefusalDesk(stores, nothing, nothing, nothing)
         app.add_routes(routes(Operations(stores, desk, nothing, (), ledger, refusals), gate))

@@ -16,16 +16,20 @@ from control.refusal_desk import RefusalDesk
 from control.report_desk import ReportDesk
 from control.routes import Api as Operations
 from control.routes import routes
+from dispatcher.signing import signed_headers
 from meterline.access import ANONYMOUS
 from meterline.backends.secrets import FernetSecretBox
 from meterline.backends.sql.access import SqlAccessStore
 from meterline.backends.sql.corrections import SqlCorrectionStore
 from meterline.backends.sql.engine import open_database
+from meterline.backends.sql.replays import SqlReplayStore
+from meterline.backends.sql.report_pull import SqlPullStore
 from meterline.backends.sql.reports import SqlReportStore
 from meterline.backends.sql.traces import SqlTraces
 from meterline.correction import Correction, digest_over
 from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate
+from meterline.replay_ports import ReplayStore
 from meterline.report_ports import AttemptEnd, ReportStore
 from meterline.revision_ports import CorrectionStore
 from meterline.run import (
@@ -94,6 +98,7 @@ class ReportsApi:
     other: Api
     reports: ReportStore
     corrections: CorrectionStore
+    replays: ReplayStore
     meter_id: str = ""
     wakes: Wakes = field(default_factory=Wakes)
 
@@ -183,7 +188,9 @@ async def served(api: Api, tmp_path: Path) -> AsyncIterator[ReportsApi]:
     database = open_database(f"sqlite:///{tmp_path / 'control.db'}")
     store, wakes = SqlReportStore(database), Wakes()
     corrections = SqlCorrectionStore(database)
-    desk = ReportDesk(api.stores, store, FernetSecretBox("key"), wakes, corrections)
+    replays, pulls = SqlReplayStore(database), SqlPullStore(database)
+    box = FernetSecretBox("key")
+    desk = ReportDesk(api.stores, store, box, wakes, corrections, replays, pulls, signed_headers)
     nothing: Any = None  # the account and refusals have tests of their own
     operations = Operations(
         api.stores,
@@ -198,7 +205,7 @@ async def served(api: Api, tmp_path: Path) -> AsyncIterator[ReportsApi]:
         Api(await _served(operations, gate), api.stores, api.usage, api.clock)
         for gate in (Gate(api.clock), Gate(api.clock, lambda _shown, _now_ms: stranger))
     ]
-    made = ReportsApi(ours, theirs, store, corrections, wakes=wakes)
+    made = ReportsApi(ours, theirs, store, corrections, replays, wakes=wakes)
     made.meter_id = (await ours.json("POST", "/api/v1/meters", 201, json=METER))["id"]
     yield made
     await ours.client.close()

@@ -79,7 +79,7 @@ lock: install ## choose the versions in requirements.lock anew, from pyproject.t
 
 clean: ## remove .venv, caches and fetched servers (not meterline-data)
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -rf clients/*/node_modules clients/typescript/dist
+	rm -rf clients/*/node_modules clients/typescript/dist examples/*/*/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): requirements.lock pyproject.toml

@@ -10,6 +10,8 @@ from meterline import limits
 from meterline.delivery_headers import NO_HEADERS, SealedHeaders, headers_text
 from meterline.endpoint import Endpoint
 from meterline.problem import not_found
+from meterline.pull_ports import PullStore, Sign
+from meterline.replay_ports import ReplayStore
 from meterline.report import Report
 from meterline.report_ports import ReportStore, SecretBox
 from meterline.report_start import StartTerms
@@ -32,6 +34,9 @@ class ReportDesk:
     statuses: ReportStatusStore
     trials: ReportTrial
     trial_store: TrialStore
+    replays: ReplayStore
+    pulls: PullStore
+    sign: Sign
 
     @property
     def now_ms(self) -> int:

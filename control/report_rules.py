@@ -30,8 +30,8 @@ from meterline.limits import (
     ENDPOINT_CHARS_MAX,
     EVENT_TIME_MIN_MS,
     QUERY_GROUP_BY_MAX,
-    REPORT_HEADERS_MAX,
     REPORT_GRACE_S_MAX,
+    REPORT_HEADERS_MAX,
     REPORT_SLUG_CHARS_MAX,
 )
 from meterline.meter import Meter

@@ -29,10 +29,12 @@ from control.v3.keys import V3Keys
 from control.v3.meter_preview import V3MeterPreview
 from control.v3.meter_revisions import V3MeterRevisions
 from control.v3.meters import V3Meters
+from control.v3.pull import V3Pull
 from control.v3.query import V3Query
 from control.v3.refusal_redrives import V3RefusalRedrives
 from control.v3.refusals import V3Refusals
 from control.v3.rejected import V3Rejected
+from control.v3.replays import V3Replays
 from control.v3.report_preview import V3ReportPreview
 from control.v3.report_secrets import V3ReportSecrets
 from control.v3.report_test import V3ReportTest
@@ -77,6 +79,8 @@ def bound_v3(api: Api) -> list[Bound]:
         V3Runs(desk),
         V3Corrections(desk),
         V3Deliveries(desk),
+        V3Replays(desk),
+        V3Pull(desk),
         V3Keys(api.access, stores.clock, api.plans),
         V3Changes(api.access),
         V3Status(stores),

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from meterline.report_ports import Answer
+from meterline.sending import Answer
 from meterline.run import AttemptOutcome
 
 _SIGNATURE: Final = (

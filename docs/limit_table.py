@@ -81,6 +81,7 @@ BOUNDS: Final[tuple[tuple[str, str, ProblemType], ...]] = (
         f"{limits.TRIALS_MAX}",
         ProblemType.RATE_LIMITED,
     ),
+    ("replays of a namespace at once", f"{limits.REPLAYS_RUNNING_MAX}", ProblemType.CONFLICT),
     ("subjects that something is said of", f"{limits.SUBJECTS_MAX:,}", ProblemType.CONFLICT),
     ("API keys of a namespace that are good", f"{limits.KEYS_MAX:,}", ProblemType.CONFLICT),
 )

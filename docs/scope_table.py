@@ -21,7 +21,7 @@ LETS: Final[Mapping[Scope, str]] = {
     Scope.SUBJECTS_READ: "see subjects",
     Scope.SUBJECTS_WRITE: "make, change and delete subjects",
     Scope.USAGE_READ: "ask for usage",
-    Scope.REPORTS_READ: "see reports, runs and deliveries",
+    Scope.REPORTS_READ: "see reports, runs and deliveries, and pull these",
     Scope.REPORTS_WRITE: "make, change, run and delete reports; send deliveries again",
     Scope.SECRETS_READ: "see and rotate signing secrets",
     Scope.KEYS_READ: "see API keys, never their secrets",

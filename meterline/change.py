@@ -1,4 +1,5 @@
-"""Changes: who changed which meter, report, subject or key, or settled a refusal, and when.
+"""Changes: who changed which meter, report, subject or key, settled a refusal or had deliveries
+sent again, and when.
 
 A store records a change in the transaction that makes it, so that neither is without the other. A
 call that finds nothing to do records none. A change tells what happened, never a secret.
@@ -29,6 +30,7 @@ class Kind(StrEnum):
     SUBJECT = "subject"
     API_KEY = "api_key"
     REFUSAL = "refusal"
+    REPLAY = "replay"  # of many deliveries
 
 
 class Action(StrEnum):
@@ -46,7 +48,8 @@ class Action(StrEnum):
     PROPOSE = "propose"  # a revision of a meter, to be compared
     SWITCH = "switch"  # to it
     DISCARD = "discard"  # it
-    REPLAY = "replay"
+    REPLAY = "replay"  # one delivery
+    CANCEL = "cancel"  # a replay of many
     TEST = "test"  # of a report: a test delivery was sent
     REDRIVE = "redrive"  # of what was refused: an event was sent anew
     DISMISS = "dismiss"

@@ -241,6 +241,12 @@ SIGNING_OVERLAP_S_MAX: Final = 7 * 24 * 60 * 60
 SIGNING_SECRETS_RETIRED_MAX: Final = 5  # that still sign: each makes the header longer
 DISPATCH_IDLE_S: Final = 1.0  # due work is looked for so often, and at once when something was made
 RUN_LEASE_S: Final = 120
+REPLAY_PER_SECOND: Final = 20  # deliveries that a replay of many has sent again, if it says nothing
+REPLAY_PER_SECOND_MAX: Final = 1_000
+REPLAY_STEPS_A_SECOND: Final = 4  # a pace is kept by portions: one delivery a step is too dear
+REPLAY_STEP_MAX: Final = 100  # deliveries of one step: bounds a transaction
+PULL_BYTES_MAX: Final = 4 * 1024 * 1024  # of the bodies of one page of a pull, but for its first
+REPLAYS_RUNNING_MAX: Final = 20  # of one namespace: each is worked at in turn
 
 # --- the usage store ---
 USAGE_STORE_THREADS_MAX: Final = (

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from meterline.change import COMMAND, DISPATCHER
+from meterline.delivery_list import DeliveryPlace, DeliveryQuery
 from meterline.endpoint_health import HealthTerms
 from meterline.report import Report, ReportChange
 from meterline.resumption import Owed, Resumed
@@ -17,7 +18,6 @@ from meterline.run import (
     Attempt,
     Delivery,
     DeliveryDraft,
-    DeliveryState,
     LogEnds,
     Manifest,
     Run,
@@ -58,30 +58,6 @@ class RetiredSecret:
 
     sealed: bytes
     signs_until_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryPlace:
-    """The place of a delivery in lists: runs by decision, the newest first, then by number."""
-
-    decided_at_ms: int
-    run_id: str
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryQuery:
-    """Which deliveries are asked for: all conditions hold at once; None asks for nothing.
-
-    `from_min_ms` and `to_max_ms` bound the windows of their runs: those within are meant.
-    """
-
-    report_id: str | None = None
-    run_id: str | None = None
-    subject: str | None = None
-    states: tuple[DeliveryState, ...] = ()  # none: whatever their state
-    from_min_ms: int | None = None
-    to_max_ms: int | None = None
 
 
 class ReportStore(Protocol):

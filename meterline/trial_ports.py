@@ -6,7 +6,7 @@ from typing import Protocol
 from meterline.change import COMMAND
 from meterline.meter import Meter
 from meterline.report import Report
-from meterline.report_ports import Answer
+from meterline.sending import Answer
 
 
 @dataclass(frozen=True, slots=True)

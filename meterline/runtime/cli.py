@@ -14,6 +14,7 @@ from meterline.problem import Problem
 from meterline.runtime.audit import audit
 from meterline.runtime.keys import keys
 from meterline.runtime.receive import receive
+from meterline.runtime.reconcile import reconcile_booked
 from meterline.runtime.send import send
 from meterline.runtime.settings import Settings, SettingsError, load_settings
 
@@ -60,6 +61,7 @@ for _name, (_role_name, _words) in ROLES.items():
 main.add_command(audit)
 main.add_command(keys)
 main.add_command(receive)
+main.add_command(reconcile_booked)
 main.add_command(send)
 
 

@@ -6,13 +6,17 @@ from contextlib import AsyncExitStack
 from control.report_desk import ReportDesk
 from dispatcher.late import LateSources, LateTerms, LateUsage
 from dispatcher.planner import PlanTerms, Sources
+from dispatcher.replayer import Replayer
+from dispatcher.signing import signed_headers
 from dispatcher.trial import Trials
 from dispatcher.worker import Dispatcher
 from meterline.backends.clickhouse.late_events import ClickHouseLateEvents
 from meterline.backends.secrets import FernetSecretBox
 from meterline.backends.sql.corrections import SqlCorrectionStore
 from meterline.backends.sql.late import SqlLateStore
+from meterline.backends.sql.replays import SqlReplayStore
 from meterline.backends.sql.report_bytes import SqlDeliveryBytes
+from meterline.backends.sql.report_pull import SqlPullStore
 from meterline.backends.sql.report_status import SqlReportStatusStore
 from meterline.backends.sql.report_trials import SqlTrialStore
 from meterline.backends.webhook_http import HttpWebhookSender
@@ -60,7 +64,15 @@ def report_desk(
         SqlReportStatusStore(database),
         Trials(opened.reports, sender, box, CLOCK),
         SqlTrialStore(database),
+        SqlReplayStore(database),
+        SqlPullStore(database),
+        signed_headers,
     )
+
+
+def replayer(opened: Opened, dispatcher_: Dispatcher) -> Replayer:
+    """The shell that works off replays of many deliveries, beside a dispatcher."""
+    return Replayer(SqlReplayStore(opened.database), CLOCK, dispatcher_.wake)
 
 
 def dispatcher(

@@ -48,7 +48,7 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         logger.info(
             "ready", role="all", url=f"http://{settings.host}:{port}", data=str(settings.data_dir)
         )
-        await _until_stopped(stop, worker, dispatcher)
+        await _until_stopped(stop, worker, dispatcher, report_wiring.replayer(opened, dispatcher))
 
 
 async def ingest(settings: Settings, stop: asyncio.Event) -> None:
@@ -81,7 +81,7 @@ async def dispatch(settings: Settings, stop: asyncio.Event) -> None:
         sender = report_wiring.webhook_sender(settings, stack)
         dispatcher = report_wiring.dispatcher(settings, opened, wiring.secret_box(settings), sender)
         await _serve_health(stack, settings, "dispatch", checks_of(opened.stores))
-        await _until_stopped(stop, None, dispatcher)
+        await _until_stopped(stop, None, dispatcher, report_wiring.replayer(opened, dispatcher))
 
 
 async def control(settings: Settings, stop: asyncio.Event) -> None:
@@ -173,7 +173,7 @@ async def _serve_health(
 
 
 async def _until_stopped(
-    stop: asyncio.Event, worker: Worker | None, dispatcher: Dispatcher
+    stop: asyncio.Event, worker: Worker | None, dispatcher: Dispatcher, replayer: Worker
 ) -> None:
     """Run until `stop`; a worker that fails ends the others, and its error is raised."""
 
@@ -192,3 +192,4 @@ async def _until_stopped(
         group.create_task(count())
         group.create_task(stop_dispatcher())
         group.create_task(dispatcher.run())
+        group.create_task(replayer.run(stop))

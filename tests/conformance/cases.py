@@ -112,6 +112,7 @@ BODIES: Final[dict[str, Callable[[Names], Any]]] = {
     "resume-report": _same({"owed": "newest"}),
     "resumeReport": _same({"owed": "newest"}),
     "runReport": _same(WINDOW),
+    "create-replay": lambda names: {"subject": names["subjectIdOrKey"]},
     "rotate-report-secret": _same({"overlap_seconds": 0}),
     "audit-span": _same(WINDOW),
     "redrive-refusal": lambda names: {"event": _event(names) | {"id": "mended"}},

@@ -46,6 +46,7 @@ RESTLESS = frozenset(
         *("complete_until", "freshness_ms", "completeUntil", "last_used_at"),
         *("caught_up", "lag_records", "backfilling", "pending"),
         *("revision", "pending_revision", "progress"),
+        "headers",  # of a pull: signed when it is asked
     }
 )
 
@@ -144,12 +145,27 @@ def make_world(owner: Caller, namespace: str, mailbox: Mailbox) -> World:
         "reportIdOrSlug": [report, REPORT],
         "runId": [run],
         "deliveryId": [delivery],
+        "replayId": [replayed(owner)],
         "refusalId": [refused(world)],
         "revision": [proposed(world)],
     }
     for answer in world.everything().values():
         world.ids |= set(ID.findall(answer))
     return world
+
+
+def replayed(owner: Caller) -> str:
+    """The id of a replay that is done, and whose delivery has arrived once more."""
+    made = owner.wanted("POST", f"{V3}/replays", 201, {"report": REPORT})
+
+    def done() -> bool:
+        found = owner.get(f"{V3}/replays/{made['id']}")
+        (delivery,) = owner.get(f"{V3}/deliveries?filter[report]={REPORT}")["data"]
+        arrived = delivery["state"] == "delivered" and "replayed_at" in delivery
+        return found["state"] == "done" and arrived
+
+    until("the replay is done", RUN_WITHIN_S, done)
+    return str(made["id"])
 
 
 def send(world: World, source: str) -> None:

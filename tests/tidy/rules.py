@@ -18,7 +18,7 @@ CLOCK_CALLS: Final = frozenset(
     }
 )
 CLOCK_ALLOWED: Final = ("meterline/backends/clock.py", "demo/", "tests/")
-PRINT_ALLOWED: Final = ("meterline/runtime/cli", "demo/")
+PRINT_ALLOWED: Final = ("meterline/runtime/cli", "demo/", "examples/")
 
 # Put together, so that this file does not contain what it looks for.
 _REGISTRIES: Final = (

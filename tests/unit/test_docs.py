@@ -26,7 +26,14 @@ from meterline.runtime.settings import CONFIG_VARIABLE, TEST_PREFIX
 from tests.services.choose import CHOICES
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "examples" / "receivers").glob("*.md"),
+        *(ROOT / "examples" / "receivers").glob("*/*.md"),
+    ]
+)
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -3,7 +3,7 @@ transaction.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sqlalchemy import select, update
@@ -26,6 +26,7 @@ from meterline.run import (
     DeliveryState,
     RunMove,
     RunState,
+    delivery_sources,
     outcome_of,
     run_target,
 )
@@ -178,21 +179,36 @@ async def replay(
     before = DeliveryState(row.state)
     if before is DeliveryState.PENDING:
         return
-    after = DELIVERY_MOVES.get((before, DeliveryMove.REPLAY))
-    if after is None:
+    if before not in delivery_sources(DeliveryMove.REPLAY):
         detail = "It is being sent just now; ask again when that attempt has ended."
         raise Problem(ProblemType.CONFLICT, detail)
     await _mind_bytes(connection, row.run_id)
+    await reopen(connection, {delivery_id: (row.run_id, before)}, now_ms)
+    await tell(connection, report_of(report), Action.REPLAY, now_ms, author, delivery_id)
+
+
+async def reopen(
+    connection: AsyncConnection, those: Mapping[str, tuple[str, DeliveryState]], now_ms: int
+) -> None:
+    """Send deliveries again as if for the first time, as soon as their reports may send: by id,
+    their runs and states, which can be replayed. Their rows are locked.
+    """
+    after = DeliveryState.PENDING
     await connection.execute(
         update(report_deliveries)
-        .where(deliveries.id == delivery_id)
+        .where(report_deliveries.c.id.in_(those))
         .values(
             state=after.value,
-            attempts_before=deliveries.attempts,
+            attempts_before=report_deliveries.c.attempts,
             replayed_at_ms=now_ms,
             due_at_ms=now_ms,
             ended_at_ms=None,
         )
     )
-    await _count(connection, row.run_id, *_difference(before, after), now_ms)
-    await tell(connection, report_of(report), Action.REPLAY, now_ms, author, delivery_id)
+    counted: dict[str, list[int]] = defaultdict(lambda: [0, 0])  # by run: delivered, failed
+    for run_id, before in those.values():
+        delivered, failed = _difference(before, after)
+        counted[run_id][0] += delivered
+        counted[run_id][1] += failed
+    for run_id, (delivered, failed) in sorted(counted.items()):
+        await _count(connection, run_id, delivered, failed, now_ms)

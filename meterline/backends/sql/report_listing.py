@@ -3,7 +3,7 @@ transaction.
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Row, Select, and_, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -17,11 +17,13 @@ from meterline.backends.sql.schema_reports import (
     report_runs,
     reports,
 )
-from meterline.report_ports import DeliveryPlace, DeliveryQuery
+from meterline.delivery_list import DeliveryPlace, DeliveryQuery
 from meterline.run import Attempt, AttemptOutcome, Delivery, DeliveryState, Run, RunState
 
 _runs = report_runs.c
 _deliveries = report_deliveries.c
+BY_PLACE: Final = (_runs.decided_at_ms.desc(), _runs.id.desc(), _deliveries.number)
+"""The order of deliveries in lists, see `DeliveryPlace`."""
 
 
 async def runs(
@@ -85,21 +87,16 @@ async def deliveries(
     The order is that of runs, and there are few of them: whoever reads on in a namespace of many
     millions of deliveries starts at an index entry, and sorts one run at most.
     """
-    conditions = [_runs.namespace == namespace, _runs.decided_at_ms.is_not(None)]
-    conditions += _conditions(query)
+    conditions = asked_for(namespace, query)
     if after is not None:
-        conditions += _behind(after)
-    question = (
-        _delivery_question()
-        .where(*conditions)
-        .order_by(_runs.decided_at_ms.desc(), _runs.id.desc(), _deliveries.number)
-        .limit(limit)
-    )
+        conditions += behind(after)
+    question = _delivery_question().where(*conditions).order_by(*BY_PLACE).limit(limit)
     return [delivery_of(row) for row in await connection.execute(question)]
 
 
-def _conditions(query: DeliveryQuery) -> list[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = []
+def asked_for(namespace: str, query: DeliveryQuery) -> list[ColumnElement[bool]]:
+    """The conditions of a query, over deliveries joined with their runs."""
+    conditions = [_runs.namespace == namespace, _runs.decided_at_ms.is_not(None)]
     if query.report_id is not None:
         conditions.append(_runs.report_id == query.report_id)
     if query.run_id is not None:
@@ -113,6 +110,12 @@ def _conditions(query: DeliveryQuery) -> list[ColumnElement[bool]]:
     if query.states:
         conditions.append(_deliveries.state.in_([state.value for state in query.states]))
         conditions.append(_may_hold(query.states))
+    if query.failed_since_ms is not None:
+        conditions.append(_deliveries.state == DeliveryState.FAILED.value)
+        conditions.append(_deliveries.ended_at_ms >= query.failed_since_ms)
+        conditions.append(_may_hold([DeliveryState.FAILED]))
+    if query.decided_max_ms is not None:
+        conditions.append(_runs.decided_at_ms <= query.decided_max_ms)
     return conditions
 
 
@@ -129,7 +132,8 @@ def _may_hold(states: Collection[DeliveryState]) -> ColumnElement[bool]:
     return or_(*(ended.get(state, delivering) for state in states))
 
 
-def _behind(place: DeliveryPlace) -> list[ColumnElement[bool]]:
+def behind(place: DeliveryPlace) -> list[ColumnElement[bool]]:
+    """Conditions on what follows a place, in the order `BY_PLACE`."""
     older = _runs.decided_at_ms < place.decided_at_ms
     same = _runs.id == place.run_id
     return [

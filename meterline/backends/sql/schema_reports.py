@@ -31,6 +31,7 @@ WITH_BYTES: Final = text(
     "state IN ('succeeded', 'partly_failed', 'failed') AND deliveries > 0"
     " AND (bytes_removed_to IS NULL OR bytes_removed_to < deliveries)"
 )
+_REPLACES: Final = text("supersedes IS NOT NULL")
 _ZERO: Final = text("0")  # of columns that rows were there before
 
 reports: Final = Table(
@@ -222,6 +223,12 @@ report_deliveries: Final = Table(
         postgresql_where=_DUE,
     ),
     Index("ix_report_deliveries_subject", "run_id", "subject"),
+    Index(
+        "ix_report_deliveries_supersedes",
+        "supersedes",
+        sqlite_where=_REPLACES,
+        postgresql_where=_REPLACES,
+    ),
 )
 
 # How endpoints fare, those that were heard of (`endpoint_health`).

@@ -6,9 +6,10 @@ import pytest
 
 from meterline.backends.sql.catalogue import SqlCatalogueStore
 from meterline.backends.sql.engine import Database
+from meterline.delivery_list import DeliveryPlace, DeliveryQuery
 from meterline.meter import Aggregation, MeterDraft
 from meterline.report import Report
-from meterline.report_ports import DeliveryPlace, DeliveryQuery, ReportStore
+from meterline.report_ports import ReportStore
 from meterline.run import Delivery, DeliveryMove, DeliveryState
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import (

@@ -8,7 +8,7 @@ import pytest
 from dispatcher.advice import verdict
 from dispatcher.trial import Trials
 from meterline.backends.clock import SystemClock
-from meterline.report_ports import Answer
+from meterline.sending import Answer
 from meterline.run import AttemptOutcome
 from meterline.trial_ports import Trial
 from tests.unit.dispatcher.conftest import START_MS, Desk, Mailbox

@@ -17,6 +17,7 @@ from control.refusal_desk import RefusalDesk
 from control.report_desk import ReportDesk
 from control.routes import Api as Operations
 from control.routes import routes
+from dispatcher.signing import signed_headers
 from dispatcher.trial import Trials
 from meterline.access import ANONYMOUS
 from meterline.backends.clock import SystemClock
@@ -24,6 +25,8 @@ from meterline.backends.secrets import FernetSecretBox
 from meterline.backends.sql.access import SqlAccessStore
 from meterline.backends.sql.corrections import SqlCorrectionStore
 from meterline.backends.sql.engine import open_database
+from meterline.backends.sql.replays import SqlReplayStore
+from meterline.backends.sql.report_pull import SqlPullStore
 from meterline.backends.sql.report_status import SqlReportStatusStore
 from meterline.backends.sql.report_trials import SqlTrialStore
 from meterline.backends.sql.reports import SqlReportStore
@@ -32,6 +35,7 @@ from meterline.backends.webhook_http import HttpWebhookSender
 from meterline.correction import Correction, digest_over
 from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate
+from meterline.replay_ports import ReplayStore
 from meterline.report_ports import ReportStore
 from meterline.report_start import StartTerms
 from meterline.revision_ports import CorrectionStore
@@ -104,6 +108,7 @@ class ReportsApi:
     other: Api
     reports: ReportStore
     corrections: CorrectionStore
+    replays: ReplayStore
     meter_id: str = ""
     wakes: Wakes = field(default_factory=Wakes)
 
@@ -194,6 +199,7 @@ async def served(api: Api, tmp_path: Path) -> AsyncIterator[ReportsApi]:
     store, wakes = SqlReportStore(database), Wakes()
     corrections = SqlCorrectionStore(database)
     statuses, box = SqlReportStatusStore(database), FernetSecretBox("key")
+    replays = SqlReplayStore(database)
     sender = HttpWebhookSender(SystemClock(), LOOPBACK, timeout_s=1)
     desk = ReportDesk(
         api.stores,
@@ -205,6 +211,9 @@ async def served(api: Api, tmp_path: Path) -> AsyncIterator[ReportsApi]:
         statuses,
         Trials(store, sender, box, api.clock),
         SqlTrialStore(database),
+        replays,
+        SqlPullStore(database),
+        signed_headers,
     )
     nothing: Any = None  # the account and refusals have tests of their own
     operations = Operations(
@@ -220,7 +229,7 @@ async def served(api: Api, tmp_path: Path) -> AsyncIterator[ReportsApi]:
         Api(await _served(operations, gate), api.stores, api.usage, api.clock)
         for gate in (Gate(api.clock), Gate(api.clock, lambda _shown, _now_ms: stranger))
     ]
-    made = ReportsApi(ours, theirs, store, corrections, wakes=wakes)
+    made = ReportsApi(ours, theirs, store, corrections, replays, wakes=wakes)
     made.meter_id = (await ours.json("POST", "/api/v1/meters", 201, json=METER))["id"]
     yield made
     await ours.client.close()

@@ -1,0 +1,70 @@
+// What was booked, as lines of a file: for each (report, window, subject) the highest revision
+// stands.
+
+import { createHash } from "node:crypto";
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, truncateSync, writeSync } from "node:fs";
+
+const DIGITS = 18; // behind the point: all that Meterline has
+
+export class Book {
+  #file;
+  #ids = new Set();
+  #standing = new Map();
+
+  constructor(path) {
+    const bytes = existsSync(path) ? readFileSync(path) : Buffer.alloc(0);
+    const whole = bytes.lastIndexOf(0x0a) + 1; // what is behind was torn by a crash: not answered
+    if (whole < bytes.length) truncateSync(path, whole);
+    for (const line of bytes.subarray(0, whole).toString("utf8").split("\n")) {
+      if (line) this.#keep(JSON.parse(line));
+    }
+    this.#file = openSync(path, "a");
+  }
+
+  /** Books a delivery durably; what to say of it. */
+  take(id, message, body) {
+    if (message.run === undefined) return "a test: nothing to book";
+    const { from, to, subject } = message.query;
+    const row = {
+      delivery_id: id,
+      report: message.report.slug,
+      from,
+      to,
+      subject,
+      revision: message.run.revision,
+      value: sum(message.usage.map((entry) => entry.valueText)),
+      sha256: createHash("sha256").update(body).digest("hex"),
+    };
+    if (this.#ids.has(id)) return `${id}: a copy, booked before`;
+    writeSync(this.#file, `${JSON.stringify(row)}\n`);
+    fsyncSync(this.#file);
+    const words = this.#keep(row) ? "" : " (a later revision stands)";
+    return `${subject} ${row.value} for ${from} to ${to}${words}`;
+  }
+
+  close() {
+    closeSync(this.#file);
+  }
+
+  #keep(row) {
+    this.#ids.add(row.delivery_id);
+    const key = JSON.stringify([row.report, row.from, row.to, row.subject]);
+    const stands = row.revision > (this.#standing.get(key) ?? 0);
+    if (stands) this.#standing.set(key, row.revision);
+    return stands;
+  }
+}
+
+/** The exact sum of decimals in text: numbers of JavaScript are doubles. */
+function sum(texts) {
+  const total = texts.map(scaled).reduce((one, other) => one + other, 0n);
+  const digits = String(total < 0n ? -total : total).padStart(DIGITS + 1, "0");
+  const fraction = digits.slice(-DIGITS).replace(/0+$/, "");
+  const whole = digits.slice(0, -DIGITS);
+  return `${total < 0n ? "-" : ""}${whole}${fraction ? `.${fraction}` : ""}`;
+}
+
+function scaled(text) {
+  const [, sign, whole, fraction = ""] = /^(-?)(\d+)(?:\.(\d{1,18}))?$/.exec(text);
+  return BigInt(`${sign}${whole}${fraction.padEnd(DIGITS, "0")}`);
+}

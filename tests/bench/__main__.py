@@ -4,12 +4,13 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from tests.bench import bench_aggregator, bench_exactness, bench_gateway
+from tests.bench import bench_aggregator, bench_delivery, bench_exactness, bench_gateway
 
 BENCHES: Final[dict[str, Callable[[], None]]] = {
     "gateway": bench_gateway.main,
     "aggregator": bench_aggregator.main,
     "exactness": bench_exactness.main,
+    "delivery": bench_delivery.main,
 }
 
 

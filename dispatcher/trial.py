@@ -10,7 +10,8 @@ from meterline.meter import Meter
 from meterline.ports import Clock
 from meterline.report import Report
 from meterline.report_body import trial_body
-from meterline.report_ports import Answer, ReportStore, SecretBox, WebhookSender
+from meterline.report_ports import ReportStore, SecretBox, WebhookSender
+from meterline.sending import Answer
 from meterline.run import AttemptOutcome
 from meterline.trial_ports import Trial
 

@@ -4,13 +4,20 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from tests.bench import bench_aggregator, bench_exactness, bench_gateway, bench_materialize
+from tests.bench import (
+    bench_aggregator,
+    bench_delivery,
+    bench_exactness,
+    bench_gateway,
+    bench_materialize,
+)
 
 BENCHES: Final[dict[str, Callable[[], None]]] = {
     "gateway": bench_gateway.main,
     "aggregator": bench_aggregator.main,
     "exactness": bench_exactness.main,
     "materialize": bench_materialize.main,
+    "delivery": bench_delivery.main,
 }
 
 

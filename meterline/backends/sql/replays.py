@@ -129,20 +129,21 @@ async def _step(connection: AsyncConnection, replay: Replay, now_ms: int) -> Rep
     # In the order in which others lock: reports, then deliveries, then runs.
     deleted = await _deleted(connection, {row.report_id for row in found})
     states = await _locked(connection, [row.id for row in found])
+    byteless = await _byteless(connection, {row.run_id for row in found})
+    refused = {row.id for row in found if row.report_id in deleted or row.run_id in byteless}
     wanted = replayable(replay.query)
     reopened = {
         row.id: (row.run_id, states[row.id])
         for row in found
-        if row.report_id not in deleted and states[row.id] in wanted
+        if row.id not in refused and states[row.id] in wanted
     }
     if reopened:
         await reopen(connection, reopened, now_ms)
-    refused = sum(row.report_id in deleted for row in found)
     replay = replace(
         replay,
         replayed=replay.replayed + len(reopened),
-        refused=replay.refused + refused,
-        in_flight=replay.in_flight + len(found) - len(reopened) - refused,
+        refused=replay.refused + len(refused),
+        in_flight=replay.in_flight + len(found) - len(reopened) - len(refused),
     )
     if len(found) < limit:
         return replace(replay, state=ReplayState.DONE, ended_at_ms=now_ms, due_at_ms=None)
@@ -194,6 +195,18 @@ async def _locked(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, 
         .with_for_update()
     )
     return {row.id: DeliveryState(row.state) for row in await connection.execute(question)}
+
+
+async def _byteless(connection: AsyncConnection, ids: Collection[str]) -> set[str]:
+    """Which of these runs have lost their bytes, or are losing them; those of the others stay."""
+    question = (
+        select(_runs.id, _runs.bytes_removed_to)
+        .where(_runs.id.in_(ids))
+        .order_by(_runs.id)
+        .with_for_update()
+    )
+    rows = await connection.execute(question)
+    return {row.id for row in rows if row.bytes_removed_to is not None}
 
 
 async def _counts(

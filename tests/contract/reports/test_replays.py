@@ -15,7 +15,8 @@ from meterline.problem import Problem, ProblemType
 from meterline.replay import Replay, ReplayState
 from meterline.replay_ports import ReplayStore, Worked
 from meterline.report import Report
-from meterline.report_ports import Parcel, ReportStore
+from meterline.report_ports import ReportStore
+from meterline.sending import Parcel
 from meterline.run import DeliveryMove, DeliveryState, Run, RunState
 from tests.contract.reports.conftest import (
     NOW,

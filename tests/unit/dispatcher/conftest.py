@@ -7,6 +7,7 @@ import base64
 import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
@@ -25,7 +26,7 @@ from meterline.backends.clock import SystemClock
 from meterline.backends.secrets import FernetSecretBox
 from meterline.backends.sql.catalogue import SqlCatalogueStore
 from meterline.backends.sql.corrections import SqlCorrectionStore
-from meterline.backends.sql.engine import open_database
+from meterline.backends.sql.engine import Database, open_database
 from meterline.backends.sql.late import SqlLateStore
 from meterline.backends.sql.progress import SqlProgressStore
 from meterline.backends.sql.report_bytes import SqlDeliveryBytes
@@ -247,7 +248,13 @@ class Desk:
 async def desk(tmp_path: Path, migrated: Path) -> AsyncIterator[Desk]:
     """A dispatcher's desk with one meter and no report."""
     shutil.copy(migrated, tmp_path / "control.db")
-    database = open_database(f"sqlite:///{tmp_path / 'control.db'}")
+    async with opened_desk(open_database(f"sqlite:///{tmp_path / 'control.db'}")) as made:
+        yield made
+
+
+@asynccontextmanager
+async def opened_desk(database: Database) -> AsyncIterator[Desk]:
+    """A desk on an empty control store, which is closed with it."""
     catalogue, usage = SqlCatalogueStore(database), CellUsage()
     draft = MeterDraft(
         "tokens",

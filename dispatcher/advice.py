@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from meterline.sending import Answer
 from meterline.run import AttemptOutcome
+from meterline.sending import Answer
 
 _SIGNATURE: Final = (
     "Where it verifies signatures: has it the signing secret of this report, does it verify the raw"

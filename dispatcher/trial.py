@@ -11,8 +11,8 @@ from meterline.ports import Clock
 from meterline.report import Report
 from meterline.report_body import trial_body
 from meterline.report_ports import ReportStore, SecretBox, WebhookSender
-from meterline.sending import Answer
 from meterline.run import AttemptOutcome
+from meterline.sending import Answer
 from meterline.trial_ports import Trial
 
 

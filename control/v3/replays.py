@@ -135,7 +135,13 @@ class ReplayShown(TypedDict):
     in_flight: Annotated[
         int, Field(description="Were on their way when their turn came, and were left alone.")
     ]
-    refused: Annotated[int, Field(description="Cannot be sent again: their report was deleted.")]
+    refused: Annotated[
+        int,
+        Field(
+            description="Cannot be sent again: their report was deleted, or their bytes are not "
+            "kept any more."
+        ),
+    ]
 
 
 class ReplayPageShown(TypedDict):

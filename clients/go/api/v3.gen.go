@@ -19,6 +19,7 @@ import (
 
 // Defines values for Action.
 const (
+	ActionCancel  Action = "cancel"
 	ActionCreate  Action = "create"
 	ActionDelete  Action = "delete"
 	ActionDiscard Action = "discard"
@@ -173,6 +174,7 @@ const (
 	KindAPIKey  Kind = "api_key"
 	KindMeter   Kind = "meter"
 	KindRefusal Kind = "refusal"
+	KindReplay  Kind = "replay"
 	KindReport  Kind = "report"
 	KindSubject Kind = "subject"
 )
@@ -236,6 +238,16 @@ const (
 	ProblemTypeUrnMeterlineProblemUnsupportedContentType ProblemType = "urn:meterline:problem:unsupported-content-type"
 )
 
+// Defines values for PulledState.
+const (
+	PulledStateCancelled PulledState = "cancelled"
+	PulledStateDelivered PulledState = "delivered"
+	PulledStateFailed    PulledState = "failed"
+	PulledStatePending   PulledState = "pending"
+	PulledStateRetrying  PulledState = "retrying"
+	PulledStateSending   PulledState = "sending"
+)
+
 // Defines values for QueryRequestGranularity.
 const (
 	QueryRequestGranularityP1D  QueryRequestGranularity = "P1D"
@@ -266,6 +278,18 @@ const (
 	RefusalStateOpen      RefusalState = "open"
 	RefusalStateRedriven  RefusalState = "redriven"
 	RefusalStateRedriving RefusalState = "redriving"
+)
+
+// Defines values for ReplayState.
+const (
+	ReplayStateCancelled ReplayState = "cancelled"
+	ReplayStateDone      ReplayState = "done"
+	ReplayStateRunning   ReplayState = "running"
+)
+
+// Defines values for ReplayCountDryRun.
+const (
+	ReplayCountDryRunTrue ReplayCountDryRun = true
 )
 
 // Defines values for ReportRevisions.
@@ -1744,6 +1768,77 @@ type Problem struct {
 // ProblemType defines model for Problem.Type.
 type ProblemType string
 
+// PullPage A page of deliveries by window, the earliest first.
+type PullPage struct {
+	Data []Pulled `json:"data"`
+
+	// Meta What is said of a page.
+	Meta CursorMeta `json:"meta"`
+}
+
+// Pulled A delivery, with all that verifying and booking it needs.
+type Pulled struct {
+	// AttemptCount All attempts, before replays too.
+	AttemptCount int `json:"attempt_count"`
+
+	// Body The exact bytes that are signed and sent, as text: UTF-8 makes the bytes of it. Absent where they are not kept any more.
+	Body      *string   `json:"body,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Digest blake2b-256 of the body.
+	Digest  string     `json:"digest"`
+	EndedAt *time.Time `json:"ended_at,omitempty"`
+
+	// From Start of the window.
+	From time.Time `json:"from"`
+
+	// Headers The headers that a push has, made when this was asked.
+	Headers *SignatureHeaders `json:"headers,omitempty"`
+
+	// ID The same in `svix-id` of every attempt.
+	//
+	// Examples: dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh
+	ID            string     `json:"id"`
+	NextAttemptAt *time.Time `json:"next_attempt_at,omitempty"`
+
+	// Number From 1, among those of its run.
+	Number int `json:"number"`
+
+	// Reason In words, what went wrong with its last attempt.
+	Reason *string `json:"reason,omitempty"`
+
+	// ReplayedAt When it was last asked to be sent again.
+	ReplayedAt *time.Time `json:"replayed_at,omitempty"`
+
+	// Report The report of a delivery.
+	Report   DeliveryReport `json:"report"`
+	Revision int            `json:"revision"`
+
+	// RunID Examples: run_cf6inwlmjqelmmezy2kklvx5tgtoar6l
+	RunID string `json:"run_id"`
+
+	// Sequence From 1, among those of its report.
+	Sequence int         `json:"sequence"`
+	State    PulledState `json:"state"`
+	Subject  string      `json:"subject"`
+
+	// SupersededBy The delivery that replaces its figures: book that one.
+	//
+	// Examples: dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh
+	SupersededBy *string `json:"superseded_by,omitempty"`
+
+	// Supersedes The one whose figures it replaces.
+	//
+	// Examples: dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh
+	Supersedes *string `json:"supersedes,omitempty"`
+
+	// To End of the window, not in it.
+	To time.Time `json:"to"`
+}
+
+// PulledState defines model for Pulled.State.
+type PulledState string
+
 // QueryRequest What is asked. Nothing but `{}` asks for one total of all time.
 type QueryRequest struct {
 	// Filters Conditions, joined by and.
@@ -2016,6 +2111,96 @@ type RejectedValue struct {
 	Value string `json:"value"`
 }
 
+// Replay A replay of many deliveries.
+type Replay struct {
+	// Asked Which deliveries a replay is asked for.
+	Asked Replayed `json:"asked"`
+
+	// Counted Deliveries that were asked for when it began.
+	Counted   int        `json:"counted"`
+	CreatedAt time.Time  `json:"created_at"`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+
+	// ID Examples: 01M7ZMF4YA7D2SQ292V0W9JPT8
+	ID string `json:"id"`
+
+	// InFlight Were on their way when their turn came, and were left alone.
+	InFlight  int `json:"in_flight"`
+	PerSecond int `json:"per_second"`
+
+	// Refused Cannot be sent again: their report was deleted, or their bytes are not kept any more.
+	Refused int `json:"refused"`
+
+	// Replayed Have been made ready to be sent again so far.
+	Replayed int `json:"replayed"`
+
+	// State `done`: it came to its end; what it made ready may still be on its way.
+	State ReplayState `json:"state"`
+}
+
+// ReplayState `done`: it came to its end; what it made ready may still be on its way.
+type ReplayState string
+
+// ReplayCount What a replay would come to.
+type ReplayCount struct {
+	// ByState Those `pending` or `sending` are on their way, and would be left alone.
+	ByState StateCounts `json:"by_state"`
+
+	// Counted Deliveries that are asked for.
+	Counted int               `json:"counted"`
+	DryRun  ReplayCountDryRun `json:"dry_run"`
+}
+
+// ReplayCountDryRun defines model for ReplayCount.DryRun.
+type ReplayCountDryRun bool
+
+// ReplayPage A page of replays, the newest first.
+type ReplayPage struct {
+	Data []Replay `json:"data"`
+
+	// Meta What is said of a page.
+	Meta CursorMeta `json:"meta"`
+}
+
+// ReplayRequest Which deliveries, by conditions joined by and, of which at least one is there.
+type ReplayRequest struct {
+	// DryRun Only count them, and change nothing.
+	DryRun *bool `json:"dry_run,omitempty"`
+
+	// FailedSince They failed then or later, and have not arrived since.
+	FailedSince *time.Time `json:"failed_since,omitempty"`
+
+	// From Their windows begin then or later.
+	From *time.Time `json:"from,omitempty"`
+
+	// PerSecond How many are sent again in a second.
+	PerSecond *int `json:"per_second,omitempty"`
+
+	// Report Those of the report with this id or slug.
+	Report *string `json:"report,omitempty"`
+
+	// Run Those of this run.
+	Run     *string `json:"run,omitempty"`
+	Subject *string `json:"subject,omitempty"`
+
+	// To Their windows end then or earlier.
+	To *time.Time `json:"to,omitempty"`
+}
+
+// Replayed Which deliveries a replay is asked for.
+type Replayed struct {
+	FailedSince *time.Time `json:"failed_since,omitempty"`
+	From        *time.Time `json:"from,omitempty"`
+
+	// ReportID Examples: 01M7ZMF4YA7D2SQ292V0W9JPT8
+	ReportID *string `json:"report_id,omitempty"`
+
+	// RunID Examples: run_cf6inwlmjqelmmezy2kklvx5tgtoar6l
+	RunID   *string    `json:"run_id,omitempty"`
+	Subject *string    `json:"subject,omitempty"`
+	To      *time.Time `json:"to,omitempty"`
+}
+
 // Report A report: the usage of each subject in each window, delivered as signed webhooks.
 type Report struct {
 	CreatedAt time.Time `json:"created_at"`
@@ -2256,7 +2441,7 @@ type ReportResumed struct {
 	// EndingSchedule A schedule that is in force until the one that was asked for takes over.
 	EndingSchedule *EndingSchedule `json:"ending_schedule,omitempty"`
 
-	// Endpoint Where deliveries go; user information is left out.
+	// Endpoint Where deliveries go; user information and values of headers are left out.
 	Endpoint ReportEndpoint `json:"endpoint"`
 
 	// Filter Which entries are reported.
@@ -2287,7 +2472,7 @@ type ReportResumed struct {
 	Schedule ReportSchedule `json:"schedule"`
 	Slug     string         `json:"slug"`
 
-	// State `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410: runs are made and kept, nothing is sent.
+	// State `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410, or took nothing for the whole patience: runs are made and kept, nothing is sent.
 	State ReportResumedState `json:"state"`
 
 	// StateReason Why it is parked.
@@ -2304,7 +2489,7 @@ type ReportResumed struct {
 // ReportResumedRevisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
 type ReportResumedRevisions string
 
-// ReportResumedState `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410: runs are made and kept, nothing is sent.
+// ReportResumedState `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410, or took nothing for the whole patience: runs are made and kept, nothing is sent.
 type ReportResumedState string
 
 // ReportResumedType defines model for ReportResumed.Type.
@@ -2588,6 +2773,16 @@ type SecretRotationRequest struct {
 	OverlapSeconds *int `json:"overlap_seconds,omitempty"`
 }
 
+// SignatureHeaders The headers that a push has, made when this was asked.
+type SignatureHeaders struct {
+	SvixID           string `json:"svix-id"`
+	SvixSignature    string `json:"svix-signature"`
+	SvixTimestamp    string `json:"svix-timestamp"`
+	WebhookID        string `json:"webhook-id"`
+	WebhookSignature string `json:"webhook-signature"`
+	WebhookTimestamp string `json:"webhook-timestamp"`
+}
+
 // SigningSecret The secrets that sign the deliveries of a report.
 type SigningSecret struct {
 	// Previous Those that sign as well, the newest first.
@@ -2595,6 +2790,16 @@ type SigningSecret struct {
 
 	// SigningSecret The present one; it signs first.
 	SigningSecret string `json:"signing_secret"`
+}
+
+// StateCounts How many deliveries are in each state.
+type StateCounts struct {
+	Cancelled int `json:"cancelled"`
+	Delivered int `json:"delivered"`
+	Failed    int `json:"failed"`
+	Pending   int `json:"pending"`
+	Retrying  int `json:"retrying"`
+	Sending   int `json:"sending"`
 }
 
 // Status How far everything is. What a part that does not answer would tell is null. What belongs to
@@ -3049,6 +3254,12 @@ type ListRefusalsParams struct {
 	Page *CursorPage `json:"page,omitempty"`
 }
 
+// ListReplaysParams defines parameters for ListReplays.
+type ListReplaysParams struct {
+	// Page Which part of a list, by cursor.
+	Page *CursorPage `json:"page,omitempty"`
+}
+
 // ListReportsParams defines parameters for ListReports.
 type ListReportsParams struct {
 	// Page Which part of a list, by cursor.
@@ -3057,6 +3268,18 @@ type ListReportsParams struct {
 
 // PreviewReportParams defines parameters for PreviewReport.
 type PreviewReportParams struct {
+	// Page Which part of a list, by cursor.
+	Page *CursorPage `json:"page,omitempty"`
+}
+
+// PullDeliveriesParams defines parameters for PullDeliveries.
+type PullDeliveriesParams struct {
+	// From Their windows begin then or later.
+	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Their windows end then or earlier.
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
 	// Page Which part of a list, by cursor.
 	Page *CursorPage `json:"page,omitempty"`
 }
@@ -3120,6 +3343,9 @@ type DismissRefusalJSONRequestBody = DismissalRequest
 
 // RedriveRefusalJSONRequestBody defines body for RedriveRefusal for application/json ContentType.
 type RedriveRefusalJSONRequestBody = RedriveRequest
+
+// CreateReplayJSONRequestBody defines body for CreateReplay for application/json ContentType.
+type CreateReplayJSONRequestBody = ReplayRequest
 
 // CreateReportJSONRequestBody defines body for CreateReport for application/json ContentType.
 type CreateReportJSONRequestBody = ReportRequest
@@ -4951,6 +5177,55 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v3/metering/refusals/{refusalId}/redrive (the `RedriveRefusal` operationId).
 	RedriveRefusal(ctx context.Context, refusalID string, body RedriveRefusalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListReplays List replays of many deliveries
+	//
+	// List replays of many deliveries.
+	//
+	// Scope: `reports:read`.
+	//
+	// Corresponds with GET /api/v3/metering/replays (the `ListReplays` operationId).
+	ListReplays(ctx context.Context, params *ListReplaysParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateReplayWithBody Send many deliveries again
+	//
+	// Those that are asked for, of runs that are decided by now, each as `replay-delivery` does: the same bytes under the same id. With `dry_run` they are only counted. Else a replay is made that is worked off at its pace, whatever restarts meanwhile; it does not wait for receivers. Deliveries that are on their way already are left alone.
+	//
+	// Scope: `reports:write`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v3/metering/replays (the `CreateReplay` operationId).
+	CreateReplayWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateReplay Send many deliveries again
+	//
+	// Those that are asked for, of runs that are decided by now, each as `replay-delivery` does: the same bytes under the same id. With `dry_run` they are only counted. Else a replay is made that is worked off at its pace, whatever restarts meanwhile; it does not wait for receivers. Deliveries that are on their way already are left alone.
+	//
+	// Scope: `reports:write`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v3/metering/replays (the `CreateReplay` operationId).
+	CreateReplay(ctx context.Context, body CreateReplayJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetReplay Get a replay
+	//
+	// Get a replay.
+	//
+	// Scope: `reports:read`.
+	//
+	// Corresponds with GET /api/v3/metering/replays/{replayId} (the `GetReplay` operationId).
+	GetReplay(ctx context.Context, replayID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelReplay Cancel a replay
+	//
+	// It goes no further. What it had made ready to be sent again is sent. One that has ended stays as it is.
+	//
+	// Scope: `reports:write`.
+	//
+	// Corresponds with POST /api/v3/metering/replays/{replayId}/cancel (the `CancelReplay` operationId).
+	CancelReplay(ctx context.Context, replayID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListReports List reports
 	//
 	// List reports.
@@ -5052,6 +5327,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v3/metering/reports/{reportId}/preview (the `PreviewReport` operationId).
 	PreviewReport(ctx context.Context, reportID string, params *PreviewReportParams, body PreviewReportJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PullDeliveries Pull the deliveries of a report
+	//
+	// By window, whatever their state: to catch up after an outage, or to compare with what was booked. Each has the exact bytes of the push, and headers that are signed now with the same secrets, so that the code of a receiver verifies it likewise; they are good for five minutes. A delivery whose figures another one replaces says which. Nothing is changed: a delivery that is pulled is still sent. A page may have fewer entries than `page[size]`.
+	//
+	// Scope: `reports:read`.
+	//
+	// Corresponds with GET /api/v3/metering/reports/{reportId}/pull (the `PullDeliveries` operationId).
+	PullDeliveries(ctx context.Context, reportID string, params *PullDeliveriesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ResumeReportWithBody Resume a report
 	//
@@ -6246,6 +6530,105 @@ func (c *Client) RedriveRefusal(ctx context.Context, refusalID string, body Redr
 	return c.Client.Do(req)
 }
 
+// ListReplays List replays of many deliveries
+//
+// List replays of many deliveries.
+//
+// Scope: `reports:read`.
+//
+// Corresponds with GET /api/v3/metering/replays (the `ListReplays` operationId).
+func (c *Client) ListReplays(ctx context.Context, params *ListReplaysParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListReplaysRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateReplayWithBody Send many deliveries again
+//
+// Those that are asked for, of runs that are decided by now, each as `replay-delivery` does: the same bytes under the same id. With `dry_run` they are only counted. Else a replay is made that is worked off at its pace, whatever restarts meanwhile; it does not wait for receivers. Deliveries that are on their way already are left alone.
+//
+// Scope: `reports:write`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v3/metering/replays (the `CreateReplay` operationId).
+func (c *Client) CreateReplayWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateReplayRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateReplay Send many deliveries again
+//
+// Those that are asked for, of runs that are decided by now, each as `replay-delivery` does: the same bytes under the same id. With `dry_run` they are only counted. Else a replay is made that is worked off at its pace, whatever restarts meanwhile; it does not wait for receivers. Deliveries that are on their way already are left alone.
+//
+// Scope: `reports:write`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v3/metering/replays (the `CreateReplay` operationId).
+func (c *Client) CreateReplay(ctx context.Context, body CreateReplayJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateReplayRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetReplay Get a replay
+//
+// Get a replay.
+//
+// Scope: `reports:read`.
+//
+// Corresponds with GET /api/v3/metering/replays/{replayId} (the `GetReplay` operationId).
+func (c *Client) GetReplay(ctx context.Context, replayID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetReplayRequest(c.Server, replayID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelReplay Cancel a replay
+//
+// It goes no further. What it had made ready to be sent again is sent. One that has ended stays as it is.
+//
+// Scope: `reports:write`.
+//
+// Corresponds with POST /api/v3/metering/replays/{replayId}/cancel (the `CancelReplay` operationId).
+func (c *Client) CancelReplay(ctx context.Context, replayID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelReplayRequest(c.Server, replayID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListReports List reports
 //
 // List reports.
@@ -6438,6 +6821,25 @@ func (c *Client) PreviewReportWithBody(ctx context.Context, reportID string, par
 // Corresponds with POST /api/v3/metering/reports/{reportId}/preview (the `PreviewReport` operationId).
 func (c *Client) PreviewReport(ctx context.Context, reportID string, params *PreviewReportParams, body PreviewReportJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPreviewReportRequest(c.Server, reportID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PullDeliveries Pull the deliveries of a report
+//
+// By window, whatever their state: to catch up after an outage, or to compare with what was booked. Each has the exact bytes of the push, and headers that are signed now with the same secrets, so that the code of a receiver verifies it likewise; they are good for five minutes. A delivery whose figures another one replaces says which. Nothing is changed: a delivery that is pulled is still sent. A page may have fewer entries than `page[size]`.
+//
+// Scope: `reports:read`.
+//
+// Corresponds with GET /api/v3/metering/reports/{reportId}/pull (the `PullDeliveries` operationId).
+func (c *Client) PullDeliveries(ctx context.Context, reportID string, params *PullDeliveriesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPullDeliveriesRequest(c.Server, reportID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -8546,6 +8948,168 @@ func NewRedriveRefusalRequestWithBody(server string, refusalID string, contentTy
 	return req, nil
 }
 
+// NewListReplaysRequest constructs an http.Request for the ListReplays method
+func NewListReplaysRequest(server string, params *ListReplaysParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/replays")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateReplayRequest calls the generic CreateReplay builder with application/json body
+func NewCreateReplayRequest(server string, body CreateReplayJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateReplayRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateReplayRequestWithBody constructs an http.Request for the CreateReplay method, with any body, and a specified content type
+func NewCreateReplayRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/replays")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetReplayRequest constructs an http.Request for the GetReplay method
+func NewGetReplayRequest(server string, replayID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "replayId", replayID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/replays/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCancelReplayRequest constructs an http.Request for the CancelReplay method
+func NewCancelReplayRequest(server string, replayID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "replayId", replayID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/replays/%s/cancel", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListReportsRequest constructs an http.Request for the ListReports method
 func NewListReportsRequest(server string, params *ListReportsParams) (*http.Request, error) {
 	var err error
@@ -8859,6 +9423,91 @@ func NewPreviewReportRequestWithBody(server string, reportID string, params *Pre
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewPullDeliveriesRequest constructs an http.Request for the PullDeliveries method
+func NewPullDeliveriesRequest(server string, reportID string, params *PullDeliveriesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "reportId", reportID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/reports/%s/pull", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -9909,6 +10558,61 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v3/metering/refusals/{refusalId}/redrive (the `RedriveRefusal` operationId).
 	RedriveRefusalWithResponse(ctx context.Context, refusalID string, body RedriveRefusalJSONRequestBody, reqEditors ...RequestEditorFn) (*RedriveRefusalAnswer, error)
 
+	// ListReplaysWithResponse List replays of many deliveries
+	//
+	// List replays of many deliveries.
+	//
+	// Scope: `reports:read`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v3/metering/replays (the `ListReplays` operationId).
+	ListReplaysWithResponse(ctx context.Context, params *ListReplaysParams, reqEditors ...RequestEditorFn) (*ListReplaysAnswer, error)
+
+	// CreateReplayWithBodyWithResponse Send many deliveries again
+	//
+	// Those that are asked for, of runs that are decided by now, each as `replay-delivery` does: the same bytes under the same id. With `dry_run` they are only counted. Else a replay is made that is worked off at its pace, whatever restarts meanwhile; it does not wait for receivers. Deliveries that are on their way already are left alone.
+	//
+	// Scope: `reports:write`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/replays (the `CreateReplay` operationId).
+	CreateReplayWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateReplayAnswer, error)
+
+	// CreateReplayWithResponse Send many deliveries again
+	//
+	// Those that are asked for, of runs that are decided by now, each as `replay-delivery` does: the same bytes under the same id. With `dry_run` they are only counted. Else a replay is made that is worked off at its pace, whatever restarts meanwhile; it does not wait for receivers. Deliveries that are on their way already are left alone.
+	//
+	// Scope: `reports:write`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/replays (the `CreateReplay` operationId).
+	CreateReplayWithResponse(ctx context.Context, body CreateReplayJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateReplayAnswer, error)
+
+	// GetReplayWithResponse Get a replay
+	//
+	// Get a replay.
+	//
+	// Scope: `reports:read`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v3/metering/replays/{replayId} (the `GetReplay` operationId).
+	GetReplayWithResponse(ctx context.Context, replayID string, reqEditors ...RequestEditorFn) (*GetReplayAnswer, error)
+
+	// CancelReplayWithResponse Cancel a replay
+	//
+	// It goes no further. What it had made ready to be sent again is sent. One that has ended stays as it is.
+	//
+	// Scope: `reports:write`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/replays/{replayId}/cancel (the `CancelReplay` operationId).
+	CancelReplayWithResponse(ctx context.Context, replayID string, reqEditors ...RequestEditorFn) (*CancelReplayAnswer, error)
+
 	// ListReportsWithResponse List reports
 	//
 	// List reports.
@@ -10018,6 +10722,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v3/metering/reports/{reportId}/preview (the `PreviewReport` operationId).
 	PreviewReportWithResponse(ctx context.Context, reportID string, params *PreviewReportParams, body PreviewReportJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewReportAnswer, error)
+
+	// PullDeliveriesWithResponse Pull the deliveries of a report
+	//
+	// By window, whatever their state: to catch up after an outage, or to compare with what was booked. Each has the exact bytes of the push, and headers that are signed now with the same secrets, so that the code of a receiver verifies it likewise; they are good for five minutes. A delivery whose figures another one replaces says which. Nothing is changed: a delivery that is pulled is still sent. A page may have fewer entries than `page[size]`.
+	//
+	// Scope: `reports:read`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v3/metering/reports/{reportId}/pull (the `PullDeliveries` operationId).
+	PullDeliveriesWithResponse(ctx context.Context, reportID string, params *PullDeliveriesParams, reqEditors ...RequestEditorFn) (*PullDeliveriesAnswer, error)
 
 	// ResumeReportWithBodyWithResponse Resume a report
 	//
@@ -11852,6 +12567,205 @@ func (r RedriveRefusalAnswer) ContentType() string {
 	return ""
 }
 
+type ListReplaysAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReplayPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListReplaysAnswer) GetJSON200() *ReplayPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListReplaysAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListReplaysAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListReplaysAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListReplaysAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListReplaysAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateReplayAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReplayCount
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Replay
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateReplayAnswer) GetJSON200() *ReplayCount {
+	return r.JSON200
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateReplayAnswer) GetJSON201() *Replay {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateReplayAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateReplayAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateReplayAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateReplayAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateReplayAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetReplayAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Replay
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetReplayAnswer) GetJSON200() *Replay {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetReplayAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetReplayAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetReplayAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetReplayAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetReplayAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CancelReplayAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Replay
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CancelReplayAnswer) GetJSON200() *Replay {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CancelReplayAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelReplayAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelReplayAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelReplayAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelReplayAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListReportsAnswer struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -12175,6 +13089,54 @@ func (r PreviewReportAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PreviewReportAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PullDeliveriesAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PullPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PullDeliveriesAnswer) GetJSON200() *PullPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PullDeliveriesAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PullDeliveriesAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PullDeliveriesAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PullDeliveriesAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PullDeliveriesAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -13528,6 +14490,91 @@ func (c *ClientWithResponses) RedriveRefusalWithResponse(ctx context.Context, re
 	return ParseRedriveRefusalAnswer(rsp)
 }
 
+// ListReplaysWithResponse List replays of many deliveries
+//
+// List replays of many deliveries.
+//
+// Scope: `reports:read`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v3/metering/replays (the `ListReplays` operationId).
+func (c *ClientWithResponses) ListReplaysWithResponse(ctx context.Context, params *ListReplaysParams, reqEditors ...RequestEditorFn) (*ListReplaysAnswer, error) {
+	rsp, err := c.ListReplays(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListReplaysAnswer(rsp)
+}
+
+// CreateReplayWithBodyWithResponse Send many deliveries again
+//
+// Those that are asked for, of runs that are decided by now, each as `replay-delivery` does: the same bytes under the same id. With `dry_run` they are only counted. Else a replay is made that is worked off at its pace, whatever restarts meanwhile; it does not wait for receivers. Deliveries that are on their way already are left alone.
+//
+// Scope: `reports:write`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/replays (the `CreateReplay` operationId).
+func (c *ClientWithResponses) CreateReplayWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateReplayAnswer, error) {
+	rsp, err := c.CreateReplayWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateReplayAnswer(rsp)
+}
+
+// CreateReplayWithResponse Send many deliveries again
+//
+// Those that are asked for, of runs that are decided by now, each as `replay-delivery` does: the same bytes under the same id. With `dry_run` they are only counted. Else a replay is made that is worked off at its pace, whatever restarts meanwhile; it does not wait for receivers. Deliveries that are on their way already are left alone.
+//
+// Scope: `reports:write`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/replays (the `CreateReplay` operationId).
+func (c *ClientWithResponses) CreateReplayWithResponse(ctx context.Context, body CreateReplayJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateReplayAnswer, error) {
+	rsp, err := c.CreateReplay(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateReplayAnswer(rsp)
+}
+
+// GetReplayWithResponse Get a replay
+//
+// Get a replay.
+//
+// Scope: `reports:read`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v3/metering/replays/{replayId} (the `GetReplay` operationId).
+func (c *ClientWithResponses) GetReplayWithResponse(ctx context.Context, replayID string, reqEditors ...RequestEditorFn) (*GetReplayAnswer, error) {
+	rsp, err := c.GetReplay(ctx, replayID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetReplayAnswer(rsp)
+}
+
+// CancelReplayWithResponse Cancel a replay
+//
+// It goes no further. What it had made ready to be sent again is sent. One that has ended stays as it is.
+//
+// Scope: `reports:write`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/replays/{replayId}/cancel (the `CancelReplay` operationId).
+func (c *ClientWithResponses) CancelReplayWithResponse(ctx context.Context, replayID string, reqEditors ...RequestEditorFn) (*CancelReplayAnswer, error) {
+	rsp, err := c.CancelReplay(ctx, replayID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelReplayAnswer(rsp)
+}
+
 // ListReportsWithResponse List reports
 //
 // List reports.
@@ -13696,6 +14743,23 @@ func (c *ClientWithResponses) PreviewReportWithResponse(ctx context.Context, rep
 		return nil, err
 	}
 	return ParsePreviewReportAnswer(rsp)
+}
+
+// PullDeliveriesWithResponse Pull the deliveries of a report
+//
+// By window, whatever their state: to catch up after an outage, or to compare with what was booked. Each has the exact bytes of the push, and headers that are signed now with the same secrets, so that the code of a receiver verifies it likewise; they are good for five minutes. A delivery whose figures another one replaces says which. Nothing is changed: a delivery that is pulled is still sent. A page may have fewer entries than `page[size]`.
+//
+// Scope: `reports:read`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v3/metering/reports/{reportId}/pull (the `PullDeliveries` operationId).
+func (c *ClientWithResponses) PullDeliveriesWithResponse(ctx context.Context, reportID string, params *PullDeliveriesParams, reqEditors ...RequestEditorFn) (*PullDeliveriesAnswer, error) {
+	rsp, err := c.PullDeliveries(ctx, reportID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePullDeliveriesAnswer(rsp)
 }
 
 // ResumeReportWithBodyWithResponse Resume a report
@@ -15077,6 +16141,145 @@ func ParseRedriveRefusalAnswer(rsp *http.Response) (*RedriveRefusalAnswer, error
 	return response, nil
 }
 
+// ParseListReplaysAnswer parses an HTTP response from a ListReplaysWithResponse call
+func ParseListReplaysAnswer(rsp *http.Response) (*ListReplaysAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListReplaysAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReplayPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateReplayAnswer parses an HTTP response from a CreateReplayWithResponse call
+func ParseCreateReplayAnswer(rsp *http.Response) (*CreateReplayAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateReplayAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReplayCount
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Replay
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetReplayAnswer parses an HTTP response from a GetReplayWithResponse call
+func ParseGetReplayAnswer(rsp *http.Response) (*GetReplayAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetReplayAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Replay
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCancelReplayAnswer parses an HTTP response from a CancelReplayWithResponse call
+func ParseCancelReplayAnswer(rsp *http.Response) (*CancelReplayAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelReplayAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Replay
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListReportsAnswer parses an HTTP response from a ListReportsWithResponse call
 func ParseListReportsAnswer(rsp *http.Response) (*ListReportsAnswer, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -15287,6 +16490,39 @@ func ParsePreviewReportAnswer(rsp *http.Response) (*PreviewReportAnswer, error) 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest ReportPreview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePullDeliveriesAnswer parses an HTTP response from a PullDeliveriesWithResponse call
+func ParsePullDeliveriesAnswer(rsp *http.Response) (*PullDeliveriesAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PullDeliveriesAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PullPage
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

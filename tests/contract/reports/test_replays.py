@@ -8,6 +8,7 @@ import pytest
 from meterline.backends.sql.access import SqlAccessStore
 from meterline.backends.sql.engine import Database
 from meterline.backends.sql.replays import SqlReplayStore
+from meterline.backends.sql.report_bytes import SqlDeliveryBytes
 from meterline.change import Action, Kind
 from meterline.delivery_list import DeliveryQuery
 from meterline.limits import REPLAYS_RUNNING_MAX
@@ -16,8 +17,8 @@ from meterline.replay import Replay, ReplayState
 from meterline.replay_ports import ReplayStore, Worked
 from meterline.report import Report
 from meterline.report_ports import ReportStore
-from meterline.sending import Parcel
 from meterline.run import DeliveryMove, DeliveryState, Run, RunState
+from meterline.sending import Parcel
 from tests.contract.reports.conftest import (
     NOW,
     START,
@@ -146,6 +147,17 @@ async def test_those_on_their_way_are_left_alone_and_those_deleted_refused(
     done, _ = await worked_off(replays)
     assert (done.counted, done.replayed, done.in_flight, done.refused) == (4, 0, 0, 4)
     assert await states(store, run) == [DeliveryState.CANCELLED] * 4
+
+
+async def test_those_whose_bytes_are_gone_are_refused(
+    store: ReportStore, replays: ReplayStore, report: Report, control_database: Database
+) -> None:
+    run = await sent(store, report, *[DeliveryMove.CONFIRM] * 3)
+    assert await SqlDeliveryBytes(control_database).remove_bytes(NOW, 1) == 1
+    await replays.create_replay(asked(report, per_second=100))
+    done, _ = await worked_off(replays)
+    assert (done.counted, done.replayed, done.in_flight, done.refused) == (3, 0, 0, 3)
+    assert await states(store, run) == [DeliveryState.DELIVERED] * 3
 
 
 async def test_failed_since_asks_for_what_failed_and_has_not_arrived(

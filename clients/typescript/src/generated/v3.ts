@@ -658,6 +658,78 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v3/metering/replays": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List replays of many deliveries
+         * @description List replays of many deliveries.
+         *
+         *     Scope: `reports:read`.
+         */
+        get: operations["list-replays"];
+        put?: never;
+        /**
+         * Send many deliveries again
+         * @description Those that are asked for, of runs that are decided by now, each as `replay-delivery` does: the same bytes under the same id. With `dry_run` they are only counted. Else a replay is made that is worked off at its pace, whatever restarts meanwhile; it does not wait for receivers. Deliveries that are on their way already are left alone.
+         *
+         *     Scope: `reports:write`.
+         */
+        post: operations["create-replay"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v3/metering/replays/{replayId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a replay
+         * @description Get a replay.
+         *
+         *     Scope: `reports:read`.
+         */
+        get: operations["get-replay"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v3/metering/replays/{replayId}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a replay
+         * @description It goes no further. What it had made ready to be sent again is sent. One that has ended stays as it is.
+         *
+         *     Scope: `reports:write`.
+         */
+        post: operations["cancel-replay"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v3/metering/reports": {
         parameters: {
             query?: never;
@@ -758,6 +830,28 @@ export interface paths {
          *     Scope: `reports:read`.
          */
         post: operations["preview-report"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v3/metering/reports/{reportId}/pull": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Pull the deliveries of a report
+         * @description By window, whatever their state: to catch up after an outage, or to compare with what was booked. Each has the exact bytes of the push, and headers that are signed now with the same secrets, so that the code of a receiver verifies it likewise; they are good for five minutes. A delivery whose figures another one replaces says which. Nothing is changed: a delivery that is pulled is still sent. A page may have fewer entries than `page[size]`.
+         *
+         *     Scope: `reports:read`.
+         */
+        get: operations["pull-deliveries"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1019,7 +1113,7 @@ export interface components {
          * @description What was done to it.
          * @enum {string}
          */
-        Action: "create" | "update" | "delete" | "rotate" | "revoke" | "pause" | "park" | "resume" | "run" | "propose" | "switch" | "discard" | "replay" | "test" | "redrive" | "dismiss";
+        Action: "create" | "update" | "delete" | "rotate" | "revoke" | "pause" | "park" | "resume" | "run" | "propose" | "switch" | "discard" | "replay" | "cancel" | "test" | "redrive" | "dismiss";
         /**
          * @description How the values of a window become one; spelled in v3 as here, in v1 and deliveries in
          *     capitals.
@@ -1667,7 +1761,7 @@ export interface components {
          * @description What was changed.
          * @enum {string}
          */
-        Kind: "meter" | "report" | "subject" | "api_key" | "refusal";
+        Kind: "meter" | "report" | "subject" | "api_key" | "refusal" | "replay";
         /** @description The newest attempt that did not arrive. */
         LastError: {
             /** @example dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh */
@@ -2178,6 +2272,70 @@ export interface components {
             instance: string;
             invalid_parameters?: components["schemas"]["InvalidParameter"][];
         };
+        /** @description A page of deliveries by window, the earliest first. */
+        PullPage: {
+            data: components["schemas"]["Pulled"][];
+            meta: components["schemas"]["CursorMeta"];
+        };
+        /** @description A delivery, with all that verifying and booking it needs. */
+        Pulled: {
+            /**
+             * @description The same in `svix-id` of every attempt.
+             * @example dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh
+             */
+            id: string;
+            report: components["schemas"]["DeliveryReport"];
+            /** @example run_cf6inwlmjqelmmezy2kklvx5tgtoar6l */
+            run_id: string;
+            /**
+             * Format: date-time
+             * @description Start of the window.
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @description End of the window, not in it.
+             */
+            to: string;
+            subject: string;
+            /** @description From 1, among those of its run. */
+            number: number;
+            /** @description From 1, among those of its report. */
+            sequence: number;
+            revision: number;
+            /**
+             * @description The one whose figures it replaces.
+             * @example dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh
+             */
+            supersedes?: string;
+            /** @enum {string} */
+            state: "pending" | "sending" | "retrying" | "delivered" | "failed" | "cancelled";
+            /** @description All attempts, before replays too. */
+            attempt_count: number;
+            /** @description blake2b-256 of the body. */
+            digest: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            next_attempt_at?: string;
+            /** Format: date-time */
+            ended_at?: string;
+            /**
+             * Format: date-time
+             * @description When it was last asked to be sent again.
+             */
+            replayed_at?: string;
+            /**
+             * @description The delivery that replaces its figures: book that one.
+             * @example dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh
+             */
+            superseded_by?: string;
+            /** @description In words, what went wrong with its last attempt. */
+            reason?: string;
+            /** @description The exact bytes that are signed and sent, as text: UTF-8 makes the bytes of it. Absent where they are not kept any more. */
+            body?: string;
+            headers?: components["schemas"]["SignatureHeaders"];
+        };
         /** @description What is asked. Nothing but `{}` asks for one total of all time. */
         QueryRequest: {
             /**
@@ -2425,6 +2583,82 @@ export interface components {
             /** @description The value as it was sent, its start. */
             value: string;
         };
+        /** @description Which deliveries, by conditions joined by and, of which at least one is there. */
+        ReplayRequest: {
+            /** @description Those of the report with this id or slug. */
+            report?: string | null;
+            /** @description Those of this run. */
+            run?: string | null;
+            subject?: string | null;
+            /** @description Their windows begin then or later. */
+            from?: string | null;
+            /** @description Their windows end then or earlier. */
+            to?: string | null;
+            /** @description They failed then or later, and have not arrived since. */
+            failed_since?: string | null;
+            /**
+             * @description Only count them, and change nothing.
+             * @default false
+             */
+            dry_run?: boolean;
+            /**
+             * @description How many are sent again in a second.
+             * @default 20
+             */
+            per_second?: number;
+        };
+        /** @description What a replay would come to. */
+        ReplayCount: {
+            /** @constant */
+            dry_run: true;
+            /** @description Deliveries that are asked for. */
+            counted: number;
+            /** @description Those `pending` or `sending` are on their way, and would be left alone. */
+            by_state: components["schemas"]["StateCounts"];
+        };
+        /** @description A page of replays, the newest first. */
+        ReplayPage: {
+            data: components["schemas"]["Replay"][];
+            meta: components["schemas"]["CursorMeta"];
+        };
+        /** @description A replay of many deliveries. */
+        Replay: {
+            /** @example 01M7ZMF4YA7D2SQ292V0W9JPT8 */
+            id: string;
+            /**
+             * @description `done`: it came to its end; what it made ready may still be on its way.
+             * @enum {string}
+             */
+            state: "running" | "done" | "cancelled";
+            asked: components["schemas"]["Replayed"];
+            per_second: number;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            ended_at?: string;
+            /** @description Deliveries that were asked for when it began. */
+            counted: number;
+            /** @description Have been made ready to be sent again so far. */
+            replayed: number;
+            /** @description Were on their way when their turn came, and were left alone. */
+            in_flight: number;
+            /** @description Cannot be sent again: their report was deleted, or their bytes are not kept any more. */
+            refused: number;
+        };
+        /** @description Which deliveries a replay is asked for. */
+        Replayed: {
+            /** @example 01M7ZMF4YA7D2SQ292V0W9JPT8 */
+            report_id?: string;
+            /** @example run_cf6inwlmjqelmmezy2kklvx5tgtoar6l */
+            run_id?: string;
+            subject?: string;
+            /** Format: date-time */
+            from?: string;
+            /** Format: date-time */
+            to?: string;
+            /** Format: date-time */
+            failed_since?: string;
+        };
         /** @description What defines a report. */
         ReportRequest: {
             /**
@@ -2592,7 +2826,7 @@ export interface components {
             /** @description Left out where runs wait as long as the installation says. */
             grace_seconds?: number;
             /**
-             * @description `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410: runs are made and kept, nothing is sent.
+             * @description `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410, or took nothing for the whole patience: runs are made and kept, nothing is sent.
              * @enum {string}
              */
             state: "active" | "paused" | "parked";
@@ -2895,12 +3129,30 @@ export interface components {
              */
             overlap_seconds?: number;
         };
+        /** @description The headers that a push has, made when this was asked. */
+        SignatureHeaders: {
+            "svix-id": string;
+            "svix-timestamp": string;
+            "svix-signature": string;
+            "webhook-id": string;
+            "webhook-timestamp": string;
+            "webhook-signature": string;
+        };
         /** @description The secrets that sign the deliveries of a report. */
         SigningSecret: {
             /** @description The present one; it signs first. */
             signing_secret: string;
             /** @description Those that sign as well, the newest first. */
             previous: components["schemas"]["PreviousSecret"][];
+        };
+        /** @description How many deliveries are in each state. */
+        StateCounts: {
+            pending: number;
+            sending: number;
+            retrying: number;
+            delivered: number;
+            failed: number;
+            cancelled: number;
         };
         /** @description What became of all events of the log: received is the sum of the others. */
         StatusAccount: {
@@ -3521,6 +3773,8 @@ export type Preview = components['schemas']['Preview'];
 export type PreviewedBody = components['schemas']['PreviewedBody'];
 export type PreviousSecret = components['schemas']['PreviousSecret'];
 export type Problem = components['schemas']['Problem'];
+export type PullPage = components['schemas']['PullPage'];
+export type Pulled = components['schemas']['Pulled'];
 export type QueryRequest = components['schemas']['QueryRequest'];
 export type QueryResult = components['schemas']['QueryResult'];
 export type RedriveRequest = components['schemas']['RedriveRequest'];
@@ -3537,6 +3791,11 @@ export type RefusalState = components['schemas']['RefusalState'];
 export type RefusedAgain = components['schemas']['RefusedAgain'];
 export type RejectedPage = components['schemas']['RejectedPage'];
 export type RejectedValue = components['schemas']['RejectedValue'];
+export type ReplayRequest = components['schemas']['ReplayRequest'];
+export type ReplayCount = components['schemas']['ReplayCount'];
+export type ReplayPage = components['schemas']['ReplayPage'];
+export type Replay = components['schemas']['Replay'];
+export type Replayed = components['schemas']['Replayed'];
 export type ReportRequest = components['schemas']['ReportRequest'];
 export type ReportEndpointRequest = components['schemas']['ReportEndpointRequest'];
 export type ReportEndpoint = components['schemas']['ReportEndpoint'];
@@ -3567,7 +3826,9 @@ export type RunPage = components['schemas']['RunPage'];
 export type Run = components['schemas']['Run'];
 export type Scope = components['schemas']['Scope'];
 export type SecretRotationRequest = components['schemas']['SecretRotationRequest'];
+export type SignatureHeaders = components['schemas']['SignatureHeaders'];
 export type SigningSecret = components['schemas']['SigningSecret'];
+export type StateCounts = components['schemas']['StateCounts'];
 export type StatusAccount = components['schemas']['StatusAccount'];
 export type StatusLog = components['schemas']['StatusLog'];
 export type StatusPartition = components['schemas']['StatusPartition'];
@@ -6056,6 +6317,258 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    "list-replays": {
+        parameters: {
+            query?: {
+                /** @description Which part of a list, by cursor. */
+                page?: components["schemas"]["CursorPage"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of replays, the newest first. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *           "state": "done",
+                     *           "asked": {
+                     *             "report_id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *             "failed_since": "2026-02-01T00:00:00Z"
+                     *           },
+                     *           "per_second": 20,
+                     *           "created_at": "2026-02-02T09:00:00Z",
+                     *           "counted": 1200,
+                     *           "replayed": 1198,
+                     *           "in_flight": 2,
+                     *           "refused": 0,
+                     *           "ended_at": "2026-02-02T09:01:00Z"
+                     *         }
+                     *       ],
+                     *       "meta": {
+                     *         "page": {
+                     *           "size": 20,
+                     *           "next": null,
+                     *           "previous": null,
+                     *           "first": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *           "last": "01M7ZMF4YA7D2SQ292V0W9JPT8"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReplayPage"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "create-replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "report": "daily-tokens",
+                 *       "failed_since": "2026-02-01T00:00:00Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReplayRequest"];
+            };
+        };
+        responses: {
+            /** @description What it would come to (`dry_run`). */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "dry_run": true,
+                     *       "counted": 3,
+                     *       "by_state": {
+                     *         "pending": 0,
+                     *         "sending": 0,
+                     *         "retrying": 1,
+                     *         "delivered": 0,
+                     *         "failed": 2,
+                     *         "cancelled": 0
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReplayCount"];
+                };
+            };
+            /** @description The replay, which has begun. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *       "state": "running",
+                     *       "asked": {
+                     *         "report_id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *         "failed_since": "2026-02-01T00:00:00Z"
+                     *       },
+                     *       "per_second": 20,
+                     *       "created_at": "2026-02-02T09:00:00Z",
+                     *       "counted": 1200,
+                     *       "replayed": 0,
+                     *       "in_flight": 0,
+                     *       "refused": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Replay"];
+                };
+            };
+            400: components["responses"]["BadRequestOrUnsupportedContentType"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["BodyTooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "get-replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Id of a replay.
+                 * @example 01M7ZMF4YA7D2SQ292V0W9JPT8
+                 */
+                replayId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The replay as it is. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *       "state": "done",
+                     *       "asked": {
+                     *         "report_id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *         "failed_since": "2026-02-01T00:00:00Z"
+                     *       },
+                     *       "per_second": 20,
+                     *       "created_at": "2026-02-02T09:00:00Z",
+                     *       "counted": 1200,
+                     *       "replayed": 1198,
+                     *       "in_flight": 2,
+                     *       "refused": 0,
+                     *       "ended_at": "2026-02-02T09:01:00Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Replay"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "cancel-replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Id of a replay.
+                 * @example 01M7ZMF4YA7D2SQ292V0W9JPT8
+                 */
+                replayId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The replay as it ended. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *       "state": "cancelled",
+                     *       "asked": {
+                     *         "report_id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *         "failed_since": "2026-02-01T00:00:00Z"
+                     *       },
+                     *       "per_second": 20,
+                     *       "created_at": "2026-02-02T09:00:00Z",
+                     *       "counted": 1200,
+                     *       "replayed": 340,
+                     *       "in_flight": 0,
+                     *       "refused": 0,
+                     *       "ended_at": "2026-02-02T09:01:00Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Replay"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     "list-reports": {
         parameters: {
             query?: {
@@ -6729,6 +7242,94 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["BodyTooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "pull-deliveries": {
+        parameters: {
+            query?: {
+                /** @description Their windows begin then or later. */
+                from?: string;
+                /** @description Their windows end then or earlier. */
+                to?: string;
+                /** @description Which part of a list, by cursor. */
+                page?: components["schemas"]["CursorPage"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description Id or slug of a report; an id wins over a slug of the same spelling.
+                 * @example 01M7ZMF4YA7D2SQ292V0W9JPT8
+                 */
+                reportId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of deliveries, by window, revision and number. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    /** @description Always no-store: signatures are good for minutes. */
+                    "Cache-Control"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh",
+                     *           "report": {
+                     *             "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *             "slug": "daily-tokens"
+                     *           },
+                     *           "run_id": "run_cf6inwlmjqelmmezy2kklvx5tgtoar6l",
+                     *           "from": "2026-01-31T00:00:00Z",
+                     *           "to": "2026-02-01T00:00:00Z",
+                     *           "subject": "customer-1",
+                     *           "number": 1,
+                     *           "sequence": 1,
+                     *           "revision": 1,
+                     *           "state": "delivered",
+                     *           "attempt_count": 1,
+                     *           "digest": "9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d9d",
+                     *           "created_at": "2026-02-01T00:01:00.733Z",
+                     *           "ended_at": "2026-02-01T00:01:01.204Z",
+                     *           "body": "{\"type\":\"report.meter\",\"timestamp\":\"2026-02-01T00:00:00.000Z\"}",
+                     *           "headers": {
+                     *             "svix-id": "dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh",
+                     *             "svix-timestamp": "1795285691",
+                     *             "svix-signature": "v1,YlDw9WPMhDYWSSNbATHqdOA+xSJmuzmRngpa3c1PypQ=",
+                     *             "webhook-id": "dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh",
+                     *             "webhook-timestamp": "1795285691",
+                     *             "webhook-signature": "v1,YlDw9WPMhDYWSSNbATHqdOA+xSJmuzmRngpa3c1PypQ="
+                     *           }
+                     *         }
+                     *       ],
+                     *       "meta": {
+                     *         "page": {
+                     *           "size": 20,
+                     *           "next": null,
+                     *           "previous": null,
+                     *           "first": "1769904000000.1769817600000.1.1",
+                     *           "last": "1769904000000.1769817600000.1.1"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PullPage"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

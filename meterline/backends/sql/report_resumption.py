@@ -7,6 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.sql.report_definitions import locked, report_of, tell
+from meterline.backends.sql.report_endpoints import renew
 from meterline.backends.sql.report_run_rows import run_states
 from meterline.backends.sql.report_runs import drop_staged
 from meterline.backends.sql.schema_reports import report_deliveries, report_runs, reports
@@ -52,6 +53,7 @@ async def resume(
     if keeps < missed.count:
         values["skip_until_ms"] = missed.border_ms(missed.count - keeps)
     await connection.execute(update(reports).where(reports.c.id == report_id).values(values))
+    await renew(connection, report_id, now_ms)
     resumed = Resumed(
         keeps + await _undecided(connection, report_id),
         missed.count - keeps + skipped,

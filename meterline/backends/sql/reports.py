@@ -91,13 +91,9 @@ class SqlReportStore:
         self, report_id: str, now_ms: int, *, owed: Owed = Owed.ALL, author: str = COMMAND
     ) -> Resumed:
         """See the port."""
-
-        async def act(connection: AsyncConnection) -> Resumed:
-            resumed = await report_resumption.resume(connection, report_id, now_ms, owed, author)
-            await report_endpoints.renew(connection, report_id, now_ms)
-            return resumed
-
-        return await self._database.write(act)
+        return await self._database.write(
+            lambda connection: report_resumption.resume(connection, report_id, now_ms, owed, author)
+        )
 
     async def rotate_secret(
         self, report_id: str, sealed: bytes, overlap_ms: int, now_ms: int, *, author: str = COMMAND

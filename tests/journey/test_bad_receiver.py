@@ -35,7 +35,8 @@ PACE: Final = {
     "METERLINE_GRACE_MS": "500",
     "METERLINE_FLUSH_INTERVAL_MS": "200",
     "METERLINE_DELIVERY_TIMEOUT_S": "1",
-    "METERLINE_RETRY_DELAYS_S": f"[{','.join('0' * 12 + '1' * 12)}]",
+    "METERLINE_RETRY_DELAYS_S": f"[0,0.005,0.3{',1.8' * 9}]",
+    "METERLINE_PROBE_PAUSE_S": "0.005",
 }
 
 

@@ -10,6 +10,8 @@ from typing import Final, TypeVar
 
 from meterline.limits import (
     DIMENSIONS_MAX,
+    EVENT_TIME_MAX_MS,
+    EVENT_TIME_MIN_MS,
     METER_DESCRIPTION_CHARS_MAX,
     METER_KEY_CHARS_MAX,
     METER_NAME_CHARS_MAX,
@@ -86,6 +88,12 @@ class Meter:
     def dimension_names(self) -> tuple[str, ...]:
         """Names of the group-by keys, in the order in which rows hold their values."""
         return tuple(name for name, _ in self.dimensions)
+
+    @property
+    def counts_from_ms(self) -> int:
+        """The first time of those that events can have from which on it counts them."""
+        first_ms = EVENT_TIME_MIN_MS if self.events_from_ms is None else self.events_from_ms
+        return min(max(first_ms, EVENT_TIME_MIN_MS), EVENT_TIME_MAX_MS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items.sort(key=lambda item: turn(item.nodeid))
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """A failure is told at once: a run that is broken off, or hangs, has said what it knew."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        sys.stderr.write(f"\n{report.nodeid} failed in its {report.when}\n{report.longreprtext}\n")
+        sys.stderr.flush()
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> SideBySide:
     """Say what may run side by side."""
     return SideBySide(config, log)

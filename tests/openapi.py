@@ -74,6 +74,11 @@ class Published:
         media_type, content = next(iter(self.declared["requestBody"]["content"].items()))
         return media_type, content["example"]
 
+    @property
+    def body_optional(self) -> bool:
+        """Whether what it takes may be left out."""
+        return not self.declared["requestBody"].get("required", False)
+
     def path(self, names: Mapping[str, str]) -> str:
         """Its path with these names in it, which are quoted where they must be."""
         return _NAME.sub(lambda found: names[found[1]], self.template)

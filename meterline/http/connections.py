@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
 from meterline.http.answers import new_request_id, problem_response
 from meterline.ports import Clock
@@ -37,12 +37,30 @@ class _Connection(web.RequestHandler):
         """The problem that tells what of a request is no HTTP; anything else is aiohttp's."""
         if not isinstance(exc, HttpProcessingError):
             return super().handle_error(request, status, exc, message)
-        reason = (message or "").strip().partition("\n")[0].rstrip(":")  # then come its own bytes
-        _log.debug("request", action="unreadable", reason=reason)
-        problem = Problem(ProblemType.BAD_REQUEST, f"The request is not HTTP/1.1: {reason}.")
-        response = problem_response(problem, new_request_id(self._clock), request.path)
+        detail, path = _told(exc, message or ""), request.path
+        if isinstance(exc, LineTooLong):
+            path = _start_of(exc)
+        _log.debug("request", action="unreadable", reason=detail)
+        problem = Problem(ProblemType.BAD_REQUEST, detail)
+        response = problem_response(problem, new_request_id(self._clock), path)
         response.force_close()
         return response
+
+
+def _told(error: HttpProcessingError, message: str) -> str:
+    if isinstance(error, LineTooLong):
+        return (
+            f"Its URL, or one of its headers, is longer than {error.args[1]} bytes: ask with less"
+            " in the query, or with POST where the operation has one."
+        )
+    reason = message.strip().partition("\n")[0].rstrip(":")  # then come its own bytes
+    return f"The request is not HTTP/1.1: {reason}."
+
+
+def _start_of(error: LineTooLong) -> str:
+    """How what is too long begins: with the path that tells the version, where it is the URL."""
+    line: str | bytes | bytearray = error.args[0]
+    return line if isinstance(line, str) else bytes(line).decode("utf-8", "replace")
 
 
 class _Server(web.Server):

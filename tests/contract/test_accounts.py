@@ -18,6 +18,8 @@ from meterline.rows import Verdict
 from tests.contract.event_feed import BEGIN_MS, HOUR_MS, Feed
 from tests.contract.usage import event, folded, meter
 
+YEAR_1_MS, YEAR_9999_MS = -62_135_596_800_000, 253_402_300_799_000  # meters may say so
+
 
 @pytest.fixture
 def feed(usage_store: ClickHouseUsageStore, fresh_numbers: Iterator[int]) -> Feed:
@@ -51,6 +53,8 @@ async def test_every_event_is_in_one_line(feed: Feed) -> None:
     meters = [replace(meter(n), event_type=name) for n, name in ((1, "alicet"), (2, "Bobt"))]
     meters.append(replace(meters[0], revision=3, events_from_ms=BEGIN_MS + 3 * HOUR_MS + 1))
     meters.append(replace(meters[2], event_type="zoët"))
+    meters.append(replace(meters[0], revision=5, events_from_ms=YEAR_1_MS))
+    meters.append(replace(meters[1], revision=6, events_from_ms=YEAR_9999_MS))
     first, end = BEGIN_MS, BEGIN_MS + 9 * HOUR_MS
     for chosen in ([], meters[:1], meters[2:], meters):
         for from_ms in (first, first + 2 * HOUR_MS):
@@ -84,7 +88,9 @@ async def test_meters_match_what_they_count_and_reject(
         for n in range(100)
     ]
     events = [_of(one, namespace) for one in made]
-    meters = (sums, counts, late)
+    ever = replace(sums, revision=next(fresh_numbers), events_from_ms=YEAR_1_MS, id="ever")
+    never = replace(sums, revision=next(fresh_numbers), events_from_ms=YEAR_9999_MS, id="never")
+    meters = (sums, counts, late, ever, never)
     open_slice = folded(log, list(meters), events)
     await usage_store.write(open_slice.take())
     accounts = ClickHouseAccounts(usage_store.connection)
@@ -93,6 +99,8 @@ async def test_meters_match_what_they_count_and_reject(
     bad = len(range(0, 100, 3))
     assert found[sums.revision] == (100, 100 - bad, bad)
     assert found[counts.revision] == (100, 100, 0)
+    assert found[ever.revision] == found[sums.revision]
+    assert found[never.revision] == (0, 0, 0)
     behind = [n for n, one in enumerate(events) if one.time_ms >= BEGIN_MS + 90_500]
     usable = [n for n in behind if n % 3]
     assert found[late.revision] == (len(behind), len(usable), len(behind) - len(usable))

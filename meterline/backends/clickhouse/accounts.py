@@ -60,9 +60,9 @@ class ClickHouseAccounts:
         """See the port."""
         if not query.meters:
             return []
-        meters = [(m.event_type, m.revision, m.events_from_ms or 0) for m in query.meters]
+        meters = [(m.event_type, m.revision, m.counts_from_ms) for m in query.meters]
         # Of a meter that counts from within a minute, that minute is not asked of its tallies.
-        windows = [-(-(m.events_from_ms or 0) // MINUTE_MS) for m in query.meters]
+        windows = [-(-m.counts_from_ms // MINUTE_MS) for m in query.meters]
         revisions = [m.revision for m in query.meters]
         asked = {**_span(query), "meters": meters}
         told = {**_span(query), "revisions": revisions, "windows": windows}
@@ -84,7 +84,7 @@ class ClickHouseAccounts:
 
     async def _cut(self, query: AccountQuery, meter: Meter) -> tuple[int, int]:
         """Counted and rejected of the minute within which a meter begins to count."""
-        start_ms = meter.events_from_ms or 0
+        start_ms = meter.counts_from_ms
         if not start_ms % MINUTE_MS:
             return 0, 0
         end_ms = -(-start_ms // MINUTE_MS) * MINUTE_MS
@@ -112,7 +112,7 @@ def _starts(meters: tuple[Meter, ...]) -> dict[str, int]:
     """By type of event, from which time on one of the meters counts it."""
     starts: dict[str, int] = {}
     for meter in meters:
-        start_ms = meter.events_from_ms or 0
+        start_ms = meter.counts_from_ms
         starts[meter.event_type] = min(start_ms, starts.get(meter.event_type, start_ms))
     return starts
 

@@ -31,7 +31,7 @@ class ClickHouseTraces:
     ) -> list[EventRow]:
         """See the port."""
         log, partition, offset, place = after or _BEFORE_ALL
-        from_ms = max(entry.from_ms, entry.meter.events_from_ms or 0)
+        from_ms = max(entry.from_ms, entry.meter.counts_from_ms)
         answering = pieces(entry.meter, from_ms, entry.to_ms)
         parameters = {
             "namespace": entry.meter.namespace,

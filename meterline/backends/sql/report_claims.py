@@ -91,23 +91,14 @@ async def claim(
 ) -> list[Parcel]:
     """Take due deliveries of an active report, each with a new attempt."""
     deliveries = report_deliveries.c
-    ids: list[str] = []
+    tried: dict[str, int] = {}  # attempts so far, by id
     for state in _CLAIMED:
-        ids += await _free(connection, report_id, state, now_ms, limit - len(ids))
+        tried |= await _free(connection, report_id, state, now_ms, limit - len(tried))
+    ids = list(tried)
     if not ids or (probe and not await take_probe(connection, report_id, now_ms, lease_until_ms)):
         return []
-    # An attempt that is still open under an ended lease: its courier died, before or after sending.
-    await connection.execute(
-        update(report_attempts)
-        .where(
-            report_attempts.c.delivery_id.in_(ids),
-            report_attempts.c.outcome == AttemptOutcome.SENDING.value,
-        )
-        .values(
-            outcome=AttemptOutcome.LOST.value,
-            reason="the courier ended before it recorded an answer; it may have arrived",
-        )
-    )
+    if again := [name for name, attempts in tried.items() if attempts]:
+        await _write_lost(connection, again)
     await connection.execute(
         update(report_deliveries)
         .where(deliveries.id.in_(ids))
@@ -135,21 +126,38 @@ async def claim(
     return parcels
 
 
+async def _write_lost(connection: AsyncConnection, ids: Sequence[str]) -> None:
+    """An attempt that is still open under an ended lease: its courier died, before or after
+    sending.
+    """
+    await connection.execute(
+        update(report_attempts)
+        .where(
+            report_attempts.c.delivery_id.in_(ids),
+            report_attempts.c.outcome == AttemptOutcome.SENDING.value,
+        )
+        .values(
+            outcome=AttemptOutcome.LOST.value,
+            reason="the courier ended before it recorded an answer; it may have arrived",
+        )
+    )
+
+
 async def _free(
     connection: AsyncConnection,
     report_id: str,
     state: DeliveryState,
     now_ms: int,
     limit: int,
-) -> Sequence[str]:
-    """Due deliveries of an active report in a state, locked; those that another courier is just
-    taking are left to it.
+) -> dict[str, int]:
+    """Due deliveries of an active report in a state, locked, and their attempts so far; those that
+    another courier is just taking are left to it.
     """
     if limit <= 0:
-        return []
+        return {}
     deliveries = report_deliveries.c
     question = (
-        select(deliveries.id)
+        select(deliveries.id, deliveries.attempts)
         .join(reports, reports.c.id == deliveries.report_id)
         .where(
             deliveries.report_id == report_id,
@@ -162,7 +170,7 @@ async def _free(
         .limit(limit)
         .with_for_update(skip_locked=True, of=report_deliveries)
     )
-    return (await connection.execute(question)).scalars().all()
+    return {row.id: int(row.attempts) for row in await connection.execute(question)}
 
 
 async def _parcels(

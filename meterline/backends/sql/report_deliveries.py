@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import select, update
+from sqlalchemy import bindparam, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.backends.sql.report_definitions import report_of, tell
@@ -34,6 +34,14 @@ from meterline.sending import AttemptEnd
 
 _FAILED: Final = frozenset({DeliveryState.FAILED, DeliveryState.CANCELLED})
 _ENDED: Final = _FAILED | {DeliveryState.DELIVERED}
+_ATTEMPT_ENDS: Final = (
+    "outcome",
+    "duration_ms",
+    "status",
+    "reason",
+    "answer",
+    "next_attempt_at_ms",
+)
 
 
 async def record(connection: AsyncConnection, ends: Sequence[AttemptEnd], now_ms: int) -> None:
@@ -55,18 +63,20 @@ async def record(connection: AsyncConnection, ends: Sequence[AttemptEnd], now_ms
     there = {row.id: row for row in await connection.execute(question)}
     states = {name: DeliveryState(row.state) for name, row in there.items()}
     counted: dict[str, list[int]] = defaultdict(lambda: [0, 0])  # by run: delivered, failed
+    moved: dict[str, Attempt] = {}  # by delivery: the attempt that moved it last
     for end in ends:
-        await _write_attempt(connection, end.attempt)
         row = there[end.attempt.delivery_id]
         before = states[row.id]
         if not _holds(end, before, int(row.attempts), int(row.attempts_before)):
             continue
         after = DELIVERY_MOVES[before, end.move]
         states[row.id] = after
-        await _write_state(connection, end.attempt, after, now_ms)
+        moved[row.id] = end.attempt
         delivered, failed = _difference(before, after)
         counted[row.run_id][0] += delivered
         counted[row.run_id][1] += failed
+    await _write_attempts(connection, [end.attempt for end in ends])
+    await _write_states(connection, moved, states, now_ms)
     for run_id, (delivered, failed) in sorted(counted.items()):
         await _count(connection, run_id, delivered, failed, now_ms)
     failures = [it.attempt for it in ends if it.move is not DeliveryMove.CONFIRM]
@@ -85,37 +95,55 @@ def _holds(end: AttemptEnd, before: DeliveryState, attempts: int, attempts_befor
     return (before, end.move) in DELIVERY_MOVES and end.attempt.number == attempts
 
 
-async def _write_attempt(connection: AsyncConnection, attempt: Attempt) -> None:
-    await connection.execute(
+async def _write_attempts(connection: AsyncConnection, attempts: Sequence[Attempt]) -> None:
+    statement = (
         update(report_attempts)
         .where(
-            report_attempts.c.delivery_id == attempt.delivery_id,
-            report_attempts.c.number == attempt.number,
+            report_attempts.c.delivery_id == bindparam("of_delivery"),
+            report_attempts.c.number == bindparam("of_number"),
         )
-        .values(
-            outcome=attempt.outcome.value,
-            duration_ms=attempt.duration_ms,
-            status=attempt.status,
-            reason=attempt.reason,
-            answer=attempt.answer,
-            next_attempt_at_ms=attempt.next_attempt_at_ms,
-        )
+        .values({name: bindparam(name) for name in _ATTEMPT_ENDS})
     )
+    rows = [
+        {
+            "of_delivery": attempt.delivery_id,
+            "of_number": attempt.number,
+            "outcome": attempt.outcome.value,
+            "duration_ms": attempt.duration_ms,
+            "status": attempt.status,
+            "reason": attempt.reason,
+            "answer": attempt.answer,
+            "next_attempt_at_ms": attempt.next_attempt_at_ms,
+        }
+        for attempt in attempts
+    ]
+    await connection.execute(statement, rows)
 
 
-async def _write_state(
-    connection: AsyncConnection, attempt: Attempt, after: DeliveryState, now_ms: int
+async def _write_states(
+    connection: AsyncConnection,
+    moved: Mapping[str, Attempt],
+    states: Mapping[str, DeliveryState],
+    now_ms: int,
 ) -> None:
-    ended = after in _ENDED
-    await connection.execute(
+    if not moved:
+        return
+    statement = (
         update(report_deliveries)
-        .where(report_deliveries.c.id == attempt.delivery_id)
-        .values(
-            state=after.value,
-            due_at_ms=None if ended else attempt.next_attempt_at_ms,
-            ended_at_ms=now_ms if ended else None,
-        )
+        .where(report_deliveries.c.id == bindparam("of_delivery"))
+        .values({name: bindparam(name) for name in ("state", "due_at_ms", "ended_at_ms")})
     )
+    rows = []
+    for name, attempt in sorted(moved.items()):
+        ended = states[name] in _ENDED
+        row = {
+            "of_delivery": name,
+            "state": states[name].value,
+            "due_at_ms": None if ended else attempt.next_attempt_at_ms,
+            "ended_at_ms": now_ms if ended else None,
+        }
+        rows.append(row)
+    await connection.execute(statement, rows)
 
 
 async def _count(

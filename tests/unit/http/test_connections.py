@@ -49,6 +49,7 @@ async def sent(address: Address, raw: bytes) -> tuple[bytes, bytes]:
         b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\x01\r\n\r\n",
         b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: secret" + b"x" * 100_000 + b"\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # TLS where none is spoken
         b"\r\n\r\n\xff\xfe\r\n\r\n",
     ],
@@ -73,3 +74,14 @@ async def test_what_is_http_is_answered_as_ever(address: Address) -> None:
     head, body = await sent(address, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200 OK")
     assert body == b"fine"
+
+
+@pytest.mark.parametrize(("path", "legacy"), [("/api/v1/meters", True), ("/api/v3/meters", False)])
+async def test_a_url_that_is_too_long_is_told_in_the_words_of_its_version(
+    address: Address, path: str, legacy: bool
+) -> None:
+    start = f"GET {path}?subject=".encode()
+    _, body = await sent(address, start + b"x" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+    document = json.loads(body)
+    assert "longer than 65536 bytes" in document["detail"]
+    assert ("extensions" in document) == legacy

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from dispatcher.fairness import Caps, allot
+from dispatcher.fairness import Caps, allot, places
 from dispatcher.pace import Pace
 from dispatcher.retry import GiveUp, RetryPolicy, decide, retry_after_ms
 from dispatcher.signing import signed_headers
@@ -18,6 +18,7 @@ from meterline.sending import Address, Answer, AttemptEnd, Parcel
 
 _OVERWHELMED: Final = 429
 _SERVER_FAULT: Final = 5  # first digit of a status
+_NONE: Final[Mapping[Address, int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +58,18 @@ async def claim_due(
     in_flight: Mapping[Address, int],
     now_ms: int,
     pace: Pace | None = None,
+    ahead: Mapping[Address, int] = _NONE,
 ) -> list[Parcel]:
-    """Claim what may be sent now, within the caps and the pace; `in_flight` counts by endpoint. To
-    be sent as soon as the pace lets it: the leases run.
+    """Claim what may be sent now or soon, within the caps, the pace and what may be claimed ahead;
+    `in_flight` counts by endpoint what is claimed. To be sent as soon as there is a place and the
+    pace lets it: the leases run.
     """
-    if sum(in_flight.values()) >= terms.caps.total:
+    if sum(in_flight.values()) >= places(terms.caps, ahead):
         return []
     due = await reports.due(now_ms)
     slots = {} if pace is None else pace.slots({it.address for it in due}, now_ms)
     parcels: list[Parcel] = []
-    for it in allot(due, in_flight, terms.caps, now_ms, slots):
+    for it in allot(due, in_flight, terms.caps, now_ms, slots, ahead):
         parcels += await reports.claim_deliveries(
             it.report_id, now_ms, now_ms + terms.lease_ms, it.count, probe=it.probe
         )
@@ -92,6 +95,22 @@ async def deliver(
     else:
         answer = await sender.send(parcel.endpoint, parcel.body, headers)
     return judged(parcel, answer, policy, now_ms, draw)
+
+
+def unsent(parcel: Parcel, now_ms: int) -> Sent:
+    """What becomes of a parcel whose turn did not come while its claim held, or before the courier
+    was stopped: it is due again at once.
+    """
+    attempt = Attempt(
+        delivery_id=parcel.delivery_id,
+        number=parcel.attempt,
+        started_at_ms=now_ms,
+        outcome=AttemptOutcome.UNREACHED,
+        duration_ms=0,
+        reason="not sent: its turn did not come in time; it is due again",
+        next_attempt_at_ms=now_ms,
+    )
+    return Sent(parcel, AttemptEnd(attempt, DeliveryMove.RETRY))
 
 
 def judged(parcel: Parcel, answer: Answer, policy: RetryPolicy, now_ms: int, draw: float) -> Sent:

@@ -11,7 +11,7 @@ from typing import Final
 from meterline import limits
 from meterline.sending import Address, Due
 
-_NO_PACE: Final[Mapping[Address, int]] = {}
+_NONE: Final[Mapping[Address, int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,8 @@ def allot(
     in_flight: Mapping[Address, int],
     caps: Caps,
     now_ms: int,
-    slots: Mapping[Address, int] = _NO_PACE,
+    slots: Mapping[Address, int] = _NONE,
+    ahead: Mapping[Address, int] = _NONE,
 ) -> list[Allotment]:
     """Share the free places over what is due, the longest waiting first.
 
@@ -44,16 +45,15 @@ def allot(
     that hangs holds few places while others want some, and never more than its cap; a report with
     a million deliveries gets as many as one with three. Endpoints with first tries come before
     those that have retries only, until these have waited for `RETRY_WAIT_MS`. `slots` is how many
-    the pace of an endpoint leaves, where it has one.
+    the pace of an endpoint leaves, where it has one; `ahead` how many may be claimed beyond its
+    cap.
     """
     queues = _queues(due, now_ms)
-    rooms = {
-        address: min(
-            queue[0].health.room(in_flight.get(address, 0), caps.endpoint, now_ms),
-            slots.get(address, caps.endpoint),
-        )
-        for address, queue in queues.items()
-    }
+    rooms = {}
+    for address, queue in queues.items():
+        cap = caps.endpoint + ahead.get(address, 0)
+        room = queue[0].health.room(in_flight.get(address, 0), cap, now_ms)
+        rooms[address] = min(room, slots.get(address, cap))
     turns = [
         (_rank(queue[0], now_ms), in_flight.get(address, 0), place, address)
         for place, (address, queue) in enumerate(queues.items())
@@ -62,7 +62,7 @@ def allot(
     heapify(turns)
     given: dict[Address, int] = defaultdict(int)
     counts: dict[Due, int] = defaultdict(int)
-    for _ in range(caps.total - sum(in_flight.values())):
+    for _ in range(places(caps, ahead) - sum(in_flight.values())):
         if not turns:
             break
         rank, held, place, address = heappop(turns)
@@ -72,6 +72,11 @@ def allot(
         if given[address] < rooms[address]:
             heappush(turns, (rank, held + 1, place, address))
     return [Allotment(it.report_id, count, it.health.out) for it, count in counts.items()]
+
+
+def places(caps: Caps, ahead: Mapping[Address, int] = _NONE) -> int:
+    """How many deliveries may be claimed at once."""
+    return caps.total + min(sum(ahead.values()), limits.DELIVERIES_AHEAD_MAX)
 
 
 def _queues(due: Sequence[Due], now_ms: int) -> dict[Address, list[Due]]:

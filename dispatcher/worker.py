@@ -11,6 +11,7 @@ from uuid import uuid4
 import structlog
 
 from dispatcher import courier, planner, signing
+from dispatcher.ahead import Ahead, Places
 from dispatcher.courier import SendTerms, Sent
 from dispatcher.late import LateUsage
 from dispatcher.pace import Pace
@@ -18,6 +19,7 @@ from dispatcher.planner import PlanTerms, Sources
 from meterline import limits
 from meterline.ports import Clock, Unavailable
 from meterline.report_ports import SecretBox, WebhookSender
+from meterline.run import DeliveryMove
 from meterline.sending import Address, Parcel
 
 _log: Final = structlog.get_logger("dispatcher")
@@ -50,7 +52,10 @@ class Dispatcher:
         self._send_wake = asyncio.Event()
         self._late_wake = asyncio.Event()
         self._in_flight: Counter[Address] = Counter()
+        self._in_flight_bytes = 0
         self._pace = Pace(send_terms.per_second)
+        self._ahead = Ahead()
+        self._places = Places(send_terms.caps)
         self._forget_wake = asyncio.Event()
         self._posts: set[asyncio.Task[None]] = set()
         self._sent: list[Sent] = []  # to be recorded; bounded by the places in flight
@@ -164,6 +169,7 @@ class Dispatcher:
                     self._in_flight,
                     self._clock.now_ms(),
                     self._pace,
+                    self._claimed_ahead(),
                 )
             except Unavailable as error:
                 _log.warning("send", action="unavailable", reason=str(error))
@@ -179,24 +185,26 @@ class Dispatcher:
             if not parcels:
                 await _wait(self._send_wake, self._idle_s)
 
+    def _claimed_ahead(self) -> dict[Address, int]:
+        if self._in_flight_bytes >= limits.AHEAD_BYTES_MAX:
+            return {}
+        return self._ahead.counts(self._clock.now_ms())
+
     def _post(self, parcel: Parcel) -> None:
         self._in_flight[parcel.address] += 1
-        wait_ms = self._pace.take(parcel.address, self._clock.now_ms())
-        task = asyncio.create_task(self._deliver(parcel, wait_ms / 1_000))
+        self._in_flight_bytes += len(parcel.body)
+        now_ms = self._clock.now_ms()
+        wait_ms = self._pace.take(parcel.address, now_ms)
+        until_ms = now_ms + wait_ms + self._send_terms.lease_ms // limits.AHEAD_LEASE_SHARE
+        task = asyncio.create_task(self._deliver(parcel, wait_ms / 1_000, until_ms))
         self._posts.add(task)
         task.add_done_callback(self._posts.discard)
 
-    async def _deliver(self, parcel: Parcel, wait_s: float) -> None:
+    async def _deliver(self, parcel: Parcel, wait_s: float, until_ms: int) -> None:
         try:
             await asyncio.sleep(wait_s)  # its turn in the pace of the endpoint
-            sent = await courier.deliver(
-                parcel,
-                self._sender,
-                self._box,
-                self._send_terms.retry,
-                self._clock.now_ms(),
-                random.random(),  # noqa: S311 - jitter of a delay
-            )
+            async with self._places.place(parcel.address):
+                sent = await self._sent_of(parcel, until_ms)
         except Exception:  # noqa: BLE001 - the lease runs out and another attempt follows
             _log.exception("send", action="failed", delivery=parcel.delivery_id)
             self._landed(parcel)
@@ -204,7 +212,19 @@ class Dispatcher:
         self._sent.append(sent)
         self._sent_wake.set()
 
+    async def _sent_of(self, parcel: Parcel, until_ms: int) -> Sent:
+        now_ms = self._clock.now_ms()
+        if self._stopping or now_ms > until_ms:
+            return courier.unsent(parcel, now_ms)
+        draw = random.random()  # noqa: S311 - jitter of a delay
+        retry = self._send_terms.retry
+        sent = await courier.deliver(parcel, self._sender, self._box, retry, now_ms, draw)
+        if sent.end.move is DeliveryMove.CONFIRM:
+            self._ahead.took(parcel.address, self._clock.now_ms())
+        return sent
+
     def _landed(self, parcel: Parcel) -> None:
+        self._in_flight_bytes -= len(parcel.body)
         self._in_flight[parcel.address] -= 1
         if not self._in_flight[parcel.address]:
             del self._in_flight[parcel.address]

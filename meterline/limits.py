@@ -218,6 +218,15 @@ DELIVERY_LEASE_S: Final = (
 )
 DELIVERIES_IN_FLIGHT_MAX: Final = 32
 ENDPOINT_IN_FLIGHT_MAX: Final = 8  # of them to one endpoint: one that hangs leaves places to others
+AHEAD_MS: Final = 1_000  # what an endpoint took in so long is claimed ahead of its places,
+DELIVERIES_AHEAD_MAX: Final = 256  # no more than this: bounds memory and what a death leaves open
+AHEAD_BYTES_MAX: Final = (
+    32 * 1024 * 1024
+)  # of the bodies of all that is claimed; then none is ahead
+CLAIM_BYTES_MAX: Final = 16 * 1024 * 1024  # of the bodies of one claim, but for its first
+AHEAD_LEASE_SHARE: Final = (
+    4  # so much of a lease may be waited for a place: the rest is for sending
+)
 RETRY_WAIT_MS: Final = 60_000  # a retry that has waited so long no longer gives way to first tries
 ENDPOINT_OUTAGES: Final = 3  # attempts in a row; one is chance, two may be a restart
 PROBE_PAUSE_S: Final = 5  # after an outage was noticed; doubled with each probe that fails,

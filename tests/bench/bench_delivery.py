@@ -103,7 +103,7 @@ async def rate_of_dispatcher(port: int) -> float:
     async with fresh_desk() as desk:
         run = await owed(desk, await desk.report(f"http://127.0.0.1:{port}/ok"), DELIVERIES)
         began_s = time.perf_counter()
-        async with working(desk):
+        async with working(desk, limits.DISPATCH_IDLE_S):
             while not await is_ended(desk, run):  # noqa: ASYNC110 - a store has no event
                 await asyncio.sleep(0.05)
         return DELIVERIES / (time.perf_counter() - began_s)
@@ -140,7 +140,7 @@ async def first_p99_s(port: int, hanging: int) -> float:
             await owed(desk, report, 1)
         began_s = time.time()
         task = asyncio.create_task(asyncio.sleep(120))
-        async with working(desk), aiohttp.ClientSession() as session:
+        async with working(desk, limits.DISPATCH_IDLE_S), aiohttp.ClientSession() as session:
             while True:
                 async with session.get(f"http://127.0.0.1:{port}/firsts") as response:
                     firsts: dict[str, float] = await response.json()

@@ -205,7 +205,10 @@ def _counted(
         assert time.monotonic() - moved_s < STANDS_STILL_S, f"it stands still at {counted:,}"
         while victims and (delivery.counted >= due[0] or (all_in and caught_up)):
             due.pop(0)
-            kills[_killed(product, victims.pop(0))] += 1
+            victim = _killed(product, victims.pop(0))
+            kills[victim] += 1
+            words = f"{delivery.counted:,} counted, kill {kills.total()}: {victim}"
+            bar.console.print(words, highlight=False)
         time.sleep(0.3)
 
 

@@ -23,6 +23,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.util import await_only
 
+from meterline.backends.sql.one_trip import OneTripSqlite
 from meterline.ports import Unavailable
 
 POOL_CONNECTIONS: Final = 5  # of one process; a transaction is a few milliseconds
@@ -139,6 +140,7 @@ def _sqlite_engine(url: URL) -> AsyncEngine:
     Path(url.database).parent.mkdir(parents=True, exist_ok=True)
     engine = create_async_engine(
         url.set(drivername="sqlite+aiosqlite"),
+        module=OneTripSqlite(),
         pool_size=POOL_CONNECTIONS,
         max_overflow=0,
         pool_timeout=POOL_WAIT_S,

@@ -3,11 +3,13 @@ transaction.
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 from sqlalchemy import Row, ScalarSelect, and_, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from meterline import limits
 from meterline.backends.sql.engine import insert
 from meterline.backends.sql.report_endpoints import HEALTH_COLUMNS, health_of, take_probe
 from meterline.backends.sql.report_secrets import signing
@@ -24,6 +26,12 @@ from meterline.sending import Due, Parcel
 
 # First tries before those whose courier died, and both before retries.
 _CLAIMED: Final = (DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.RETRYING)
+
+_BODY: Final = and_(
+    report_bodies.c.run_id == report_deliveries.c.run_id,
+    report_bodies.c.holder == report_deliveries.c.holder,
+    report_bodies.c.number == report_deliveries.c.number,
+)
 
 
 async def due(connection: AsyncConnection, now_ms: int) -> list[Due]:
@@ -91,13 +99,14 @@ async def claim(
 ) -> list[Parcel]:
     """Take due deliveries of an active report, each with a new attempt."""
     deliveries = report_deliveries.c
-    tried: dict[str, int] = {}  # attempts so far, by id
+    free: list[Row[Any]] = []
     for state in _CLAIMED:
-        tried |= await _free(connection, report_id, state, now_ms, limit - len(tried))
-    ids = list(tried)
+        free += await _free(connection, report_id, state, now_ms, limit - len(free))
+    free = _bounded(free)
+    ids = [row.id for row in free]
     if not ids or (probe and not await take_probe(connection, report_id, now_ms, lease_until_ms)):
         return []
-    if again := [name for name, attempts in tried.items() if attempts]:
+    if again := [row.id for row in free if row.attempts]:
         await _write_lost(connection, again)
     await connection.execute(
         update(report_deliveries)
@@ -149,16 +158,17 @@ async def _free(
     state: DeliveryState,
     now_ms: int,
     limit: int,
-) -> dict[str, int]:
-    """Due deliveries of an active report in a state, locked, and their attempts so far; those that
+) -> list[Row[Any]]:
+    """Due deliveries of an active report in a state, locked: id, attempts so far, bytes. Those that
     another courier is just taking are left to it.
     """
     if limit <= 0:
-        return {}
+        return []
     deliveries = report_deliveries.c
     question = (
-        select(deliveries.id, deliveries.attempts)
+        select(deliveries.id, deliveries.attempts, func.length(report_bodies.c.body).label("bytes"))
         .join(reports, reports.c.id == deliveries.report_id)
+        .join(report_bodies, _BODY)
         .where(
             deliveries.report_id == report_id,
             deliveries.state == state.value,
@@ -170,7 +180,17 @@ async def _free(
         .limit(limit)
         .with_for_update(skip_locked=True, of=report_deliveries)
     )
-    return {row.id: int(row.attempts) for row in await connection.execute(question)}
+    return list(await connection.execute(question))
+
+
+def _bounded(free: Sequence[Row[Any]]) -> list[Row[Any]]:
+    """As many as one claim may hold in memory, the first at least."""
+    sums = accumulate(int(row.bytes) for row in free)
+    return [
+        row
+        for place, (row, size) in enumerate(zip(free, sums, strict=True))
+        if not place or size <= limits.CLAIM_BYTES_MAX
+    ]
 
 
 async def _parcels(
@@ -193,14 +213,7 @@ async def _parcels(
             bodies.body,
         )
         .join(reports, reports.c.id == deliveries.report_id)
-        .join(
-            report_bodies,
-            and_(
-                bodies.run_id == deliveries.run_id,
-                bodies.holder == deliveries.holder,
-                bodies.number == deliveries.number,
-            ),
-        )
+        .join(report_bodies, _BODY)
         .where(deliveries.id.in_(ids))
         .order_by(deliveries.sequence)
     )

@@ -61,7 +61,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 @asynccontextmanager
-async def working(desk: Desk) -> AsyncIterator[Dispatcher]:
+async def working(desk: Desk, idle_s: float = 0.02) -> AsyncIterator[Dispatcher]:
     """A dispatcher at work; it ends well."""
     dispatcher = Dispatcher(
         desk.sources,
@@ -71,7 +71,7 @@ async def working(desk: Desk) -> AsyncIterator[Dispatcher]:
         SystemClock(),
         desk.plan_terms,
         desk.send_terms,
-        idle_s=0.02,
+        idle_s=idle_s,
     )
     task = asyncio.create_task(dispatcher.run())
     try:

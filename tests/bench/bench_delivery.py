@@ -36,7 +36,7 @@ from meterline.window import MINUTE_MS
 from tests.unit.dispatcher.conftest import SECRET, START_MS, Desk, opened_desk
 from tests.unit.dispatcher.sending import is_ended, real_now_ms, working
 
-DELIVERIES: Final = 2_000
+DELIVERIES: Final = 10_000
 ENDPOINTS: Final = 1_000
 HANGING: Final = 10
 RATIO_WANTED: Final = 0.5
@@ -105,7 +105,7 @@ async def rate_of_dispatcher(port: int) -> float:
         began_s = time.perf_counter()
         async with working(desk, limits.DISPATCH_IDLE_S):
             while not await is_ended(desk, run):  # noqa: ASYNC110 - a store has no event
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.2)
         return DELIVERIES / (time.perf_counter() - began_s)
 
 

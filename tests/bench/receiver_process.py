@@ -29,7 +29,8 @@ async def main() -> None:
     application = web.Application()
     application.router.add_post("/{path:.*}", receive)
     application.router.add_get("/firsts", tell)
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0)
+    # 0 would mean for ever, which is how long those that hang would be waited for
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1_024)
     await site.start()

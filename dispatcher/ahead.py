@@ -1,64 +1,98 @@
-"""How far ahead deliveries are claimed, and which of them may be under way."""
+"""How far ahead deliveries are claimed, and those that wait for a place."""
 
-from asyncio import Semaphore
 from collections import Counter, deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 
 from dispatcher.fairness import Caps
 from meterline import limits
-from meterline.sending import Address
+from meterline.sending import Address, Parcel
 
 
-class Ahead:
-    """As many deliveries as an endpoint took of late may be claimed beside those under way: what a
-    quick one takes is claimed and recorded in large portions, each one transaction, and one that
-    hangs is waited for by no more than its cap. Time is an argument.
+class Taken:
+    """What endpoints took of late; time is an argument. As many deliveries may be claimed beside
+    those under way: what a quick endpoint takes is claimed and recorded in large portions, each one
+    transaction, and one that hangs is never waited for by more than its cap.
     """
 
     def __init__(self) -> None:
         self._taken: deque[tuple[int, Address]] = deque()
         self._counts: Counter[Address] = Counter()
+        self._last_ms: dict[Address, int] = {}
 
-    def took(self, address: Address, now_ms: int) -> None:
+    def add(self, address: Address, now_ms: int) -> None:
         """An endpoint took a delivery."""
         self._taken.append((now_ms, address))
         self._counts[address] += 1
+        self._last_ms.pop(address, None)
+        self._last_ms[address] = now_ms  # the latest is the last
+
+    def forget(self, address: Address) -> None:
+        """An endpoint is not what it was."""
+        self._last_ms.pop(address, None)
+        if self._counts.pop(address, 0):
+            self._taken = deque(it for it in self._taken if it[1] != address)
 
     def counts(self, now_ms: int) -> dict[Address, int]:
-        """How many may be claimed ahead now, by endpoint; in all no more than
-        `DELIVERIES_AHEAD_MAX`.
-        """
+        """How many each took within `AHEAD_MS`."""
         while self._taken and self._taken[0][0] < now_ms - limits.AHEAD_MS:
             _, address = self._taken.popleft()
             self._counts[address] -= 1
             if not self._counts[address]:
                 del self._counts[address]
-        return {
-            address: min(count, limits.DELIVERIES_AHEAD_MAX)
-            for address, count in self._counts.items()
-        }
+        return dict(self._counts)
+
+    def proven(self, now_ms: int) -> set[Address]:
+        """Those that took something within `PROVEN_MS`."""
+        while self._last_ms:
+            address, last_ms = next(iter(self._last_ms.items()))
+            if last_ms >= now_ms - limits.PROVEN_MS:
+                break
+            del self._last_ms[address]
+        return set(self._last_ms)
 
 
-class Places:
-    """The places of those under way: so many for each endpoint, so many for all, in the order in
-    which they were asked for.
-    """
+class Waiting:
+    """Claimed deliveries without a place, by endpoint, in the order of their claims."""
 
-    def __init__(self, caps: Caps) -> None:
-        self._cap = caps.endpoint
-        self._all = Semaphore(caps.total)
-        self._of: dict[Address, Semaphore] = {}
-        self._asking: Counter[Address] = Counter()
+    def __init__(self) -> None:
+        self._of: dict[Address, deque[tuple[int, Parcel]]] = {}
 
-    @asynccontextmanager
-    async def place(self, address: Address) -> AsyncIterator[None]:
-        """Have a place during the block. Who waits for his endpoint keeps no place of all."""
-        self._asking[address] += 1
-        try:
-            async with self._of.setdefault(address, Semaphore(self._cap)), self._all:
-                yield
-        finally:
-            self._asking[address] -= 1
-            if not self._asking[address]:
-                del self._asking[address], self._of[address]
+    def add(self, parcel: Parcel, now_ms: int) -> None:
+        """It was claimed."""
+        self._of.setdefault(parcel.address, deque()).append((now_ms, parcel))
+
+    def begin(self, under_way: Mapping[Address, int], caps: Caps) -> Parcel | None:
+        """Take what may begin now: of the endpoint with the fewest under way. None: nothing may."""
+        total = sum(under_way.values())
+        able = [
+            (under_way.get(address, 0), place, address)
+            for place, address in enumerate(self._of)
+            if caps.may_begin(total, under_way.get(address, 0))
+        ]
+        if not able:
+            return None
+        address = min(able)[2]
+        _, parcel = self._of[address].popleft()
+        self._drop_empty(address)
+        return parcel
+
+    def of(self, address: Address) -> list[Parcel]:
+        """Take all of an endpoint."""
+        return [parcel for _, parcel in self._of.pop(address, ())]
+
+    def older_than(self, at_ms: int) -> list[Parcel]:
+        """Take all that were claimed before an instant."""
+        found = []
+        for address, queue in list(self._of.items()):
+            while queue and queue[0][0] < at_ms:
+                found.append(queue.popleft()[1])
+            self._drop_empty(address)
+        return found
+
+    def all(self) -> list[Parcel]:
+        """Take all."""
+        return [parcel for address in list(self._of) for parcel in self.of(address)]
+
+    def _drop_empty(self, address: Address) -> None:
+        if not self._of[address]:
+            del self._of[address]

@@ -1,10 +1,10 @@
 """Steps that send: claim what is due, sign and post one delivery, record what came of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from dispatcher.fairness import Caps, allot, places
+from dispatcher.fairness import Caps, Load, allot
 from dispatcher.pace import Pace
 from dispatcher.retry import GiveUp, RetryPolicy, decide, retry_after_ms
 from dispatcher.signing import signed_headers
@@ -14,11 +14,10 @@ from meterline.endpoint import basic_authorization
 from meterline.endpoint_health import HealthTerms, Heard, Sign
 from meterline.report_ports import ReportStore, SecretBox, WebhookSender
 from meterline.run import Attempt, AttemptOutcome, DeliveryMove
-from meterline.sending import Address, Answer, AttemptEnd, Parcel
+from meterline.sending import Answer, AttemptEnd, Parcel
 
 _OVERWHELMED: Final = 429
 _SERVER_FAULT: Final = 5  # first digit of a status
-_NONE: Final[Mapping[Address, int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,25 +54,26 @@ class Sent:
 async def claim_due(
     reports: ReportStore,
     terms: SendTerms,
-    in_flight: Mapping[Address, int],
+    load: Load,
     now_ms: int,
     pace: Pace | None = None,
-    ahead: Mapping[Address, int] = _NONE,
-) -> list[Parcel]:
-    """Claim what may be sent now or soon, within the caps, the pace and what may be claimed ahead;
-    `in_flight` counts by endpoint what is claimed. To be sent as soon as there is a place and the
-    pace lets it: the leases run.
+) -> AsyncIterator[Parcel]:
+    """Claim what may be sent now or soon, within the caps, the pace and what may be claimed ahead.
+    Each as soon as it is claimed, for its lease runs. Raises `Unavailable`: those that came hold.
     """
-    if sum(in_flight.values()) >= places(terms.caps, ahead):
-        return []
+    if load.under_way >= terms.caps.total and not load.ahead_free:
+        return
     due = await reports.due(now_ms)
     slots = {} if pace is None else pace.slots({it.address for it in due}, now_ms)
-    parcels: list[Parcel] = []
-    for it in allot(due, in_flight, terms.caps, now_ms, slots, ahead):
-        parcels += await reports.claim_deliveries(
+    size = load.bytes
+    for it in allot(due, load, terms.caps, now_ms, slots):
+        if size >= limits.CLAIMED_BYTES_MAX:
+            return
+        for parcel in await reports.claim_deliveries(
             it.report_id, now_ms, now_ms + terms.lease_ms, it.count, probe=it.probe
-        )
-    return parcels
+        ):
+            size += len(parcel.body)
+            yield parcel
 
 
 async def deliver(
@@ -97,20 +97,11 @@ async def deliver(
     return judged(parcel, answer, policy, now_ms, draw)
 
 
-def unsent(parcel: Parcel, now_ms: int) -> Sent:
-    """What becomes of a parcel whose turn did not come while its claim held, or before the courier
-    was stopped: it is due again at once.
-    """
-    attempt = Attempt(
-        delivery_id=parcel.delivery_id,
-        number=parcel.attempt,
-        started_at_ms=now_ms,
-        outcome=AttemptOutcome.UNREACHED,
-        duration_ms=0,
-        reason="not sent: its turn did not come in time; it is due again",
-        next_attempt_at_ms=now_ms,
-    )
-    return Sent(parcel, AttemptEnd(attempt, DeliveryMove.RETRY))
+def failed(parcel: Parcel, error: Exception, policy: RetryPolicy, now_ms: int, draw: float) -> Sent:
+    """What a fault of ours makes of an attempt: it is tried again, though not for ever."""
+    reason = f"not sent: a fault of the dispatcher ({type(error).__name__}); its log has more"
+    answer = Answer(AttemptOutcome.UNREACHED, 0, reason=reason, of_receiver=False)
+    return judged(parcel, answer, policy, now_ms, draw)
 
 
 def judged(parcel: Parcel, answer: Answer, policy: RetryPolicy, now_ms: int, draw: float) -> Sent:

@@ -3,23 +3,58 @@ one for all.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Final
 
 from meterline import limits
 from meterline.sending import Address, Due
 
-_NONE: Final[Mapping[Address, int]] = {}
+_NO_PACE: Final[Mapping[Address, int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """How many deliveries one dispatcher has in flight at most."""
+    """How many deliveries one dispatcher has under way at most: in all, to one endpoint, and to one
+    that has taken nothing of late.
+    """
 
     total: int = limits.DELIVERIES_IN_FLIGHT_MAX
     endpoint: int = limits.ENDPOINT_IN_FLIGHT_MAX
+    unproven: int = limits.ENDPOINT_UNPROVEN_MAX
+
+    @property
+    def reserve(self) -> int:
+        """The last places, for endpoints that hold none."""
+        return self.total // limits.PLACES_RESERVED_SHARE
+
+    def may_begin(self, under_way: int, of_endpoint: int) -> bool:
+        """Whether an endpoint with so many under way, of so many in all, may have one more."""
+        most = self.total - self.reserve if of_endpoint else self.total
+        return under_way < most and of_endpoint < self.endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a dispatcher has in hand.
+
+    `claimed`, by endpoint: what waits, is under way, or is answered and not recorded yet;
+    `under_way`: how many of all these; `bytes`: of their bodies. `ahead`, by endpoint: how many may
+    be claimed beyond its cap; `proven`: those that took something of late.
+    """
+
+    claimed: Mapping[Address, int] = field(default_factory=dict)
+    under_way: int = 0
+    bytes: int = 0
+    ahead: Mapping[Address, int] = field(default_factory=dict)
+    proven: Collection[Address] = frozenset()
+
+    @property
+    def ahead_free(self) -> int:
+        """How many more may be claimed without a place."""
+        most = min(sum(self.ahead.values()), limits.DELIVERIES_AHEAD_MAX)
+        return max(0, most - (sum(self.claimed.values()) - self.under_way))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,39 +68,40 @@ class Allotment:
 
 def allot(
     due: Sequence[Due],
-    in_flight: Mapping[Address, int],
+    load: Load,
     caps: Caps,
     now_ms: int,
-    slots: Mapping[Address, int] = _NONE,
-    ahead: Mapping[Address, int] = _NONE,
+    slots: Mapping[Address, int] = _NO_PACE,
 ) -> list[Allotment]:
-    """Share the free places over what is due, the longest waiting first.
+    """Share the free places over what is due, the longest waiting first, and then what may be
+    claimed ahead.
 
     A place goes to the endpoint that holds the fewest, and there to its reports in turns. So one
     that hangs holds few places while others want some, and never more than its cap; a report with
-    a million deliveries gets as many as one with three. Endpoints with first tries come before
-    those that have retries only, until these have waited for `RETRY_WAIT_MS`. `slots` is how many
-    the pace of an endpoint leaves, where it has one; `ahead` how many may be claimed beyond its
-    cap.
+    a million deliveries gets as many as one with three. The last quarter of the places goes to
+    endpoints that hold none. Endpoints with first tries come before those that have retries only,
+    until these have waited for `RETRY_WAIT_MS`. `slots` is how many the pace of an endpoint leaves,
+    where it has one.
     """
     queues = _queues(due, now_ms)
-    rooms = {}
-    for address, queue in queues.items():
-        cap = caps.endpoint + ahead.get(address, 0)
-        room = queue[0].health.room(in_flight.get(address, 0), cap, now_ms)
-        rooms[address] = min(room, slots.get(address, cap))
+    rooms = {it: _room(queue[0], load, caps, now_ms, slots) for it, queue in queues.items()}
     turns = [
-        (_rank(queue[0], now_ms), in_flight.get(address, 0), place, address)
+        (_rank(queue[0], now_ms), load.claimed.get(address, 0), place, address)
         for place, (address, queue) in enumerate(queues.items())
         if rooms[address]
     ]
     heapify(turns)
     given: dict[Address, int] = defaultdict(int)
     counts: dict[Due, int] = defaultdict(int)
-    for _ in range(places(caps, ahead) - sum(in_flight.values())):
-        if not turns:
-            break
+    free, ahead_free = max(0, caps.total - load.under_way), load.ahead_free
+    while turns and free + ahead_free:
         rank, held, place, address = heappop(turns)
+        if free > (caps.reserve if held else 0):
+            free -= 1
+        elif ahead_free and address in load.ahead:
+            ahead_free -= 1
+        else:
+            continue
         queue = queues[address]
         counts[queue[given[address] % len(queue)]] += 1
         given[address] += 1
@@ -74,9 +110,12 @@ def allot(
     return [Allotment(it.report_id, count, it.health.out) for it, count in counts.items()]
 
 
-def places(caps: Caps, ahead: Mapping[Address, int] = _NONE) -> int:
-    """How many deliveries may be claimed at once."""
-    return caps.total + min(sum(ahead.values()), limits.DELIVERIES_AHEAD_MAX)
+def _room(due: Due, load: Load, caps: Caps, now_ms: int, slots: Mapping[Address, int]) -> int:
+    """How many more of an endpoint's deliveries may be claimed."""
+    cap = caps.endpoint if due.address in load.proven else min(caps.unproven, caps.endpoint)
+    cap += load.ahead.get(due.address, 0)
+    room = due.health.room(load.claimed.get(due.address, 0), cap, now_ms)
+    return min(room, slots.get(due.address, cap))
 
 
 def _queues(due: Sequence[Due], now_ms: int) -> dict[Address, list[Due]]:

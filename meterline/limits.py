@@ -216,17 +216,22 @@ DELIVERY_TIMEOUT_S: Final = 15  # over connect, headers and body
 DELIVERY_LEASE_S: Final = (
     60  # a claim outlives the timeout; a dead courier's claim is free after it
 )
+DELIVERY_BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 DELIVERIES_IN_FLIGHT_MAX: Final = 32
 ENDPOINT_IN_FLIGHT_MAX: Final = 8  # of them to one endpoint: one that hangs leaves places to others
+ENDPOINT_UNPROVEN_MAX: Final = 2  # of one that took nothing of late: it may be about to hang
+PROVEN_MS: Final = 60_000  # what is "of late"
+PLACES_RESERVED_SHARE: Final = 4  # one place in so many is for endpoints that hold none
 AHEAD_MS: Final = 1_000  # what an endpoint took in so long is claimed ahead of its places,
 DELIVERIES_AHEAD_MAX: Final = 256  # no more than this: bounds memory and what a death leaves open
+AHEAD_WAIT_MS: Final = 2_000  # what waits longer for a place is given back: a pause soon holds
 AHEAD_BYTES_MAX: Final = (
     32 * 1024 * 1024
 )  # of the bodies of all that is claimed; then none is ahead
 CLAIM_BYTES_MAX: Final = 16 * 1024 * 1024  # of the bodies of one claim, but for its first
-AHEAD_LEASE_SHARE: Final = (
-    4  # so much of a lease may be waited for a place: the rest is for sending
-)
+CLAIMED_BYTES_MAX: Final = (
+    DELIVERY_BODY_BYTES_MAX * DELIVERIES_IN_FLIGHT_MAX
+)  # then none is claimed
 RETRY_WAIT_MS: Final = 60_000  # a retry that has waited so long no longer gives way to first tries
 ENDPOINT_OUTAGES: Final = 3  # attempts in a row; one is chance, two may be a restart
 PROBE_PAUSE_S: Final = 5  # after an outage was noticed; doubled with each probe that fails,
@@ -236,7 +241,6 @@ ENDPOINT_SILENCE_S: Final = 2 * RETRY_EVERY_S  # between failures: it was not tr
 SUCCESS_WRITE_MS: Final = 60_000  # of an endpoint that is well: no write for every delivery
 PACE_AHEAD_MS: Final = 1_000  # deliveries of so long are claimed and wait for their turn
 ENDPOINT_PER_SECOND_MAX: Final = 10_000
-DELIVERY_BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 RESPONSE_BYTES_KEPT: Final = 1_024
 RESPONSE_BYTES_READ_MAX: Final = 65_536  # so much keeps the connection; beyond it, it is closed
 ENDPOINT_CHARS_MAX: Final = 2_048

@@ -248,6 +248,14 @@ class ReportStore(Protocol):
         """
         ...
 
+    async def give_back(self, parcels: Sequence[Parcel], now_ms: int) -> None:
+        """Undo claims of what was never sent, in one transaction: their attempts never were, and
+        they are due as before. One that is not its delivery's newest attempt any more, or that was
+        cancelled meanwhile, is recorded as not sent. Who took the probe of an endpoint gives it
+        back as well.
+        """
+        ...
+
     async def record(
         self, ends: Sequence[AttemptEnd], now_ms: int, terms: HealthTerms | None = None
     ) -> None:

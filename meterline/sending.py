@@ -35,6 +35,7 @@ class Parcel:
     `patient_since_ms` is when it was made, or last replayed.
 
     The secrets that sign: the current one, then those that a rotation has not ended yet.
+    `due_at_ms` is since when it was due; `probe`: it is the one that an endpoint that is out gets.
     """
 
     delivery_id: str
@@ -49,6 +50,8 @@ class Parcel:
     user_info_sealed: bytes | None
     body: bytes
     headers_sealed: bytes | None = None
+    due_at_ms: int = 0
+    probe: bool = False
 
     @property
     def address(self) -> Address:

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, Final
 
 from dispatcher.courier import SendTerms, claim_due, deliver, record
+from dispatcher.fairness import Load
 from dispatcher.retry import RetryPolicy
 from meterline.endpoint_health import HealthTerms
 from meterline.ports import Unavailable
@@ -194,7 +195,7 @@ async def send_for_ever(reports: Any, sender: Any, process: Process, rng: Random
     """The life of a courier."""
     while True:
         with suppress(Unavailable):
-            parcels = await claim_due(reports, TERMS, {}, process.now_ms())
+            parcels = [it async for it in claim_due(reports, TERMS, Load(), process.now_ms())]
             sent = [
                 await deliver(it, sender, Plainly(), TERMS.retry, process.now_ms(), rng.random())
                 for it in parcels

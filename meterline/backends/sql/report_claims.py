@@ -2,7 +2,7 @@
 transaction.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final
 
@@ -24,8 +24,8 @@ from meterline.report import ReportState
 from meterline.run import AttemptOutcome, DeliveryState
 from meterline.sending import Due, Parcel
 
-# First tries before those whose courier died, and both before retries.
-_CLAIMED: Final = (DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.RETRYING)
+_FIRST: Final = (DeliveryState.PENDING,)
+_GIVING_WAY: Final = (DeliveryState.SENDING, DeliveryState.RETRYING)  # to first tries
 
 _BODY: Final = and_(
     report_bodies.c.run_id == report_deliveries.c.run_id,
@@ -99,10 +99,7 @@ async def claim(
 ) -> list[Parcel]:
     """Take due deliveries of an active report, each with a new attempt."""
     deliveries = report_deliveries.c
-    free: list[Row[Any]] = []
-    for state in _CLAIMED:
-        free += await _free(connection, report_id, state, now_ms, limit - len(free))
-    free = _bounded(free)
+    free = _bounded(await _next(connection, report_id, now_ms, limit))
     ids = [row.id for row in free]
     if not ids or (probe and not await take_probe(connection, report_id, now_ms, lease_until_ms)):
         return []
@@ -118,7 +115,8 @@ async def claim(
         )
     )
     secrets = await signing(connection, report_id, now_ms)
-    parcels = await _parcels(connection, ids, secrets)
+    since = {row.id: int(row.due_at_ms) for row in free}
+    parcels = await _parcels(connection, since, secrets, probe=probe)
     attempts = [
         {
             "delivery_id": parcel.delivery_id,
@@ -152,27 +150,48 @@ async def _write_lost(connection: AsyncConnection, ids: Sequence[str]) -> None:
     )
 
 
+async def _next(
+    connection: AsyncConnection, report_id: str, now_ms: int, limit: int
+) -> list[Row[Any]]:
+    """What is claimed: first tries, then retries and what a courier's death left. But up to half
+    goes to those that have given way for `RETRY_WAIT_MS`: first tries may never end.
+    """
+    aged_ms, half = now_ms - limits.RETRY_WAIT_MS, max(1, limit // 2)
+    found = await _free(connection, report_id, _GIVING_WAY, aged_ms, half, ())
+    for states in (_FIRST, _GIVING_WAY):
+        room = limit - len(found)
+        found += await _free(connection, report_id, states, now_ms, room, found)
+    return found
+
+
 async def _free(
     connection: AsyncConnection,
     report_id: str,
-    state: DeliveryState,
-    now_ms: int,
+    states: Sequence[DeliveryState],
+    due_max_ms: int,
     limit: int,
+    taken: Sequence[Row[Any]],
 ) -> list[Row[Any]]:
-    """Due deliveries of an active report in a state, locked: id, attempts so far, bytes. Those that
-    another courier is just taking are left to it.
+    """Due deliveries of an active report in some states, locked: id, attempts so far, since when it
+    was due, bytes. Those that another courier is just taking are left to it.
     """
     if limit <= 0:
         return []
     deliveries = report_deliveries.c
     question = (
-        select(deliveries.id, deliveries.attempts, func.length(report_bodies.c.body).label("bytes"))
+        select(
+            deliveries.id,
+            deliveries.attempts,
+            deliveries.due_at_ms,
+            func.length(report_bodies.c.body).label("bytes"),
+        )
         .join(reports, reports.c.id == deliveries.report_id)
         .join(report_bodies, _BODY)
         .where(
             deliveries.report_id == report_id,
-            deliveries.state == state.value,
-            deliveries.due_at_ms <= now_ms,
+            deliveries.state.in_([state.value for state in states]),
+            deliveries.due_at_ms <= due_max_ms,
+            deliveries.id.not_in([row.id for row in taken]),
             reports.c.state == ReportState.ACTIVE.value,
             reports.c.deleted_at_ms.is_(None),
         )
@@ -194,7 +213,11 @@ def _bounded(free: Sequence[Row[Any]]) -> list[Row[Any]]:
 
 
 async def _parcels(
-    connection: AsyncConnection, ids: Sequence[str], secrets: tuple[bytes, ...]
+    connection: AsyncConnection,
+    since: Mapping[str, int],
+    secrets: tuple[bytes, ...],
+    *,
+    probe: bool,
 ) -> list[Parcel]:
     """The parcels of deliveries of one report, which are signed with these secrets."""
     deliveries, bodies = report_deliveries.c, report_bodies.c
@@ -214,7 +237,7 @@ async def _parcels(
         )
         .join(reports, reports.c.id == deliveries.report_id)
         .join(report_bodies, _BODY)
-        .where(deliveries.id.in_(ids))
+        .where(deliveries.id.in_(since))
         .order_by(deliveries.sequence)
     )
     return [
@@ -231,6 +254,8 @@ async def _parcels(
             user_info_sealed=row.user_info_sealed,
             headers_sealed=row.headers_sealed,
             body=row.body,
+            due_at_ms=since[row.id],
+            probe=probe,
         )
         for row in await connection.execute(question)
     ]

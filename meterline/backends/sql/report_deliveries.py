@@ -35,6 +35,7 @@ from meterline.sending import AttemptEnd
 _FAILED: Final = frozenset({DeliveryState.FAILED, DeliveryState.CANCELLED})
 _ENDED: Final = _FAILED | {DeliveryState.DELIVERED}
 _ATTEMPT_ENDS: Final = (
+    "started_at_ms",  # a claim may have waited for its place
     "outcome",
     "duration_ms",
     "status",
@@ -108,6 +109,7 @@ async def _write_attempts(connection: AsyncConnection, attempts: Sequence[Attemp
         {
             "of_delivery": attempt.delivery_id,
             "of_number": attempt.number,
+            "started_at_ms": attempt.started_at_ms,
             "outcome": attempt.outcome.value,
             "duration_ms": attempt.duration_ms,
             "status": attempt.status,

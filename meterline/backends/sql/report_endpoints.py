@@ -106,6 +106,21 @@ async def take_probe(
     return (await connection.execute(statement)).rowcount == 1
 
 
+async def give_probe_back(connection: AsyncConnection, address: Address, now_ms: int) -> None:
+    """The probe of an endpoint may be taken at once."""
+    namespace, endpoint = address
+    statement = (
+        update(report_endpoints)
+        .where(
+            _endpoints.namespace == namespace,
+            _endpoints.endpoint == endpoint,
+            _endpoints.probe_at_ms.is_not(None),
+        )
+        .values(probe_at_ms=now_ms)
+    )
+    await connection.execute(statement)
+
+
 async def _of_report(connection: AsyncConnection, report_id: str) -> list[ColumnElement[bool]]:
     """The conditions that name the endpoint of a report."""
     question = select(reports.c.namespace, reports.c.endpoint).where(reports.c.id == report_id)

@@ -14,6 +14,7 @@ from meterline.backends.sql import (
     report_endpoints,
     report_listing,
     report_resumption,
+    report_returns,
     report_secrets,
 )
 from meterline.backends.sql import (
@@ -253,6 +254,12 @@ class SqlReportStore:
             lambda connection: report_claims.claim(
                 connection, report_id, now_ms, lease_until_ms, limit, probe=probe
             )
+        )
+
+    async def give_back(self, parcels: Sequence[Parcel], now_ms: int) -> None:
+        """See the port."""
+        await self._database.write(
+            lambda connection: report_returns.give_back(connection, parcels, now_ms)
         )
 
     async def record(

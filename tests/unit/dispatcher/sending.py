@@ -5,7 +5,8 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from dispatcher.courier import deliver, record
+from dispatcher.courier import claim_due, deliver, record
+from dispatcher.fairness import Load
 from dispatcher.late import LateUsage
 from dispatcher.planner import find_due, make_runs
 from dispatcher.worker import Dispatcher
@@ -34,6 +35,12 @@ async def made(desk: Desk, report: Report, subjects: list[str]) -> Run:
     await find_due(desk.reports, END_MS, 10)
     assert await make_runs(desk.sources, desk.plan_terms, lambda: END_MS, f"h{report.id}") >= 1
     return (await desk.reports.runs(report.id, 10))[-1]
+
+
+async def claimed(desk: Desk, now_ms: int) -> list[Parcel]:
+    """What a courier claims that has nothing in hand, and trusts all endpoints."""
+    load = Load(proven={it.address for it in await desk.reports.due(now_ms)})
+    return [it async for it in claim_due(desk.reports, desk.send_terms, load, now_ms)]
 
 
 async def posted(desk: Desk, parcels: list[Parcel], now_ms: int, *, recorded: bool) -> None:

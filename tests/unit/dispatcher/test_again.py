@@ -5,7 +5,6 @@ import base64
 import pytest
 from svix.webhooks import Webhook, WebhookVerificationError
 
-from dispatcher.courier import claim_due
 from meterline.run import DeliveryState, RunState
 from tests.unit.dispatcher.conftest import SECRET, Desk
 from tests.unit.dispatcher.sending import (
@@ -14,6 +13,7 @@ from tests.unit.dispatcher.sending import (
     Mailboxes,
     arrived,
     by_id,
+    claimed,
     is_ended,
     made,
     posted,
@@ -36,7 +36,7 @@ async def test_during_a_rotation_old_and_new_secret_verify_and_after_it_only_the
     await desk.reports.rotate_secret(report.id, desk.box.seal(fresh), 1_000, rotated_ms)
     headers = []
     for now_ms in (rotated_ms, rotated_ms + 999, rotated_ms + 1_000):
-        parcels = await claim_due(desk.reports, desk.send_terms, {}, now_ms)
+        parcels = await claimed(desk, now_ms)
         await posted(desk, parcels, now_ms, recorded=True)
         headers.append((box.posts[-1].headers, box.posts[-1].body))
         await desk.reports.replay("default", parcels[0].delivery_id, now_ms)

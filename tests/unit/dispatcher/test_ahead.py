@@ -1,117 +1,198 @@
-"""Deliveries that are claimed ahead, and places."""
+"""Deliveries that are claimed ahead, and what waits for a place."""
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.ahead import Ahead, Places
-from dispatcher.fairness import Caps, allot, places
+from dispatcher.ahead import Taken, Waiting
+from dispatcher.fairness import Caps
 from meterline import limits
-from meterline.run import AttemptOutcome
-from meterline.sending import Address, Due
+from meterline.run import AttemptOutcome, DeliveryState
+from meterline.sending import Address, Answer, Parcel
 from tests.unit.dispatcher.conftest import Desk, Mailbox
-from tests.unit.dispatcher.sending import Mailboxes, arrived, by_id, is_ended, until, working
+from tests.unit.dispatcher.sending import (
+    Mailboxes,
+    arrived,
+    by_id,
+    is_ended,
+    real_now_ms,
+    the_run,
+    until,
+    working,
+)
 from tests.unit.dispatcher.test_outage import sent_once
 
 HERE, THERE = ("default", "x"), ("default", "y")
 MANY = [f"subject {n:03}" for n in range(200)]
 
 
-@given(st.lists(st.tuples(st.integers(0, 700), st.sampled_from([HERE, THERE])), max_size=400))
-def test_what_was_taken_of_late_may_be_claimed_ahead(steps: list[tuple[int, Address]]) -> None:
-    ahead, now_ms, taken = Ahead(), 1_000_000, []
-    for pause_ms, address in steps:
+def parcel(name: str, address: Address) -> Parcel:
+    return Parcel(name, "run", "report", address[0], 1, 0, 0, address[1], (), None, b"{}")
+
+
+@given(st.lists(st.tuples(st.integers(0, 30_000), st.sampled_from([HERE, THERE]), st.booleans())))
+def test_what_endpoints_took_of_late(steps: list[tuple[int, Address, bool]]) -> None:
+    found, now_ms, model = Taken(), 1_000_000, list[tuple[int, Address]]()
+    for pause_ms, address, forget in steps:
         now_ms += pause_ms
-        ahead.took(address, now_ms)
-        taken.append((now_ms, address))
-        recent = Counter(at for at_ms, at in taken if at_ms >= now_ms - limits.AHEAD_MS)
-        assert ahead.counts(now_ms) == recent
-    assert ahead.counts(now_ms + limits.AHEAD_MS + 1) == {}
+        if forget:
+            found.forget(address)
+            model = [it for it in model if it[1] != address]
+        else:
+            found.add(address, now_ms)
+            model.append((now_ms, address))
+        late = Counter(where for at_ms, where in model if at_ms >= now_ms - limits.AHEAD_MS)
+        assert found.counts(now_ms) == late
+        proven = {where for at_ms, where in model if at_ms >= now_ms - limits.PROVEN_MS}
+        assert found.proven(now_ms) == proven
 
 
-@given(st.integers(0, 2_000), st.integers(0, 2_000))
-def test_what_is_claimed_ahead_has_a_bound(here: int, there: int) -> None:
-    caps, ahead = Caps(10, 4), {HERE: here, THERE: there}
-    room = places(caps, ahead)
-    assert room <= caps.total + limits.DELIVERIES_AHEAD_MAX
-    due = [Due("a", HERE[1]), Due("b", THERE[1])]
-    given_ = {it.report_id: it.count for it in allot(due, {}, caps, 0, {}, ahead)}
-    assert sum(given_.values()) == min(room, 2 * caps.endpoint + here + there)
-    assert given_["a"] <= caps.endpoint + here
-    assert min(given_.values()) >= min(caps.endpoint, room // 2)  # the quick one comes last
+@given(
+    st.lists(st.tuples(st.sampled_from(["x", "y", "z"]), st.integers(0, 4)), max_size=60),
+    st.integers(1, 8),
+    st.integers(1, 4),
+)
+def test_what_waits_begins_in_turns_within_the_caps(
+    steps: list[tuple[str, int]], total: int, of_one: int
+) -> None:
+    waiting, caps, under_way = Waiting(), Caps(total, of_one), Counter[Address]()
+    queues: dict[Address, deque[str]] = {}
+    for number, (name, ends) in enumerate(steps):
+        address = ("default", name)
+        waiting.add(parcel(str(number), address), number)
+        queues.setdefault(address, deque()).append(str(number))
+        while begun := waiting.begin(under_way, caps):
+            assert begun.delivery_id == queues[begun.address].popleft()
+            assert under_way[begun.address] == min(
+                under_way[it] for it, queue in queues.items() if queue or it == begun.address
+            )
+            under_way[begun.address] += 1
+            assert max(under_way.values()) <= of_one
+            assert under_way.total() <= total
+        for address_ in list(under_way):
+            if ends and under_way[address_]:
+                under_way[address_] -= 1
+    left = sorted(it.delivery_id for it in waiting.older_than(len(steps) // 2))
+    assert left == sorted(n for queue in queues.values() for n in queue if int(n) < len(steps) // 2)
+    rest = sorted(it.delivery_id for it in waiting.all())
+    assert sorted([*left, *rest]) == sorted(n for queue in queues.values() for n in queue)
 
 
-async def test_who_waits_for_his_endpoint_keeps_no_place_of_all() -> None:
-    of_all, under_way, most = Places(Caps(total=4, endpoint=3)), Counter[str](), Counter[str]()
-    hanging = asyncio.Event()
-
-    async def visit(address: Address, name: str) -> None:
-        async with of_all.place(address):
-            under_way[name] += 1
-            most[name] = max(most[name], under_way[name])
-            if name == "hangs":
-                await hanging.wait()
-            await asyncio.sleep(0)
-            under_way[name] -= 1
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(9):
-            group.create_task(visit(HERE, "hangs"))
-        others = [group.create_task(visit(THERE, "quick")) for _ in range(20)]
-        await asyncio.wait(others)
-        assert most == {"hangs": 3, "quick": 1}
-        hanging.set()
-    assert most["hangs"] == 3
-    assert not of_all._of  # noqa: SLF001 - nothing is kept of endpoints that nobody goes to
-
-
-async def _begins_to_hang(box: Mailbox) -> None:
+async def begins_to_hang(box: Mailbox) -> asyncio.Event:
     """Let a receiver take some, then hang while others are claimed ahead."""
     await until(lambda: arrived(box, 60))
     box.hang = asyncio.Event()
     count = len(box.posts)
     await until(lambda: arrived(box, count + 1))
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(0.2)
+    return box.hang
 
 
-async def test_what_is_claimed_ahead_of_a_receiver_that_hangs_is_due_again(
+def goes_on(box: Mailbox) -> None:
+    assert box.hang is not None
+    box.hang.set()
+    box.hang = None
+
+
+async def test_one_that_begins_to_hang_holds_up_no_other_and_uses_up_no_attempt(
+    desk: Desk, mailbox: Mailboxes
+) -> None:
+    quick, box = await mailbox(), await mailbox()
+    run = await sent_once(desk, await desk.report(box.url), MANY)
+    other = await sent_once(desk, await desk.report(quick.url, "other"), ["acme"])
+    await desk.reports.pause_report(other.report_id, real_now_ms())
+    async with working(desk):
+        await begins_to_hang(box)
+        await desk.reports.resume_report(other.report_id, real_now_ms())
+        async with asyncio.timeout(2):
+            await until(lambda: is_ended(desk, other))
+        await asyncio.sleep(limits.AHEAD_WAIT_MS / 1_000)
+        assert box.at_once_max <= desk.send_terms.caps.endpoint
+        states = Counter(it.state for it in await desk.reports.deliveries(run.id, len(MANY)))
+        assert states[DeliveryState.SENDING] <= desk.send_terms.caps.endpoint
+        assert states[DeliveryState.PENDING] > 0
+        goes_on(box)
+        await until(lambda: is_ended(desk, run))
+    assert len(by_id(box.posts)) == len(box.posts) == len(MANY)
+    found = await desk.reports.attempts([*by_id(box.posts)])
+    assert {(it.number, it.outcome) for it in found} == {(1, AttemptOutcome.DELIVERED)}
+
+
+async def test_one_that_begins_to_fail_is_sent_no_more_than_was_under_way(
     desk: Desk, mailbox: Mailboxes
 ) -> None:
     box = await mailbox()
-    desk.send_terms = replace(desk.send_terms, lease_ms=2_000)  # 0.5 s to wait for a place
+    desk.send_terms = replace(desk.send_terms, probe_pause_s=30)
     run = await sent_once(desk, await desk.report(box.url), MANY)
     async with working(desk):
-        await _begins_to_hang(box)
-        assert box.hang is not None
-        await asyncio.sleep(0.6)
-        box.hang.set()
-        box.hang = None
-        await until(lambda: is_ended(desk, run))
-    assert len(by_id(box.posts)) == len(MANY)
-    assert all(len(bodies) == 1 for bodies in by_id(box.posts).values())
-    assert box.at_once_max <= desk.send_terms.caps.endpoint
-    found = await desk.reports.attempts(list(by_id(box.posts)))
-    assert any(it.reason.startswith("not sent") for it in found)
-    assert all(it.outcome is not AttemptOutcome.SENDING for it in found)
+        await until(lambda: arrived(box, 60))
+        box.answers = [503] * 1_000
+        await until(lambda: tried(box, 3))
+        await asyncio.sleep(0.5)
+        failed = 1_000 - len(box.answers)
+    # those under way when the first one failed, and as many that had begun since
+    assert 3 <= failed <= 2 * desk.send_terms.caps.endpoint
+    (due,) = await desk.reports.due(2**50)
+    assert due.health.outages <= 2 * desk.send_terms.caps.endpoint
+    assert (await the_run(desk, run)).ended_at_ms is None
 
 
-async def test_at_its_end_a_dispatcher_sends_what_is_under_way_and_nothing_that_waits(
+async def tried(box: Mailbox, count: int) -> bool:
+    return 1_000 - len(box.answers) >= count
+
+
+async def test_at_its_end_a_dispatcher_sends_what_is_under_way_and_gives_back_what_waits(
     desk: Desk, mailbox: Mailboxes
 ) -> None:
     box = await mailbox()
     run = await sent_once(desk, await desk.report(box.url), MANY)
     async with working(desk) as dispatcher:
-        await _begins_to_hang(box)
-        assert box.hang is not None
+        await begins_to_hang(box)
         dispatcher.stop()
-        arrived_so_far = len(box.posts)
-        box.hang.set()
-        box.hang = None
-    assert len(box.posts) == arrived_so_far
-    assert not await is_ended(desk, run)
+        so_far = len(box.posts)
+        goes_on(box)
+    assert len(box.posts) == so_far
+    listed = await desk.reports.deliveries(run.id, len(MANY))
+    states = Counter(it.state for it in listed)
+    assert states == {
+        DeliveryState.DELIVERED: so_far,
+        DeliveryState.PENDING: len(MANY) - so_far,
+    }
     async with working(desk):  # at once: nobody waits for a lease
         await until(lambda: is_ended(desk, run))
     assert len(by_id(box.posts)) == len(box.posts) == len(MANY)
+
+
+class Broken:
+    """A sender with a fault of its own, for one delivery."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._sender = desk.sender
+        self.faults = 1
+
+    async def send(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        if self.faults:
+            self.faults -= 1
+            raise RuntimeError("a fault")
+        return await self._sender.send(url, body, headers)
+
+    async def close(self) -> None:
+        await self._sender.close()
+
+
+async def test_a_fault_of_ours_is_an_attempt_that_is_tried_again(
+    desk: Desk, mailbox: Mailboxes
+) -> None:
+    box = await mailbox()
+    desk.sender = Broken(desk)
+    run = await sent_once(desk, await desk.report(box.url), ["acme"])
+    async with working(desk):
+        await until(lambda: is_ended(desk, run))
+    (delivery,) = await desk.reports.deliveries(run.id, 10)
+    first, second = await desk.reports.attempts([delivery.id])
+    assert (first.outcome, second.outcome) == (AttemptOutcome.UNREACHED, AttemptOutcome.DELIVERED)
+    assert "RuntimeError" in first.reason

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import msgspec
 
-from dispatcher.courier import claim_due
 from dispatcher.fairness import Caps
 from dispatcher.retry import RetryPolicy
 from meterline.backends.secrets import FernetSecretBox
@@ -24,6 +23,7 @@ from tests.unit.dispatcher.sending import (
     Mailboxes,
     arrived,
     by_id,
+    claimed,
     is_ended,
     made,
     posted,
@@ -40,7 +40,7 @@ async def test_each_subject_is_delivered_signed_and_recorded(
     box = await mailbox()
     report = await desk.report(box.url, user_info="me:p@ss")
     run = await made(desk, report, SUBJECTS)
-    parcels = await claim_due(desk.reports, desk.send_terms, {}, NOW_MS)
+    parcels = await claimed(desk, NOW_MS)
     await posted(desk, parcels, NOW_MS, recorded=True)
     assert box.subjects == SUBJECTS
     listed = await desk.reports.deliveries(run.id, 10)
@@ -60,7 +60,7 @@ async def test_headers_of_a_report_are_sent_beside_ours(desk: Desk, mailbox: Mai
     box = await mailbox()
     report = await desk.report(box.url, headers={"X-Api-Key": "k", "Authorization": "Bearer t"})
     await made(desk, report, ["acme"])
-    parcels = await claim_due(desk.reports, desk.send_terms, {}, NOW_MS)
+    parcels = await claimed(desk, NOW_MS)
     await posted(desk, parcels, NOW_MS, recorded=True)
     (post,) = box.posts
     assert (post.headers["x-api-key"], post.headers["authorization"]) == ("k", "Bearer t")
@@ -73,11 +73,11 @@ async def test_a_courier_that_dies_after_sending_leads_to_the_same_bytes_again(
 ) -> None:
     box = await mailbox()
     run = await made(desk, await desk.report(box.url), SUBJECTS)
-    dead = await claim_due(desk.reports, desk.send_terms, {}, NOW_MS)
+    dead = await claimed(desk, NOW_MS)
     await posted(desk, dead, NOW_MS, recorded=False)
-    assert await claim_due(desk.reports, desk.send_terms, {}, NOW_MS + 1) == []
+    assert await claimed(desk, NOW_MS + 1) == []
     later_ms = NOW_MS + desk.send_terms.lease_ms
-    living = await claim_due(desk.reports, desk.send_terms, {}, later_ms)
+    living = await claimed(desk, later_ms)
     await posted(desk, living, later_ms, recorded=True)
     assert box.subjects == SUBJECTS * 2
     bodies = by_id(box.posts)
@@ -131,13 +131,13 @@ async def test_gone_parks_the_endpoint_and_resuming_sends_what_is_owed(
     desk.send_terms = replace(desk.send_terms, caps=Caps(1, 8))
     report = await desk.report(box.url)
     run = await made(desk, report, SUBJECTS)
-    (first,) = await claim_due(desk.reports, desk.send_terms, {}, NOW_MS)
+    (first,) = await claimed(desk, NOW_MS)
     await posted(desk, [first], NOW_MS, recorded=True)
     parked = await desk.reports.report("default", report.id)
     assert parked is not None
     assert parked.state is ReportState.PARKED
     assert "410" in parked.state_reason
-    assert await claim_due(desk.reports, desk.send_terms, {}, NOW_MS) == []
+    assert await claimed(desk, NOW_MS) == []
     await desk.reports.resume_report(report.id, NOW_MS)
     async with working(desk):
         await until(lambda: is_ended(desk, run))
@@ -194,7 +194,7 @@ async def test_a_secret_that_cannot_be_opened_is_a_recorded_attempt(
     box = await mailbox()
     run = await made(desk, await desk.report(box.url), ["acme"])
     desk.box = FernetSecretBox("another key")
-    parcels = await claim_due(desk.reports, desk.send_terms, {}, NOW_MS)
+    parcels = await claimed(desk, NOW_MS)
     await posted(desk, parcels, NOW_MS, recorded=True)
     assert box.posts == []
     (delivery,) = await desk.reports.deliveries(run.id, 10)
@@ -242,9 +242,9 @@ async def test_stopping_finishes_and_records_what_is_in_flight(
 ) -> None:
     box = await mailbox()
     box.hang = asyncio.Event()
-    run = await made(desk, await desk.report(box.url), SUBJECTS)
+    run = await made(desk, await desk.report(box.url), SUBJECTS[:2])
     async with working(desk) as dispatcher:
-        await until(lambda: arrived(box, 3))
+        await until(lambda: arrived(box, 2))
         dispatcher.stop()
         await asyncio.sleep(0.1)
         assert (await the_run(desk, run)).delivered == 0

@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 from itertools import pairwise
 
-from dispatcher.courier import claim_due, deliver
+from dispatcher.courier import deliver
 from dispatcher.fairness import Caps
 from dispatcher.retry import RetryPolicy
 from meterline.endpoint_health import Health
@@ -18,6 +18,7 @@ from tests.unit.dispatcher.sending import (
     SUBJECTS,
     Mailboxes,
     by_id,
+    claimed,
     is_ended,
     made,
     real_now_ms,
@@ -80,7 +81,7 @@ async def opened(desk: Desk, box: Mailbox) -> list[int]:
     counts = []
     for _ in range(20):
         now_ms = real_now_ms()
-        parcels = await claim_due(desk.reports, desk.send_terms, {}, now_ms)
+        parcels = await claimed(desk, now_ms)
         if not parcels:
             break
         counts.append(len(parcels))
@@ -164,7 +165,7 @@ async def test_deliveries_to_one_endpoint_keep_the_pace(desk: Desk, mailbox: Mai
 async def test_an_endpoint_is_judged_by_its_own_faults_only(desk: Desk, mailbox: Mailboxes) -> None:
     box = await mailbox()
     run: Run = await sent_once(desk, await desk.report(box.url), ["acme"])
-    parcels = await claim_due(desk.reports, desk.send_terms, {}, NOW_MS)
+    parcels = await claimed(desk, NOW_MS)
     sealed = [replace(it, signing_secrets_sealed=(b"not ours",)) for it in parcels]
     sent = [
         await deliver(it, desk.sender, desk.box, desk.send_terms.retry, NOW_MS, 0.5)

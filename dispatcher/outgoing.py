@@ -1,0 +1,233 @@
+"""The half of the dispatcher's shell that sends: claims, posts, records."""
+
+import asyncio
+import random
+from collections import Counter
+from typing import Final
+
+import structlog
+
+from dispatcher import courier
+from dispatcher.ahead import Taken, Waiting
+from dispatcher.courier import SendTerms, Sent
+from dispatcher.fairness import Load
+from dispatcher.pace import Pace
+from dispatcher.pause import Pause, wait
+from meterline import limits
+from meterline.endpoint_health import Sign
+from meterline.ports import Clock, Unavailable
+from meterline.report_ports import ReportStore, SecretBox, WebhookSender
+from meterline.run import DeliveryMove
+from meterline.sending import Address, Parcel
+
+_log: Final = structlog.get_logger("dispatcher")
+
+
+class Outgoing:
+    """Sends what is due until it is stopped."""
+
+    def __init__(
+        self,
+        reports: ReportStore,
+        sender: WebhookSender,
+        box: SecretBox,
+        clock: Clock,
+        terms: SendTerms,
+        idle_s: float,
+    ) -> None:
+        self._reports = reports
+        self._sender = sender
+        self._box = box
+        self._clock = clock
+        self._terms = terms
+        self._idle_s = idle_s
+        self._stopping = False
+        self._claimed: Counter[Address] = Counter()  # and not recorded yet
+        self._claimed_bytes = 0
+        self._waiting = Waiting()
+        self._under_way: Counter[Address] = Counter()
+        self._taken = Taken()
+        self._pace = Pace(terms.per_second)
+        self._posts: set[asyncio.Task[None]] = set()
+        self._sent: list[Sent] = []  # to be recorded; both are bounded by what is claimed
+        self._returned: list[Parcel] = []  # to be given back
+        self._claim_wake = asyncio.Event()
+        self._record_wake = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something may be due."""
+        self._claim_wake.set()
+
+    def stop(self) -> None:
+        """Claim nothing more; what has not begun is given back, what is under way is recorded."""
+        self._stopping = True
+        self._return(self._waiting.all())
+        self.wake()
+
+    async def run(self) -> None:
+        """Work until `stop`; returns when all that was sent is recorded."""
+        recorder = asyncio.create_task(self._record_all())
+        try:
+            await self._claim_all()
+            if self._posts:
+                await asyncio.wait(self._posts)
+        finally:
+            self._stopping = True
+            self._returned += self._waiting.all()
+            self._record_wake.set()
+            await recorder
+
+    async def _claim_all(self) -> None:
+        pause = Pause(self._idle_s)
+        while not self._stopping:
+            self._claim_wake.clear()
+            self._return(self._waiting.older_than(self._clock.now_ms() - limits.AHEAD_WAIT_MS))
+            try:
+                found = await self._claim()
+            except Unavailable as error:
+                _log.warning("send", action="unavailable", reason=str(error))
+                await wait(self._claim_wake, pause.longer())
+                continue
+            except Exception:  # noqa: BLE001 - a fault of one turn must not end the dispatcher
+                _log.exception("send", action="failed")
+                await wait(self._claim_wake, pause.longer())
+                continue
+            pause.reset()
+            if not found:
+                await wait(self._claim_wake, self._idle_s)
+
+    async def _claim(self) -> bool:
+        found, now_ms = False, self._clock.now_ms()
+        async for parcel in courier.claim_due(
+            self._reports, self._terms, self._load(now_ms), now_ms, self._pace
+        ):
+            found = True
+            self._claimed[parcel.address] += 1
+            self._claimed_bytes += len(parcel.body)
+            if self._stopping:
+                self._return([parcel])
+                continue
+            self._waiting.add(parcel, self._clock.now_ms())
+            self._begin()
+        return found
+
+    def _load(self, now_ms: int) -> Load:
+        roomy = self._claimed_bytes < limits.AHEAD_BYTES_MAX
+        return Load(
+            claimed=dict(self._claimed),
+            under_way=self._under_way.total(),
+            bytes=self._claimed_bytes,
+            ahead=self._taken.counts(now_ms) if roomy else {},
+            proven=self._taken.proven(now_ms),
+        )
+
+    def _begin(self) -> None:
+        """Post what has a place now."""
+        while parcel := self._waiting.begin(self._under_way, self._terms.caps):
+            self._under_way[parcel.address] += 1
+            wait_ms = self._pace.take(parcel.address, self._clock.now_ms())
+            task = asyncio.create_task(self._post(parcel, wait_ms / 1_000))
+            self._posts.add(task)
+            task.add_done_callback(self._posts.discard)
+
+    async def _post(self, parcel: Parcel, wait_s: float) -> None:
+        await asyncio.sleep(wait_s)  # its turn in the pace of the endpoint
+        draw = random.random()  # noqa: S311 - jitter of a delay
+        now_ms, retry = self._clock.now_ms(), self._terms.retry
+        try:
+            sent = await courier.deliver(parcel, self._sender, self._box, retry, now_ms, draw)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is an attempt that failed
+            _log.exception("send", action="failed", delivery=parcel.delivery_id)
+            sent = courier.failed(parcel, error, retry, now_ms, draw)
+        self._under_way[parcel.address] -= 1
+        if not self._under_way[parcel.address]:
+            del self._under_way[parcel.address]
+        self._sent.append(sent)
+        self._record_wake.set()
+        self._heed(sent)
+        self._begin()
+
+    def _heed(self, sent: Sent) -> None:
+        """What waits for an endpoint that is away waits in the store: nobody burns it."""
+        address, heard = sent.parcel.address, sent.end.heard
+        if sent.end.move is DeliveryMove.CONFIRM:
+            self._taken.add(address, self._clock.now_ms())
+        elif sent.gone or (heard is not None and heard.sign is Sign.OUT):
+            self._taken.forget(address)
+            self._return(self._waiting.of(address))
+
+    def _return(self, parcels: list[Parcel]) -> None:
+        self._returned += parcels
+        if parcels:
+            self._record_wake.set()
+
+    async def _record_all(self) -> None:
+        """Record what was sent and give back what was not, all that has gathered in one
+        transaction each.
+        """
+        pause = Pause(self._idle_s)
+        while self._sent or self._returned or self._posts or not self._stopping:
+            if not self._sent and not self._returned:
+                await wait(self._record_wake, self._idle_s)
+                self._record_wake.clear()
+                continue
+            try:
+                await self._give_back()
+                await self._record()
+            except Unavailable as error:
+                _log.warning("record", action="unavailable", reason=str(error))
+                if self._stopping:
+                    return  # at least once: after their leases they are sent again
+                await asyncio.sleep(pause.longer())
+                continue
+            pause.reset()
+
+    async def _give_back(self) -> None:
+        batch = self._returned[:]
+        if not batch:
+            return
+        try:
+            await self._reports.give_back(batch, self._clock.now_ms())
+        except Unavailable:
+            raise
+        except Exception:  # noqa: BLE001 - their leases run out
+            _log.exception("return", action="failed", deliveries=len(batch))
+        del self._returned[: len(batch)]
+        for parcel in batch:
+            self._landed(parcel)
+
+    async def _record(self) -> None:
+        batch = self._sent[:]
+        if not batch:
+            return
+        try:
+            await self._recorded(batch)
+        except Unavailable:
+            raise
+        except Exception:  # noqa: BLE001 - better sent twice than never again
+            _log.exception("record", action="failed", deliveries=len(batch))
+            for sent in batch if len(batch) > 1 else ():
+                await self._record_alone(sent)
+        del self._sent[: len(batch)]
+        for sent in batch:
+            self._landed(sent.parcel)
+
+    async def _record_alone(self, sent: Sent) -> None:
+        """One that cannot be recorded takes no others with it."""
+        try:
+            await self._recorded([sent])
+        except Unavailable:
+            raise
+        except Exception:  # noqa: BLE001 - as above
+            _log.exception("record", action="failed", delivery=sent.parcel.delivery_id)
+
+    async def _recorded(self, batch: list[Sent]) -> None:
+        health = self._terms.health
+        await courier.record(self._reports, batch, self._clock.now_ms(), health)
+
+    def _landed(self, parcel: Parcel) -> None:
+        self._claimed_bytes -= len(parcel.body)
+        self._claimed[parcel.address] -= 1
+        if not self._claimed[parcel.address]:
+            del self._claimed[parcel.address]
+        self._claim_wake.set()

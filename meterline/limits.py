@@ -217,6 +217,11 @@ DELIVERY_LEASE_S: Final = (
     60  # a claim outlives the timeout; a dead courier's claim is free after it
 )
 DELIVERIES_IN_FLIGHT_MAX: Final = 32
+NAME_LOOKUP_S: Final = 5.0  # of a host name: a third of a delivery's time; most take milliseconds
+NAME_LOOKUPS_MAX: Final = (
+    8 * DELIVERIES_IN_FLIGHT_MAX
+)  # at once, a thread each: silent name servers hold one for half a minute, so six times what is
+# in flight may have been given up and still go on, and living names need places beside them
 ENDPOINT_IN_FLIGHT_MAX: Final = 8  # of them to one endpoint: one that hangs leaves places to others
 AHEAD_MS: Final = 1_000  # what an endpoint took in so long is claimed ahead of its places,
 DELIVERIES_AHEAD_MAX: Final = 256  # no more than this: bounds memory and what a death leaves open

@@ -4,13 +4,11 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from dispatcher.delivery_request import Sealed, delivery_headers
 from dispatcher.fairness import Caps, Load, allot
 from dispatcher.pace import Pace
 from dispatcher.retry import GiveUp, RetryPolicy, decide, retry_after_ms
-from dispatcher.signing import signed_headers
 from meterline import limits
-from meterline.delivery_headers import headers_of
-from meterline.endpoint import basic_authorization
 from meterline.endpoint_health import HealthTerms, Heard, Sign
 from meterline.report_ports import ReportStore, SecretBox, WebhookSender
 from meterline.run import Attempt, AttemptOutcome, DeliveryMove
@@ -173,13 +171,6 @@ async def record(
 
 
 def _headers(parcel: Parcel, box: SecretBox, now_ms: int) -> dict[str, str]:
-    secrets = [box.open(sealed) for sealed in parcel.signing_secrets_sealed]
-    own = parcel.headers_sealed
-    headers = {
-        **({} if own is None else headers_of(box.open(own))),
-        "Content-Type": "application/json",
-        **signed_headers(parcel.delivery_id, secrets, parcel.body, now_ms),
-    }
-    if parcel.user_info_sealed is not None:
-        headers["Authorization"] = basic_authorization(box.open(parcel.user_info_sealed))
-    return headers
+    secrets = parcel.signing_secrets_sealed
+    sealed = Sealed(secrets, parcel.user_info_sealed, parcel.headers_sealed)
+    return delivery_headers(parcel.delivery_id, parcel.body, sealed, box, now_ms)

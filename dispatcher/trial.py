@@ -4,8 +4,7 @@ import asyncio
 
 from dispatcher import signing
 from dispatcher.advice import verdict
-from dispatcher.signing import signed_headers
-from meterline.endpoint import basic_authorization
+from dispatcher.delivery_request import Sealed, delivery_headers
 from meterline.meter import Meter
 from meterline.ports import Clock
 from meterline.report import Report
@@ -45,12 +44,6 @@ class Trials:
         self, report: Report, delivery_id: str, body: bytes, now_ms: int
     ) -> dict[str, str]:
         retired = await self._reports.retired_secrets(report.id, now_ms)
-        sealed = (report.signing_secret_sealed, *(one.sealed for one in retired))
-        secrets = [self._box.open(one) for one in sealed]
-        headers = {
-            "Content-Type": "application/json",
-            **signed_headers(delivery_id, secrets, body, now_ms),
-        }
-        if report.user_info_sealed is not None:
-            headers["Authorization"] = basic_authorization(self._box.open(report.user_info_sealed))
-        return headers
+        secrets = (report.signing_secret_sealed, *(one.sealed for one in retired))
+        sealed = Sealed(secrets, report.user_info_sealed, report.headers.sealed)
+        return delivery_headers(delivery_id, body, sealed, self._box, now_ms)

@@ -136,5 +136,5 @@ def headers_text(headers: Mapping[str, str]) -> str:
 
 
 def headers_of(text: str) -> dict[str, str]:
-    """The headers of such a text."""
-    return msgspec.json.decode(text, type=dict[str, str])
+    """The headers of such a text. Raises `ValueError` for any other."""
+    return msgspec.json.decode(text, type=dict[str, str])  # its errors are `ValueError`

@@ -218,6 +218,11 @@ DELIVERY_LEASE_S: Final = (
 )
 DELIVERY_BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 DELIVERIES_IN_FLIGHT_MAX: Final = 32
+NAME_LOOKUP_S: Final = 5.0  # of a host name: a third of a delivery's time; most take milliseconds
+NAME_LOOKUPS_MAX: Final = (
+    8 * DELIVERIES_IN_FLIGHT_MAX
+)  # at once, a thread each: silent name servers hold one for half a minute, so six times what is
+# in flight may have been given up and still go on, and living names need places beside them
 ENDPOINT_IN_FLIGHT_MAX: Final = 8  # of them to one endpoint: one that hangs leaves places to others
 ENDPOINT_UNPROVEN_MAX: Final = 2  # of one that took nothing of late: it may be about to hang
 PROVEN_MS: Final = 60_000  # what is "of late"

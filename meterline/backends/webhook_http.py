@@ -29,6 +29,7 @@ from yarl import URL
 
 from meterline import limits
 from meterline.backends.dialable import Network, may_dial, may_name
+from meterline.backends.names import Names
 from meterline.backends.webhook_reasons import ForbiddenAddress, explained, judged
 from meterline.ports import Clock
 from meterline.sending import Answer
@@ -44,7 +45,7 @@ _CHUNK_BYTES: Final = 16_384
 class Egress:
     """How deliveries leave. `tls` is what receivers' certificates are judged by, None: what this
     machine trusts; `proxy` is the URL of an HTTP proxy; `resolver` answers for names, None: the
-    system's.
+    system's, by `Names`.
     """
 
     tls: ssl.SSLContext | None = None
@@ -117,7 +118,7 @@ class HttpWebhookSender:
             connector = TCPConnector(
                 limit=self._connections_max,
                 keepalive_timeout=KEEP_ALIVE_S,
-                resolver=self._egress.resolver,
+                resolver=self._egress.resolver or self._names(),
                 ssl=True if self._egress.tls is None else self._egress.tls,
                 socket_factory=None if self._egress.proxy else self._socket,
             )
@@ -130,6 +131,10 @@ class HttpWebhookSender:
                 headers={"User-Agent": USER_AGENT, "Accept-Encoding": "identity"},
             )
         return self._opened
+
+    def _names(self) -> Names:
+        # Told as what it is also where a delivery is given less time than a lookup.
+        return Names(deadline_s=min(limits.NAME_LOOKUP_S, self._timeout_s / 2))
 
     def _socket(self, info: AddrInfoType) -> socket.socket:
         family, kind, protocol, _, address = info

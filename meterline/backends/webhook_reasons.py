@@ -17,6 +17,7 @@ from aiohttp import (
 )
 from yarl import URL
 
+from meterline.backends.names import NameNotTold
 from meterline.run import AttemptOutcome
 from meterline.sending import Answer
 
@@ -83,7 +84,13 @@ def explained(
         return Answer(
             AttemptOutcome.UNREACHED, duration_ms, status, reason, of_receiver=of_receiver
         )
-    return Answer(AttemptOutcome.UNREACHED, duration_ms, status, _words(error, timeout_s))
+    return Answer(
+        AttemptOutcome.UNREACHED,
+        duration_ms,
+        status,
+        _words(error, timeout_s),
+        of_receiver=not isinstance(inner, NameNotTold) or inner.of_name,
+    )
 
 
 def _proxy_words(error: Exception, proxy: str) -> tuple[str, bool] | None:
@@ -95,7 +102,7 @@ def _proxy_words(error: Exception, proxy: str) -> tuple[str, bool] | None:
             return f"the egress proxy does not reach the receiver: it answered {error.status}", True
         return f"the egress proxy refused to connect: it answered {error.status}", False
     if isinstance(error, ClientConnectorDNSError) and error.host == URL(proxy).host:
-        return "the egress proxy cannot be reached: its name does not resolve", False
+        return f"the egress proxy cannot be reached: its name {_name_words(error)}", False
     if isinstance(error, ClientProxyConnectionError):
         return f"the egress proxy cannot be reached: {_os_words(error)}", False
     return None
@@ -105,7 +112,7 @@ def _words(error: Exception, timeout_s: float) -> str:
     if isinstance(error, TimeoutError):
         return f"no whole answer within {timeout_s:g} s"
     if isinstance(error, ClientConnectorDNSError):
-        return "the host name does not resolve"
+        return f"the host name {_name_words(error)}"
     if isinstance(error, ClientSSLError):
         return f"TLS failed: {_tls_words(error)}"
     if isinstance(error, ClientConnectorError):
@@ -113,6 +120,11 @@ def _words(error: Exception, timeout_s: float) -> str:
     if isinstance(error, ServerDisconnectedError):
         return "the receiver closed the connection without an answer"
     return f"no usable answer: {type(error).__name__}"
+
+
+def _name_words(error: ClientConnectorDNSError) -> str:
+    told = error.os_error
+    return told.words if isinstance(told, NameNotTold) else "does not resolve"
 
 
 def _os_words(error: ClientConnectorError) -> str:

@@ -49,11 +49,14 @@ def report_desk(
     settings: Settings,
     opened: Opened,
     box: FernetSecretBox,
-    sender: HttpWebhookSender,
+    stack: AsyncExitStack,
     wake: Callable[[], None],
 ) -> ReportDesk:
-    """What the operations of reports stand on."""
+    """What the operations of reports stand on; what they open is closed with the stack."""
     database = opened.database
+    # Not that of deliveries: where these wait for receivers that hang, a test of another would
+    # wait too, and be told as that one's fault.
+    sender = webhook_sender(settings, stack)
     return ReportDesk(
         opened.stores,
         opened.reports,

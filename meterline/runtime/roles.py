@@ -42,7 +42,7 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         dispatcher = report_wiring.dispatcher(settings, opened, box, sender)
         gate = await open_gate(settings, database, stack, CLOCK)
         gateway = await _gateway(settings, log, gate.gate, stack, with_inbox=True)
-        desk = report_wiring.report_desk(settings, opened, box, sender, dispatcher.wake)
+        desk = report_wiring.report_desk(settings, opened, box, stack, dispatcher.wake)
         api = _whole_api(settings, opened, desk, gate, gateway)
         port = await serve(stack, api, settings.host, settings.port, CLOCK)
         logger.info(
@@ -92,9 +92,8 @@ async def control(settings: Settings, stop: asyncio.Event) -> None:
         box = wiring.secret_box(settings)
         gate = await open_gate(settings, opened.database, stack, CLOCK)
         gateway = await _gateway(settings, opened.log, gate.gate, stack)
-        sender = report_wiring.webhook_sender(settings, stack)
         # a dispatcher of another process finds by itself what there is to do
-        desk = report_wiring.report_desk(settings, opened, box, sender, lambda: None)
+        desk = report_wiring.report_desk(settings, opened, box, stack, lambda: None)
         api = _whole_api(settings, opened, desk, gate, gateway)
         port = await serve(stack, api, settings.host, settings.port, CLOCK)
         logger.info("ready", role="control", url=f"http://{settings.host}:{port}")

@@ -44,6 +44,7 @@ class Running:
 
     server: Server
     book: Path
+    process_id: int
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -71,7 +72,7 @@ def receiver(
     started, folder = command
     with book.with_suffix(".log").open("ab") as log:
         process = subprocess.Popen(started, cwd=folder, env=environment, stdout=log, stderr=log)
-    running = Running(Server(f"http://127.0.0.1:{port}"), book)
+    running = Running(Server(f"http://127.0.0.1:{port}"), book, process.pid)
     try:
         until("the receiver listens", START_WITHIN_S, lambda: _listens(running))
         yield running

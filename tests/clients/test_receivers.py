@@ -5,8 +5,10 @@ running Meterline sends them.
 import json
 import os
 import re
+import resource
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +155,37 @@ def test_a_book_is_read_again_and_a_torn_line_is_dropped(
         assert second.post(lower, signed(lower, "dlv_lower")) == 204
         assert [row["delivery_id"] for row in second.rows] == ["dlv_one", "dlv_lower"]
     assert "(a later revision stands)" in book.with_suffix(".log").read_text("utf-8")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_is_written_in_part_is_not_booked_and_is_booked_once_when_sent_again(
+    language: str, commands: Commands, tmp_path: Path
+) -> None:
+    book, body = tmp_path / "booked.ndjson", body_of()
+    names = [f"dlv_{number}" for number in range(30)]  # larger than what is printed
+    with receiver(commands[language], "svix", SECRET, book) as first:
+        for name in names:
+            assert first.post(body, signed(body, name)) == 204
+        whole = book.read_bytes()
+        with files_at_most(first.process_id, len(whole) + 50):
+            for _ in range(2):
+                assert first.post(body, signed(body, "dlv_again")) == 500
+            assert book.read_bytes() == whole
+        assert first.post(body, signed(body, "dlv_again")) == 204
+        assert first.post(body, signed(body, "dlv_again")) == 204
+    with receiver(commands[language], "svix", SECRET, book) as second:  # it opens again
+        assert [row["delivery_id"] for row in second.rows] == [*names, "dlv_again"]
+
+
+@contextmanager
+def files_at_most(process_id: int, size: int) -> Iterator[None]:
+    """A running process writes no file beyond a size, as if the disk were full."""
+    before = resource.prlimit(process_id, resource.RLIMIT_FSIZE)
+    resource.prlimit(process_id, resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(process_id, resource.RLIMIT_FSIZE, before)
 
 
 def test_an_empty_secret_is_no_secret(commands: Commands) -> None:

@@ -3,13 +3,16 @@
 import asyncio
 import gzip
 import ssl
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
 from aiohttp import web
+from aiohttp.abc import ResolveResult
 from aiohttp.test_utils import TestServer
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -18,7 +21,8 @@ from cryptography.x509.oid import NameOID
 
 from meterline import limits
 from meterline.backends.clock import SystemClock
-from meterline.backends.webhook_http import HttpWebhookSender
+from meterline.backends.names import Names
+from meterline.backends.webhook_http import Egress, HttpWebhookSender
 from meterline.report_ports import WebhookSender
 from meterline.run import AttemptOutcome
 
@@ -183,6 +187,56 @@ async def test_without_an_allowed_network_loopback_is_forbidden_by_literal_and_b
     answer = await closed.send(url, b"{}", {})
     await closed.close()
     assert answer.outcome is AttemptOutcome.FORBIDDEN
+
+
+async def test_names_are_not_looked_up_where_other_work_is_done(
+    serve: Callable[[Handler], Awaitable[str]], sender: WebhookSender
+) -> None:
+    url = (await serve(answering(200))).replace("127.0.0.1", "localhost")
+    with ThreadPoolExecutor(1) as shared:
+        asyncio.get_running_loop().set_default_executor(shared)
+        ended = threading.Event()
+        taken = asyncio.create_task(asyncio.to_thread(ended.wait))
+        await asyncio.sleep(0)
+        answer = await sender.send(url, b"{}", {})
+        ended.set()
+        await taken
+    assert answer.outcome is AttemptOutcome.DELIVERED
+
+
+@pytest.mark.parametrize(
+    ("lookups_max", "said", "of_receiver"),
+    [
+        (2, "the host name was not resolved within 0.1 s", True),
+        (
+            0,
+            "the host name was not looked up: too many names that do not resolve are waited for",
+            False,
+        ),
+    ],
+)
+async def test_a_name_that_nobody_answers_for_is_told_as_such(
+    lookups_max: int, said: str, *, of_receiver: bool
+) -> None:
+    ended = threading.Event()
+
+    def silent(_host: str, _family: int) -> list[ResolveResult]:
+        ended.wait()
+        return []
+
+    names = Names(silent, deadline_s=0.1, lookups_max=lookups_max)
+    made = HttpWebhookSender(SystemClock(), timeout_s=5, egress=Egress(resolver=names))
+    through = Egress(proxy="http://proxy.example:3128", resolver=names)
+    proxied = HttpWebhookSender(SystemClock(), timeout_s=5, egress=through)
+    answer = await made.send("http://receiver.example/hook", b"{}", {})
+    assert (answer.outcome, answer.reason) == (AttemptOutcome.UNREACHED, said)
+    assert answer.of_receiver == of_receiver
+    answer = await proxied.send("http://receiver.example/hook", b"{}", {})
+    words = said.replace("the host name", "the egress proxy cannot be reached: its name")
+    assert (answer.reason, answer.of_receiver) == (words, False)
+    ended.set()
+    await made.close()
+    await proxied.close()
 
 
 async def hang(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:

@@ -111,3 +111,10 @@ def test_authorization_is_found_in_any_case() -> None:
 @given(st.dictionaries(st.text(), st.text()))
 def test_what_is_sealed_is_what_was_given(headers: dict[str, str]) -> None:
     assert headers_of(headers_text(headers)) == headers
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"X-A": 1}', '{"X-A": null}'])
+def test_any_other_text_is_refused_as_a_value_without_being_repeated(text: str) -> None:
+    with pytest.raises(ValueError, match=r"JSON|data|Expected|truncated") as refused:
+        headers_of(text)
+    assert "X-A" not in str(refused.value)

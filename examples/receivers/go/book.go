@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -112,10 +113,7 @@ func (b *book) take(id string, m message, body []byte) (string, error) {
 	if b.ids[id] {
 		return id + ": a copy, booked before", nil
 	}
-	if _, err = b.file.Write(append(line, '\n')); err != nil {
-		return "", err
-	}
-	if err = b.file.Sync(); err != nil {
+	if err = b.add(append(line, '\n')); err != nil {
 		return "", err
 	}
 	words := ""
@@ -123,6 +121,21 @@ func (b *book) take(id string, m message, body []byte) (string, error) {
 		words = " (a later revision stands)"
 	}
 	return fmt.Sprintf("%s %s for %s to %s%s", one.Subject, value, one.From, one.To, words), nil
+}
+
+// add writes a line durably, all of it or nothing: what was not answered is sent again.
+func (b *book) add(line []byte) error {
+	size, err := b.file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	if _, err = b.file.Write(line); err == nil {
+		err = b.file.Sync()
+	}
+	if err != nil { // a disk that is nearly full takes a part
+		return errors.Join(err, b.file.Truncate(size))
+	}
+	return nil
 }
 
 func (b *book) keep(one row) bool {

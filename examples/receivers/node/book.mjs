@@ -2,7 +2,17 @@
 // stands.
 
 import { createHash } from "node:crypto";
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, truncateSync, writeSync } from "node:fs";
+import {
+  appendFileSync,
+  closeSync,
+  existsSync,
+  fstatSync,
+  fsyncSync,
+  ftruncateSync,
+  openSync,
+  readFileSync,
+  truncateSync,
+} from "node:fs";
 
 const DIGITS = 18; // behind the point: all that Meterline has
 
@@ -36,14 +46,25 @@ export class Book {
       sha256: createHash("sha256").update(body).digest("hex"),
     };
     if (this.#ids.has(id)) return `${id}: a copy, booked before`;
-    writeSync(this.#file, `${JSON.stringify(row)}\n`);
-    fsyncSync(this.#file);
+    this.#append(`${JSON.stringify(row)}\n`);
     const words = this.#keep(row) ? "" : " (a later revision stands)";
     return `${subject} ${row.value} for ${from} to ${to}${words}`;
   }
 
   close() {
     closeSync(this.#file);
+  }
+
+  /** Writes a line durably, all of it or nothing: what was not answered is sent again. */
+  #append(line) {
+    const { size } = fstatSync(this.#file);
+    try {
+      appendFileSync(this.#file, line); // writeSync may write a part
+      fsyncSync(this.#file);
+    } catch (error) {
+      ftruncateSync(this.#file, size);
+      throw error;
+    }
   }
 
   #keep(row) {

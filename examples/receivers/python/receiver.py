@@ -56,7 +56,7 @@ class Book:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("a+b")
+        self._file = path.open("a+b", buffering=0)  # what fails must leave nothing to be written
         self._lock = threading.Lock()
         self._ids: set[str] = set()
         self._standing: dict[tuple[str, ...], int] = {}
@@ -88,12 +88,21 @@ class Book:
         with self._lock:
             if delivery_id in self._ids:
                 return f"{delivery_id}: a copy, booked before"
-            self._file.write(json.dumps(row).encode() + b"\n")
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            self._append(json.dumps(row).encode() + b"\n")
             stands = self._keep(row)
         words = "" if stands else " (a later revision stands)"
         return f"{row['subject']} {row['value']} for {row['from']} to {row['to']}{words}"
+
+    def _append(self, line: bytes) -> None:
+        """Write a line durably, all of it or nothing: what was not answered is sent again."""
+        size = self._file.seek(0, os.SEEK_END)
+        try:
+            while line:  # a disk that is nearly full takes a part
+                line = line[self._file.write(line) :]
+            os.fsync(self._file.fileno())
+        except OSError:
+            self._file.truncate(size)
+            raise
 
     def _keep(self, row: dict[str, Any]) -> bool:
         self._ids.add(row["delivery_id"])
@@ -102,6 +111,19 @@ class Book:
         if stands:
             self._standing[key] = row["revision"]
         return stands
+
+
+def taken(
+    verified: Callable[[Message, bytes], Verified], book: Book, headers: Message, body: bytes
+) -> tuple[int, str]:
+    """The status to answer a delivery with, and what to say of it."""
+    try:
+        delivery_id, message = verified(headers, body)
+        return 204, book.take(delivery_id, message, body)
+    except (NotVerified, KeyError, TypeError, ArithmeticError) as error:
+        return 400, f"refused: {error}"
+    except OSError as error:
+        return 500, f"not booked, it is sent again: {error}"
 
 
 def handler(secret: str, library: str, book: Book) -> type[BaseHTTPRequestHandler]:
@@ -119,14 +141,9 @@ def handler(secret: str, library: str, book: Book) -> type[BaseHTTPRequestHandle
             if not 0 <= size <= BODY_BYTES_MAX:
                 return self._answer(413)
             body = self.rfile.read(size)  # as it came: parsed and written anew it is another
-            try:
-                delivery_id, message = verified(self.headers, body)
-                said = book.take(delivery_id, message, body)
-            except (NotVerified, KeyError, TypeError, ArithmeticError) as error:
-                print(f"refused: {error}", flush=True)
-                return self._answer(400)
+            status, said = taken(verified, book, self.headers, body)
             print(said, flush=True)
-            return self._answer(204)
+            return self._answer(status)
 
         def __getattr__(self, name: str) -> Any:
             if name.startswith("do_"):  # every other method

@@ -8,10 +8,12 @@ import pytest
 from dispatcher.advice import verdict
 from dispatcher.trial import Trials
 from meterline.backends.clock import SystemClock
+from meterline.delivery_headers import SealedHeaders
 from meterline.run import AttemptOutcome
 from meterline.sending import Answer
 from meterline.trial_ports import Trial
 from tests.unit.dispatcher.conftest import START_MS, Desk, Mailbox
+from tests.unit.dispatcher.sending import NOW_MS, claimed, made, posted
 
 Start = Callable[[], Awaitable[Mailbox]]
 ID = "test_01m7zmf4ya7d2sq292v0w9jpt8"
@@ -36,6 +38,36 @@ async def test_a_test_delivery_is_signed_and_says_no_usage(desk: Desk, mailbox: 
     assert trial.answer.outcome is AttemptOutcome.DELIVERED
     assert trial.verdict.startswith("It arrived: the receiver answered 200 after ")
     assert await desk.reports.due(START_MS * 2) == []
+
+
+async def test_a_test_delivery_has_the_headers_of_a_delivery(desk: Desk, mailbox: Start) -> None:
+    receiver = await mailbox()
+    own = {"Authorization": "Bearer t", "X-Tenant": "acme", "content-TYPE": "text/plain"}
+    report = await desk.report(receiver.url, headers=own)
+    await Trials(desk.reports, desk.sender, desk.box, SystemClock()).try_out(report, desk.meter, ID)
+    await made(desk, report, ["acme"])
+    parcels = await claimed(desk, NOW_MS)
+    await posted(desk, parcels, NOW_MS, recorded=True)
+    tested, delivered = (
+        {
+            name: value
+            for name, value in post.headers.items()
+            if not name.startswith(("svix-", "webhook-")) and name != "content-length"
+        }
+        for post in receiver.posts
+    )
+    assert tested == delivered
+    assert (tested["authorization"], tested["x-tenant"]) == ("Bearer t", "acme")
+
+
+async def test_headers_that_cannot_be_read_are_told(desk: Desk, mailbox: Start) -> None:
+    receiver = await mailbox()
+    report = await desk.report(receiver.url)
+    broken = replace(report, headers=SealedHeaders(("X-A",), desk.box.seal("[1]")))
+    trials = Trials(desk.reports, desk.sender, desk.box, SystemClock())
+    trial = await trials.try_out(broken, desk.meter, ID)
+    assert trial.verdict.startswith("Not sent: a secret of the report cannot be opened")
+    assert receiver.posts == []
 
 
 async def test_a_rotated_secret_signs_as_well(desk: Desk, mailbox: Start) -> None:

@@ -1,15 +1,22 @@
 """What is checked when a set-up is put together."""
 
+import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
+from meterline import limits
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.sql.migrate import migrate
+from meterline.meter import Aggregation, MeterDraft
 from meterline.ports import Unsuitable
-from meterline.runtime import wiring
+from meterline.report import Interval, Report, Schedule
+from meterline.run import AttemptOutcome
+from meterline.runtime import report_wiring, wiring
 from meterline.runtime.settings import Settings, SettingsError
 
 
@@ -58,3 +65,49 @@ async def test_meters_of_the_settings_file_are_made_and_faults_are_named(
             faulty = Settings(data_dir=tmp_path, meters=[{**meter, **change}])
             with pytest.raises(SettingsError, match=said):
                 await wiring.put_meters(faulty, made)
+
+
+async def test_a_test_delivery_waits_for_no_delivery(tmp_path: Path, chdb_url: str) -> None:
+    ended, came = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def hang(request: web.Request) -> web.Response:
+        await request.read()
+        came.release()
+        await ended.wait()
+        return web.Response()
+
+    async def take(request: web.Request) -> web.Response:
+        await request.read()
+        return web.Response()
+
+    settings = Settings(data_dir=tmp_path)
+    application = web.Application()
+    application.add_routes([web.post("/hang", hang), web.post("/take", take)])
+    async with TestServer(application) as server, AsyncExitStack() as stack:
+        made = await opened(settings, stack, chdb_url)
+        draft = MeterDraft("calls", "Calls", Aggregation.COUNT, "call")
+        meter = await made.stores.catalogue.create_meter("default", draft, 0)
+        box = wiring.secret_box(settings)
+        deliveries = report_wiring.webhook_sender(settings, stack)
+        desk = report_wiring.report_desk(settings, made, box, stack, lambda: None)
+        report = Report(
+            id="01R",
+            namespace="default",
+            slug="calls",
+            meter_id=meter.id,
+            schedule=Schedule(Interval.MINUTE, 0),
+            group_by=(),
+            endpoint=str(server.make_url("/take")),
+            signing_secret_sealed=box.seal(f"whsec_{'eA' * 16}"),
+            created_at_ms=0,
+            updated_at_ms=0,
+        )
+        url = str(server.make_url("/hang"))
+        async with asyncio.TaskGroup() as group:
+            for _ in range(limits.DELIVERIES_IN_FLIGHT_MAX):
+                group.create_task(deliveries.send(url, b"{}", {}))
+                await came.acquire()
+            async with asyncio.timeout(settings.delivery_timeout_s / 2):
+                trial = await desk.trials.try_out(report, meter, "test_1")
+            ended.set()
+    assert trial.answer.outcome is AttemptOutcome.DELIVERED

@@ -16,12 +16,12 @@ from dispatcher.corrections import (
     is_sent,
     says_nothing_new,
 )
-from dispatcher.schedule import complete_needed_ms, due_runs
+from dispatcher.schedule import due_runs
 from dispatcher.staging import Holding, LeaseLost
+from dispatcher.waiting import Judge, Ready, Walk
 from meterline import limits
 from meterline.correction import Correction, digest_over
 from meterline.delivery_bytes_ports import DeliveryBytes
-from meterline.meter import Catalogue, Meter
 from meterline.meter_revision import answering
 from meterline.ports import CatalogueStore, ProgressStore, Unavailable, UsageStore
 from meterline.problem import Problem, ProblemType
@@ -45,7 +45,9 @@ from meterline.window import DAY_MS
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The stores that a run is made from, and where the bytes of its deliveries are."""
+    """The stores that a run is made from, where the bytes of its deliveries are, and how far turns
+    have come through the runs that wait.
+    """
 
     reports: ReportStore
     catalogue: CatalogueStore
@@ -53,6 +55,7 @@ class Sources:
     usage: UsageStore
     corrections: CorrectionStore
     bytes: DeliveryBytes
+    walk: Walk = field(default_factory=Walk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +68,6 @@ class PlanTerms:
     catch_up_max: int = limits.CATCH_UP_RUNS_MAX
     lease_ms: int = limits.RUN_LEASE_S * 1_000
     bytes_kept_ms: int = limits.REVISED_DAYS * DAY_MS
-
-
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    """A run whose usage is complete, with what it takes to make it."""
-
-    run: Run
-    report: Report
-    meter: Meter
-    complete_until_ms: int
-
-    @property
-    def query(self) -> UsageQuery:
-        group_by = ("subject", *self.report.group_by)
-        return UsageQuery(self.meter, self.run.from_ms, self.run.to_ms, group_by=group_by)
 
 
 @dataclass(slots=True)
@@ -120,22 +108,53 @@ async def find_due(reports: ReportStore, now_ms: int, catch_up_max: int) -> int:
 async def make_runs(
     sources: Sources, terms: PlanTerms, instant: Callable[[], int], holder: str
 ) -> int:
-    """Materialize the runs whose windows are complete; the number decided or closed.
+    """Materialize runs whose windows are complete; the number decided or closed.
+
+    A turn looks through what waits, page by page, until it has made something: however many runs
+    cannot be made yet, one that can be has its turn. It goes on where the one before ended, and
+    looks at no more pages than its walk allows.
 
     `instant` gives the present time, unix milliseconds: runs before one may take longer than its
     lease. `holder` is a name never used before. A run that cannot be made now gives its lease back
-    and leaves the turn to the others. Raises `Unavailable` where none could be made for that.
+    and leaves the turn to the others of its page. Raises `Unavailable` where none of them could be
+    made for that; the next turn goes on behind them.
     """
-    undecided = await sources.reports.undecided(instant(), limits.UNDECIDED_RUNS_MAX)
-    if not undecided:
-        return 0
-    meters = _Meters(await sources.catalogue.catalogue())
-    ready = await _ready(sources, terms, undecided, meters)
+    walk, whole, judge = sources.walk, sources.walk.after is None, None
+    for number in range(walk.pages_max):
+        page = await walk.page(sources.reports, instant())
+        if page and judge is None:
+            catalogue = await sources.catalogue.catalogue()
+            judge = Judge(catalogue, sources.progress, terms.log, terms.partitions, terms.start)
+        # By a name for each page: a run that was given back may be met again, once round.
+        if judge and (
+            made := await _make_page(sources, terms, judge, page, instant, f"{holder}.{number}")
+        ):
+            return made
+        if walk.after is None:
+            if whole:
+                break
+            whole = True  # it began in the middle: now from the front
+    return 0
+
+
+async def _make_page(
+    sources: Sources,
+    terms: PlanTerms,
+    judge: Judge,
+    page: Sequence[tuple[Run, Report]],
+    instant: Callable[[], int],
+    holder: str,
+) -> int:
+    ready = await judge.ready(page)
+    able = {it.run.id for it in ready}
+    found = [run.id for run, _ in page if run.state is RunState.SCHEDULED and run.id not in able]
+    if found:
+        await sources.reports.await_runs(found)
     # Neighbours ask the same question, which is then asked once.
     ready.sort(key=lambda it: (it.meter.revision, it.run.from_ms, it.run.to_ms, it.report.group_by))
     asked = _Asked()
-    made = await _refuse_forgotten(sources.reports, terms, undecided, meters, instant, holder)
-    away: list[tuple[_Ready, Unavailable]] = []
+    made = await _refuse_forgotten(sources.reports, terms, page, judge, instant, holder)
+    away: list[tuple[Ready, Unavailable]] = []
     for it in ready:
         if away and away[-1][0].query == it.query:
             continue  # its question has just failed
@@ -158,69 +177,23 @@ async def make_runs(
     return made
 
 
-def _none_made(away: Sequence[tuple[_Ready, Unavailable]]) -> Unavailable:
+def _none_made(away: Sequence[tuple[Ready, Unavailable]]) -> Unavailable:
     it, error = away[0]
     return Unavailable(f"no run can be made now; run {it.run.id} of {it.report.slug!r}: {error}")
-
-
-class _Meters:
-    """The meters of a catalogue, as runs ask them."""
-
-    def __init__(self, catalogue: Catalogue) -> None:
-        self._in_force = {meter.id: meter for meter in catalogue.in_force}
-        self._folded = {meter.revision: meter for meter in catalogue.meters}
-
-    def of(self, run: Run, report: Report) -> Meter | None:
-        """The revision that answers a run: the one in force, or for a late run the one that
-        answered before it. None while there is none.
-        """
-        if run.trigger is Trigger.LATE and run.meter_revision is not None:
-            return self._folded.get(run.meter_revision)
-        # A meter in use cannot be deleted; while one is being changed the next step finds it.
-        return self._in_force.get(report.meter_id)
-
-
-async def _ready(
-    sources: Sources,
-    terms: PlanTerms,
-    undecided: Sequence[tuple[Run, Report]],
-    meters: _Meters,
-) -> list[_Ready]:
-    complete: dict[int, int | None] = {}
-    ready = []
-    for run, report in undecided:
-        meter = meters.of(run, report)
-        if meter is None:
-            continue
-        # those that answer the window: the older ones where it lies before the first instant
-        untils: list[int | None] = []
-        for revision in answering(meter, run.from_ms, run.to_ms):
-            if revision not in complete:
-                complete[revision] = await sources.progress.complete_until(
-                    terms.log, terms.partitions, revision
-                )
-            untils.append(complete[revision])
-        known = [until_ms for until_ms in untils if until_ms is not None]
-        until_ms = min(known) if len(known) == len(untils) else None
-        if until_ms is not None and until_ms >= complete_needed_ms(run, report, terms.start):
-            ready.append(_Ready(run, report, meter, until_ms))
-        elif run.state is RunState.SCHEDULED:
-            await sources.reports.await_run(run.id)
-    return ready
 
 
 async def _refuse_forgotten(
     reports: ReportStore,
     terms: PlanTerms,
-    undecided: Sequence[tuple[Run, Report]],
-    meters: _Meters,
+    page: Sequence[tuple[Run, Report]],
+    judge: Judge,
     instant: Callable[[], int],
     holder: str,
 ) -> int:
     """Close late runs whose meter revision is not counted any more; later ones wait behind them."""
     closed = 0
-    for run, report in undecided:
-        if run.trigger is not Trigger.LATE or meters.of(run, report) is not None:
+    for run, report in page:
+        if run.trigger is not Trigger.LATE or judge.meter_of(run, report) is not None:
             continue
         now_ms = instant()
         claim = await reports.claim_run(run.id, holder, now_ms, now_ms + terms.lease_ms)
@@ -233,7 +206,7 @@ async def _refuse_forgotten(
 async def _make(
     sources: Sources,
     terms: PlanTerms,
-    it: _Ready,
+    it: Ready,
     claim: Claim,
     asked: _Asked,
     instant: Callable[[], int],
@@ -268,7 +241,7 @@ async def _make(
         raise
 
 
-def _as_before(it: _Ready, baseline: Baseline | None) -> _Ready:
+def _as_before(it: Ready, baseline: Baseline | None) -> Ready:
     """A late run asks what the run before it asked, whatever its report asks by now: only usage may
     tell them apart.
     """
@@ -282,7 +255,7 @@ def _as_before(it: _Ready, baseline: Baseline | None) -> _Ready:
     return replace(it, report=report)
 
 
-async def _ask(sources: Sources, log: int, it: _Ready, asked: _Asked) -> None:
+async def _ask(sources: Sources, log: int, it: Ready, asked: _Asked) -> None:
     if asked.query == it.query:
         return
     asked.query = None
@@ -295,7 +268,7 @@ async def _ask(sources: Sources, log: int, it: _Ready, asked: _Asked) -> None:
 
 
 async def _answer(
-    sources: Sources, it: _Ready, asked: _Asked, baseline: Baseline | None, holding: Holding
+    sources: Sources, it: Ready, asked: _Asked, baseline: Baseline | None, holding: Holding
 ) -> _Answer | None:
     """What a run says; None for a revision that has nothing new to say."""
     selection = select(asked.rows, it.report.filter)
@@ -315,7 +288,7 @@ async def _answer(
 
 async def _corrections(
     sources: Sources,
-    it: _Ready,
+    it: Ready,
     rows: Sequence[UsageRow],
     selection: Selection,
     said: Sequence[Statement],
@@ -353,7 +326,7 @@ def _sent(delivery_id: str, bodies: Mapping[str, bytes]) -> Sent:
 
 
 async def _decide(
-    sources: Sources, it: _Ready, claim: Claim, holding: Holding, answer: _Answer, now_ms: int
+    sources: Sources, it: Ready, claim: Claim, holding: Holding, answer: _Answer, now_ms: int
 ) -> bool:
     reports = sources.reports
     parts = await holding.stage(

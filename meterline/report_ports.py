@@ -22,6 +22,7 @@ from meterline.run import (
     Manifest,
     Run,
     RunMove,
+    Trigger,
 )
 from meterline.sending import Answer, AttemptEnd, Due, Parcel
 
@@ -167,14 +168,19 @@ class ReportStore(Protocol):
         """
         ...
 
-    async def undecided(self, now_ms: int, limit: int) -> list[tuple[Run, Report]]:
+    async def undecided(
+        self, now_ms: int, limit: int, after: tuple[str, Trigger] | None = None
+    ) -> list[tuple[Run, Report]]:
         """For each report that is not paused, the oldest undecided run of each trigger whose lease
-        is free, by end of window.
+        is free, by report and trigger, from the one after such a pair. Fewer than `limit` are the
+        last.
         """
         ...
 
-    async def await_run(self, run_id: str) -> None:
-        """A scheduled run is seen to be waiting."""
+    async def await_runs(self, run_ids: Sequence[str]) -> None:
+        """Scheduled runs are seen to be waiting; one that somebody changes just now may stay as it
+        is.
+        """
         ...
 
     async def claim_run(
@@ -274,6 +280,9 @@ class ReportStore(Protocol):
     ) -> Delivery:
         """Have a delivery sent again, as soon as its report may send: the same bytes under the same
         id, with all its retries before it. One that waits for its first attempt stays as it is.
+
+        One whose courier's lease ran out is being sent by nobody; the attempt that it left open is
+        marked lost.
 
         Raises `Problem`: not found, or conflict while it is being sent and where its report was
         deleted.

@@ -122,6 +122,7 @@ DELIVERY_MOVES: Final[Mapping[tuple[DeliveryState, DeliveryMove], DeliveryState]
     (DeliveryState.PENDING, DeliveryMove.CANCEL): DeliveryState.CANCELLED,
     (DeliveryState.SENDING, DeliveryMove.CANCEL): DeliveryState.CANCELLED,
     (DeliveryState.RETRYING, DeliveryMove.CANCEL): DeliveryState.CANCELLED,
+    (DeliveryState.SENDING, DeliveryMove.REPLAY): DeliveryState.PENDING,  # once the lease ran out
     (DeliveryState.RETRYING, DeliveryMove.REPLAY): DeliveryState.PENDING,
     (DeliveryState.DELIVERED, DeliveryMove.REPLAY): DeliveryState.PENDING,
     (DeliveryState.FAILED, DeliveryMove.REPLAY): DeliveryState.PENDING,

@@ -104,12 +104,15 @@ class ReportsState:
             self.runs.setdefault(run.id, Kept(run))
         self.planned[report.id] = max(self.planned[report.id], planned_until_ms)
 
-    def undecided(self, now_ms: int, limit: int) -> list[tuple[Run, Report]]:
+    def undecided(
+        self, now_ms: int, limit: int, after: tuple[str, Trigger] | None
+    ) -> list[tuple[Run, Report]]:
         oldest: dict[tuple[str, Trigger], Kept] = {}
         for kept in sorted(self.runs.values(), key=lambda it: (it.run.to_ms, it.run.from_ms)):
             if kept.run.state in UNDECIDED:
                 oldest.setdefault((kept.run.report_id, kept.run.trigger), kept)
-        free = [it.run for it in oldest.values() if it.lease_until_ms <= now_ms]
+        behind = sorted(place for place in oldest if after is None or place > after)
+        free = [oldest[place].run for place in behind if oldest[place].lease_until_ms <= now_ms]
         return [(run, self.reports[run.report_id]) for run in free][:limit]
 
     def _moved(self, kept: Kept, move: RunMove, **changed: Any) -> bool:
@@ -118,9 +121,10 @@ class ReportsState:
         kept.run = replace(kept.run, state=run_target(move), **changed)
         return True
 
-    def await_run(self, name: str) -> None:
-        if (kept := self.runs.get(name)) is not None:
-            self._moved(kept, RunMove.WAIT)
+    def await_runs(self, names: Sequence[str]) -> None:
+        for name in names:
+            if (kept := self.runs.get(name)) is not None:
+                self._moved(kept, RunMove.WAIT)
 
     def claim(self, name: str, holder: str, now_ms: int, lease_until_ms: int) -> Claim | None:
         if (kept := self.runs.get(name)) is None:  # a late one that found nothing
@@ -295,14 +299,15 @@ class SimulatedReports:
     async def plan(self, report: Report, runs: Sequence[Run], planned_until_ms: int) -> None:
         await self._write("plan", lambda: self.state.plan(report, runs, planned_until_ms))
 
-    async def undecided(self, now_ms: int, limit: int) -> list[tuple[Run, Report]]:
-        return await self.net.call("reports.undecided", lambda: self.state.undecided(now_ms, limit))
-
-    async def await_run(self, name: str) -> None:
-        await self._write(
-            f"await {name}",
-            lambda: self.state.await_run(name),
+    async def undecided(
+        self, now_ms: int, limit: int, after: tuple[str, Trigger] | None = None
+    ) -> list[tuple[Run, Report]]:
+        return await self.net.call(
+            "reports.undecided", lambda: self.state.undecided(now_ms, limit, after)
         )
+
+    async def await_runs(self, names: Sequence[str]) -> None:
+        await self._write(f"await {', '.join(names)}", lambda: self.state.await_runs(names))
 
     async def claim_run(
         self, name: str, holder: str, now_ms: int, lease_until_ms: int

@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.backends.sql.changes import record_change
 from meterline.backends.sql.engine import Database, insert
+from meterline.backends.sql.report_attempts import in_hand
 from meterline.backends.sql.report_deliveries import reopen
 from meterline.backends.sql.report_listing import BY_PLACE, asked_for, behind
 from meterline.backends.sql.schema_replays import replays
@@ -128,14 +129,14 @@ async def _step(connection: AsyncConnection, replay: Replay, now_ms: int) -> Rep
     found = await _following(connection, replay, limit)
     # In the order in which others lock: reports, then deliveries, then runs.
     deleted = await _deleted(connection, {row.report_id for row in found})
-    states = await _locked(connection, [row.id for row in found])
+    states = await _locked(connection, [row.id for row in found], now_ms)
     byteless = await _byteless(connection, {row.run_id for row in found})
     refused = {row.id for row in found if row.report_id in deleted or row.run_id in byteless}
     wanted = replayable(replay.query)
     reopened = {
         row.id: (row.run_id, states[row.id])
         for row in found
-        if row.id not in refused and states[row.id] in wanted
+        if row.id not in refused and states.get(row.id) in wanted
     }
     if reopened:
         await reopen(connection, reopened, now_ms)
@@ -186,15 +187,19 @@ async def _deleted(connection: AsyncConnection, ids: Collection[str]) -> set[str
     return {row.id for row in rows if row.deleted_at_ms is not None}
 
 
-async def _locked(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, DeliveryState]:
-    """The states of deliveries, which stay until the transaction ends."""
+async def _locked(
+    connection: AsyncConnection, ids: Sequence[str], now_ms: int
+) -> dict[str, DeliveryState]:
+    """The states of deliveries that no courier has in hand; all stay until the transaction ends."""
     question = (
-        select(_deliveries.id, _deliveries.state)
+        select(_deliveries.id, _deliveries.state, _deliveries.due_at_ms)
         .where(_deliveries.id.in_(ids))
         .order_by(_deliveries.id)  # the order in which attempts are recorded
         .with_for_update()
     )
-    return {row.id: DeliveryState(row.state) for row in await connection.execute(question)}
+    found = await connection.execute(question)
+    states = [(row.id, DeliveryState(row.state), row.due_at_ms) for row in found]
+    return {name: state for name, state, due in states if not in_hand(state, due, now_ms)}
 
 
 async def _byteless(connection: AsyncConnection, ids: Collection[str]) -> set[str]:

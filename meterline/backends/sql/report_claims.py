@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline import limits
 from meterline.backends.sql.engine import insert
+from meterline.backends.sql.report_attempts import write_lost
 from meterline.backends.sql.report_endpoints import HEALTH_COLUMNS, health_of, take_probe
 from meterline.backends.sql.report_secrets import signing
 from meterline.backends.sql.schema_reports import (
@@ -104,7 +105,7 @@ async def claim(
     if not ids or (probe and not await take_probe(connection, report_id, now_ms, lease_until_ms)):
         return []
     if again := [row.id for row in free if row.attempts]:
-        await _write_lost(connection, again)
+        await write_lost(connection, again)
     await connection.execute(
         update(report_deliveries)
         .where(deliveries.id.in_(ids))
@@ -131,23 +132,6 @@ async def claim(
     ]
     await connection.execute(insert(connection, report_attempts), attempts)
     return parcels
-
-
-async def _write_lost(connection: AsyncConnection, ids: Sequence[str]) -> None:
-    """An attempt that is still open under an ended lease: its courier died, before or after
-    sending.
-    """
-    await connection.execute(
-        update(report_attempts)
-        .where(
-            report_attempts.c.delivery_id.in_(ids),
-            report_attempts.c.outcome == AttemptOutcome.SENDING.value,
-        )
-        .values(
-            outcome=AttemptOutcome.LOST.value,
-            reason="the courier ended before it recorded an answer; it may have arrived",
-        )
-    )
 
 
 async def _next(

@@ -9,6 +9,7 @@ from typing import Final
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from meterline.backends.sql.report_attempts import in_hand, write_lost
 from meterline.backends.sql.report_definitions import report_of, tell
 from meterline.backends.sql.report_status import put_errors
 from meterline.backends.sql.schema_reports import (
@@ -26,7 +27,6 @@ from meterline.run import (
     DeliveryState,
     RunMove,
     RunState,
-    delivery_sources,
     outcome_of,
     run_target,
 )
@@ -202,14 +202,14 @@ async def replay(
     if report.deleted_at_ms is not None:
         detail = f"The report {report.slug!r} was deleted: nothing is sent for it any more."
         raise Problem(ProblemType.CONFLICT, detail)
-    question = select(deliveries.run_id, deliveries.state, deliveries.subject).where(
+    question = select(deliveries.run_id, deliveries.state, deliveries.due_at_ms).where(
         deliveries.id == delivery_id
     )
     row = (await connection.execute(question.with_for_update())).one()
     before = DeliveryState(row.state)
     if before is DeliveryState.PENDING:
         return
-    if before not in delivery_sources(DeliveryMove.REPLAY):
+    if in_hand(before, row.due_at_ms, now_ms):
         detail = "It is being sent just now; ask again when that attempt has ended."
         raise Problem(ProblemType.CONFLICT, detail)
     await _mind_bytes(connection, row.run_id)
@@ -221,9 +221,13 @@ async def reopen(
     connection: AsyncConnection, those: Mapping[str, tuple[str, DeliveryState]], now_ms: int
 ) -> None:
     """Send deliveries again as if for the first time, as soon as their reports may send: by id,
-    their runs and states, which can be replayed. Their rows are locked.
+    their runs and states, which can be replayed. Their rows are locked. Those being sent are in
+    nobody's hand.
     """
     after = DeliveryState.PENDING
+    lost = [name for name, (_, before) in those.items() if before is DeliveryState.SENDING]
+    if lost:
+        await write_lost(connection, lost)
     await connection.execute(
         update(report_deliveries)
         .where(report_deliveries.c.id.in_(those))

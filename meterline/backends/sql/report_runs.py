@@ -5,9 +5,8 @@ a holder that was thought dead changes nothing.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
 
-from sqlalchemy import Table, and_, delete, func, literal, or_, select, update
+from sqlalchemy import Table, and_, delete, func, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
@@ -23,10 +22,8 @@ from meterline.backends.sql.schema_reports import (
     reports,
 )
 from meterline.backends.sql.schema_revisions import run_corrections
-from meterline.report import ReportState
 from meterline.report_ports import Booked, Claim
 from meterline.run import (
-    UNDECIDED,
     DeliveryDraft,
     DeliveryState,
     LogEnds,
@@ -39,49 +36,11 @@ from meterline.run import (
     run_target,
 )
 
-_UNDECIDED: Final = [state.value for state in UNDECIDED]
-
 
 class LeaseLost(Exception):
     """The run, its lease, the report's number or its definition is not what the claim found, or
     what was staged is gone: the transaction is undone.
     """
-
-
-async def undecided(connection: AsyncConnection, now_ms: int, limit: int) -> list[Run]:
-    """The oldest undecided run of each report and trigger, where its lease is free; none of paused
-    reports.
-    """
-    paused = select(reports.c.id).where(reports.c.state == ReportState.PAUSED.value)
-    place = func.row_number().over(
-        partition_by=(report_runs.c.report_id, report_runs.c.trigger),
-        order_by=(report_runs.c.to_ms, report_runs.c.from_ms, report_runs.c.revision),
-    )
-    ranked = (
-        select(report_runs, place.label("place"))
-        .where(report_runs.c.state.in_(_UNDECIDED), report_runs.c.report_id.not_in(paused))
-        .subquery("ranked")
-    )
-    question = (
-        select(ranked)
-        .where(
-            ranked.c.place == 1,
-            or_(ranked.c.lease_until_ms.is_(None), ranked.c.lease_until_ms <= now_ms),
-        )
-        .order_by(ranked.c.to_ms, ranked.c.id)
-        .limit(limit)
-    )
-    return [run_of(row) for row in await connection.execute(question)]
-
-
-async def move(connection: AsyncConnection, run: str, by: RunMove, values: dict[str, Any]) -> bool:
-    """Move a run by the table; False where it is in no state that the move starts from."""
-    statement = (
-        update(report_runs)
-        .where(report_runs.c.id == run, report_runs.c.state.in_([s.value for s in run_sources(by)]))
-        .values(state=run_target(by).value, **values)
-    )
-    return (await connection.execute(statement)).rowcount == 1
 
 
 async def claim(

@@ -16,6 +16,7 @@ from meterline.backends.sql import (
     report_resumption,
     report_returns,
     report_secrets,
+    report_waiting,
 )
 from meterline.backends.sql import (
     report_deliveries as sent,
@@ -32,7 +33,7 @@ from meterline.problem import not_found
 from meterline.report import Report, ReportChange
 from meterline.report_ports import Booked, Claim, Plan, RetiredSecret
 from meterline.resumption import Owed, Resumed
-from meterline.run import Attempt, Delivery, DeliveryDraft, LogEnds, Manifest, Run, RunMove
+from meterline.run import Attempt, Delivery, DeliveryDraft, LogEnds, Manifest, Run, RunMove, Trigger
 from meterline.sending import AttemptEnd, Due, Parcel
 
 
@@ -154,22 +155,22 @@ class SqlReportStore:
 
         return await self._database.write(act)
 
-    async def undecided(self, now_ms: int, limit: int) -> list[tuple[Run, Report]]:
+    async def undecided(
+        self, now_ms: int, limit: int, after: tuple[str, Trigger] | None = None
+    ) -> list[tuple[Run, Report]]:
         """See the port."""
 
         async def ask(connection: AsyncConnection) -> list[tuple[Run, Report]]:
-            runs = await made.undecided(connection, now_ms, limit)
+            runs = await report_waiting.undecided(connection, now_ms, limit, after)
             ids = {run.report_id for run in runs}
             by_id = {it.id: it for it in await report_definitions.with_ids(connection, ids)}
             return [(run, by_id[run.report_id]) for run in runs if run.report_id in by_id]
 
         return await self._database.read(ask)
 
-    async def await_run(self, run_id: str) -> None:
+    async def await_runs(self, run_ids: Sequence[str]) -> None:
         """See the port."""
-        await self._database.write(
-            lambda connection: made.move(connection, run_id, RunMove.WAIT, {})
-        )
+        await self._database.write(lambda connection: report_waiting.wait(connection, run_ids))
 
     async def claim_run(
         self, run_id: str, holder: str, now_ms: int, lease_until_ms: int

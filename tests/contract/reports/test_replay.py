@@ -116,6 +116,29 @@ async def test_one_that_is_due_stays_and_one_that_is_being_sent_is_refused(
     assert caught.value.type is ProblemType.CONFLICT
 
 
+async def test_one_whose_courier_died_is_sent_again_in_a_paused_report_too(
+    store: ReportStore, report: Report
+) -> None:
+    run = await delivering(store, report, "a")
+    (dead,) = await claim(store, report)  # its lease ends, and so does its courier
+    await store.pause_report(report.id, NOW)
+    with pytest.raises(Problem, match="being sent"):
+        await store.replay("default", dead.delivery_id, LEASE - 1)
+    again = await store.replay("default", dead.delivery_id, LEASE)
+    assert (again.state, again.attempts, again.replayed_at_ms) == (DeliveryState.PENDING, 1, LEASE)
+    assert again.next_attempt_at_ms == LEASE
+    (attempt,) = await store.attempts([dead.delivery_id])
+    assert (attempt.outcome, "may have arrived" in attempt.reason) == (AttemptOutcome.LOST, True)
+    assert await outcome(store, run) == (RunState.DELIVERING, 0, 0, None)
+    # What it says after all is no answer to the replay.
+    await store.record([ended(dead, DeliveryMove.CONFIRM)], LEASE)
+    await store.resume_report(report.id, LEASE)
+    (parcel,) = await claim(store, report, LEASE)
+    assert (parcel.attempt, parcel.attempts_before, parcel.body) == (2, 1, dead.body)
+    await store.record([ended(parcel, DeliveryMove.CONFIRM)], LEASE)
+    assert await outcome(store, run) == (RunState.SUCCEEDED, 1, 0, LEASE)
+
+
 async def test_only_deliveries_of_live_reports_of_the_namespace_are_sent_again(
     store: ReportStore, report: Report
 ) -> None:

@@ -17,7 +17,7 @@ from meterline.replay import Replay, ReplayState
 from meterline.replay_ports import ReplayStore, Worked
 from meterline.report import Report
 from meterline.report_ports import ReportStore
-from meterline.run import DeliveryMove, DeliveryState, Run, RunState
+from meterline.run import AttemptOutcome, DeliveryMove, DeliveryState, Run, RunState
 from meterline.sending import Parcel
 from tests.contract.reports.conftest import (
     NOW,
@@ -147,6 +147,25 @@ async def test_those_on_their_way_are_left_alone_and_those_deleted_refused(
     done, _ = await worked_off(replays)
     assert (done.counted, done.replayed, done.in_flight, done.refused) == (4, 0, 0, 4)
     assert await states(store, run) == [DeliveryState.CANCELLED] * 4
+
+
+async def test_those_whose_courier_died_are_sent_again_in_a_paused_report_too(
+    store: ReportStore, replays: ReplayStore, report: Report
+) -> None:
+    run = await delivering(store, report, "a", "b")
+    (dead,) = await store.claim_deliveries(report.id, NOW, LATER, 1)
+    (living,) = await store.claim_deliveries(report.id, NOW, LATER + 1, 1)
+    await store.pause_report(report.id, NOW)
+    await replays.create_replay(asked(report, per_second=100))
+    done, _ = await worked_off(replays)
+    assert (done.counted, done.replayed, done.in_flight, done.refused) == (2, 1, 1, 0)
+    assert await states(store, run) == [DeliveryState.PENDING, DeliveryState.SENDING]
+    attempts = await store.attempts([dead.delivery_id, living.delivery_id])
+    outcomes = {it.delivery_id: it.outcome for it in attempts}
+    assert outcomes == {
+        dead.delivery_id: AttemptOutcome.LOST,
+        living.delivery_id: AttemptOutcome.SENDING,
+    }
 
 
 async def test_those_whose_bytes_are_gone_are_refused(

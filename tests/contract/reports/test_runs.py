@@ -141,12 +141,47 @@ async def test_undecided_gives_the_oldest_of_each_trigger_with_a_free_lease(
     by_hand, _ = await store.ask_run(report, START, START + 60_000, NOW, revise=False)
     assert [run.id for run, _ in await store.undecided(NOW, 10)] == [by_hand.id, runs[0].id]
     assert len(await store.undecided(NOW, 1)) == 1
-    await store.await_run(runs[0].id)
+    await store.await_runs([runs[0].id])
     assert (await the_run(store, runs[0])).state is RunState.WAITING
     await claimed(store, runs[0])
     assert [run.id for run, _ in await store.undecided(NOW, 10)] == [by_hand.id]
     after = await store.undecided(NOW + 60_000, 10)
     assert [run.id for run, _ in after] == [by_hand.id, runs[0].id]
+
+
+async def test_undecided_is_read_on_by_report_and_trigger(
+    store: ReportStore, report: Report
+) -> None:
+    other = replace(report, id="01S", slug="other")
+    paused = replace(report, id="01T", slug="paused")
+    last = replace(report, id="01U", slug="last")
+    for made in (other, paused, last):
+        await store.create_report(made, START)
+    reports = (report, other, paused, last)
+    for made in reports:  # the longest overdue last: a page goes by reports, not by windows
+        runs = [scheduled(made, hour) for hour in range(5 - reports.index(made), 7)]
+        await store.plan(made, runs, runs[-1].to_ms)
+    by_hand, _ = await store.ask_run(report, START, START + 60_000, NOW, revise=False)
+    await store.pause_report(paused.id, NOW)
+    expected = [by_hand.id, *(scheduled(it, 5 - reports.index(it)).id for it in (report, other))]
+    expected.append(scheduled(last, 2).id)
+    for limit in (1, 2, 3):
+        found: list[str] = []
+        after: tuple[str, Trigger] | None = None
+        while page := await store.undecided(NOW, limit, after):
+            assert len(page) <= limit
+            found += [run.id for run, _ in page]
+            after = page[-1][0].report_id, page[-1][0].trigger
+        assert found == expected
+
+
+async def test_many_runs_are_seen_to_be_waiting_at_once(store: ReportStore, report: Report) -> None:
+    runs = [scheduled(report, hour) for hour in range(3)]
+    await store.plan(report, runs, runs[-1].to_ms)
+    await claimed(store, runs[0])
+    await asyncio.gather(*(store.await_runs([run.id for run in runs[:2]]) for _ in range(3)))
+    states = [(await the_run(store, run)).state for run in runs]
+    assert states == [RunState.MATERIALIZING, RunState.WAITING, RunState.SCHEDULED]
 
 
 async def test_one_report_has_one_lease_at_a_time(store: ReportStore, report: Report) -> None:

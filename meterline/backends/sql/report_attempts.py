@@ -1,0 +1,31 @@
+"""Attempts that nobody makes any more, in SQL. Functions over a connection of one transaction."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from meterline.backends.sql.schema_reports import report_attempts
+from meterline.run import AttemptOutcome, DeliveryState
+
+
+def in_hand(state: DeliveryState, due_at_ms: int | None, now_ms: int) -> bool:
+    """Whether a courier has a delivery: what is being sent is due again when its lease ends."""
+    return state is DeliveryState.SENDING and due_at_ms is not None and due_at_ms > now_ms
+
+
+async def write_lost(connection: AsyncConnection, ids: Sequence[str]) -> None:
+    """An attempt that is still open under an ended lease: its courier died, before or after
+    sending.
+    """
+    await connection.execute(
+        update(report_attempts)
+        .where(
+            report_attempts.c.delivery_id.in_(ids),
+            report_attempts.c.outcome == AttemptOutcome.SENDING.value,
+        )
+        .values(
+            outcome=AttemptOutcome.LOST.value,
+            reason="the courier ended before it recorded an answer; it may have arrived",
+        )
+    )

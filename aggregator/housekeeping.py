@@ -111,11 +111,12 @@ class Housekeeping:
 
         A partition without new records keeps its last slice open for ever, and one day its records
         expire. An empty pack ends it; the slice that begins with that pack holds nothing that could
-        be lost.
+        be lost. The last sealed record stays, however old: by it a restored log is known.
         """
         log = self._aggregator.log
         for partition in list(self._aggregator.partitions.values()):
-            await log.trim(partition.number, partition.sealed_end, now_ms - self._pace.retention_ms)
+            before = max(0, partition.sealed_end - 1)
+            await log.trim(partition.number, before, now_ms - self._pace.retention_ms)
             idle = now_ms - partition.append_ms > IDLE_SLICE_MS
             held = partition.slice is not None and partition.slice.border.events
             if idle and held and await log.end(partition.number) == partition.next_offset:

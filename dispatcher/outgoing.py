@@ -12,7 +12,7 @@ from dispatcher.ahead import Taken, Waiting
 from dispatcher.courier import SendTerms, Sent
 from dispatcher.fairness import Load
 from dispatcher.pace import Pace
-from dispatcher.pause import Pause, wait
+from dispatcher.pause import Pause, turn, wait
 from meterline import limits
 from meterline.endpoint_health import Sign
 from meterline.ports import Clock, Unavailable
@@ -82,14 +82,8 @@ class Outgoing:
         while not self._stopping:
             self._claim_wake.clear()
             self._return(self._waiting.older_than(self._clock.now_ms() - limits.AHEAD_WAIT_MS))
-            try:
-                found = await self._claim()
-            except Unavailable as error:
-                _log.warning("send", action="unavailable", reason=str(error))
-                await wait(self._claim_wake, pause.longer())
-                continue
-            except Exception:  # noqa: BLE001 - a fault of one turn must not end the dispatcher
-                _log.exception("send", action="failed")
+            found = await turn("send", self._claim())
+            if found is None:
                 await wait(self._claim_wake, pause.longer())
                 continue
             pause.reset()

@@ -1,8 +1,29 @@
-"""How loops of the shell wait."""
+"""What the loops of the shell share: turns that may fail, and waits between them."""
 
 import asyncio
+from collections.abc import Awaitable
+from typing import Final, TypeVar
+
+import structlog
 
 from meterline import limits
+from meterline.ports import Unavailable
+
+_log: Final = structlog.get_logger("dispatcher")
+_T = TypeVar("_T")
+
+
+async def turn(loop: str, act: Awaitable[_T]) -> _T | None:
+    """What one turn of a loop came to; None where it failed, which is logged. A fault of one turn
+    must not end the dispatcher.
+    """
+    try:
+        return await act
+    except Unavailable as error:
+        _log.warning(loop, action="unavailable", reason=str(error))
+    except Exception:  # noqa: BLE001 - see above
+        _log.exception(loop, action="failed")
+    return None
 
 
 class Pause:

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
 import structlog
 
+from dispatcher.pause import turn, wait
 from meterline import limits
-from meterline.ports import Clock, Unavailable
+from meterline.ports import Clock
 from meterline.replay import ReplayState
 from meterline.replay_ports import ReplayStore
 
@@ -36,20 +36,12 @@ class Replayer:
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set."""
         while not stop.is_set():
-            wait_s = await self._turn()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    await stop.wait()
+            await wait(stop, await self._turn())
 
     async def _turn(self) -> float:
         """One step; how long the next one may wait."""
-        try:
-            worked = await self._replays.work(self._clock.now_ms())
-        except Unavailable as error:
-            _log.warning("replay", action="unavailable", reason=str(error))
-            return self._idle_s
-        except Exception:  # noqa: BLE001 - a fault of one turn must not end the dispatcher
-            _log.exception("replay", action="failed")
+        worked = await turn("replay", self._replays.work(self._clock.now_ms()))
+        if worked is None:
             return self._idle_s
         if worked.replay is not None:
             self._wake()

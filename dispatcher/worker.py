@@ -12,10 +12,10 @@ from dispatcher import planner, signing
 from dispatcher.courier import SendTerms
 from dispatcher.late import LateUsage
 from dispatcher.outgoing import Outgoing
-from dispatcher.pause import Pause, wait
+from dispatcher.pause import Pause, turn, wait
 from dispatcher.planner import PlanTerms, Sources
 from meterline import limits
-from meterline.ports import Clock, Unavailable
+from meterline.ports import Clock
 from meterline.report_ports import SecretBox, WebhookSender
 
 _log: Final = structlog.get_logger("dispatcher")
@@ -72,14 +72,8 @@ class Dispatcher:
         pause = Pause(self._idle_s)
         while not self._stopping:
             self._plan_wake.clear()
-            try:
-                made = await self._plan_once()
-            except Unavailable as error:
-                _log.warning("plan", action="unavailable", reason=str(error))
-                await wait(self._plan_wake, pause.longer())
-                continue
-            except Exception:  # noqa: BLE001 - a fault of one turn must not end the dispatcher
-                _log.exception("plan", action="failed")
+            made = await turn("plan", self._plan_once())
+            if made is None:
                 await wait(self._plan_wake, pause.longer())
                 continue
             pause.reset()
@@ -93,39 +87,26 @@ class Dispatcher:
         pause = Pause(self._idle_s)
         while not self._stopping:
             self._late_wake.clear()
-            wait_s = self._idle_s
-            try:
-                asked = await self._late.turn(self._clock.now_ms())
-            except Unavailable as error:
-                _log.warning("late", action="unavailable", reason=str(error))
-                wait_s = pause.longer()
-            except Exception:  # noqa: BLE001 - as above
-                _log.exception("late", action="failed")
-                wait_s = pause.longer()
-            else:
-                pause.reset()
-                if asked:
-                    _log.info("late", action="asked", runs=asked)
-                    self._plan_wake.set()
-            await wait(self._late_wake, wait_s)
+            asked = await turn("late", self._late.turn(self._clock.now_ms()))
+            if asked is None:
+                await wait(self._late_wake, pause.longer())
+                continue
+            pause.reset()
+            if asked:
+                _log.info("late", action="asked", runs=asked)
+                self._plan_wake.set()
+            await wait(self._late_wake, self._idle_s)
 
     async def _forget(self) -> None:
         """Remove bytes that were kept for their time, a step at a time and without haste."""
         terms = self._plan_terms
         while not self._stopping:
-            wait_s = float(limits.BYTES_LOOK_S)
-            try:
-                until_ms = self._clock.now_ms() - terms.bytes_kept_ms
-                removed = await self._sources.bytes.remove_bytes(until_ms, limits.BYTES_REMOVED_MAX)
-            except Unavailable as error:
-                _log.warning("forget", action="unavailable", reason=str(error))
-            except Exception:  # noqa: BLE001 - as above
-                _log.exception("forget", action="failed")
-            else:
-                if removed:
-                    _log.info("forget", action="removed", deliveries=removed)
-                    wait_s = self._idle_s
-            await wait(self._forget_wake, wait_s)
+            until_ms = self._clock.now_ms() - terms.bytes_kept_ms
+            act = self._sources.bytes.remove_bytes(until_ms, limits.BYTES_REMOVED_MAX)
+            removed = await turn("forget", act)
+            if removed:
+                _log.info("forget", action="removed", deliveries=removed)
+            await wait(self._forget_wake, self._idle_s if removed else limits.BYTES_LOOK_S)
 
     async def _plan_once(self) -> int:
         now_ms = self._clock.now_ms()

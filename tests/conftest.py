@@ -45,6 +45,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         sys.stderr.flush()
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> SideBySide:
     """Say what may run side by side."""
     return SideBySide(config, log)

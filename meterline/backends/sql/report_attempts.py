@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.sql.schema_reports import report_attempts
 from meterline.run import AttemptOutcome, DeliveryState
@@ -18,14 +19,17 @@ async def write_lost(connection: AsyncConnection, ids: Sequence[str]) -> None:
     """An attempt that is still open under an ended lease: its courier died, before or after
     sending.
     """
+    reason = "the courier ended before it recorded an answer; it may have arrived"
+    of_them = report_attempts.c.delivery_id.in_(ids)
+    await end_open(connection, of_them, AttemptOutcome.LOST, reason)
+
+
+async def end_open(
+    connection: AsyncConnection, which: ColumnElement[bool], outcome: AttemptOutcome, reason: str
+) -> None:
+    """Those of some attempts that are still open end so."""
     await connection.execute(
         update(report_attempts)
-        .where(
-            report_attempts.c.delivery_id.in_(ids),
-            report_attempts.c.outcome == AttemptOutcome.SENDING.value,
-        )
-        .values(
-            outcome=AttemptOutcome.LOST.value,
-            reason="the courier ended before it recorded an answer; it may have arrived",
-        )
+        .where(which, report_attempts.c.outcome == AttemptOutcome.SENDING.value)
+        .values(outcome=outcome.value, reason=reason)
     )

@@ -130,21 +130,26 @@ async def _write_states(
 ) -> None:
     if not moved:
         return
-    statement = (
-        update(report_deliveries)
-        .where(report_deliveries.c.id == bindparam("of_delivery"))
-        .values({name: bindparam(name) for name in ("state", "due_at_ms", "ended_at_ms")})
-    )
     rows = []
     for name, attempt in sorted(moved.items()):
         ended = states[name] in _ENDED
         row = {
-            "of_delivery": name,
+            "of_id": name,
             "state": states[name].value,
             "due_at_ms": None if ended else attempt.next_attempt_at_ms,
             "ended_at_ms": now_ms if ended else None,
         }
         rows.append(row)
+    await put_deliveries(connection, rows)
+
+
+async def put_deliveries(connection: AsyncConnection, rows: Sequence[Mapping[str, object]]) -> None:
+    """Write members of deliveries, the same ones of each; `of_id` says of which it is."""
+    statement = (
+        update(report_deliveries)
+        .where(report_deliveries.c.id == bindparam("of_id"))
+        .values({name: bindparam(name) for name in rows[0] if name != "of_id"})
+    )
     await connection.execute(statement, rows)
 
 

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import and_, bindparam, delete, or_, select, update
+from sqlalchemy import and_, delete, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
+from meterline.backends.sql.report_attempts import end_open
+from meterline.backends.sql.report_deliveries import put_deliveries
 from meterline.backends.sql.report_endpoints import give_probe_back
 from meterline.backends.sql.schema_reports import report_attempts, report_deliveries
 from meterline.run import AttemptOutcome, DeliveryState
@@ -33,41 +35,26 @@ async def give_back(connection: AsyncConnection, parcels: Sequence[Parcel], now_
         await _undo(connection, held)
     others = [it for it in parcels if sending.get(it.delivery_id) != it.attempt]
     if others:
-        await _write_not_sent(connection, others)
+        which = or_(*map(_its_attempt, others))
+        await end_open(connection, which, AttemptOutcome.UNREACHED, _NOT_SENT)
     for probe in (it for it in held if it.probe):
         await give_probe_back(connection, probe.address, now_ms)
 
 
 async def _undo(connection: AsyncConnection, parcels: Sequence[Parcel]) -> None:
-    statement = (
-        update(report_deliveries)
-        .where(report_deliveries.c.id == bindparam("of_delivery"))
-        .values({name: bindparam(name) for name in ("state", "attempts", "due_at_ms")})
-    )
     rows = []
     for parcel in sorted(parcels, key=lambda it: it.delivery_id):
         before = parcel.attempt - 1
         first = before == parcel.attempts_before
         row = {
-            "of_delivery": parcel.delivery_id,
+            "of_id": parcel.delivery_id,
             "state": (DeliveryState.PENDING if first else DeliveryState.RETRYING).value,
             "attempts": before,
             "due_at_ms": parcel.due_at_ms,
         }
         rows.append(row)
-    await connection.execute(statement, rows)
+    await put_deliveries(connection, rows)
     await connection.execute(delete(report_attempts).where(or_(*map(_its_attempt, parcels))))
-
-
-async def _write_not_sent(connection: AsyncConnection, parcels: Sequence[Parcel]) -> None:
-    await connection.execute(
-        update(report_attempts)
-        .where(
-            or_(*map(_its_attempt, parcels)),
-            report_attempts.c.outcome == AttemptOutcome.SENDING.value,
-        )
-        .values(outcome=AttemptOutcome.UNREACHED.value, reason=_NOT_SENT)
-    )
 
 
 def _its_attempt(parcel: Parcel) -> ColumnElement[bool]:

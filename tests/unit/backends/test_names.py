@@ -49,7 +49,7 @@ async def test_dead_names_hold_up_no_other(system: System) -> None:
     names = Names(system, deadline_s=60)
     dead = [asyncio.create_task(names.resolve(f"dead{n}.test")) for n in range(100)]
     await asyncio.sleep(0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         (found,) = await names.resolve("healthy.test", 443)
     assert (found["host"], found["port"]) == (HERE, 443)
     assert not any(it.done() for it in dead)
@@ -73,7 +73,7 @@ async def test_a_name_is_looked_up_once_at_a_time_and_not_waited_for_beyond_its_
     assert time.monotonic() - started_s < 5
     assert system.asked == ["dead.test"]
     system.ended.set()
-    async with asyncio.timeout(10):  # now it has ended, and may be asked for anew
+    async with asyncio.timeout(30):  # now it has ended, and may be asked for anew
         while len(system.asked) == 1:
             await asyncio.gather(names.resolve("dead.test"), return_exceptions=True)
 

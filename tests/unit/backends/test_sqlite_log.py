@@ -167,7 +167,7 @@ async def test_a_lock_that_does_not_end_is_unavailable_in_time(tmp_path: Path) -
         await log.append(0, b"given up before it was taken")
     holder.execute("ROLLBACK")
     holder.close()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while True:
             try:
                 await log.append(0, b"c")

@@ -85,7 +85,7 @@ async def working(desk: Desk, idle_s: float = 0.02) -> AsyncIterator[Dispatcher]
         yield dispatcher
     finally:
         dispatcher.stop()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):  # longer than an attempt may take
             await task
 
 

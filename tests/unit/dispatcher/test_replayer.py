@@ -60,7 +60,7 @@ async def at_work(script: Script, idle_s: float) -> AsyncIterator[None]:
         yield
     finally:
         stop.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await task
 
 

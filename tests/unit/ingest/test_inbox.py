@@ -34,7 +34,7 @@ async def test_no_exception_ends_the_inbox(tmp_path: Path) -> None:
     inbox = Inbox("127.0.0.1:1", "g", {"t": "n"}, publisher, log, AdmissionRules(4), prepare)
     with capture_logs() as lines:
         task = asyncio.create_task(inbox.run())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await reached.wait()
         assert not task.done()
         task.cancel()

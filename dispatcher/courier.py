@@ -1,6 +1,6 @@
 """Steps that send: claim what is due, sign and post one delivery, record what came of it."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -55,23 +55,19 @@ async def claim_due(
     load: Load,
     now_ms: int,
     pace: Pace | None = None,
-) -> AsyncIterator[Parcel]:
+) -> list[Parcel]:
     """Claim what may be sent now or soon, within the caps, the pace and what may be claimed ahead.
-    Each as soon as it is claimed, for its lease runs. Raises `Unavailable`: those that came hold.
+    Raises `Unavailable`.
     """
-    if load.under_way >= terms.caps.total and not load.ahead_free:
-        return
+    full = load.under_way >= terms.caps.total and not load.ahead_free
+    if full or load.bytes >= limits.CLAIMED_BYTES_MAX:
+        return []
     due = await reports.due(now_ms)
     slots = {} if pace is None else pace.slots({it.address for it in due}, now_ms)
-    size = load.bytes
-    for it in allot(due, load, terms.caps, now_ms, slots):
-        if size >= limits.CLAIMED_BYTES_MAX:
-            return
-        for parcel in await reports.claim_deliveries(
-            it.report_id, now_ms, now_ms + terms.lease_ms, it.count, probe=it.probe
-        ):
-            size += len(parcel.body)
-            yield parcel
+    allotted = allot(due, load, terms.caps, now_ms, slots)
+    if not allotted:
+        return []
+    return await reports.claim_deliveries(allotted, now_ms, now_ms + terms.lease_ms)
 
 
 async def deliver(

@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 from meterline import limits
-from meterline.sending import Address, Due
+from meterline.sending import Address, Allotment, Due
 
 _NO_PACE: Final[Mapping[Address, int]] = {}
 
@@ -55,15 +55,6 @@ class Load:
         """How many more may be claimed without a place."""
         most = min(sum(self.ahead.values()), limits.DELIVERIES_AHEAD_MAX)
         return max(0, most - (sum(self.claimed.values()) - self.under_way))
-
-
-@dataclass(frozen=True, slots=True)
-class Allotment:
-    """How many deliveries of a report may be claimed now; `probe`: of an endpoint that is out."""
-
-    report_id: str
-    count: int
-    probe: bool = False
 
 
 def allot(

@@ -91,19 +91,18 @@ class Outgoing:
                 await wait(self._claim_wake, self._idle_s)
 
     async def _claim(self) -> bool:
-        found, now_ms = False, self._clock.now_ms()
-        async for parcel in courier.claim_due(
+        now_ms = self._clock.now_ms()
+        found = await courier.claim_due(
             self._reports, self._terms, self._load(now_ms), now_ms, self._pace
-        ):
-            found = True
+        )
+        for parcel in found:
             self._claimed[parcel.address] += 1
             self._claimed_bytes += len(parcel.body)
-            if self._stopping:
-                self._return([parcel])
-                continue
             self._waiting.add(parcel, self._clock.now_ms())
-            self._begin()
-        return found
+        if self._stopping:
+            self._return(self._waiting.all())
+        self._begin()
+        return bool(found)
 
     def _load(self, now_ms: int) -> Load:
         roomy = self._claimed_bytes < limits.AHEAD_BYTES_MAX

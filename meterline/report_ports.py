@@ -24,7 +24,7 @@ from meterline.run import (
     RunMove,
     Trigger,
 )
-from meterline.sending import Answer, AttemptEnd, Due, Parcel
+from meterline.sending import Allotment, Answer, AttemptEnd, Due, Parcel
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,16 +237,11 @@ class ReportStore(Protocol):
         ...
 
     async def claim_deliveries(
-        self,
-        report_id: str,
-        now_ms: int,
-        lease_until_ms: int,
-        limit: int,
-        *,
-        probe: bool = False,
+        self, allotments: Sequence[Allotment], now_ms: int, lease_until_ms: int
     ) -> list[Parcel]:
-        """Take up to `limit` due deliveries of a report, first tries before retries, then the
-        oldest first, each with a new attempt recorded.
+        """Take due deliveries of different reports, as many as are allotted to each, first tries
+        before retries, then the oldest first, in one transaction, each with a new attempt recorded.
+        Together they hold `CLAIM_BYTES_MAX` at most, but for the first.
 
         A delivery whose courier's lease ran out is due again; the attempt that it left open is
         marked lost. As a probe none is taken unless the endpoint is out and its next probe is due;

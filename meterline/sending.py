@@ -29,6 +29,15 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True)
+class Allotment:
+    """How many deliveries of a report may be claimed now; `probe`: of an endpoint that is out."""
+
+    report_id: str
+    count: int
+    probe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Parcel:
     """A claimed delivery with all that its sending needs. `attempt` is its number; it is already
     recorded. `attempts_before` are those before the last replay, which begins its retries anew;

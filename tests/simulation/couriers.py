@@ -23,7 +23,7 @@ from meterline.run import (
     run_sources,
     run_target,
 )
-from meterline.sending import Answer, AttemptEnd, Due, Parcel
+from meterline.sending import Allotment, Answer, AttemptEnd, Due, Parcel
 from tests.simulation.network import Net, Process
 from tests.simulation.reports import Decided, ReportsState, SimulatedReports
 
@@ -62,16 +62,20 @@ class Outbox:
         found = {it.report_id: it for it in self.posts.values() if _is_due(it, now_ms)}
         return [Due(name, "http://x") for name in sorted(found)]
 
-    def claim(self, report_id: str, now_ms: int, lease_until_ms: int, limit: int) -> list[Parcel]:
-        free = [it for it in self.posts.values() if it.report_id == report_id]
-        taken = [it for it in free if _is_due(it, now_ms)][:limit]
+    def claim(
+        self, allotments: Sequence[Allotment], now_ms: int, lease_until_ms: int
+    ) -> list[Parcel]:
+        taken: list[Post] = []
+        for one in allotments:
+            own = (it for it in self.posts.values() if it.report_id == one.report_id)
+            taken += [it for it in own if _is_due(it, now_ms)][: one.count]
         for post in taken:
             post.state = DELIVERY_MOVES[post.state, DeliveryMove.CLAIM]
             post.attempts += 1
             post.due_at_ms = lease_until_ms
         return [
             Parcel(
-                it.draft.id, it.run_id, report_id, "default", it.attempts, 0, 0, "http://x",
+                it.draft.id, it.run_id, it.report_id, "default", it.attempts, 0, 0, "http://x",
                 (SECRET,), None, it.draft.body,
             )
             for it in taken
@@ -166,18 +170,12 @@ class SendingReports(SimulatedReports):
         return await self.net.call("reports.due", lambda: self._outbox.due(now_ms))
 
     async def claim_deliveries(
-        self,
-        report_id: str,
-        now_ms: int,
-        lease_until_ms: int,
-        limit: int,
-        *,
-        probe: bool = False,
+        self, allotments: Sequence[Allotment], now_ms: int, lease_until_ms: int
     ) -> list[Parcel]:
-        assert not probe, "endpoints of the simulation are never out"
+        assert not any(it.probe for it in allotments), "endpoints of the simulation are never out"
         return await self.net.call(
-            f"reports.claim_deliveries {report_id}",
-            lambda: self._outbox.claim(report_id, now_ms, lease_until_ms, limit),
+            f"reports.claim_deliveries {[it.report_id for it in allotments]}",
+            lambda: self._outbox.claim(allotments, now_ms, lease_until_ms),
             writes=True,
         )
 
@@ -195,7 +193,7 @@ async def send_for_ever(reports: Any, sender: Any, process: Process, rng: Random
     """The life of a courier."""
     while True:
         with suppress(Unavailable):
-            parcels = [it async for it in claim_due(reports, TERMS, Load(), process.now_ms())]
+            parcels = await claim_due(reports, TERMS, Load(), process.now_ms())
             sent = [
                 await deliver(it, sender, Plainly(), TERMS.retry, process.now_ms(), rng.random())
                 for it in parcels

@@ -2,17 +2,17 @@
 transaction.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final
 
-from sqlalchemy import Row, ScalarSelect, and_, func, or_, select, update
+from sqlalchemy import Row, ScalarSelect, Select, and_, bindparam, exists, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline import limits
 from meterline.backends.sql.engine import insert
 from meterline.backends.sql.report_attempts import write_lost
-from meterline.backends.sql.report_endpoints import HEALTH_COLUMNS, health_of, take_probe
+from meterline.backends.sql.report_endpoints import HEALTH_COLUMNS, health_of, take_probes
 from meterline.backends.sql.report_secrets import signing
 from meterline.backends.sql.schema_reports import (
     report_attempts,
@@ -23,15 +23,82 @@ from meterline.backends.sql.schema_reports import (
 )
 from meterline.report import ReportState
 from meterline.run import AttemptOutcome, DeliveryState
-from meterline.sending import Due, Parcel
+from meterline.sending import Allotment, Due, Parcel
 
-_FIRST: Final = (DeliveryState.PENDING,)
-_GIVING_WAY: Final = (DeliveryState.SENDING, DeliveryState.RETRYING)  # to first tries
-
+_deliveries = report_deliveries.c
+_FIRST: Final = (DeliveryState.PENDING.value,)
+_GIVING_WAY: Final = (DeliveryState.SENDING.value, DeliveryState.RETRYING.value)  # to first tries
 _BODY: Final = and_(
-    report_bodies.c.run_id == report_deliveries.c.run_id,
-    report_bodies.c.holder == report_deliveries.c.holder,
-    report_bodies.c.number == report_deliveries.c.number,
+    report_bodies.c.run_id == _deliveries.run_id,
+    report_bodies.c.holder == _deliveries.holder,
+    report_bodies.c.number == _deliveries.number,
+)
+
+
+def _free_in(states: Sequence[str]) -> Select[Any]:
+    """Due deliveries of an active report in some states, locked: id, attempts so far, since when it
+    was due, bytes. Those that another courier is just taking are left to it.
+    """
+    return (
+        select(
+            _deliveries.id,
+            _deliveries.report_id,
+            _deliveries.attempts,
+            _deliveries.due_at_ms,
+            func.length(report_bodies.c.body).label("bytes"),
+        )
+        .join(reports, reports.c.id == _deliveries.report_id)
+        .join(report_bodies, _BODY)
+        .where(
+            _deliveries.report_id == bindparam("of_report"),
+            _deliveries.state.in_(states),
+            _deliveries.due_at_ms <= bindparam("now_ms"),
+            reports.c.state == ReportState.ACTIVE.value,
+            reports.c.deleted_at_ms.is_(None),
+        )
+        .order_by(_deliveries.due_at_ms, _deliveries.sequence)
+        .limit(bindparam("most"))
+        .with_for_update(skip_locked=True, of=report_deliveries)
+    )
+
+
+# Built once: to build a statement takes SQLAlchemy as long as to execute it.
+_FIRSTS: Final = _free_in(_FIRST)
+_OTHERS: Final = _free_in(_GIVING_WAY)
+_WITH_OTHERS: Final = select(reports.c.id).where(
+    reports.c.id.in_(bindparam("ids", expanding=True)),
+    exists().where(
+        _deliveries.report_id == reports.c.id,
+        _deliveries.state.in_(_GIVING_WAY),
+        _deliveries.due_at_ms <= bindparam("now_ms"),
+    ),
+)
+_TAKE: Final = (
+    update(report_deliveries)
+    .where(_deliveries.id.in_(bindparam("ids", expanding=True)))
+    .values(
+        state=DeliveryState.SENDING.value,
+        attempts=_deliveries.attempts + 1,
+        due_at_ms=bindparam("until_ms"),
+    )
+)
+_PARCELS: Final[Select[Any]] = (
+    select(
+        _deliveries.id,
+        _deliveries.run_id,
+        _deliveries.report_id,
+        _deliveries.attempts,
+        _deliveries.attempts_before,
+        func.coalesce(_deliveries.replayed_at_ms, _deliveries.created_at_ms).label("since_ms"),
+        reports.c.namespace,
+        reports.c.endpoint,
+        reports.c.user_info_sealed,
+        reports.c.headers_sealed,
+        report_bodies.c.body,
+    )
+    .join(reports, reports.c.id == _deliveries.report_id)
+    .join(report_bodies, _BODY)
+    .where(_deliveries.id.in_(bindparam("ids", expanding=True)))
 )
 
 
@@ -90,100 +157,62 @@ def _due_of(row: Row[Any], now_ms: int) -> Due:
 
 
 async def claim(
-    connection: AsyncConnection,
-    report_id: str,
-    now_ms: int,
-    lease_until_ms: int,
-    limit: int,
-    *,
-    probe: bool,
+    connection: AsyncConnection, allotments: Sequence[Allotment], now_ms: int, lease_until_ms: int
 ) -> list[Parcel]:
-    """Take due deliveries of an active report, each with a new attempt."""
-    deliveries = report_deliveries.c
-    free = _bounded(await _next(connection, report_id, now_ms, limit))
-    ids = [row.id for row in free]
-    if not ids or (probe and not await take_probe(connection, report_id, now_ms, lease_until_ms)):
+    """Take due deliveries of active reports, each with a new attempt: a look or two at each report,
+    and a few statements for all.
+    """
+    again = await _with_others(connection, allotments, now_ms)
+    free: list[Row[Any]] = []
+    for one in allotments:
+        free += await _next(connection, one, now_ms, others=one.report_id in again)
+    free = _bounded(free)
+    probed = {it.report_id for it in allotments if it.probe} & {row.report_id for row in free}
+    probes = await take_probes(connection, probed, now_ms, lease_until_ms) if probed else set()
+    taken = [row for row in free if row.report_id not in probed - probes]
+    if not taken:
         return []
-    if again := [row.id for row in free if row.attempts]:
-        await write_lost(connection, again)
-    await connection.execute(
-        update(report_deliveries)
-        .where(deliveries.id.in_(ids))
-        .values(
-            state=DeliveryState.SENDING.value,
-            attempts=deliveries.attempts + 1,
-            due_at_ms=lease_until_ms,
-        )
-    )
-    secrets = await signing(connection, report_id, now_ms)
-    since = {row.id: int(row.due_at_ms) for row in free}
-    parcels = await _parcels(connection, since, secrets, probe=probe)
-    attempts = [
-        {
-            "delivery_id": parcel.delivery_id,
-            "number": parcel.attempt,
-            "started_at_ms": now_ms,
-            "outcome": AttemptOutcome.SENDING.value,
-            "duration_ms": 0,
-            "reason": "",
-            "answer": b"",
-        }
-        for parcel in parcels
-    ]
-    await connection.execute(insert(connection, report_attempts), attempts)
+    if lost := [row.id for row in taken if row.attempts]:
+        await write_lost(connection, lost)
+    await connection.execute(_TAKE, {"ids": [it.id for it in taken], "until_ms": lease_until_ms})
+    parcels = await _parcels(connection, taken, probes, now_ms)
+    await connection.execute(insert(connection, report_attempts), _attempts(parcels, now_ms))
     return parcels
 
 
+async def _with_others(
+    connection: AsyncConnection, allotments: Sequence[Allotment], now_ms: int
+) -> set[str]:
+    """Those of the reports that have more due than first tries."""
+    asked = {"ids": [it.report_id for it in allotments], "now_ms": now_ms}
+    return set((await connection.execute(_WITH_OTHERS, asked)).scalars())
+
+
 async def _next(
-    connection: AsyncConnection, report_id: str, now_ms: int, limit: int
+    connection: AsyncConnection, allotment: Allotment, now_ms: int, *, others: bool
 ) -> list[Row[Any]]:
     """What is claimed: first tries, then retries and what a courier's death left. But up to half
     goes to those that have given way for `RETRY_WAIT_MS`: first tries may never end.
     """
-    aged_ms, half = now_ms - limits.RETRY_WAIT_MS, max(1, limit // 2)
-    found = await _free(connection, report_id, _GIVING_WAY, aged_ms, half, ())
-    for states in (_FIRST, _GIVING_WAY):
-        room = limit - len(found)
-        found += await _free(connection, report_id, states, now_ms, room, found)
-    return found
+    report_id, count = allotment.report_id, allotment.count
+    giving_way = await _free(connection, _OTHERS, report_id, now_ms, count) if others else []
+    aged_ms, half = now_ms - limits.RETRY_WAIT_MS, max(1, count // 2)
+    aged = [row for row in giving_way[:half] if row.due_at_ms <= aged_ms]
+    first = await _free(connection, _FIRSTS, report_id, now_ms, count - len(aged))
+    return [*aged, *first, *giving_way[len(aged) :]][:count]
 
 
 async def _free(
     connection: AsyncConnection,
+    question: Select[Any],
     report_id: str,
-    states: Sequence[DeliveryState],
-    due_max_ms: int,
-    limit: int,
-    taken: Sequence[Row[Any]],
+    now_ms: int,
+    count: int,
 ) -> list[Row[Any]]:
-    """Due deliveries of an active report in some states, locked: id, attempts so far, since when it
-    was due, bytes. Those that another courier is just taking are left to it.
-    """
-    if limit <= 0:
+    if not count:
         return []
-    deliveries = report_deliveries.c
-    question = (
-        select(
-            deliveries.id,
-            deliveries.attempts,
-            deliveries.due_at_ms,
-            func.length(report_bodies.c.body).label("bytes"),
-        )
-        .join(reports, reports.c.id == deliveries.report_id)
-        .join(report_bodies, _BODY)
-        .where(
-            deliveries.report_id == report_id,
-            deliveries.state.in_([state.value for state in states]),
-            deliveries.due_at_ms <= due_max_ms,
-            deliveries.id.not_in([row.id for row in taken]),
-            reports.c.state == ReportState.ACTIVE.value,
-            reports.c.deleted_at_ms.is_(None),
-        )
-        .order_by(deliveries.due_at_ms, deliveries.sequence)
-        .limit(limit)
-        .with_for_update(skip_locked=True, of=report_deliveries)
-    )
-    return list(await connection.execute(question))
+    asked = {"of_report": report_id, "now_ms": now_ms, "most": count}
+    return list(await connection.execute(question, asked))
 
 
 def _bounded(free: Sequence[Row[Any]]) -> list[Row[Any]]:
@@ -197,49 +226,46 @@ def _bounded(free: Sequence[Row[Any]]) -> list[Row[Any]]:
 
 
 async def _parcels(
-    connection: AsyncConnection,
-    since: Mapping[str, int],
-    secrets: tuple[bytes, ...],
-    *,
-    probe: bool,
+    connection: AsyncConnection, taken: Sequence[Row[Any]], probes: Collection[str], now_ms: int
 ) -> list[Parcel]:
-    """The parcels of deliveries of one report, which are signed with these secrets."""
-    deliveries, bodies = report_deliveries.c, report_bodies.c
-    question = (
-        select(
-            deliveries.id,
-            deliveries.run_id,
-            deliveries.report_id,
-            deliveries.attempts,
-            deliveries.attempts_before,
-            func.coalesce(deliveries.replayed_at_ms, deliveries.created_at_ms).label("since_ms"),
-            reports.c.namespace,
-            reports.c.endpoint,
-            reports.c.user_info_sealed,
-            reports.c.headers_sealed,
-            bodies.body,
-        )
-        .join(reports, reports.c.id == deliveries.report_id)
-        .join(report_bodies, _BODY)
-        .where(deliveries.id.in_(since))
-        .order_by(deliveries.sequence)
+    """The parcels of deliveries, in their order."""
+    secrets = await signing(connection, {it.report_id for it in taken}, now_ms)
+    rows = await connection.execute(_PARCELS, {"ids": [it.id for it in taken]})
+    found = {row.id: row for row in rows}
+    return [_parcel(found[it.id], it.due_at_ms, secrets, probes) for it in taken]
+
+
+def _parcel(
+    row: Row[Any], due_at_ms: int, secrets: Mapping[str, tuple[bytes, ...]], probes: Collection[str]
+) -> Parcel:
+    return Parcel(
+        delivery_id=row.id,
+        run_id=row.run_id,
+        report_id=row.report_id,
+        namespace=row.namespace,
+        attempt=int(row.attempts),
+        attempts_before=int(row.attempts_before),
+        patient_since_ms=int(row.since_ms),
+        endpoint=row.endpoint,
+        signing_secrets_sealed=secrets[row.report_id],
+        user_info_sealed=row.user_info_sealed,
+        headers_sealed=row.headers_sealed,
+        body=row.body,
+        due_at_ms=int(due_at_ms),
+        probe=row.report_id in probes,
     )
+
+
+def _attempts(parcels: Sequence[Parcel], now_ms: int) -> list[dict[str, object]]:
     return [
-        Parcel(
-            delivery_id=row.id,
-            run_id=row.run_id,
-            report_id=row.report_id,
-            namespace=row.namespace,
-            attempt=int(row.attempts),
-            attempts_before=int(row.attempts_before),
-            patient_since_ms=int(row.since_ms),
-            endpoint=row.endpoint,
-            signing_secrets_sealed=secrets,
-            user_info_sealed=row.user_info_sealed,
-            headers_sealed=row.headers_sealed,
-            body=row.body,
-            due_at_ms=since[row.id],
-            probe=probe,
-        )
-        for row in await connection.execute(question)
+        {
+            "delivery_id": parcel.delivery_id,
+            "number": parcel.attempt,
+            "started_at_ms": now_ms,
+            "outcome": AttemptOutcome.SENDING.value,
+            "duration_ms": 0,
+            "reason": "",
+            "answer": b"",
+        }
+        for parcel in parcels
     ]

@@ -43,25 +43,51 @@ _ATTEMPT_ENDS: Final = (
     "answer",
     "next_attempt_at_ms",
 )
+# Built once: to build a statement takes SQLAlchemy as long as to execute it.
+_SENT: Final = (
+    select(
+        report_deliveries.c.id,
+        report_deliveries.c.run_id,
+        report_deliveries.c.report_id,
+        report_deliveries.c.state,
+        report_deliveries.c.attempts,
+        report_deliveries.c.attempts_before,
+    )
+    .where(report_deliveries.c.id.in_(bindparam("ids", expanding=True)))
+    .order_by(report_deliveries.c.id)
+    .with_for_update()
+)
+_END_ATTEMPT: Final = (
+    update(report_attempts)
+    .where(
+        report_attempts.c.delivery_id == bindparam("of_delivery"),
+        report_attempts.c.number == bindparam("of_number"),
+    )
+    .values({name: bindparam(name) for name in _ATTEMPT_ENDS})
+)
+_runs = report_runs.c
+_ADD: Final = (
+    update(report_runs)
+    .where(_runs.id == bindparam("of_id"))
+    .values(
+        delivered=_runs.delivered + bindparam("more_delivered"),
+        failed=_runs.failed + bindparam("more_failed"),
+    )
+)
+_COUNTS: Final = select(
+    _runs.id, _runs.state, _runs.reason, _runs.delivered, _runs.failed, _runs.deliveries
+).where(_runs.id.in_(bindparam("ids", expanding=True)))
+_MOVE: Final = (
+    update(report_runs)
+    .where(_runs.id == bindparam("of_id"))
+    .values({name: bindparam(name) for name in ("state", "reason", "ended_at_ms")})
+)
 
 
 async def record(connection: AsyncConnection, ends: Sequence[AttemptEnd], now_ms: int) -> None:
     """Write the ends of attempts, move their deliveries and, after the last of a run, the run."""
     ids = sorted({end.attempt.delivery_id for end in ends})
-    question = (
-        select(
-            report_deliveries.c.id,
-            report_deliveries.c.run_id,
-            report_deliveries.c.report_id,
-            report_deliveries.c.state,
-            report_deliveries.c.attempts,
-            report_deliveries.c.attempts_before,
-        )
-        .where(report_deliveries.c.id.in_(ids))
-        .order_by(report_deliveries.c.id)
-        .with_for_update()
-    )
-    there = {row.id: row for row in await connection.execute(question)}
+    there = {row.id: row for row in await connection.execute(_SENT, {"ids": ids})}
     states = {name: DeliveryState(row.state) for name, row in there.items()}
     counted: dict[str, list[int]] = defaultdict(lambda: [0, 0])  # by run: delivered, failed
     moved: dict[str, Attempt] = {}  # by delivery: the attempt that moved it last
@@ -78,8 +104,7 @@ async def record(connection: AsyncConnection, ends: Sequence[AttemptEnd], now_ms
         counted[row.run_id][1] += failed
     await _write_attempts(connection, [end.attempt for end in ends])
     await _write_states(connection, moved, states, now_ms)
-    for run_id, (delivered, failed) in sorted(counted.items()):
-        await _count(connection, run_id, delivered, failed, now_ms)
+    await _count(connection, counted, now_ms)
     failures = [it.attempt for it in ends if it.move is not DeliveryMove.CONFIRM]
     await put_errors(connection, [(there[it.delivery_id].report_id, it) for it in failures])
 
@@ -97,14 +122,6 @@ def _holds(end: AttemptEnd, before: DeliveryState, attempts: int, attempts_befor
 
 
 async def _write_attempts(connection: AsyncConnection, attempts: Sequence[Attempt]) -> None:
-    statement = (
-        update(report_attempts)
-        .where(
-            report_attempts.c.delivery_id == bindparam("of_delivery"),
-            report_attempts.c.number == bindparam("of_number"),
-        )
-        .values({name: bindparam(name) for name in _ATTEMPT_ENDS})
-    )
     rows = [
         {
             "of_delivery": attempt.delivery_id,
@@ -119,7 +136,7 @@ async def _write_attempts(connection: AsyncConnection, attempts: Sequence[Attemp
         }
         for attempt in attempts
     ]
-    await connection.execute(statement, rows)
+    await connection.execute(_END_ATTEMPT, rows)
 
 
 async def _write_states(
@@ -154,27 +171,34 @@ async def put_deliveries(connection: AsyncConnection, rows: Sequence[Mapping[str
 
 
 async def _count(
-    connection: AsyncConnection, run_id: str, delivered: int, failed: int, now_ms: int
+    connection: AsyncConnection, counted: Mapping[str, Sequence[int]], now_ms: int
 ) -> None:
-    if not delivered and not failed:
+    """Add to what runs count, by run: delivered, failed. The last of a run ends it, and one that is
+    open again is not ended any more.
+    """
+    more = [
+        {"of_id": name, "more_delivered": delivered, "more_failed": failed}
+        for name, (delivered, failed) in sorted(counted.items())  # one order for all that write
+        if delivered or failed
+    ]
+    if not more:
         return
-    runs = report_runs.c
-    statement = (
-        update(report_runs)
-        .where(runs.id == run_id)
-        .values(delivered=runs.delivered + delivered, failed=runs.failed + failed)
-        .returning(runs.delivered, runs.failed, runs.deliveries, runs.state)
-    )
-    row = (await connection.execute(statement)).one()
-    ended = row.delivered + row.failed == row.deliveries
-    by = outcome_of(row.delivered, row.deliveries) if ended else RunMove.REOPEN
-    state = run_target(by)
-    if RunState(row.state) is state:
-        return
-    values: dict[str, object] = {"state": state.value, "ended_at_ms": now_ms if ended else None}
-    if not ended:
-        values["reason"] = ""  # why it ended before does not hold any more
-    await connection.execute(update(report_runs).where(runs.id == run_id).values(values))
+    await connection.execute(_ADD, more)
+    moves = []
+    for row in await connection.execute(_COUNTS, {"ids": [it["of_id"] for it in more]}):
+        ended = row.delivered + row.failed == row.deliveries
+        by = outcome_of(row.delivered, row.deliveries) if ended else RunMove.REOPEN
+        state = run_target(by)
+        if RunState(row.state) is state:
+            continue
+        # why it ended before does not hold any more
+        reason = row.reason if ended else ""
+        ended_at_ms = now_ms if ended else None
+        moves.append(
+            {"of_id": row.id, "state": state.value, "reason": reason, "ended_at_ms": ended_at_ms}
+        )
+    if moves:
+        await connection.execute(_MOVE, moves)
 
 
 async def _mind_bytes(connection: AsyncConnection, run_id: str) -> None:
@@ -249,5 +273,4 @@ async def reopen(
         delivered, failed = _difference(before, after)
         counted[run_id][0] += delivered
         counted[run_id][1] += failed
-    for run_id, (delivered, failed) in sorted(counted.items()):
-        await _count(connection, run_id, delivered, failed, now_ms)
+    await _count(connection, counted, now_ms)

@@ -1,11 +1,11 @@
 """How endpoints fare, in SQL. Functions over a connection of one transaction."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from sqlalchemy import Row, and_, case, or_, select, update
+from sqlalchemy import Row, and_, bindparam, case, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
@@ -19,6 +19,17 @@ from meterline.sending import Address
 _endpoints = report_endpoints.c
 _MEMBERS: Final = tuple(column.name for column in _endpoints if not column.primary_key)
 HEALTH_COLUMNS: Final = tuple(_endpoints[name] for name in _MEMBERS)
+# locked in one order: two couriers that record at once must not wait for each other
+_HEALTHS: Final = (
+    select(report_endpoints)
+    .where(
+        tuple_(_endpoints.namespace, _endpoints.endpoint).in_(
+            bindparam("addresses", expanding=True)
+        )
+    )
+    .order_by(_endpoints.namespace, _endpoints.endpoint)
+    .with_for_update()
+)
 
 
 def health_of(row: Row[Any]) -> Health:
@@ -38,6 +49,7 @@ async def hear(
     if not signs:
         return
     there = await _healths(connection, signs)
+    changed = {}
     for address, of_address in sorted(signs.items()):
         before = health = there.get(address, Health())
         for one in sorted(of_address, key=lambda it: it.at_ms):
@@ -47,35 +59,29 @@ async def hear(
             await park(connection, *address, words, now_ms, DISPATCHER)
             health = replace(health, failing_since_ms=None)  # a new patience, once it is resumed
         if health != before:
-            await _keep(connection, address, health)
+            changed[address] = health
+    await _keep(connection, changed)
 
 
 async def _healths(
-    connection: AsyncConnection, addresses: Iterable[Address]
+    connection: AsyncConnection, addresses: Collection[Address]
 ) -> dict[Address, Health]:
-    named = [
-        and_(_endpoints.namespace == namespace, _endpoints.endpoint == endpoint)
-        for namespace, endpoint in addresses
-    ]
-    # in one order: two couriers that record at once must not wait for each other
-    question = (
-        select(report_endpoints)
-        .where(or_(*named))
-        .order_by(_endpoints.namespace, _endpoints.endpoint)
-        .with_for_update()
-    )
-    rows = await connection.execute(question)
+    rows = await connection.execute(_HEALTHS, {"addresses": sorted(addresses)})
     return {(row.namespace, row.endpoint): health_of(row) for row in rows}
 
 
-async def _keep(connection: AsyncConnection, address: Address, health: Health) -> None:
-    values = asdict(health)
-    keys = {"namespace": address[0], "endpoint": address[1]}
-    statement = insert(connection, report_endpoints).values(keys | values)
+async def _keep(connection: AsyncConnection, changed: Mapping[Address, Health]) -> None:
+    if not changed:
+        return
+    rows = [
+        {"namespace": namespace, "endpoint": endpoint, **asdict(health)}
+        for (namespace, endpoint), health in changed.items()
+    ]
+    statement = insert(connection, report_endpoints)
+    values = {name: statement.excluded[name] for name in _MEMBERS}
+    keys = [_endpoints.namespace, _endpoints.endpoint]
     await connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=[_endpoints.namespace, _endpoints.endpoint], set_=values
-        )
+        statement.on_conflict_do_update(index_elements=keys, set_=values), rows
     )
 
 
@@ -83,46 +89,49 @@ async def renew(connection: AsyncConnection, report_id: str, now_ms: int) -> Non
     """All patience with a report's endpoint again, and a probe at once where it is out: somebody
     says that it is well.
     """
+    question = select(reports.c.namespace, reports.c.endpoint).where(reports.c.id == report_id)
+    namespace, endpoint = (await connection.execute(question)).one()
     out = _endpoints.probe_at_ms.is_not(None)
     statement = (
         update(report_endpoints)
-        .where(*await _of_report(connection, report_id))
+        .where(_at((namespace, endpoint)))
         .values(failing_since_ms=None, probe_at_ms=case((out, now_ms)))
     )
     await connection.execute(statement)
 
 
-async def take_probe(
-    connection: AsyncConnection, report_id: str, now_ms: int, lease_until_ms: int
-) -> bool:
-    """Take the probe of a report's endpoint until a lease ends; False where it is not out, or
-    another one has it, or it is not time yet.
+async def take_probes(
+    connection: AsyncConnection, report_ids: Collection[str], now_ms: int, lease_until_ms: int
+) -> set[str]:
+    """Take the probes of the endpoints of reports until a lease ends. The reports that have got
+    one: none where the endpoint is not out, another one has it, or it is not time yet.
     """
-    statement = (
-        update(report_endpoints)
-        .where(*await _of_report(connection, report_id), _endpoints.probe_at_ms <= now_ms)
-        .values(probe_at_ms=lease_until_ms)
+    question = (
+        select(reports.c.id, reports.c.namespace, reports.c.endpoint)
+        .where(reports.c.id.in_(report_ids))
+        .order_by(reports.c.namespace, reports.c.endpoint, reports.c.id)  # as in `_healths`
     )
-    return (await connection.execute(statement)).rowcount == 1
+    got = set()
+    for row in (await connection.execute(question)).all():
+        statement = (
+            update(report_endpoints)
+            .where(_at((row.namespace, row.endpoint)), _endpoints.probe_at_ms <= now_ms)
+            .values(probe_at_ms=lease_until_ms)
+        )
+        if (await connection.execute(statement)).rowcount == 1:
+            got.add(row.id)
+    return got
 
 
 async def give_probe_back(connection: AsyncConnection, address: Address, now_ms: int) -> None:
     """The probe of an endpoint may be taken at once."""
-    namespace, endpoint = address
     statement = (
         update(report_endpoints)
-        .where(
-            _endpoints.namespace == namespace,
-            _endpoints.endpoint == endpoint,
-            _endpoints.probe_at_ms.is_not(None),
-        )
+        .where(_at(address), _endpoints.probe_at_ms.is_not(None))
         .values(probe_at_ms=now_ms)
     )
     await connection.execute(statement)
 
 
-async def _of_report(connection: AsyncConnection, report_id: str) -> list[ColumnElement[bool]]:
-    """The conditions that name the endpoint of a report."""
-    question = select(reports.c.namespace, reports.c.endpoint).where(reports.c.id == report_id)
-    namespace, endpoint = (await connection.execute(question)).one()
-    return [_endpoints.namespace == namespace, _endpoints.endpoint == endpoint]
+def _at(address: Address) -> ColumnElement[bool]:
+    return and_(_endpoints.namespace == address[0], _endpoints.endpoint == address[1])

@@ -3,7 +3,10 @@
 Functions over a connection of one transaction.
 """
 
-from sqlalchemy import delete, func, insert, select, update
+from collections.abc import Collection
+from typing import Final
+
+from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.backends.sql.report_definitions import locked, report_of, tell
@@ -13,6 +16,19 @@ from meterline.limits import SIGNING_SECRETS_RETIRED_MAX
 from meterline.problem import Problem, ProblemType, not_found
 from meterline.report_ports import RetiredSecret
 from meterline.window import rfc3339
+
+# of many reports, built once: every claim asks
+_CURRENT: Final = select(reports.c.id, reports.c.signing_secret_sealed.label("sealed")).where(
+    reports.c.id.in_(bindparam("ids", expanding=True))
+)
+_RETIRED: Final = (
+    select(report_secrets.c.report_id, report_secrets.c.secret_sealed)
+    .where(
+        report_secrets.c.report_id.in_(bindparam("ids", expanding=True)),
+        report_secrets.c.signs_until_ms > bindparam("now_ms"),
+    )
+    .order_by(report_secrets.c.report_id, report_secrets.c.number.desc())
+)
 
 
 async def rotate(
@@ -86,8 +102,12 @@ async def retired(connection: AsyncConnection, report_id: str, now_ms: int) -> l
     ]
 
 
-async def signing(connection: AsyncConnection, report_id: str, now_ms: int) -> tuple[bytes, ...]:
-    """All secrets that sign at an instant, the current one first."""
-    current = select(reports.c.signing_secret_sealed).where(reports.c.id == report_id)
-    first: bytes = (await connection.execute(current)).scalar_one()
-    return (first, *(it.sealed for it in await retired(connection, report_id, now_ms)))
+async def signing(
+    connection: AsyncConnection, report_ids: Collection[str], now_ms: int
+) -> dict[str, tuple[bytes, ...]]:
+    """By report, all secrets that sign at an instant, the current one first."""
+    asked = {"ids": list(report_ids), "now_ms": now_ms}
+    found = {row.id: [row.sealed] for row in await connection.execute(_CURRENT, asked)}
+    for row in await connection.execute(_RETIRED, asked):
+        found[row.report_id].append(row.secret_sealed)
+    return {name: tuple(secrets) for name, secrets in found.items()}

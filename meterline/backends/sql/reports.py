@@ -34,7 +34,7 @@ from meterline.report import Report, ReportChange
 from meterline.report_ports import Booked, Claim, Plan, RetiredSecret
 from meterline.resumption import Owed, Resumed
 from meterline.run import Attempt, Delivery, DeliveryDraft, LogEnds, Manifest, Run, RunMove, Trigger
-from meterline.sending import AttemptEnd, Due, Parcel
+from meterline.sending import Allotment, AttemptEnd, Due, Parcel
 
 
 class SqlReportStore:
@@ -242,19 +242,11 @@ class SqlReportStore:
         return await self._database.read(lambda connection: report_claims.due(connection, now_ms))
 
     async def claim_deliveries(
-        self,
-        report_id: str,
-        now_ms: int,
-        lease_until_ms: int,
-        limit: int,
-        *,
-        probe: bool = False,
+        self, allotments: Sequence[Allotment], now_ms: int, lease_until_ms: int
     ) -> list[Parcel]:
         """See the port."""
         return await self._database.write(
-            lambda connection: report_claims.claim(
-                connection, report_id, now_ms, lease_until_ms, limit, probe=probe
-            )
+            lambda connection: report_claims.claim(connection, allotments, now_ms, lease_until_ms)
         )
 
     async def give_back(self, parcels: Sequence[Parcel], now_ms: int) -> None:

@@ -10,6 +10,7 @@ from meterline.problem import Problem, ProblemType
 from meterline.report import Report
 from meterline.report_ports import ReportStore
 from meterline.run import DeliveryMove, Run
+from meterline.sending import Allotment
 from tests.contract.reports.conftest import NOW, decided, ended, scheduled
 
 
@@ -22,7 +23,7 @@ async def delivered(store: ReportStore, report: Report, hour: int, count: int) -
     run = scheduled(report, hour)
     await store.plan(report, [run], run.to_ms)
     await decided(store, run, *(f"s{number}" for number in range(count)))
-    parcels = await store.claim_deliveries(report.id, NOW, NOW + 1_000, count)
+    parcels = await store.claim_deliveries([Allotment(report.id, count)], NOW, NOW + 1_000)
     await store.record([ended(one, DeliveryMove.CONFIRM) for one in parcels], NOW)
     return run
 
@@ -78,7 +79,7 @@ async def test_what_is_owed_keeps_its_bytes(
     await decided(store, empty)
     assert await kept.remove_bytes(NOW, 100) == 0
     assert await bodies(store, old) == [True] * 2
-    (parcel, _) = await store.claim_deliveries(report.id, NOW, NOW + 1_000, 2)
+    (parcel, _) = await store.claim_deliveries([Allotment(report.id, 2)], NOW, NOW + 1_000)
     await store.record([ended(parcel, DeliveryMove.CONFIRM)], NOW)
     assert await kept.remove_bytes(NOW, 100) == 2
     assert await bodies(store, waiting) == [True]

@@ -13,6 +13,7 @@ from meterline.run import (
     DeliveryState,
     RunState,
 )
+from meterline.sending import Allotment
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import (
     LEASE,
@@ -37,7 +38,7 @@ async def test_deliveries_are_claimed_once_with_exact_bytes(
     assert (due.report_id, due.endpoint) == (report.id, report.endpoint)
     assert await store.due(NOW - 1) == []
     claims = await asyncio.gather(
-        *(store.claim_deliveries(report.id, NOW, LEASE, 2) for _ in range(4))
+        *(store.claim_deliveries([Allotment(report.id, 2)], NOW, LEASE) for _ in range(4))
     )
     parcels = sorted((p for claim in claims for p in claim), key=lambda p: p.body)
     assert [p.body for p in parcels] == [f"{s} of {run.id}".encode() for s in "abc"]
@@ -53,7 +54,7 @@ async def test_deliveries_are_claimed_once_with_exact_bytes(
 
 async def test_the_last_delivery_ends_the_run(store: ReportStore, report: Report) -> None:
     run = await delivering(store, report, "a", "b")
-    first, second = await store.claim_deliveries(report.id, NOW, LEASE, 9)
+    first, second = await store.claim_deliveries([Allotment(report.id, 9)], NOW, LEASE)
     await store.record([ended(first, DeliveryMove.CONFIRM)], NOW + 1)
     assert (await the_run(store, run)).state is RunState.DELIVERING
     for _ in range(2):  # repeating changes nothing
@@ -69,15 +70,15 @@ async def test_a_retry_is_due_at_its_instant_and_not_before(
     store: ReportStore, report: Report
 ) -> None:
     run = await delivering(store, report, "a")
-    (parcel,) = await store.claim_deliveries(report.id, NOW, LEASE, 9)
+    (parcel,) = await store.claim_deliveries([Allotment(report.id, 9)], NOW, LEASE)
     await store.record([ended(parcel, DeliveryMove.RETRY, NOW + 5_000)], NOW)
     (delivery,) = await store.deliveries(run.id, 9)
     assert (delivery.state, delivery.next_attempt_at_ms) == (
         DeliveryState.RETRYING,
         NOW + 5_000,
     )
-    assert await store.claim_deliveries(report.id, NOW + 4_999, LEASE, 9) == []
-    (parcel,) = await store.claim_deliveries(report.id, NOW + 5_000, LEASE, 9)
+    assert await store.claim_deliveries([Allotment(report.id, 9)], NOW + 4_999, LEASE) == []
+    (parcel,) = await store.claim_deliveries([Allotment(report.id, 9)], NOW + 5_000, LEASE)
     assert parcel.attempt == 2
     await store.record([ended(parcel, DeliveryMove.GIVE_UP)], NOW)
     found = await the_run(store, run)
@@ -89,9 +90,9 @@ async def test_a_dead_couriers_delivery_is_due_again_and_its_attempt_lost(
     store: ReportStore, report: Report
 ) -> None:
     run = await delivering(store, report, "a")
-    (dead,) = await store.claim_deliveries(report.id, NOW, LEASE, 9)
-    assert await store.claim_deliveries(report.id, LEASE - 1, LEASE, 9) == []
-    (living,) = await store.claim_deliveries(report.id, LEASE, LEASE + 60_000, 9)
+    (dead,) = await store.claim_deliveries([Allotment(report.id, 9)], NOW, LEASE)
+    assert await store.claim_deliveries([Allotment(report.id, 9)], LEASE - 1, LEASE) == []
+    (living,) = await store.claim_deliveries([Allotment(report.id, 9)], LEASE, LEASE + 60_000)
     assert (living.attempt, living.body) == (2, dead.body)
     lost, open_ = await store.attempts([dead.delivery_id])
     assert (lost.outcome, open_.outcome) == (AttemptOutcome.LOST, AttemptOutcome.SENDING)
@@ -107,7 +108,7 @@ async def test_a_dead_couriers_delivery_is_due_again_and_its_attempt_lost(
 
 async def test_delivered_wins_over_an_earlier_failure(store: ReportStore, report: Report) -> None:
     run = await delivering(store, report, "a", "b")
-    parcels = await store.claim_deliveries(report.id, NOW, LEASE, 9)
+    parcels = await store.claim_deliveries([Allotment(report.id, 9)], NOW, LEASE)
     await store.record([ended(parcel, DeliveryMove.GIVE_UP) for parcel in parcels], NOW)
     assert (await the_run(store, run)).state is RunState.FAILED
     await store.record([ended(parcels[0], DeliveryMove.CONFIRM)], NOW)
@@ -125,7 +126,7 @@ async def test_deleting_skips_what_is_undecided_and_cancels_what_is_open(
     later = scheduled(report, 1)
     await store.plan(report, [later], later.to_ms)
     claim = await claimed(store, later, "h2")
-    done, flying = await store.claim_deliveries(report.id, NOW, LEASE, 2)
+    done, flying = await store.claim_deliveries([Allotment(report.id, 2)], NOW, LEASE)
     await store.record([ended(done, DeliveryMove.CONFIRM)], NOW)
     for _ in range(2):
         await store.delete_report(report.id, NOW + 1)
@@ -137,7 +138,7 @@ async def test_deleting_skips_what_is_undecided_and_cancels_what_is_open(
     found = await the_run(store, run)
     assert (found.state, found.delivered, found.failed) == (RunState.PARTLY_FAILED, 1, 2)
     assert await store.due(NOW * 2) == []
-    assert await store.claim_deliveries(report.id, NOW * 2, NOW * 3, 9) == []
+    assert await store.claim_deliveries([Allotment(report.id, 9)], NOW * 2, NOW * 3) == []
     await store.record([ended(flying, DeliveryMove.CONFIRM)], NOW)
     assert sorted(await states(store, run)) == ["cancelled", "delivered", "delivered"]
     assert (await the_run(store, run)).failed == 1
@@ -157,8 +158,8 @@ async def test_a_parked_endpoint_keeps_what_is_owed_and_resumes(
     assert found is not None
     assert (found.state, found.state_reason) == (ReportState.PARKED, "gone")
     assert await store.due(NOW) == []
-    assert await store.claim_deliveries(report.id, NOW, LEASE, 9) == []
+    assert await store.claim_deliveries([Allotment(report.id, 9)], NOW, LEASE) == []
     assert len(await store.plans(START + 9 * HOUR_MS, 10)) == 1
     await store.resume_report(report.id, NOW)
     assert await store.report("default", report.id) == report
-    assert len(await store.claim_deliveries(report.id, NOW, LEASE, 9)) == 1
+    assert len(await store.claim_deliveries([Allotment(report.id, 9)], NOW, LEASE)) == 1

@@ -7,7 +7,7 @@ from meterline.endpoint_health import Health, HealthTerms, Heard, Sign
 from meterline.report import Report, ReportState
 from meterline.report_ports import ReportStore
 from meterline.run import DeliveryMove
-from meterline.sending import AttemptEnd, Parcel
+from meterline.sending import Allotment, AttemptEnd, Parcel
 from tests.contract.reports.conftest import LEASE, NOW, delivering, ended
 
 TERMS = HealthTerms(
@@ -34,7 +34,7 @@ async def test_what_is_due_tells_where_to_whether_first_and_how_the_endpoint_far
     (due,) = await store.due(NOW)
     assert (due.address, due.due_at_ms, due.first) == (("default", report.endpoint), NOW, True)
     assert due.health == Health()
-    first, second = await store.claim_deliveries(report.id, NOW, LEASE, 9)
+    first, second = await store.claim_deliveries([Allotment(report.id, 9)], NOW, LEASE)
     ends = [heard(first, Sign.OUT, NOW + 20), heard(second, Sign.ANSWERED, NOW + 30)]
     await store.record(ends, NOW + 40, TERMS)
     (due,) = await store.due(NOW + 40)
@@ -46,28 +46,28 @@ async def test_what_is_due_tells_where_to_whether_first_and_how_the_endpoint_far
 
 async def test_first_tries_are_claimed_before_retries(store: ReportStore, report: Report) -> None:
     await delivering(store, report, "a", "b", "c")
-    (first,) = await store.claim_deliveries(report.id, NOW, LEASE, 1)
+    (first,) = await store.claim_deliveries([Allotment(report.id, 1)], NOW, LEASE)
     await store.record([ended(first, DeliveryMove.RETRY, NOW - 5)], NOW)
-    claimed = await store.claim_deliveries(report.id, NOW, LEASE, 2)
+    claimed = await store.claim_deliveries([Allotment(report.id, 2)], NOW, LEASE)
     assert first.delivery_id not in {it.delivery_id for it in claimed}
-    (again,) = await store.claim_deliveries(report.id, NOW, LEASE, 2)
+    (again,) = await store.claim_deliveries([Allotment(report.id, 2)], NOW, LEASE)
     assert (again.delivery_id, again.attempt) == (first.delivery_id, 2)
 
 
 async def test_patience_counts_from_the_last_replay(store: ReportStore, report: Report) -> None:
     await delivering(store, report, "a")
-    (parcel,) = await store.claim_deliveries(report.id, NOW + 5, LEASE, 1)
+    (parcel,) = await store.claim_deliveries([Allotment(report.id, 1)], NOW + 5, LEASE)
     assert parcel.patient_since_ms == NOW
     await store.record([ended(parcel, DeliveryMove.GIVE_UP)], NOW + 5)
     await store.replay("default", parcel.delivery_id, NOW + 77)
-    (parcel,) = await store.claim_deliveries(report.id, NOW + 99, LEASE, 1)
+    (parcel,) = await store.claim_deliveries([Allotment(report.id, 1)], NOW + 99, LEASE)
     assert parcel.patient_since_ms == NOW + 77
 
 
 async def out(store: ReportStore, report: Report, *subjects: str) -> int:
     """Put the report's endpoint out; the instant of its next probe."""
     await delivering(store, report, *subjects)
-    parcels = await store.claim_deliveries(report.id, NOW, LEASE, 2)
+    parcels = await store.claim_deliveries([Allotment(report.id, 2)], NOW, LEASE)
     ends = [heard(it, Sign.OUT, NOW + 20) for it in parcels]
     await store.record(ends, NOW + 20, TERMS)
     found = await health(store, NOW + 20)
@@ -82,7 +82,7 @@ async def test_of_all_dispatchers_one_has_the_probe(store: ReportStore, report: 
 
     async def probed(now_ms: int) -> list[Parcel]:
         lease_ms = now_ms + 60_000
-        return await store.claim_deliveries(report.id, now_ms, lease_ms, 1, probe=True)
+        return await store.claim_deliveries([Allotment(report.id, 1, probe=True)], now_ms, lease_ms)
 
     assert await probed(at_ms - 1) == []
     claims = await asyncio.gather(*(probed(at_ms) for _ in range(4)))
@@ -100,7 +100,9 @@ async def test_of_all_dispatchers_one_has_the_probe(store: ReportStore, report: 
 
 async def test_those_behind_a_probe_use_up_no_attempt(store: ReportStore, report: Report) -> None:
     at_ms = await out(store, report, "a", "b", "c")
-    (parcel,) = await store.claim_deliveries(report.id, at_ms, at_ms + 1, 1, probe=True)
+    (parcel,) = await store.claim_deliveries(
+        [Allotment(report.id, 1, probe=True)], at_ms, at_ms + 1
+    )
     assert parcel.attempt == 1  # the one that was never tried
     await store.record([heard(parcel, Sign.OUT, at_ms + 20)], at_ms + 20, TERMS)
     found = await health(store, at_ms + 20)
@@ -117,7 +119,7 @@ async def test_an_endpoint_that_took_nothing_for_the_whole_patience_is_parked_wi
         found = await store.report("default", report.id)
         assert found is not None
         assert found.state is ReportState.ACTIVE
-        (parcel,) = await store.claim_deliveries(report.id, at_ms, at_ms + 1, 1)
+        (parcel,) = await store.claim_deliveries([Allotment(report.id, 1)], at_ms, at_ms + 1)
         await store.record([heard(parcel, Sign.ANSWERED, at_ms)], at_ms, TERMS)
     found = await store.report("default", report.id)
     assert found is not None
@@ -130,7 +132,7 @@ async def test_an_endpoint_that_took_nothing_for_the_whole_patience_is_parked_wi
     # resumed, it has all patience before it
     later_ms = NOW + 1_500_000
     await store.resume_report(report.id, later_ms)
-    (parcel,) = await store.claim_deliveries(report.id, later_ms, later_ms + 1, 1)
+    (parcel,) = await store.claim_deliveries([Allotment(report.id, 1)], later_ms, later_ms + 1)
     await store.record([heard(parcel, Sign.ANSWERED, later_ms)], later_ms, TERMS)
     assert (await health(store, later_ms)).failing_since_ms == later_ms
 
@@ -141,12 +143,15 @@ async def test_a_resumed_report_is_probed_at_once(store: ReportStore, report: Re
     await store.resume_report(report.id, NOW + 40)
     found = await health(store, NOW + 40)
     assert (found.probe_at_ms, found.failing_since_ms) == (NOW + 40, None)
-    assert len(await store.claim_deliveries(report.id, NOW + 40, LEASE, 1, probe=True)) == 1
+    assert (
+        len(await store.claim_deliveries([Allotment(report.id, 1, probe=True)], NOW + 40, LEASE))
+        == 1
+    )
 
 
 async def test_a_success_is_kept(store: ReportStore, report: Report) -> None:
     await delivering(store, report, "a", "b")
-    first, _ = await store.claim_deliveries(report.id, NOW, NOW + 1, 9)
+    first, _ = await store.claim_deliveries([Allotment(report.id, 9)], NOW, NOW + 1)
     for _ in range(2):  # repeating changes nothing
         await store.record([heard(first, Sign.TAKEN, NOW + 50)], NOW + 50, TERMS)
     assert await health(store, NOW + 60) == Health(last_success_at_ms=NOW + 50)

@@ -11,6 +11,7 @@ from meterline.meter import Aggregation, MeterDraft
 from meterline.report import Report
 from meterline.report_ports import ReportStore
 from meterline.run import Delivery, DeliveryMove, DeliveryState
+from meterline.sending import Allotment
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import (
     NOW,
@@ -76,7 +77,7 @@ async def test_deliveries_come_by_run_newest_first_and_by_number_within(
 async def test_each_condition_narrows_the_list(store: ReportStore, report: Report) -> None:
     first = await run_at(store, report, 0, NOW, "a", "b")
     second = await run_at(store, report, 1, NOW + 1, "a", "c")
-    parcel, *_ = await store.claim_deliveries(report.id, NOW + 1, NOW + 9, 1)
+    parcel, *_ = await store.claim_deliveries([Allotment(report.id, 1)], NOW + 1, NOW + 9)
     await store.record([ended(parcel, DeliveryMove.GIVE_UP)], NOW)
 
     async def found(query: DeliveryQuery) -> list[tuple[str, str]]:

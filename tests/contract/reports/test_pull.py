@@ -15,6 +15,7 @@ from meterline.run import (
     delivery_id,
     digest_of,
 )
+from meterline.sending import Allotment
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import (
     NOW,
@@ -132,7 +133,7 @@ async def test_state_and_the_last_reason_are_told(
     store: ReportStore, pulls: PullStore, report: Report
 ) -> None:
     await made(store, report, 0, "a", "b")
-    first, _ = await store.claim_deliveries(report.id, NOW, NOW + 60_000, 9)
+    first, _ = await store.claim_deliveries([Allotment(report.id, 9)], NOW, NOW + 60_000)
     await store.record([ended(first, DeliveryMove.GIVE_UP)], NOW)
     found, _ = await pulls.pulled(report.id, EVERYTHING, 9, MANY_BYTES)
     assert [(it.delivery.state, it.delivery.attempts, it.reason) for it in found] == [

@@ -6,7 +6,7 @@ from meterline.problem import Problem, ProblemType
 from meterline.report import Report, ReportChange
 from meterline.report_ports import ReportStore
 from meterline.run import AttemptOutcome, DeliveryMove, DeliveryState, Run, RunState
-from meterline.sending import Parcel
+from meterline.sending import Allotment, Parcel
 from tests.contract.reports.conftest import (
     LEASE,
     NOW,
@@ -19,7 +19,7 @@ LATER = NOW + 1_000
 
 
 async def claim(store: ReportStore, report: Report, now_ms: int = NOW) -> list[Parcel]:
-    return await store.claim_deliveries(report.id, now_ms, now_ms + 60_000, 9)
+    return await store.claim_deliveries([Allotment(report.id, 9)], now_ms, now_ms + 60_000)
 
 
 async def outcome(store: ReportStore, run: Run) -> tuple[RunState, int, int, int | None]:

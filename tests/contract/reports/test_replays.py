@@ -18,7 +18,7 @@ from meterline.replay_ports import ReplayStore, Worked
 from meterline.report import Report
 from meterline.report_ports import ReportStore
 from meterline.run import AttemptOutcome, DeliveryMove, DeliveryState, Run, RunState
-from meterline.sending import Parcel
+from meterline.sending import Allotment, Parcel
 from tests.contract.reports.conftest import (
     NOW,
     START,
@@ -46,7 +46,7 @@ def asked(report: Report, name: str = "01A", per_second: int = 8, **conditions: 
 
 
 async def claim(store: ReportStore, report: Report, now_ms: int = NOW) -> list[Parcel]:
-    return await store.claim_deliveries(report.id, now_ms, now_ms + 60_000, 99)
+    return await store.claim_deliveries([Allotment(report.id, 99)], now_ms, now_ms + 60_000)
 
 
 async def sent(store: ReportStore, report: Report, *moves: DeliveryMove) -> Run:
@@ -134,7 +134,7 @@ async def test_those_on_their_way_are_left_alone_and_those_deleted_refused(
     store: ReportStore, replays: ReplayStore, report: Report
 ) -> None:
     run = await delivering(store, report, *SUBJECTS[:4])
-    first, second, _ = await store.claim_deliveries(report.id, NOW, NOW + 60_000, 3)
+    first, second, _ = await store.claim_deliveries([Allotment(report.id, 3)], NOW, NOW + 60_000)
     ends = [ended(first, DeliveryMove.CONFIRM), ended(second, DeliveryMove.RETRY, NOW + 10**7)]
     await store.record(ends, NOW)
     await replays.create_replay(asked(report, per_second=100))
@@ -153,8 +153,8 @@ async def test_those_whose_courier_died_are_sent_again_in_a_paused_report_too(
     store: ReportStore, replays: ReplayStore, report: Report
 ) -> None:
     run = await delivering(store, report, "a", "b")
-    (dead,) = await store.claim_deliveries(report.id, NOW, LATER, 1)
-    (living,) = await store.claim_deliveries(report.id, NOW, LATER + 1, 1)
+    (dead,) = await store.claim_deliveries([Allotment(report.id, 1)], NOW, LATER)
+    (living,) = await store.claim_deliveries([Allotment(report.id, 1)], NOW, LATER + 1)
     await store.pause_report(report.id, NOW)
     await replays.create_replay(asked(report, per_second=100))
     done, _ = await worked_off(replays)

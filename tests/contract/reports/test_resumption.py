@@ -10,6 +10,7 @@ from meterline.report import Report, ReportState
 from meterline.report_ports import ReportStore
 from meterline.resumption import NOT_ASKED_FOR, Owed, Resumed
 from meterline.run import DeliveryMove, DeliveryState, Run, RunState
+from meterline.sending import Allotment
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import (
     NOW,
@@ -35,7 +36,7 @@ async def owing(store: ReportStore, report: Report) -> list[Run]:
     runs = [scheduled(report, hour) for hour in range(3)]
     await store.plan(report, runs, runs[-1].to_ms)
     await decided(store, runs[0], "a", "b")
-    one, other = await store.claim_deliveries(report.id, NOW, NOW + 1_000, 2)
+    one, other = await store.claim_deliveries([Allotment(report.id, 2)], NOW, NOW + 1_000)
     await store.record(
         [ended(one, DeliveryMove.CONFIRM), ended(other, DeliveryMove.RETRY, NOW + 5_000)], NOW
     )
@@ -57,7 +58,7 @@ async def test_all_that_is_owed_is_sent(store: ReportStore, report: Report) -> N
     assert resumed == Resumed(runs=6, deliveries=4)
     assert {run.state for run in await planned(store)} == {RunState.SCHEDULED}
     assert (await the_run(store, runs[2])).state is RunState.SCHEDULED
-    assert len(await store.claim_deliveries(report.id, LATER, LATER + 1, 9)) == 4
+    assert len(await store.claim_deliveries([Allotment(report.id, 9)], LATER, LATER + 1)) == 4
 
 
 async def test_nothing_is_sent_and_all_of_it_is_recorded(

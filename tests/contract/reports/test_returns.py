@@ -6,6 +6,7 @@ from meterline import limits
 from meterline.report import Report
 from meterline.report_ports import ReportStore
 from meterline.run import AttemptOutcome, DeliveryMove, DeliveryState, digest_of
+from meterline.sending import Allotment
 from tests.contract.reports.conftest import (
     LEASE,
     NOW,
@@ -30,11 +31,11 @@ async def test_what_is_given_back_is_as_if_it_had_never_been_claimed(
     store: ReportStore, report: Report
 ) -> None:
     run = await delivering(store, report, "a", "b", "c")
-    (first,) = await store.claim_deliveries(report.id, NOW, LEASE, 1)
+    (first,) = await store.claim_deliveries([Allotment(report.id, 1)], NOW, LEASE)
     await store.record([ended(first, DeliveryMove.RETRY, NOW + 500)], NOW)
     before = await store.deliveries(run.id, 9), await store.due(NOW + 600)
     attempts = await store.attempts([it.id for it in before[0]])
-    parcels = await store.claim_deliveries(report.id, NOW + 600, LEASE, 3)
+    parcels = await store.claim_deliveries([Allotment(report.id, 3)], NOW + 600, LEASE)
     assert await states(store, run) == [SENDING] * 3
     assert {it.attempt for it in parcels} == {1, 2}
     await store.give_back(parcels, NOW + 700)
@@ -43,7 +44,7 @@ async def test_what_is_given_back_is_as_if_it_had_never_been_claimed(
     assert await store.attempts([it.id for it in before[0]]) == attempts
     await store.give_back(parcels, NOW + 700)  # again: there is nothing to undo
     assert await store.deliveries(run.id, 9) == before[0]
-    again = await store.claim_deliveries(report.id, NOW + 600, LEASE, 3)
+    again = await store.claim_deliveries([Allotment(report.id, 3)], NOW + 600, LEASE)
     assert again == parcels
 
 
@@ -51,8 +52,10 @@ async def test_what_is_no_longer_ones_own_is_not_given_back(
     store: ReportStore, report: Report
 ) -> None:
     run = await delivering(store, report, "a", "b")
-    parcels = await store.claim_deliveries(report.id, NOW, NOW + 100, 2)
-    (taken,) = await store.claim_deliveries(report.id, NOW + 100, LEASE, 1)  # the lease is over
+    parcels = await store.claim_deliveries([Allotment(report.id, 2)], NOW, NOW + 100)
+    (taken,) = await store.claim_deliveries(
+        [Allotment(report.id, 1)], NOW + 100, LEASE
+    )  # the lease is over
     await store.delete_report(report.id, NOW + 110)  # what is under way is cancelled
     await store.give_back(parcels, NOW + 120)
     assert await states(store, run) == [DeliveryState.CANCELLED] * 2
@@ -70,21 +73,30 @@ async def test_a_probe_that_is_given_back_is_due_at_once(
     store: ReportStore, report: Report
 ) -> None:
     at_ms = await out(store, report, "a", "b", "c", "d")
-    parcels = await store.claim_deliveries(report.id, at_ms, at_ms + 60_000, 1, probe=True)
-    assert await store.claim_deliveries(report.id, at_ms + 1, LEASE, 1, probe=True) == []
+    parcels = await store.claim_deliveries(
+        [Allotment(report.id, 1, probe=True)], at_ms, at_ms + 60_000
+    )
+    assert (
+        await store.claim_deliveries([Allotment(report.id, 1, probe=True)], at_ms + 1, LEASE) == []
+    )
     await store.give_back(parcels, at_ms + 2)
-    assert len(await store.claim_deliveries(report.id, at_ms + 2, LEASE, 1, probe=True)) == 1
+    assert (
+        len(await store.claim_deliveries([Allotment(report.id, 1, probe=True)], at_ms + 2, LEASE))
+        == 1
+    )
 
 
 async def test_half_of_a_claim_is_of_retries_that_have_waited_for_long(
     store: ReportStore, report: Report
 ) -> None:
     run = await delivering(store, report, *"abcdefgh")
-    tried = await store.claim_deliveries(report.id, NOW, LEASE, 3)
+    tried = await store.claim_deliveries([Allotment(report.id, 3)], NOW, LEASE)
     await store.record([ended(it, DeliveryMove.RETRY, NOW) for it in tried], NOW)
 
     async def claim(now_ms: int, limit: int) -> list[bool]:
-        parcels = await store.claim_deliveries(report.id, now_ms, now_ms + 60_000, limit)
+        parcels = await store.claim_deliveries(
+            [Allotment(report.id, limit)], now_ms, now_ms + 60_000
+        )
         await store.give_back(parcels, now_ms)
         return sorted(it.attempt == 1 for it in parcels)
 
@@ -108,5 +120,5 @@ async def test_one_claim_holds_no_more_bytes_than_its_bound(
     ]
     await store.stage(claim, large)
     assert await store.decide(claim, 7, manifest(claim, 3), NOW)
-    assert len(await store.claim_deliveries(report.id, NOW, LEASE, 9)) == 2
-    assert len(await store.claim_deliveries(report.id, NOW, LEASE, 9)) == 1
+    assert len(await store.claim_deliveries([Allotment(report.id, 9)], NOW, LEASE)) == 2
+    assert len(await store.claim_deliveries([Allotment(report.id, 9)], NOW, LEASE)) == 1

@@ -5,6 +5,7 @@ import pytest
 from meterline.problem import Problem, ProblemType
 from meterline.report import Report
 from meterline.report_ports import ReportStore, RetiredSecret
+from meterline.sending import Allotment
 from tests.contract.reports.conftest import NOW, SECRET, delivering
 
 HOUR_MS = 3_600_000
@@ -12,7 +13,7 @@ HOUR_MS = 3_600_000
 
 async def signing(store: ReportStore, report: Report, now_ms: int) -> tuple[bytes, ...]:
     """The secrets that a parcel claimed at an instant is signed with."""
-    (parcel,) = await store.claim_deliveries(report.id, now_ms, now_ms, 1)
+    (parcel,) = await store.claim_deliveries([Allotment(report.id, 1)], now_ms, now_ms)
     return parcel.signing_secrets_sealed
 
 

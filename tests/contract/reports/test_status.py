@@ -9,6 +9,7 @@ from meterline.report_ports import ReportStore
 from meterline.report_status_ports import LastError, ReportStatus, ReportStatusStore
 from meterline.resumption import Owed
 from meterline.run import AttemptOutcome, DeliveryMove
+from meterline.sending import Allotment
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import NOW, START, decided, ended, scheduled, the_run
 
@@ -30,7 +31,7 @@ async def test_runs_errors_and_what_is_owed_are_told(
     runs = [scheduled(report, hour) for hour in range(3)]
     await store.plan(report, runs, runs[-1].to_ms)
     await decided(store, runs[0], "a", "b")
-    one, other = await store.claim_deliveries(report.id, NOW, NOW + 1_000, 2)
+    one, other = await store.claim_deliveries([Allotment(report.id, 2)], NOW, NOW + 1_000)
     again = ended(other, DeliveryMove.RETRY, NOW + 5_000)
     await store.record([ended(one, DeliveryMove.CONFIRM), again], NOW)
     (status,) = (await statuses.statuses([report])).values()

@@ -40,7 +40,7 @@ async def made(desk: Desk, report: Report, subjects: list[str]) -> Run:
 async def claimed(desk: Desk, now_ms: int) -> list[Parcel]:
     """What a courier claims that has nothing in hand, and trusts all endpoints."""
     load = Load(proven={it.address for it in await desk.reports.due(now_ms)})
-    return [it async for it in claim_due(desk.reports, desk.send_terms, load, now_ms)]
+    return await claim_due(desk.reports, desk.send_terms, load, now_ms)
 
 
 async def posted(desk: Desk, parcels: list[Parcel], now_ms: int, *, recorded: bool) -> None:

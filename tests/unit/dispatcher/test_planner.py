@@ -15,6 +15,7 @@ from meterline.report import Interval, Report, ReportChange, Schedule
 from meterline.report_body import drafts, manifest_digest, select, statements
 from meterline.report_filter import Comparison, Condition, ReportFilter
 from meterline.run import Delivery, Run, RunState, Trigger
+from meterline.sending import Allotment
 from meterline.usage import UsageQuery
 from meterline.window import HOUR_MS, MINUTE_MS
 from tests.unit.dispatcher.conftest import START_MS, Desk
@@ -139,7 +140,9 @@ async def test_a_run_made_again_after_a_crash_has_the_same_ids_and_bytes(
     await desk.reports.stage(dead, written)  # and here it dies
     assert await make(desk, END_MS) == 0  # its lease holds
     assert await make(desk, END_MS + 1_001) == 1
-    parcels = await desk.reports.claim_deliveries(report.id, LATER_MS, LATER_MS + 1, 10)
+    parcels = await desk.reports.claim_deliveries(
+        [Allotment(report.id, 10)], LATER_MS, LATER_MS + 1
+    )
     assert len(parcels) == 2
     assert [(p.delivery_id, p.body) for p in parcels] == [(d.id, d.body) for d in written]
     manifest = (await first_run(desk, report)).manifest

@@ -48,7 +48,7 @@ from meterline.run import (
     delivery_id,
     digest_of,
 )
-from meterline.sending import AttemptEnd
+from meterline.sending import Allotment, AttemptEnd
 from tests.openapi import documented
 from tests.unit.control.conftest import NOW_MS, Api, Client
 
@@ -154,7 +154,9 @@ class ReportsApi:
         total = 10**18 + 5
         manifest = Manifest(2, 2, 1, total, -total, NOW_MS, "d1" * 32, first)
         assert await self.reports.decide(claim, 7, manifest, NOW_MS)
-        one, other = await self.reports.claim_deliveries(claim.report.id, NOW_MS, NOW_MS + 1_000, 2)
+        one, other = await self.reports.claim_deliveries(
+            [Allotment(claim.report.id, 2)], NOW_MS, NOW_MS + 1_000
+        )
         refused = Attempt(
             one.delivery_id, 1, NOW_MS, AttemptOutcome.REFUSED, 7, 500, "no", b"a\xff", NOW_MS + 5
         )

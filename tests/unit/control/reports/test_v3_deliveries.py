@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from meterline.run import Attempt, AttemptOutcome, DeliveryMove, digest_of
-from meterline.sending import AttemptEnd
+from meterline.sending import Allotment, AttemptEnd
 from tests.unit.control.conftest import NOW_MS
 from tests.unit.control.reports.conftest import V3, WINDOW, ReportsApi, body_of
 
@@ -183,7 +183,9 @@ async def test_a_delivery_is_sent_again_on_request(served: ReportsApi) -> None:
     again = await served.api.json("POST", f"{DELIVERIES}/{delivered}/replay", 202)
     assert again == shown
     (report,) = await served.reports.reports("default")
-    parcels = await served.reports.claim_deliveries(report.id, NOW_MS + 1, NOW_MS + 9, 9)
+    parcels = await served.reports.claim_deliveries(
+        [Allotment(report.id, 9)], NOW_MS + 1, NOW_MS + 9
+    )
     assert {parcel.delivery_id for parcel in parcels} == {retrying, delivered}
     problem = await served.api.json("POST", f"{DELIVERIES}/{delivered}/replay", 409)
     assert problem["type"] == "urn:meterline:problem:conflict"

@@ -1,0 +1,121 @@
+"""What every ReportStore promises of claims of several reports at once."""
+
+from dataclasses import replace
+
+import pytest
+
+from meterline import limits
+from meterline.report import Report
+from meterline.report_ports import ReportStore
+from meterline.run import AttemptOutcome, DeliveryMove, DeliveryState, Run, RunState, digest_of
+from meterline.sending import Allotment
+from tests.contract.reports.conftest import (
+    LEASE,
+    NOW,
+    START,
+    claimed,
+    delivering,
+    drafts,
+    ended,
+    manifest,
+    scheduled,
+    states,
+    the_run,
+)
+from tests.contract.reports.test_endpoints import out
+
+
+@pytest.fixture
+async def other(store: ReportStore, report: Report) -> Report:
+    made = replace(
+        report,
+        id="01S",
+        slug="daily",
+        endpoint="https://example.org/",
+        signing_secret_sealed=b"own",
+    )
+    await store.create_report(made, START)
+    return made
+
+
+async def test_each_report_gets_what_is_allotted_to_it_with_its_own_secrets(
+    store: ReportStore, report: Report, other: Report
+) -> None:
+    run, of_other = (
+        await delivering(store, report, "a", "b", "c"),
+        await delivering(store, other, "d", "e", "f"),
+    )
+    parcels = await store.claim_deliveries(
+        [Allotment(other.id, 1), Allotment("01X", 5), Allotment(report.id, 2)], NOW, LEASE
+    )
+    assert [(it.report_id, it.endpoint, it.signing_secrets_sealed) for it in parcels] == [
+        (other.id, other.endpoint, (b"own",)),
+        (report.id, report.endpoint, (b"sealed",)),
+        (report.id, report.endpoint, (b"sealed",)),
+    ]
+    assert [it.body.split()[0] for it in parcels] == [b"d", b"a", b"b"]
+    assert (await states(store, run)).count(DeliveryState.SENDING) == 2
+    assert (await states(store, of_other)).count(DeliveryState.SENDING) == 1
+    attempts = await store.attempts([it.delivery_id for it in parcels])
+    assert {(it.number, it.outcome) for it in attempts} == {(1, AttemptOutcome.SENDING)}
+
+
+async def test_recorded_together_each_run_counts_and_ends_by_itself(
+    store: ReportStore, report: Report, other: Report
+) -> None:
+    async def of(run: Run) -> tuple[RunState, int, int]:
+        found = await the_run(store, run)
+        return found.state, found.delivered, found.failed
+
+    run, of_other = (
+        await delivering(store, report, "a", "b"),
+        await delivering(store, other, "d", "e"),
+    )
+    both = [Allotment(report.id, 9), Allotment(other.id, 9)]
+    a, b, d, e = await store.claim_deliveries(both, NOW, LEASE)
+    done, failed = DeliveryMove.CONFIRM, DeliveryMove.GIVE_UP
+    await store.record([ended(a, done), ended(b, failed), ended(d, done)], NOW)
+    assert await of(run) == (RunState.PARTLY_FAILED, 1, 1)
+    assert await of(of_other) == (RunState.DELIVERING, 1, 0)
+    assert (await the_run(store, of_other)).ended_at_ms is None
+    await store.replay("default", b.delivery_id, NOW)
+    assert await of(run) == (RunState.DELIVERING, 1, 0)
+    (again,) = await store.claim_deliveries([Allotment(report.id, 9)], NOW, LEASE)
+    await store.record([ended(again, done), ended(e, done)], NOW + 5)
+    assert await of(run) == (RunState.SUCCEEDED, 2, 0)
+    assert await of(of_other) == (RunState.SUCCEEDED, 2, 0)
+    assert (await the_run(store, of_other)).ended_at_ms == NOW + 5
+
+
+async def test_a_probe_that_is_refused_keeps_nothing_from_the_others(
+    store: ReportStore, report: Report, other: Report
+) -> None:
+    at_ms = await out(store, report, "a", "b", "c", "d")
+    await delivering(store, other, "e")
+    probe, plain = Allotment(report.id, 1, probe=True), Allotment(other.id, 1)
+    early = await store.claim_deliveries([probe, plain], at_ms - 1, LEASE)
+    assert [(it.report_id, it.probe) for it in early] == [(other.id, False)]
+    (taken,) = await store.claim_deliveries([plain, probe], at_ms, LEASE)
+    assert (taken.report_id, taken.probe) == (report.id, True)
+
+
+async def test_one_claim_holds_no_more_bytes_than_its_bound_over_all_reports(
+    store: ReportStore, report: Report, other: Report
+) -> None:
+    body = b"x" * (limits.CLAIM_BYTES_MAX // 2)
+    for one in (report, other):
+        run = scheduled(one)
+        await store.plan(one, [run], run.to_ms)
+        claim = await claimed(store, run)
+        large = [replace(it, body=body, digest=digest_of(body)) for it in drafts(claim, *"abc")]
+        await store.stage(claim, large)
+        assert await store.decide(claim, 7, manifest(claim, 3), NOW)
+
+    async def claim_all() -> list[str]:
+        both = [Allotment(report.id, 1), Allotment(other.id, 9)]
+        return [it.report_id for it in await store.claim_deliveries(both, NOW, LEASE)]
+
+    assert await claim_all() == [report.id, other.id]
+    assert await claim_all() == [report.id, other.id]
+    assert await claim_all() == [report.id, other.id]
+    assert await claim_all() == []

@@ -218,7 +218,7 @@ DELIVERY_LEASE_S: Final = (
     60  # a claim outlives the timeout; a dead courier's claim is free after it
 )
 DELIVERY_BODY_BYTES_MAX: Final = 8 * 1024 * 1024
-DELIVERIES_IN_FLIGHT_MAX: Final = 32
+DELIVERIES_IN_FLIGHT_MAX: Final = 64  # a dozen endpoints that hang leave most places to others
 NAME_LOOKUP_S: Final = 5.0  # of a host name: a third of a delivery's time; most take milliseconds
 NAME_LOOKUPS_MAX: Final = (
     8 * DELIVERIES_IN_FLIGHT_MAX
@@ -235,9 +235,7 @@ AHEAD_BYTES_MAX: Final = (
     32 * 1024 * 1024
 )  # of the bodies of all that is claimed; then none is ahead
 CLAIM_BYTES_MAX: Final = 16 * 1024 * 1024  # of the bodies of one claim, but for its first
-CLAIMED_BYTES_MAX: Final = (
-    DELIVERY_BODY_BYTES_MAX * DELIVERIES_IN_FLIGHT_MAX
-)  # then none is claimed
+CLAIMED_BYTES_MAX: Final = 32 * DELIVERY_BODY_BYTES_MAX  # then none is claimed: bounds memory
 RETRY_WAIT_MS: Final = 60_000  # a retry that has waited so long no longer gives way to first tries
 ENDPOINT_OUTAGES: Final = 3  # attempts in a row; one is chance, two may be a restart
 PROBE_PAUSE_S: Final = 5  # after an outage was noticed; doubled with each probe that fails,

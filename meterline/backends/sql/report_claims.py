@@ -62,7 +62,47 @@ def _free_in(states: Sequence[str]) -> Select[Any]:
     )
 
 
-# Built once: to build a statement takes SQLAlchemy as long as to execute it.
+def _earliest(state: DeliveryState) -> ScalarSelect[Any]:
+    """When the first of a report's deliveries in a state is due: one look into the index."""
+    return (
+        select(func.min(report_deliveries.c.due_at_ms))
+        .where(
+            report_deliveries.c.report_id == reports.c.id,
+            report_deliveries.c.state == state.value,
+            report_deliveries.c.due_at_ms.is_not(None),
+        )
+        .correlate(reports)
+        .scalar_subquery()
+    )
+
+
+def _due_reports() -> Select[Any]:
+    waiting = (
+        select(
+            reports.c.id,
+            reports.c.namespace,
+            reports.c.endpoint,
+            _earliest(DeliveryState.PENDING).label("first_ms"),
+            _earliest(DeliveryState.RETRYING).label("retry_ms"),
+            _earliest(DeliveryState.SENDING).label("lost_ms"),
+        )
+        .where(reports.c.deleted_at_ms.is_(None), reports.c.state == ReportState.ACTIVE.value)
+        .subquery("waiting")
+    )
+    known = and_(
+        report_endpoints.c.namespace == waiting.c.namespace,
+        report_endpoints.c.endpoint == waiting.c.endpoint,
+    )
+    instants = (waiting.c.first_ms, waiting.c.retry_ms, waiting.c.lost_ms)
+    return (
+        select(waiting, *HEALTH_COLUMNS)
+        .outerjoin(report_endpoints, known)
+        .where(or_(*(instant <= bindparam("now_ms") for instant in instants)))
+    )
+
+
+# Built once: to build a statement takes SQLAlchemy longer than to execute it.
+_DUE: Final = _due_reports()
 _FIRSTS: Final = _free_in(_FIRST)
 _OTHERS: Final = _free_in(_GIVING_WAY)
 _WITH_OTHERS: Final = select(reports.c.id).where(
@@ -104,44 +144,9 @@ _PARCELS: Final[Select[Any]] = (
 
 async def due(connection: AsyncConnection, now_ms: int) -> list[Due]:
     """Active reports with something due, the longest waiting first."""
-    waiting = (
-        select(
-            reports.c.id,
-            reports.c.namespace,
-            reports.c.endpoint,
-            _earliest(DeliveryState.PENDING).label("first_ms"),
-            _earliest(DeliveryState.RETRYING).label("retry_ms"),
-            _earliest(DeliveryState.SENDING).label("lost_ms"),
-        )
-        .where(reports.c.deleted_at_ms.is_(None), reports.c.state == ReportState.ACTIVE.value)
-        .subquery("waiting")
-    )
-    known = and_(
-        report_endpoints.c.namespace == waiting.c.namespace,
-        report_endpoints.c.endpoint == waiting.c.endpoint,
-    )
-    instants = (waiting.c.first_ms, waiting.c.retry_ms, waiting.c.lost_ms)
-    question = (
-        select(waiting, *HEALTH_COLUMNS)
-        .outerjoin(report_endpoints, known)
-        .where(or_(*(instant <= now_ms for instant in instants)))
-    )
-    found = [_due_of(row, now_ms) for row in await connection.execute(question)]
+    rows = await connection.execute(_DUE, {"now_ms": now_ms})
+    found = [_due_of(row, now_ms) for row in rows]
     return sorted(found, key=lambda it: (it.due_at_ms, it.report_id))
-
-
-def _earliest(state: DeliveryState) -> ScalarSelect[Any]:
-    """When the first of a report's deliveries in a state is due: one look into the index."""
-    return (
-        select(func.min(report_deliveries.c.due_at_ms))
-        .where(
-            report_deliveries.c.report_id == reports.c.id,
-            report_deliveries.c.state == state.value,
-            report_deliveries.c.due_at_ms.is_not(None),
-        )
-        .correlate(reports)
-        .scalar_subquery()
-    )
 
 
 def _due_of(row: Row[Any], now_ms: int) -> Due:

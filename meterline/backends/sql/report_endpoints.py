@@ -13,7 +13,7 @@ from meterline.backends.sql.engine import insert
 from meterline.backends.sql.report_definitions import park
 from meterline.backends.sql.schema_reports import report_endpoints, reports
 from meterline.change import DISPATCHER
-from meterline.endpoint_health import Health, HealthTerms, Heard, after, doubted
+from meterline.endpoint_health import UNHEARD, Health, HealthTerms, Heard, after, doubted
 from meterline.sending import Address
 
 _endpoints = report_endpoints.c
@@ -35,7 +35,7 @@ _HEALTHS: Final = (
 def health_of(row: Row[Any]) -> Health:
     """The health in a row; that of an endpoint that was never heard of, where there is none."""
     if row.outages is None:
-        return Health()
+        return UNHEARD
     return Health(**{name: getattr(row, name) for name in _MEMBERS})
 
 
@@ -51,7 +51,7 @@ async def hear(
     there = await _healths(connection, signs)
     changed = {}
     for address, of_address in sorted(signs.items()):
-        before = health = there.get(address, Health())
+        before = health = there.get(address, UNHEARD)
         for one in sorted(of_address, key=lambda it: it.at_ms):
             health = after(health, one, terms)
         words = doubted(health, now_ms, terms)

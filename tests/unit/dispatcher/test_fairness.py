@@ -117,7 +117,7 @@ def test_of_many_that_hang_all_leave_places_to_others() -> None:
     hanging = {at(f"h{n}"): 2 for n in range(12)}
     load = Load(hanging, 24)
     assert allot(
-        [*(due(f"h{n}", f"h{n}") for n in range(12)), due("a", "x")], load, Caps(), NOW
+        [*(due(f"h{n}", f"h{n}") for n in range(12)), due("a", "x")], load, Caps(32, 8), NOW
     ) == [Allotment("a", 1)]
 
 

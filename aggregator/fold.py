@@ -11,13 +11,14 @@ from meterline.event import Event
 from meterline.measure import Measure, Measures
 from meterline.meter import Aggregation
 from meterline.pack import index_of, offset_of
-from meterline.rowhash import MODULUS, tally_hash
+from meterline.rowhash import counted
 from meterline.rows import Counted, MemberRow, RejectedRow, SliceId, TallyRow
 from meterline.tally import Cell, Latest, Tally
 from meterline.window import MINUTE_MS
 
 NO_KEY: Final = bytes(16)
 _NOTHING: Final[tuple[Measure, ...]] = ()
+_UNIQUE: Final = Aggregation.UNIQUE_COUNT  # at hand: a look-up of a member is no plain one
 _NO_LATEST: Final = Latest(0, 0, NO_KEY, 0)
 
 
@@ -26,7 +27,6 @@ class SliceFold:
 
     __slots__ = (
         "_changed",
-        "_digest",
         "_measures",
         "_members",
         "_new_members",
@@ -40,7 +40,6 @@ class SliceFold:
         self._measures = measures
         self._tallies: dict[Cell, Tally] = {}
         self._changed: list[Cell] = []
-        self._digest = 0  # sum of the digests of all tallies, as last taken
         self._members: set[tuple[Cell, bytes]] = set()
         self._new_members: list[MemberRow] = []
         self._rejected: list[RejectedRow] = []
@@ -61,7 +60,7 @@ class SliceFold:
                 tally.changed = True
                 self._changed.append(cell)
             tally.version = position
-            if measure.aggregation is Aggregation.UNIQUE_COUNT:
+            if measure.aggregation is _UNIQUE:
                 if not self._add_member(measure, cell, tally, event):
                     self._reject(measure, cell, tally, event, position)
             elif not measure.add(tally, event):
@@ -102,19 +101,28 @@ class SliceFold:
         """Rows for all that changed since the last time: tallies absolute, members and rejected the
         new ones.
         """
-        changed = [self._taken(cell, self._tallies[cell]) for cell in self._changed]
+        changed = []
+        for cell in self._changed:
+            tally = self._tallies[cell]
+            tally.changed = False
+            changed.append(self._row(cell, tally))
         members, rejected = self._new_members, self._rejected
         self._changed = []
         self._new_members, self._rejected = [], []
         return changed, members, rejected
 
     def counted(self) -> Counted:
-        """Tallies so far and the sum of the hashes of their rows as last taken."""
-        return Counted(len(self._tallies), self._digest)
+        """Tallies so far and the sum of the hashes of their rows, all of which must be taken.
 
-    def _taken(self, cell: Cell, tally: Tally) -> TallyRow:
+        They are hashed here, once a slice: most are taken many times before, each time with other
+        values.
+        """
+        assert not self._changed, "rows that were never written are not counted back"
+        return counted("tallies", [self._row(*one) for one in self._tallies.items()])
+
+    def _row(self, cell: Cell, tally: Tally) -> TallyRow:
         time_ms, recorded_ms, key, latest = tally.latest or _NO_LATEST
-        row = tuple.__new__(  # the constructor of a named tuple costs as much as all else here
+        return tuple.__new__(  # the constructor of a named tuple costs as much as all else here
             TallyRow,
             (
                 *cell,
@@ -131,8 +139,3 @@ class SliceFold:
                 latest,
             ),
         )
-        digest = tally_hash(row)
-        self._digest = (self._digest + digest - tally.digest) % MODULUS
-        tally.digest = digest
-        tally.changed = False
-        return row

@@ -45,7 +45,7 @@ class OpenSlice:
         self.last: Record | None = None  # taken in
         self.verdicts = dict.fromkeys(Verdict, 0)
         self._fold = SliceFold(slice_id, measures)
-        self._overlay: dict[bytes, Seen] = {}
+        self._overlay: dict[bytes, SeenRow] = {}  # the latest of `seen` for each key
         self._version = position(slice_id.slice, 0)
         self._events: list[EventRow] = []
         self._rejects: list[RejectRow] = []
@@ -79,39 +79,50 @@ class OpenSlice:
         """
         assert record.offset >= self.end, "records come in order, each once"
         overlay = self._overlay
-        base = position(record.offset, 0)
+        offset = record.offset
+        base = position(offset, 0)
+        new_before = len(self.seen)
         for place, item in enumerate(items):
             if isinstance(item, Unreadable):
                 self._refuse(record, append_ms, item)
                 continue
             at = base + place
             key = item.key
-            earlier = overlay.get(key) or stored.get(key)
+            row = overlay.get(key)
+            earlier = stored.get(key) if row is None else _seen(row)
             if earlier is not None:
                 verdict = judged(earlier, at, append_ms, item.check, horizon_ms)
                 if verdict is not Verdict.NEW:
-                    self._pass_over(record.offset, place, append_ms, item, verdict, earlier[0])
+                    self._pass_over(offset, place, append_ms, item, verdict, earlier[0])
                     continue
-            overlay[key] = (at, append_ms, item.check)
-            self._count(record.offset, place, append_ms, item)
+            overlay[key] = self._count(offset, place, append_ms, item)
             self._fold.add(item, at)
+        self.verdicts[Verdict.NEW] += len(self.seen) - new_before
         self._version = position(record.offset, max(len(items) - 1, 0))
         self.end = record.offset + 1
         self.last = record
         self.border = self.border.grown(len(items))
 
-    def _count(self, offset: int, place: int, append_ms: int, event: Event) -> None:
-        self.verdicts[Verdict.NEW] += 1
+    def _count(self, offset: int, place: int, append_ms: int, event: Event) -> SeenRow:
         log, partition, slice_ = self.id
-        where = (log, partition, offset, place, slice_, append_ms, event.key)
+        key = event.key
         # tuple.__new__: a named tuple's own constructor costs several times as much, twice per
         # event
-        self.seen.append(tuple.__new__(SeenRow, (*where, event.check)))
+        seen = tuple.__new__(
+            SeenRow, (log, partition, offset, place, slice_, append_ms, key, event.check)
+        )
+        self.seen.append(seen)
         self._events.append(
             tuple.__new__(
                 EventRow,
                 (
-                    *where,
+                    log,
+                    partition,
+                    offset,
+                    place,
+                    slice_,
+                    append_ms,
+                    key,
                     event.namespace,
                     event.type,
                     event.subject,
@@ -123,6 +134,7 @@ class OpenSlice:
                 ),
             )
         )
+        return seen
 
     def _pass_over(
         self, offset: int, place: int, append_ms: int, event: Event, verdict: Verdict, first: int
@@ -222,3 +234,7 @@ class OpenSlice:
     def counted(self) -> dict[str, Counted]:
         """What count-back must find once everything taken is written."""
         return {**self._counted, "tallies": self._fold.counted()}
+
+
+def _seen(row: SeenRow) -> Seen:
+    return position(row.offset, row.place), row.append_ms, row.check

@@ -27,14 +27,12 @@ class Tally:
     """What one slice holds for one cell, while the slice is folded.
 
     A meter's aggregation decides which of total, extremes and latest are kept. `version` is the
-    last position that changed the tally, `digest` the hash of its row as last written, `changed`
-    says that it is newer than that.
+    last position that changed the tally, `changed` says that its row was not taken since.
     """
 
     __slots__ = (
         "changed",
         "count",
-        "digest",
         "latest",
         "maximum",
         "minimum",
@@ -51,7 +49,6 @@ class Tally:
         self.maximum: int | None = None
         self.latest: Latest | None = None
         self.version = -1
-        self.digest = 0
         self.changed = False
 
 

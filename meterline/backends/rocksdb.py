@@ -72,12 +72,15 @@ class RocksSeenStore:
     def apply(self, rows: Sequence[SeenRow], applied: int) -> None:
         """Rows in order of position, and the offset below which all is in; one synced batch."""
         batch = WriteBatch(raw_mode=True)
+        put, value_of = batch.put, _VALUE.pack
         newest = self._newest
-        for row in rows:
-            generation = row.append_ms // self._horizon_ms
-            newest = max(newest, generation)
-            value = _VALUE.pack(position(row.offset, row.place), row.append_ms, row.check)
-            batch.put(_prefix(generation) + row.key, value)
+        generation, prefix = newest, _prefix(newest)
+        for _, _, offset, place, _, append_ms, key, check in rows:
+            if append_ms // self._horizon_ms != generation:
+                generation = append_ms // self._horizon_ms
+                newest = max(newest, generation)
+                prefix = _prefix(generation)
+            put(prefix + key, value_of(position(offset, place), append_ms, check))
         if newest > self._newest:
             batch.delete_range(b"g", _prefix(max(newest - 1, 0)))
             batch.put(_NEWEST, _NUMBER.pack(newest))

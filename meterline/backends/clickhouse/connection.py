@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import clickhouse_connect
+from clickhouse_connect.datatypes.base import ClickHouseType
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import (
     ClickHouseError,
@@ -61,6 +62,7 @@ class Connection:
         self._local = threading.local()
         self._clients: list[Client] = []
         self._lock = threading.Lock()
+        self._types: dict[tuple[str, tuple[str, ...]], Sequence[ClickHouseType]] = {}
         self._threads = ThreadPoolExecutor(USAGE_STORE_THREADS_MAX, "usage-store")
 
     def _client(self) -> Client:
@@ -106,15 +108,18 @@ class Connection:
 
     async def insert(self, table: str, columns: Sequence[str], rows: Rows) -> None:
         """Insert rows as one block; returns when the store has synced it to disk."""
+        key = table, tuple(columns)
 
         def work(client: Client) -> None:
-            client.insert(
+            context = client.create_insert_context(
                 table,
-                list(zip(*rows, strict=True)),
-                column_names=columns,
+                columns,
+                column_types=self._types.get(key),  # without them it asks each time
                 column_oriented=True,
                 settings=INSERT_SETTINGS,
             )
+            self._types[key] = context.column_types
+            client.insert(data=list(zip(*rows, strict=True)), context=context)
 
         await self.run(work)
 

@@ -5,9 +5,12 @@ Laws, held by property tests: the order of events within a window does not matte
 folding a slice in parts gives what folding it at once gives; folding it again gives the same rows.
 """
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from meterline.event import Event
+from meterline.limits import TALLIES_HASHED_AT_ONCE
 from meterline.measure import Measure, Measures
 from meterline.meter import Aggregation
 from meterline.pack import index_of, offset_of
@@ -111,14 +114,17 @@ class SliceFold:
         self._new_members, self._rejected = [], []
         return changed, members, rejected
 
-    def counted(self) -> Counted:
-        """Tallies so far and the sum of the hashes of their rows, all of which must be taken.
+    def counted(self) -> Iterator[Counted]:
+        """The tallies, all of which must be taken, in portions: how many, and the sum of the hashes
+        of their rows.
 
         They are hashed here, once a slice: most are taken many times before, each time with other
         values.
         """
         assert not self._changed, "rows that were never written are not counted back"
-        return counted("tallies", [self._row(*one) for one in self._tallies.items()])
+        left = iter(self._tallies.items())
+        while portion := list(islice(left, TALLIES_HASHED_AT_ONCE)):
+            yield counted("tallies", [self._row(*one) for one in portion])
 
     def _row(self, cell: Cell, tally: Tally) -> TallyRow:
         time_ms, recorded_ms, key, latest = tally.latest or _NO_LATEST

@@ -5,7 +5,7 @@ Nothing in here outlives a crash, and nothing needs to: the slice is read again 
 record.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from aggregator.fold import NO_KEY, SliceFold
 from aggregator.slice import Border, opened
@@ -233,7 +233,18 @@ class OpenSlice:
 
     def counted(self) -> dict[str, Counted]:
         """What count-back must find once everything taken is written."""
-        return {**self._counted, "tallies": self._fold.counted()}
+        *_, whole = self.counting()
+        return whole
+
+    def counting(self) -> Iterator[dict[str, Counted]]:
+        """`counted`, as far as it has come, for whoever must not stay away for so long: all tallies
+        are hashed. The last one is whole.
+        """
+        tallies = _EMPTY
+        yield {**self._counted, "tallies": tallies}
+        for portion in self._fold.counted():
+            tallies = together(tallies, portion)
+            yield {**self._counted, "tallies": tallies}
 
 
 def _seen(row: SeenRow) -> Seen:

@@ -74,6 +74,7 @@ LOG_RETENTION_DAYS: Final = 7
 SLICE_EVENTS_MAX: Final = 65_536
 SLICE_SPAN_MS: Final = 5 * 60 * 1_000
 FLUSH_EVENTS: Final = 20_000  # a flush is due after so many events: bounds memory
+TALLIES_HASHED_AT_ONCE: Final = 4_096  # some ten milliseconds: a gateway may share the loop
 UNFLUSHED_EVENTS_MAX: Final = 65_536  # taken in and not on their way to the store: bounds memory
 UNFLUSHED_BYTES_MAX: Final = 64 * 1024 * 1024  # the same for large events
 FLUSH_INTERVAL_MS: Final = 1_000  # or after so long: bounds the time from 2xx to queryable

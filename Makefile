@@ -13,6 +13,9 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 UV := $(BIN)/uv
 
+# Every process that a test starts would else compile all modules of the product anew: a second each.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install run demo test check conformance simulate faults day clients bench format services lock clean
 

@@ -107,24 +107,29 @@ class Outcome:
 
 
 async def follow(
-    session: aiohttp.ClientSession, server: str, body: dict[str, object]
+    session: aiohttp.ClientSession,
+    server: str,
+    body: dict[str, object],
+    retry_delay_s: float = RETRY_DELAY_S,
 ) -> AsyncIterator[Step]:
     """The steps of an audit. Raises `NotMade`."""
     cursor: str | None = None
     while True:
         asked = body if cursor is None else {**body, "after": cursor}
-        step = await _step(session, server + AUDIT_PATH, asked)
+        step = await _step(session, server + AUDIT_PATH, asked, retry_delay_s)
         yield step
         cursor = step.next
         if cursor is None:
             return
 
 
-async def _step(session: aiohttp.ClientSession, url: str, body: dict[str, object]) -> Step:
+async def _step(
+    session: aiohttp.ClientSession, url: str, body: dict[str, object], retry_delay_s: float
+) -> Step:
     words = ""
     for tries in range(TRIES_MAX):
         if tries:
-            await asyncio.sleep(RETRY_DELAY_S * tries)
+            await asyncio.sleep(retry_delay_s * tries)
         try:
             timeout = aiohttp.ClientTimeout(total=STEP_TIMEOUT_S)
             async with session.post(url, json=body, timeout=timeout) as response:

@@ -75,12 +75,18 @@ class Puller:
     """A report of a server, and the secret that its deliveries must be signed with (none: any)."""
 
     def __init__(
-        self, session: aiohttp.ClientSession, server: str, report: str, secret: str | None
+        self,
+        session: aiohttp.ClientSession,
+        server: str,
+        report: str,
+        secret: str | None,
+        retry_delay_s: float = RETRY_DELAY_S,
     ) -> None:
         self._session = session
         self._server = server
         self._report = report
         self._secret = secret
+        self._retry_delay_s = retry_delay_s
 
     async def names(self) -> frozenset[str]:
         """What bookings may call the report. Raises `NotPulled`."""
@@ -155,7 +161,7 @@ class Puller:
         url, words = f"{self._server}{V3}{path}", ""
         for tries in range(TRIES_MAX):
             if tries:
-                await asyncio.sleep(RETRY_DELAY_S * tries)
+                await asyncio.sleep(self._retry_delay_s * tries)
             try:
                 timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
                 async with self._session.get(url, params=parameters, timeout=timeout) as response:

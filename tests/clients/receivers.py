@@ -18,7 +18,7 @@ from tests.services.local import free_port
 FOLDER: Final = ROOT / "examples" / "receivers"
 LANGUAGES: Final = ("python", "node", "go")
 LIBRARIES: Final = ("svix", "standardwebhooks")
-START_WITHIN_S: Final = 30.0
+START_WITHIN_S: Final = 120.0
 METHOD_NOT_ALLOWED: Final = 405
 
 Commands = Mapping[str, tuple[list[str], Path]]

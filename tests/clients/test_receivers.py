@@ -35,7 +35,7 @@ from tests.services.local import free_port
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OTHER_SECRET = "whsec_" + "b3RoZXI" * 5 + "b3RoZXI="
 MINUTE_MS = 60_000
-RUN_WITHIN_S = 60.0
+RUN_WITHIN_S = 180.0
 KINDS = [(language, library) for language in LANGUAGES for library in LIBRARIES]
 V3 = "/api/v3/metering"
 # Figures of a window are complete within a second or two.
@@ -192,7 +192,7 @@ def test_an_empty_secret_is_no_secret(commands: Commands) -> None:
     for command, folder in commands.values():
         environment = {**os.environ, "SIGNING_SECRET": "whsec_", "PORT": "0"}
         done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, timeout=30, check=False
+            command, cwd=folder, env=environment, capture_output=True, timeout=120, check=False
         )
         assert done.returncode == 1
         assert b"SIGNING_SECRET is empty" in done.stderr

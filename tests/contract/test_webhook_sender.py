@@ -25,9 +25,11 @@ from meterline.backends.names import Names
 from meterline.backends.webhook_http import Egress, HttpWebhookSender
 from meterline.report_ports import WebhookSender
 from meterline.run import AttemptOutcome
+from tests.services.local import nobody_at
 
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
-TIMEOUT_S = 1.0
+TIMEOUT_S = 60.0  # of a sender whose patience is not asked for
+HASTE_S = 1.0
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Raw = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -35,6 +37,13 @@ Raw = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 @pytest.fixture
 async def sender() -> AsyncIterator[WebhookSender]:
     made = HttpWebhookSender(SystemClock(), LOOPBACK, timeout_s=TIMEOUT_S)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def hasty() -> AsyncIterator[WebhookSender]:
+    made = HttpWebhookSender(SystemClock(), LOOPBACK, timeout_s=HASTE_S)
     yield made
     await made.close()
 
@@ -225,9 +234,9 @@ async def test_a_name_that_nobody_answers_for_is_told_as_such(
         return []
 
     names = Names(silent, deadline_s=0.1, lookups_max=lookups_max)
-    made = HttpWebhookSender(SystemClock(), timeout_s=5, egress=Egress(resolver=names))
+    made = HttpWebhookSender(SystemClock(), timeout_s=TIMEOUT_S, egress=Egress(resolver=names))
     through = Egress(proxy="http://proxy.example:3128", resolver=names)
-    proxied = HttpWebhookSender(SystemClock(), timeout_s=5, egress=through)
+    proxied = HttpWebhookSender(SystemClock(), timeout_s=TIMEOUT_S, egress=through)
     answer = await made.send("http://receiver.example/hook", b"{}", {})
     assert (answer.outcome, answer.reason) == (AttemptOutcome.UNREACHED, said)
     assert answer.of_receiver == of_receiver
@@ -260,12 +269,12 @@ async def slow_headers(_reader: asyncio.StreamReader, writer: asyncio.StreamWrit
 
 @pytest.mark.parametrize("talk", [hang, trickle, slow_headers])
 async def test_one_deadline_holds_over_all(
-    sender: WebhookSender, serve_raw: Callable[[Raw], Awaitable[str]], talk: Raw
+    hasty: WebhookSender, serve_raw: Callable[[Raw], Awaitable[str]], talk: Raw
 ) -> None:
-    answer = await sender.send(await serve_raw(talk), b"{}", {})
+    answer = await hasty.send(await serve_raw(talk), b"{}", {})
     assert answer.outcome is AttemptOutcome.UNREACHED
     assert answer.reason == "no whole answer within 1 s"
-    assert 900 <= answer.duration_ms < 3_000
+    assert 900 <= answer.duration_ms < 30_000  # it would take most of a minute, or longer
 
 
 async def test_a_body_without_end_is_read_to_a_bound(
@@ -299,7 +308,6 @@ async def test_what_breaks_on_the_way_is_told_in_words(
     sender: WebhookSender,
     serve: Callable[[Handler], Awaitable[str]],
     serve_raw: Callable[[Raw], Awaitable[str]],
-    unused_tcp_port: int,
 ) -> None:
     async def leave(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
         return
@@ -311,7 +319,6 @@ async def test_what_breaks_on_the_way_is_told_in_words(
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")
 
     expected = {
-        f"http://127.0.0.1:{unused_tcp_port}/": "no connection: Connection refused",
         "http://no-such-name.invalid/": "does not resolve",
         await serve_raw(leave): "closed the connection without an answer",
         await serve_raw(babble): "no usable answer",
@@ -319,11 +326,13 @@ async def test_what_breaks_on_the_way_is_told_in_words(
         (await serve(answering(200))).replace("http:", "https:"): "TLS failed",
         "http://[half/": "no usable answer",
     }
-    for url, words in expected.items():
-        answer = await sender.send(url, b"{}", {})
-        assert answer.outcome is AttemptOutcome.UNREACHED, url
-        assert words in answer.reason, url
-        assert "127.0.0.1" not in answer.reason
+    with nobody_at() as port:
+        expected[f"http://127.0.0.1:{port}/"] = "no connection: Connection refused"
+        for url, words in expected.items():
+            answer = await sender.send(url, b"{}", {})
+            assert answer.outcome is AttemptOutcome.UNREACHED, url
+            assert words in answer.reason, url
+            assert "127.0.0.1" not in answer.reason
 
 
 def self_signed(folder: Path) -> ssl.SSLContext:

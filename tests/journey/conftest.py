@@ -15,34 +15,36 @@ from tests.services.service import Service
 SETUPS = ("embedded", "distributed")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def flights_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("flights") / "flights.ndjson"
     write_ndjson(path)
     return path
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def receiver() -> Iterator[Receiver]:
     with receiving() as one:
         yield one
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def servers(
     kafka_service: Service, clickhouse_service: Service, postgres_service: Service
 ) -> Servers:
     return Servers(kafka_service.url, clickhouse_service.url, postgres_service.url)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def journeys(
     tmp_path_factory: pytest.TempPathFactory,
     receiver: Receiver,
     flights_file: Path,
     servers: Servers,
 ) -> Iterator[Mapping[str, Future[Journey]]]:
-    """Both journeys, made at the same time: each leaves much of the machine idle."""
+    """Both journeys, made at the same time: each leaves much of the machine idle. They end with
+    the tests of this folder: idle they still take a sixth of a core.
+    """
     setups = (
         embedded(tmp_path_factory.mktemp("embedded")),
         distributed(tmp_path_factory.mktemp("distributed"), servers, with_inbox=True),
@@ -64,17 +66,17 @@ def journeys(
             setup.kill()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def embedded_journey(journeys: Mapping[str, Future[Journey]]) -> Journey:
     return journeys["embedded"].result()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def distributed_journey(journeys: Mapping[str, Future[Journey]]) -> Journey:
     return journeys["distributed"].result()
 
 
-@pytest.fixture(scope="session", params=SETUPS)
+@pytest.fixture(scope="package", params=SETUPS)
 def journey(request: pytest.FixtureRequest) -> Journey:
     """Each set-up, after the whole journey."""
     went: Journey = request.getfixturevalue(f"{request.param}_journey")

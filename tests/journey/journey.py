@@ -10,6 +10,7 @@ from typing import Any
 from demo.flights import METERS, TYPE
 from tests.journey.client import Answer, Server
 from tests.journey.deadline import until
+from tests.journey.later import LATER
 from tests.journey.oracle import LATE_METER
 from tests.journey.processes import run_command
 from tests.journey.questions import AGAIN, JANUARY, QUESTIONS, Question
@@ -50,6 +51,8 @@ class Journey:
     def go(self, flights: Path) -> None:
         """All steps. Wrong numbers are for the tests to find; here every step succeeds."""
         make_meters(self.api, METERS)
+        for definition in LATER:
+            self.api.made(METERS_PATH, definition)
         make_report(self.api, self.mailbox)
         send_file(self.setup, flights)
         self.account_first = self.setup.status["account"]

@@ -6,6 +6,7 @@ from aiokafka import AIOKafkaProducer
 
 from tests.journey.deadline import until
 from tests.journey.journey import Journey
+from tests.journey.later import FROM_THE_INBOX
 from tests.journey.setups import Servers
 
 EVENTS = 500
@@ -18,7 +19,7 @@ def event(number: int) -> dict[str, object]:
         "specversion": "1.0",
         "id": f"inbox-{number}",
         "source": "journey",
-        "type": "from-the-inbox",
+        "type": FROM_THE_INBOX["event_type"],
         "subject": f"s{number % 3}",
         "time": "2026-01-01T00:00:00Z",
         "data": {"value": number},
@@ -42,14 +43,6 @@ async def test_events_of_a_topic_and_of_the_gateway_count_once(
 ) -> None:
     setup = distributed_journey.setup
     before = setup.status["account"]
-    made = {
-        "key": "inbox",
-        "name": "Inbox",
-        "aggregation": "sum",
-        "event_type": "from-the-inbox",
-        "value_property": "$.value",
-    }
-    setup.control.made("/api/v3/metering/meters", made)
     texts = [json.dumps(event(number)).encode() for number in range(EVENTS)]
     await produce(servers, setup.inbox_topic, [*texts, b"no event", texts[0]])
     posted = setup.ingest.ask("POST", "/api/v3/metering/events", event(1))

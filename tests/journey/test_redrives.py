@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-import pytest
-
 from tests.journey.deadline import until
 from tests.journey.journey import METERS_PATH, Journey
+from tests.journey.later import REDRIVEN
 from tests.journey.setups import Servers
 from tests.journey.test_inbox import produce
 
@@ -16,15 +15,7 @@ EVENTS = "/api/v3/metering/events"
 REFUSALS = "/api/v3/metering/refusals"
 MANY = "/api/v3/metering/refusal-redrives"
 WITHIN_S = 180.0
-TYPE = "redriven"
-METER = {
-    "key": "redriven",
-    "name": "Redriven",
-    "aggregation": "sum",
-    "event_type": TYPE,
-    "value_property": "$.value",
-    "dimensions": {"subject_too": "$.subject"},
-}
+TYPE = REDRIVEN["event_type"]
 
 
 def event(name: str, value: object, **more: object) -> dict[str, object]:
@@ -39,14 +30,6 @@ def event(name: str, value: object, **more: object) -> dict[str, object]:
         "data": {"value": value},
         **more,
     }
-
-
-@pytest.fixture
-def metered(journey: Journey) -> Journey:
-    """The set-up, with the meter."""
-    if journey.api.ask("GET", f"{METERS_PATH}/redriven").status == 404:
-        journey.api.made(METERS_PATH, METER)
-    return journey
 
 
 def sent(journey: Journey, *events: dict[str, object]) -> None:
@@ -76,8 +59,7 @@ def redriven(journey: Journey, name: str, body: Mapping[str, object]) -> Any:
     return answer.json
 
 
-def test_both_sides_of_a_conflict_and_the_mended_event(metered: Journey) -> None:
-    journey = metered
+def test_both_sides_of_a_conflict_and_the_mended_event(journey: Journey) -> None:
     mine = {"subject": "conflict"}
     sent(journey, event("c1", 5, **mine), event("c1", 7, **mine), event("c1", 5, **mine))
     asked = {"kind": "conflict", "subject": "conflict"}
@@ -103,8 +85,7 @@ def test_both_sides_of_a_conflict_and_the_mended_event(metered: Journey) -> None
     assert (changes[0]["action"], changes[0]["resource_id"]) == ("redrive", one["id"])
 
 
-def test_a_value_that_no_meter_could_use(metered: Journey) -> None:
-    journey = metered
+def test_a_value_that_no_meter_could_use(journey: Journey) -> None:
     sent(journey, event("v1", "many", subject="value"))
 
     def found() -> Any:
@@ -125,8 +106,6 @@ async def test_a_record_of_the_inbox_is_mended(
     distributed_journey: Journey, servers: Servers
 ) -> None:
     journey, setup = distributed_journey, distributed_journey.setup
-    if journey.api.ask("GET", f"{METERS_PATH}/redriven").status == 404:
-        journey.api.made(METERS_PATH, METER)
     no_subject = {name: it for name, it in event("i1", 3).items() if name != "subject"}
     old = event("i2", 4, subject="inbox", time="2026-01-01T00:00:00")
     records = [json.dumps(no_subject).encode(), json.dumps(old).encode(), b"no event"]

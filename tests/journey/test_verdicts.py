@@ -8,23 +8,16 @@ import pandas as pd
 import pytest
 
 from tests.journey.deadline import until
-from tests.journey.journey import METERS_PATH, Journey
+from tests.journey.journey import Journey
+from tests.journey.later import LISTED
 from tests.journey.oracle import table
 
 EVENTS = "/api/v3/metering/events"
 COUNTED_WITHIN_S = 180.0
 SOURCE = "verdicts"
-METER = {
-    "key": "listed",
-    "name": "Listed",
-    "aggregation": "sum",
-    "event_type": "listed",
-    "value_property": "$.value",
-    "dimensions": {"colour": "$.colour"},
-}
 
 
-def event(name: str, value: object, type_: str = "listed") -> dict[str, Any]:
+def event(name: str, value: object, type_: str = LISTED["event_type"]) -> dict[str, Any]:
     """An event of the list."""
     return {
         "specversion": "1.0",
@@ -57,7 +50,6 @@ def listed(journey: Journey) -> dict[tuple[str, str], Any]:
     """The events of this file, sent once and listed by id and verdict."""
     of_these = {"filter[source]": SOURCE, "filter[verdict][oeq]": "new,duplicate,conflict"}
     if not asked(journey, **of_these)["data"]:
-        journey.api.made(METERS_PATH, METER)
         for one in SENT:
             assert journey.setup.ingest.ask("POST", EVENTS, one).status == 202
 
@@ -111,7 +103,7 @@ def test_older_versions_list_what_is_new(
     def subjects() -> Any:
         return journey.api.get("/api/v1/meters/listed/subjects").json
 
-    # An event is listed when it is flushed; a meter that is just made takes a moment longer.
+    # An event is listed when it is flushed; the subjects of its meter may take a moment longer.
     assert until("the subject has usage", COUNTED_WITHIN_S, subjects) == ["s"]
     assert len(listed) == len(SENT)
 

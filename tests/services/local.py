@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import psutil
 
@@ -28,12 +30,46 @@ TETHER = Path(__file__).with_name("tether.py")
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
 
 
+PORT_FIRST: Final = 10_000
+PORT_LAST_DEFAULT: Final = 32_767
+PORTS_MIN: Final = 1_000
+EPHEMERAL: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_given: set[int] = set()
+
+
 def free_port() -> int:
-    """Return a loopback TCP port nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a loopback TCP port nobody listens on now. It is none of those that the system gives
+    to connections and to whoever asks for any: it stays free until its server takes it, and while
+    that is killed.
+    """
+    last = _last_port()
+    if last - PORT_FIRST < PORTS_MIN:
+        with nobody_at() as port:
+            return port
+    while True:
+        port = PORT_FIRST + secrets.randbelow(last - PORT_FIRST)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            if port not in _given:
+                _given.add(port)
+                return port
+
+
+def _last_port() -> int:
+    """Beyond it are the ports that the system gives."""
+    try:
+        return int(EPHEMERAL.read_text().split()[0]) - 1
+    except OSError:
+        return PORT_LAST_DEFAULT
+
+
+@contextlib.contextmanager
+def nobody_at() -> Iterator[int]:
+    """A loopback TCP port at which nobody listens, and nobody can until the block ends."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port: int = held.getsockname()[1]
+        yield port
 
 
 @contextlib.contextmanager

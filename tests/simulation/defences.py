@@ -293,6 +293,7 @@ LOSSY: Final = {"lossy": 0.4, "meters_change_s": 60.0, "workers_die_s": 60.0}
 STANDING_STILL: Final = {"rates": Rates(zombie=20), "wild_clocks": False, "lossy": 0.0}
 RESTLESS: Final = {"meters_change_s": 1.0, "rates": Rates(crash=25), "jump_ms_max": 400_000}
 REPEATED: Final = {"dispatchers": 3, "rates": Rates(crash=1, late=50, twice=70)}
+CROWDED: Final = {"dispatchers": 3}
 UNREACHED: Final = {"dispatchers": 3, "rates": Rates(refused=30, crash=1)}
 CONTROLS: Final[dict[str, Substitutes]] = {
     "first position wins": Substitutes(seen=ClaimingSeen),
@@ -309,7 +310,7 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     "decided is what was staged": Substitutes(reports=Unasked, profile=REPEATED),
     "delivered is what was answered": Substitutes(sender=Hopeful, profile=UNREACHED),
     "the search for late usage": Substitutes(late=blind),
-    "runs that mark themselves": Substitutes(reports=Unmarked),
+    "runs that mark themselves": Substitutes(reports=Unmarked, profile=CROWDED),
     "success within the produce deadline": Substitutes(
         publisher=LatePublisher, profile=STANDING_STILL
     ),

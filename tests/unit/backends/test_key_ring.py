@@ -57,6 +57,7 @@ class Wire:
         self.cut = False
         self.slow_s = 0.0
         self.used: list[Mapping[str, int]] = []
+        self.noted = asyncio.Event()
 
     async def _pass(self) -> None:
         await asyncio.sleep(self.slow_s)
@@ -76,6 +77,7 @@ class Wire:
     async def note_used(self, used_at_ms: Mapping[str, int]) -> None:
         await self._pass()
         self.used.append(used_at_ms)
+        self.noted.set()
         await self.store.note_used(used_at_ms)
 
     def __getattr__(self, name: str) -> object:
@@ -335,7 +337,8 @@ async def test_what_was_used_is_written_while_it_runs(wire: Wire, store: SqlAcce
     await ring.start()
     async with _kept(ring):
         ring.identify(_header(TOKENS[0]), NOW_MS + 7)
-        await asyncio.sleep(0.3)
+        async with asyncio.timeout(60):
+            await wire.noted.wait()
         assert wire.used[0] == {IDS[0]: NOW_MS + 7}
 
 

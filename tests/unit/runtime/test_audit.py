@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer, unused_port
+from aiohttp.test_utils import TestServer
 from click.testing import CliRunner, Result
 
 from meterline.runtime import audit as command
+from tests.services.local import nobody_at
 
 CHECKED = {"slices": 2, "events": 1_000, "cells": 7, "runs": 1, "deliveries": 3}
 FINDING = {
@@ -106,6 +108,7 @@ async def test_an_audit_that_cannot_be_made_is_told(server: Server) -> None:
     server.steps = [403]
     result = await server.run()
     assert result.exit_code == command.EXIT_NOT_MADE
+    assert "meterline audit: http://127.0.0.1" in result.stderr
     assert "answers 403: The key lacks the scope operate." in result.stderr
     server.steps = [{"data": []}]
     assert (await server.run()).exit_code == command.EXIT_NOT_MADE
@@ -114,9 +117,10 @@ async def test_an_audit_that_cannot_be_made_is_told(server: Server) -> None:
     assert "is no time such as" in result.stderr
 
 
-@pytest.mark.timeout(60)
-async def test_a_server_that_is_away_is_told(server: Server) -> None:
-    server.url = f"http://127.0.0.1:{unused_port()}"
-    result = await server.run()
-    assert result.exit_code == command.EXIT_NOT_MADE
-    assert "meterline audit: http://127.0.0.1" in result.stderr
+async def test_a_server_that_is_away_is_told() -> None:
+    with nobody_at() as port:
+        async with aiohttp.ClientSession() as session:
+            url = f"http://127.0.0.1:{port}"
+            steps = command.follow(session, url, {}, retry_delay_s=0.01)
+            with pytest.raises(command.NotMade, match=f"{url}.*Cannot connect"):
+                await anext(steps)

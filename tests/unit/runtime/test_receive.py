@@ -173,7 +173,7 @@ async def test_the_command_receives_and_ends_after_its_count(tmp_path: Path) -> 
             headers = headers_of(BODY, name=name)
             async with session.post(found[0], data=BODY, headers=headers) as response:
                 assert response.status == 200
-    shown, _ = await asyncio.wait_for(process.communicate(), 20)
+    shown, _ = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 0
     assert shown.decode().count("acme") == 2
     assert out.read_text() == f"{BODY}\n" * 2

@@ -8,16 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer, unused_port
+from aiohttp.test_utils import TestServer
 from click.testing import CliRunner, Result
 
 from dispatcher.signing import signed_headers
 from meterline.backends.clock import SystemClock
 from meterline.run import digest_of
 from meterline.runtime import reconcile as command
-from meterline.runtime.pulling import V3
+from meterline.runtime.pulling import V3, NotPulled, Puller
+from tests.services.local import nobody_at
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 WINDOW = {"from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}
@@ -178,6 +180,7 @@ async def test_what_cannot_be_compared_is_told(server: Server) -> None:
     server.pages, server.statuses = [[]], [403]
     result = await server.run("")
     assert result.exit_code == command.EXIT_NOT_MADE
+    assert "meterline reconcile: http://127.0.0.1" in result.stderr
     assert "answers 403: The key lacks the scope reports:read." in result.stderr
     result = await server.run("value\n1\n")
     assert result.exit_code == command.EXIT_USAGE
@@ -187,9 +190,10 @@ async def test_what_cannot_be_compared_is_told(server: Server) -> None:
     assert "is no time such as" in result.stderr
 
 
-@pytest.mark.timeout(60)
-async def test_a_server_that_is_away_is_told(server: Server) -> None:
-    server.url = f"http://127.0.0.1:{unused_port()}"
-    result = await server.run("")
-    assert result.exit_code == command.EXIT_NOT_MADE
-    assert "meterline reconcile: http://127.0.0.1" in result.stderr
+async def test_a_server_that_is_away_is_told() -> None:
+    with nobody_at() as port:
+        async with aiohttp.ClientSession() as session:
+            url = f"http://127.0.0.1:{port}"
+            puller = Puller(session, url, "tokens", None, retry_delay_s=0.01)
+            with pytest.raises(NotPulled, match=f"{url}.*Cannot connect"):
+                await puller.names()

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer, unused_port
+from aiohttp.test_utils import TestServer
 from click.testing import CliRunner, Result
 
 from meterline.runtime.send import send
 from meterline.runtime.send_posts import retry_after_s
+from tests.services.local import nobody_at
 
 CSV_MAP = "id='{#}',source='air',type='flight',subject=carrier,data.miles=miles:number"
 Answer = Callable[[int], web.Response]
@@ -170,14 +172,16 @@ async def test_passing_errors_are_tried_again(start: Start, tmp_path: Path) -> N
 
 
 async def test_a_server_that_comes_late_gets_everything(tmp_path: Path) -> None:
-    port = unused_port()
-    file = _ndjson(tmp_path / "e.ndjson", 20)
-    sending = asyncio.create_task(_send(file, "--to", f"http://127.0.0.1:{port}"))
-    await asyncio.sleep(0.3)
     door = Door()
     app = web.Application()
     app.router.add_post("/api/v3/metering/events", door.take)
-    server = TestServer(app, port=port)
+    held = socket.socket()  # refuses connections until it listens, and nobody else can have it
+    held.bind(("127.0.0.1", 0))
+    server = TestServer(app, socket_factory=lambda *_: held)
+    file = _ndjson(tmp_path / "e.ndjson", 20)
+    url = f"http://127.0.0.1:{held.getsockname()[1]}"
+    sending = asyncio.create_task(_send(file, "--to", url))
+    await asyncio.sleep(0.3)
     await server.start_server()
     result = await sending
     await server.close()
@@ -214,7 +218,8 @@ def test_retry_after_is_read_in_both_forms(text: str | None, seconds: float) -> 
 
 async def test_a_server_that_stays_away_ends_with_its_code(tmp_path: Path) -> None:
     file = _ndjson(tmp_path / "e.ndjson", 1)
-    result = await _send(file, "--to", f"http://127.0.0.1:{unused_port()}", "--give-up-after", "0")
+    with nobody_at() as port:
+        result = await _send(file, "--to", f"http://127.0.0.1:{port}", "--give-up-after", "0")
     assert result.exit_code == 3
     assert "0 events were accepted before" in result.output
     assert "safe" in result.output

@@ -80,7 +80,7 @@ async def test_a_test_delivery_waits_for_no_delivery(tmp_path: Path, chdb_url: s
         await request.read()
         return web.Response()
 
-    settings = Settings(data_dir=tmp_path)
+    settings = Settings(data_dir=tmp_path, delivery_timeout_s=limits.DELIVERY_LEASE_S / 2)
     application = web.Application()
     application.add_routes([web.post("/hang", hang), web.post("/take", take)])
     async with TestServer(application) as server, AsyncExitStack() as stack:

@@ -230,7 +230,7 @@ ENDPOINT_UNPROVEN_MAX: Final = 2  # of one that took nothing of late: it may be 
 PROVEN_MS: Final = 60_000  # what is "of late"
 PLACES_RESERVED_SHARE: Final = 4  # one place in so many is for endpoints that hold none
 AHEAD_MS: Final = 1_000  # what an endpoint took in so long is claimed ahead of its places,
-DELIVERIES_AHEAD_MAX: Final = 256  # no more than this: bounds memory and what a death leaves open
+DELIVERIES_AHEAD_MAX: Final = 512  # no more than this: bounds memory and what a death leaves open
 AHEAD_WAIT_MS: Final = 2_000  # what waits longer for a place is given back: a pause soon holds
 AHEAD_BYTES_MAX: Final = (
     32 * 1024 * 1024

@@ -103,12 +103,12 @@ def event_text(number: int, minute: int) -> bytes:
     )
 
 
-async def fill(log: KafkaLog) -> None:
+async def fill(log: KafkaLog, events: int = EVENTS) -> None:
     """Put the events into the log; two minutes of usage, as 5,000 events a second would be."""
     packs: list[list[bytes]] = [[] for _ in range(log.partitions)]
     waiting: set[asyncio.Task[None]] = set()
-    for number in range(EVENTS):
-        text = event_text(number, number * 2 // EVENTS)
+    for number in range(events):
+        text = event_text(number, number * 2 // events)
         name = f"{number:012d}-{number * 2654435761 % 2**32:08x}"
         place = partition_of(identity_key("default", "bench", name), log.partitions)
         packs[place].append(text)

@@ -25,18 +25,18 @@ class BadReceiver:
     """Everything that came, by id, and what became of it."""
 
     seed: int
-    secret: str = ""
     url: str = ""
+    secrets: dict[str, str] = field(default_factory=dict)  # by path
     came: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     booked: set[str] = field(default_factory=set)
     hurts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     unverified: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self, headers: dict[str, str], body: bytes) -> str:
+    def take(self, path: str, headers: dict[str, str], body: bytes) -> str:
         """What is done to a POST: ok, status, drop or sleep."""
         try:
-            Webhook(self.secret).verify(body, headers)
+            Webhook(self.secrets[path]).verify(body, headers)
         except Exception as error:  # noqa: BLE001 - kept for the test to see
             self.unverified.append(repr(error))
             return "status"
@@ -63,7 +63,7 @@ def receiving_badly(seed: int) -> Iterator[BadReceiver]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             named = {name.lower(): value for name, value in self.headers.items()}
-            done = made.take(named, body)
+            done = made.take(self.path, named, body)
             if done == "drop":
                 return  # without an answer: the connection closes
             if done == "sleep":
@@ -82,7 +82,7 @@ def receiving_badly(seed: int) -> Iterator[BadReceiver]:
             """A sender that was killed, or did not wait: as it is to be."""
 
     with Server(("127.0.0.1", 0), Handler) as server:
-        made.url = f"http://127.0.0.1:{server.server_port}/"
+        made.url = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, name="bad receiver")
         thread.start()
         try:

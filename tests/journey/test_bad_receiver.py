@@ -2,6 +2,7 @@
 delivered, with one body under each id.
 
 `METERLINE_TEST_RUNS` says how many runs; a thousand are for a machine that has nothing else to do.
+They are of several reports, each with a URL of its own: one that fails so often gets one at a time.
 """
 
 import os
@@ -22,6 +23,7 @@ from tests.services.local import free_port
 
 V3: Final = "/api/v3/metering"
 RUNS: Final = int(os.environ.get("METERLINE_TEST_RUNS", "12"))
+REPORTS: Final = 12
 SUBJECTS: Final = 8
 SEED: Final = 20_260_201
 KILLS: Final = 3
@@ -52,7 +54,9 @@ def test_all_is_delivered_with_one_body_under_each_id(tmp_path: Path) -> None:
         try:
             process.start()
             api = Server(process.url)
-            bad.secret = filled(api, bad.url)
+            filled(api)
+            for number in range(REPORTS):
+                bad.secrets[f"/{number}"] = reported(api, number, f"{bad.url}/{number}")
             runs = [asked(api, number) for number in range(RUNS)]
             for kill in range(1, KILLS + 1):
                 arrived(bad, RUNS * SUBJECTS * kill // (KILLS + 1))
@@ -77,8 +81,8 @@ def arrived(bad: BadReceiver, count: int) -> None:
     until("some arrive", WITHIN_S, lambda: len(bad.booked) >= count)
 
 
-def filled(api: Server, url: str) -> str:
-    """A meter with usage in each window, and a report; the secret that signs."""
+def filled(api: Server) -> None:
+    """A meter with usage in each window."""
     meter = {"key": "tokens", "name": "Tokens", "event_type": "prompt", "aggregation": "sum"}
     api.made(f"{V3}/meters", {**meter, "value_property": "$.n"})
     first_ms = parse_instant(FIRST)
@@ -98,8 +102,12 @@ def filled(api: Server, url: str) -> str:
     for first in range(0, len(events), 1_000):
         batch = events[first : first + 1_000]
         until("the gateway takes events", WITHIN_S, partial(taken, api, batch))
+
+
+def reported(api: Server, number: int, url: str) -> str:
+    """A report; the secret that signs."""
     report = {
-        "slug": "minutely",
+        "slug": f"report-{number}",
         "meter_id_or_key": "tokens",
         "type": "webhook",
         "schedule": {"interval": "1d", "start_at": FIRST},
@@ -117,25 +125,27 @@ def taken(api: Server, events: list[Any]) -> bool:
 
 
 def asked(api: Server, number: int) -> str:
-    """The id of a run of a minute."""
+    """The path of a run of a minute."""
     from_ms = parse_instant(FIRST) + number * MINUTE_MS
     window = {"from": rfc3339(from_ms), "to": rfc3339(from_ms + MINUTE_MS)}
-    return str(api.made(f"{V3}/reports/minutely/runs", window)["id"])
+    runs = f"{V3}/reports/report-{number % REPORTS}/runs"
+    return f"{runs}/{api.made(runs, window)['id']}"
 
 
 def end_of(api: Server, run: str) -> Any:
     """A run that has ended."""
-    found = api.get(f"{V3}/reports/minutely/runs/{run}").json
+    found = api.get(run).json
     return found if "ended_at" in found else None
 
 
 def everything(api: Server) -> dict[str, bytes]:
     """The bodies of all deliveries, by id."""
     found: dict[str, bytes] = {}
-    after = ""
-    while True:
-        page = api.get(f"{V3}/reports/minutely/pull?page[size]=100{after}").json
-        found |= {one["id"]: one["body"].encode() for one in page["data"]}
-        if page["meta"]["page"]["next"] is None:
-            return found
-        after = f"&page[after]={page['meta']['page']['next']}"
+    for number in range(REPORTS):
+        path = f"{V3}/reports/report-{number}/pull?page[size]=100"
+        after: str | None = ""
+        while after is not None:
+            page = api.get(f"{path}&page[after]={after}" if after else path).json
+            found |= {one["id"]: one["body"].encode() for one in page["data"]}
+            after = page["meta"]["page"]["next"]
+    return found

@@ -56,15 +56,15 @@ async def claim_due(
     now_ms: int,
     pace: Pace | None = None,
 ) -> list[Parcel]:
-    """Claim what may be sent now or soon, within the caps, the pace and what may be claimed ahead.
-    Raises `Unavailable`.
+    """Claim what may be sent now or soon, within the caps, the pace and what may be claimed ahead,
+    of so many reports at once as the memory has room for. Raises `Unavailable`.
     """
     full = load.under_way >= terms.caps.total and not load.ahead_free
     if full or load.bytes >= limits.CLAIMED_BYTES_MAX:
         return []
     due = await reports.due(now_ms)
     slots = {} if pace is None else pace.slots({it.address for it in due}, now_ms)
-    allotted = allot(due, load, terms.caps, now_ms, slots)
+    allotted = allot(due, load, terms.caps, now_ms, slots)[: limits.REPORTS_CLAIMED_MAX]
     if not allotted:
         return []
     return await reports.claim_deliveries(allotted, now_ms, now_ms + terms.lease_ms)

@@ -75,7 +75,8 @@ def allot(
     where it has one.
     """
     queues = _queues(due, now_ms)
-    rooms = {it: _room(queue[0], load, caps, now_ms, slots) for it, queue in queues.items()}
+    places = {it: _places(it, load, caps) for it in queues}
+    rooms = {it: _room(queue[0], load, places[it], now_ms, slots) for it, queue in queues.items()}
     turns = [
         (_rank(queue[0], now_ms), load.claimed.get(address, 0), place, address)
         for place, (address, queue) in enumerate(queues.items())
@@ -87,7 +88,7 @@ def allot(
     free, ahead_free = max(0, caps.total - load.under_way), load.ahead_free
     while turns and free + ahead_free:
         rank, held, place, address = heappop(turns)
-        if free > (caps.reserve if held else 0):
+        if held < places[address] and free > (caps.reserve if held else 0):
             free -= 1
         elif ahead_free and address in load.ahead:
             ahead_free -= 1
@@ -101,10 +102,14 @@ def allot(
     return [Allotment(it.report_id, count, it.health.out) for it, count in counts.items()]
 
 
-def _room(due: Due, load: Load, caps: Caps, now_ms: int, slots: Mapping[Address, int]) -> int:
+def _places(address: Address, load: Load, caps: Caps) -> int:
+    """How many places an endpoint may hold."""
+    return caps.endpoint if address in load.proven else min(caps.unproven, caps.endpoint)
+
+
+def _room(due: Due, load: Load, places: int, now_ms: int, slots: Mapping[Address, int]) -> int:
     """How many more of an endpoint's deliveries may be claimed."""
-    cap = caps.endpoint if due.address in load.proven else min(caps.unproven, caps.endpoint)
-    cap += load.ahead.get(due.address, 0)
+    cap = places + load.ahead.get(due.address, 0)
     room = due.health.room(load.claimed.get(due.address, 0), cap, now_ms)
     return min(room, slots.get(due.address, cap))
 

@@ -235,7 +235,10 @@ AHEAD_WAIT_MS: Final = 2_000  # what waits longer for a place is given back: a p
 AHEAD_BYTES_MAX: Final = (
     32 * 1024 * 1024
 )  # of the bodies of all that is claimed; then none is ahead
-CLAIM_BYTES_MAX: Final = 16 * 1024 * 1024  # of the bodies of one claim, but for its first
+CLAIM_BYTES_MAX: Final = 16 * 1024 * 1024  # of the bodies of one claim, but for the first of each
+REPORTS_CLAIMED_MAX: Final = (
+    32  # reports of one claim: with those firsts, as much as may be in hand
+)
 CLAIMED_BYTES_MAX: Final = 32 * DELIVERY_BODY_BYTES_MAX  # then none is claimed: bounds memory
 RETRY_WAIT_MS: Final = 60_000  # a retry that has waited so long no longer gives way to first tries
 ENDPOINT_OUTAGES: Final = 3  # attempts in a row; one is chance, two may be a restart

@@ -241,7 +241,7 @@ class ReportStore(Protocol):
     ) -> list[Parcel]:
         """Take due deliveries of different reports, as many as are allotted to each, first tries
         before retries, then the oldest first, in one transaction, each with a new attempt recorded.
-        Together they hold `CLAIM_BYTES_MAX` at most, but for the first.
+        Together they hold `CLAIM_BYTES_MAX` at most, but for the first of each report.
 
         A delivery whose courier's lease ran out is due again; the attempt that it left open is
         marked lost. As a probe none is taken unless the endpoint is out and its next probe is due;

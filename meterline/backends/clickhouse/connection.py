@@ -118,8 +118,9 @@ class Connection:
                 column_oriented=True,
                 settings=INSERT_SETTINGS,
             )
-            self._types[key] = context.column_types
+            self._types.pop(key, None)  # whatever goes wrong, they are asked for again
             client.insert(data=list(zip(*rows, strict=True)), context=context)
+            self._types[key] = context.column_types
 
         await self.run(work)
 

@@ -3,7 +3,7 @@ transaction.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from typing import Any, Final
 
 from sqlalchemy import Row, ScalarSelect, Select, and_, bindparam, exists, func, or_, select, update
@@ -168,10 +168,10 @@ async def claim(
     and a few statements for all.
     """
     again = await _with_others(connection, allotments, now_ms)
-    free: list[Row[Any]] = []
-    for one in allotments:
-        free += await _next(connection, one, now_ms, others=one.report_id in again)
-    free = _bounded(free)
+    found = [
+        await _next(connection, one, now_ms, others=one.report_id in again) for one in allotments
+    ]
+    free = _bounded([rows for rows in found if rows])
     probed = {it.report_id for it in allotments if it.probe} & {row.report_id for row in free}
     probes = await take_probes(connection, probed, now_ms, lease_until_ms) if probed else set()
     taken = [row for row in free if row.report_id not in probed - probes]
@@ -220,13 +220,18 @@ async def _free(
     return list(await connection.execute(question, asked))
 
 
-def _bounded(free: Sequence[Row[Any]]) -> list[Row[Any]]:
-    """As many as one claim may hold in memory, the first at least."""
-    sums = accumulate(int(row.bytes) for row in free)
-    return [
-        row
-        for place, (row, size) in enumerate(zip(free, sums, strict=True))
-        if not place or size <= limits.CLAIM_BYTES_MAX
+def _bounded(of_reports: Sequence[Sequence[Row[Any]]]) -> list[Row[Any]]:
+    """The first of each report, and as many of the others, in turns, as one claim may hold in
+    memory: a report with large bodies keeps nothing from the others.
+    """
+    firsts = [rows[0] for rows in of_reports]
+    turns = zip_longest(*(rows[1:] for rows in of_reports))
+    others = [row for turn in turns for row in turn if row is not None]
+    before = sum(int(row.bytes) for row in firsts)
+    sizes = accumulate((int(row.bytes) for row in others), initial=before)
+    next(sizes)
+    return firsts + [
+        row for row, size in zip(others, sizes, strict=True) if size <= limits.CLAIM_BYTES_MAX
     ]
 
 

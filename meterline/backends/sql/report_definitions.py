@@ -240,9 +240,9 @@ async def plan(
 
 async def locked(connection: AsyncConnection, report_id: str) -> Row[tuple[object, ...]] | None:
     """The row of a live report, locked until the transaction ends: changes of one report's runs
-    take turns.
+    take turns. Rows that refer to it may be written meanwhile: couriers record what they sent.
     """
-    question = _live.where(reports.c.id == report_id).with_for_update()
+    question = _live.where(reports.c.id == report_id).with_for_update(key_share=True)
     return (await connection.execute(question)).one_or_none()
 
 

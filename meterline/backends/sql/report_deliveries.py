@@ -223,7 +223,7 @@ async def replay(
         select(reports)
         .join(report_deliveries, deliveries.report_id == reports.c.id)
         .where(deliveries.id == delivery_id, reports.c.namespace == namespace)
-        .with_for_update(of=reports)
+        .with_for_update(of=reports, key_share=True)  # who records refers to it, and must not wait
     )
     report = (await connection.execute(owner)).one_or_none()
     if report is None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import and_, delete, or_, select
+from sqlalchemy import delete, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
@@ -35,10 +35,9 @@ async def give_back(connection: AsyncConnection, parcels: Sequence[Parcel], now_
         await _undo(connection, held)
     others = [it for it in parcels if sending.get(it.delivery_id) != it.attempt]
     if others:
-        which = or_(*map(_its_attempt, others))
-        await end_open(connection, which, AttemptOutcome.UNREACHED, _NOT_SENT)
-    for probe in (it for it in held if it.probe):
-        await give_probe_back(connection, probe.address, now_ms)
+        await end_open(connection, _attempts_of(others), AttemptOutcome.UNREACHED, _NOT_SENT)
+    for address in sorted({it.address for it in held if it.probe}):
+        await give_probe_back(connection, address, now_ms)
 
 
 async def _undo(connection: AsyncConnection, parcels: Sequence[Parcel]) -> None:
@@ -54,9 +53,10 @@ async def _undo(connection: AsyncConnection, parcels: Sequence[Parcel]) -> None:
         }
         rows.append(row)
     await put_deliveries(connection, rows)
-    await connection.execute(delete(report_attempts).where(or_(*map(_its_attempt, parcels))))
+    await connection.execute(delete(report_attempts).where(_attempts_of(parcels)))
 
 
-def _its_attempt(parcel: Parcel) -> ColumnElement[bool]:
+def _attempts_of(parcels: Sequence[Parcel]) -> ColumnElement[bool]:
     attempts = report_attempts.c
-    return and_(attempts.delivery_id == parcel.delivery_id, attempts.number == parcel.attempt)
+    names = [(it.delivery_id, it.attempt) for it in parcels]
+    return tuple_(attempts.delivery_id, attempts.number).in_(names)

@@ -72,7 +72,7 @@ async def test_recorded_together_each_run_counts_and_ends_by_itself(
         await delivering(store, other, "d", "e"),
     )
     both = [Allotment(report.id, 9), Allotment(other.id, 9)]
-    a, b, d, e = await store.claim_deliveries(both, NOW, LEASE)
+    a, d, b, e = await store.claim_deliveries(both, NOW, LEASE)  # in turns
     done, failed = DeliveryMove.CONFIRM, DeliveryMove.GIVE_UP
     await store.record([ended(a, done), ended(b, failed), ended(d, done)], NOW)
     assert await of(run) == (RunState.PARTLY_FAILED, 1, 1)
@@ -99,23 +99,37 @@ async def test_a_probe_that_is_refused_keeps_nothing_from_the_others(
     assert (taken.report_id, taken.probe) == (report.id, True)
 
 
-async def test_one_claim_holds_no_more_bytes_than_its_bound_over_all_reports(
+async def test_a_report_with_large_bodies_keeps_nothing_from_the_others(
     store: ReportStore, report: Report, other: Report
 ) -> None:
-    body = b"x" * (limits.CLAIM_BYTES_MAX // 2)
+    body = b"x" * (limits.CLAIM_BYTES_MAX // 4)
     for one in (report, other):
         run = scheduled(one)
         await store.plan(one, [run], run.to_ms)
         claim = await claimed(store, run)
-        large = [replace(it, body=body, digest=digest_of(body)) for it in drafts(claim, *"abc")]
+        large = [replace(it, body=body, digest=digest_of(body)) for it in drafts(claim, *"abcd")]
         await store.stage(claim, large)
-        assert await store.decide(claim, 7, manifest(claim, 3), NOW)
+        assert await store.decide(claim, 7, manifest(claim, 4), NOW)
 
-    async def claim_all() -> list[str]:
-        both = [Allotment(report.id, 1), Allotment(other.id, 9)]
+    async def claim_all(count: int) -> list[str]:
+        both = [Allotment(report.id, count), Allotment(other.id, 9)]
         return [it.report_id for it in await store.claim_deliveries(both, NOW, LEASE)]
 
-    assert await claim_all() == [report.id, other.id]
-    assert await claim_all() == [report.id, other.id]
-    assert await claim_all() == [report.id, other.id]
-    assert await claim_all() == []
+    assert await claim_all(9) == [report.id, other.id, report.id, other.id]
+    assert await claim_all(1) == [report.id, other.id, other.id]
+    assert await claim_all(9) == [report.id]
+
+
+async def test_many_are_claimed_and_given_back_at_once(store: ReportStore, report: Report) -> None:
+    most = limits.DELIVERIES_AHEAD_MAX + limits.DELIVERIES_IN_FLIGHT_MAX
+    run = scheduled(report)
+    await store.plan(report, [run], run.to_ms)
+    claim = await claimed(store, run)
+    many = drafts(claim, *(f"s{number}" for number in range(2 * most)))
+    for first in range(0, len(many), limits.STAGED_BODIES_MAX):
+        await store.stage(claim, many[first : first + limits.STAGED_BODIES_MAX])
+    assert await store.decide(claim, 7, manifest(claim, len(many)), NOW)
+    parcels = await store.claim_deliveries([Allotment(report.id, 2 * most)], NOW, LEASE)
+    assert len(parcels) == 2 * most
+    await store.give_back(parcels, NOW + 1)
+    assert await store.claim_deliveries([Allotment(report.id, 2 * most)], NOW, LEASE) == parcels

@@ -108,6 +108,16 @@ def test_what_is_claimed_ahead_has_a_bound(taken: dict[int, int], in_hand: int) 
         assert count >= 1, "what is claimed for one holds up no other"
 
 
+@given(st.integers(0, 8), st.integers(0, 600), st.integers(0, 5_000))
+def test_what_is_claimed_without_a_place_never_grows_beyond_its_bound(
+    under_way: int, waits: int, taken: int
+) -> None:
+    load = Load({at("x"): under_way + waits}, under_way, ahead={at("x"): taken}, proven=EVERYWHERE)
+    given_ = sum(it.count for it in allot([due("a", "x")], load, Caps(64, 8), NOW))
+    places = max(0, 8 - under_way - waits)  # of these some may be waiting already
+    assert given_ <= places + max(0, limits.DELIVERIES_AHEAD_MAX - waits)
+
+
 def test_of_many_that_hang_all_leave_places_to_others() -> None:
     """Each that took nothing of late gets two, and the last quarter goes to those with none."""
     waiting = [due(f"r{n:02}", f"e{n:02}") for n in range(15)]

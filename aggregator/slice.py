@@ -17,8 +17,13 @@ class Border:
     span: int
 
     def ends_before(self, events: int, append_ms: int) -> bool:
-        """Whether a record of so many events, appended then, belongs to the next slice."""
-        return self.events + events > SLICE_EVENTS_MAX or append_ms // SLICE_SPAN_MS != self.span
+        """Whether a record of so many events, appended then, belongs to the next slice.
+
+        What has no events is a slice by itself: its record may expire before it is sealed, and who
+        never saw it must cut behind it as well.
+        """
+        full = self.events + events > SLICE_EVENTS_MAX
+        return full or not self.events or append_ms // SLICE_SPAN_MS != self.span
 
     def grown(self, events: int) -> "Border":
         """The border after a record of so many events was taken in."""

@@ -28,10 +28,9 @@ async def jumps(world: World) -> None:
     while await paused(world, 0.8):
         world.time.jumped_ms += rng.randrange(rng.choice((200, 2_000, world.profile.jump_ms_max)))
         if expire_ms := world.profile.expire_ms:
-            # A log asks the clock that stamped its records: stepped back, it keeps them longer.
-            # One that jumps by more than its retention is a limit (docs/guarantees.md).
-            past_ms = expire_ms + world.profile.clock_wobble_ms
-            world.fates.dealt["records expired"] += world.log.expire(world.time.now_ms() - past_ms)
+            world.fates.dealt["records expired"] += world.log.expire(
+                world.time.now_ms() - expire_ms
+            )
         if rng.random() < 0.1:
             poison(world.log, rng, world.ledger)
 

@@ -22,6 +22,9 @@ MENDED = {
     "decided is what was staged": (264, 236, 268),
 }
 
+# Worlds of `make simulate` that showed what has a test of its own now: trimming, borders of slices.
+ONCE_FAILED = (603936366360, 269200052507)
+
 # Where a control is known to bite, and is looked for first.
 BITES = {
     "first position wins": 1,
@@ -56,6 +59,11 @@ def fails_by_it(seed: int, without: Substitutes) -> bool:
 @pytest.mark.parametrize("name", MENDED)
 def test_what_was_found_and_mended(name: str) -> None:
     assert any(fails_by_it(seed, CONTROLS[name]) for seed in MENDED[name])
+
+
+@pytest.mark.parametrize("seed", ONCE_FAILED)
+def test_worlds_that_failed_once_are_well(seed: int) -> None:
+    assert lived(seed).failures == ()
 
 
 def test_fresh_seeds() -> None:

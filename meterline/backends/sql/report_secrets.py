@@ -22,7 +22,9 @@ _CURRENT: Final = select(reports.c.id, reports.c.signing_secret_sealed.label("se
     reports.c.id.in_(bindparam("ids", expanding=True))
 )
 _RETIRED: Final = (
-    select(report_secrets.c.report_id, report_secrets.c.secret_sealed)
+    select(
+        report_secrets.c.report_id, report_secrets.c.secret_sealed, report_secrets.c.signs_until_ms
+    )
     .where(
         report_secrets.c.report_id.in_(bindparam("ids", expanding=True)),
         report_secrets.c.signs_until_ms > bindparam("now_ms"),
@@ -91,15 +93,8 @@ async def _retire(
 
 async def retired(connection: AsyncConnection, report_id: str, now_ms: int) -> list[RetiredSecret]:
     """Secrets from before that sign still, the newest first."""
-    question = (
-        select(report_secrets.c.secret_sealed, report_secrets.c.signs_until_ms)
-        .where(report_secrets.c.report_id == report_id, report_secrets.c.signs_until_ms > now_ms)
-        .order_by(report_secrets.c.number.desc())
-    )
-    return [
-        RetiredSecret(row.secret_sealed, int(row.signs_until_ms))
-        for row in await connection.execute(question)
-    ]
+    rows = await connection.execute(_RETIRED, {"ids": [report_id], "now_ms": now_ms})
+    return [RetiredSecret(row.secret_sealed, int(row.signs_until_ms)) for row in rows]
 
 
 async def signing(

@@ -1,7 +1,10 @@
 """A report in an empty store, and what dispatchers do to it, for the suites of ReportStore."""
 
+from dataclasses import replace
+
 import pytest
 
+from meterline import limits
 from meterline.backends.sql.catalogue import SqlCatalogueStore
 from meterline.backends.sql.engine import Database
 from meterline.backends.sql.reports import SqlReportStore
@@ -98,17 +101,25 @@ async def claimed(store: ReportStore, run: Run, holder: str = "h1", now_ms: int 
     return claim
 
 
-async def decided(store: ReportStore, run: Run, *subjects: str, holder: str = "h1") -> Claim:
+async def decided(
+    store: ReportStore, run: Run, *subjects: str, holder: str = "h1", body: bytes | None = None
+) -> Claim:
     claim = await claimed(store, run, holder)
-    await store.stage(claim, drafts(claim, *subjects))
+    made = drafts(claim, *subjects)
+    if body is not None:
+        made = [replace(draft, body=body, digest=digest_of(body)) for draft in made]
+    for first in range(0, len(made), limits.STAGED_BODIES_MAX):
+        await store.stage(claim, made[first : first + limits.STAGED_BODIES_MAX])
     assert await store.decide(claim, 7, manifest(claim, len(subjects)), NOW)
     return claim
 
 
-async def delivering(store: ReportStore, report: Report, *subjects: str) -> Run:
+async def delivering(
+    store: ReportStore, report: Report, *subjects: str, body: bytes | None = None
+) -> Run:
     run = scheduled(report)
     await store.plan(report, [run], run.to_ms)
-    await decided(store, run, *subjects)
+    await decided(store, run, *subjects, body=body)
     return run
 
 

@@ -7,18 +7,14 @@ import pytest
 from meterline import limits
 from meterline.report import Report
 from meterline.report_ports import ReportStore
-from meterline.run import AttemptOutcome, DeliveryMove, DeliveryState, Run, RunState, digest_of
+from meterline.run import AttemptOutcome, DeliveryMove, DeliveryState, Run, RunState
 from meterline.sending import Allotment
 from tests.contract.reports.conftest import (
     LEASE,
     NOW,
     START,
-    claimed,
     delivering,
-    drafts,
     ended,
-    manifest,
-    scheduled,
     states,
     the_run,
 )
@@ -104,12 +100,7 @@ async def test_a_report_with_large_bodies_keeps_nothing_from_the_others(
 ) -> None:
     body = b"x" * (limits.CLAIM_BYTES_MAX // 4)
     for one in (report, other):
-        run = scheduled(one)
-        await store.plan(one, [run], run.to_ms)
-        claim = await claimed(store, run)
-        large = [replace(it, body=body, digest=digest_of(body)) for it in drafts(claim, *"abcd")]
-        await store.stage(claim, large)
-        assert await store.decide(claim, 7, manifest(claim, 4), NOW)
+        await delivering(store, one, *"abcd", body=body)
 
     async def claim_all(count: int) -> list[str]:
         both = [Allotment(report.id, count), Allotment(other.id, 9)]
@@ -122,13 +113,7 @@ async def test_a_report_with_large_bodies_keeps_nothing_from_the_others(
 
 async def test_many_are_claimed_and_given_back_at_once(store: ReportStore, report: Report) -> None:
     most = limits.DELIVERIES_AHEAD_MAX + limits.DELIVERIES_IN_FLIGHT_MAX
-    run = scheduled(report)
-    await store.plan(report, [run], run.to_ms)
-    claim = await claimed(store, run)
-    many = drafts(claim, *(f"s{number}" for number in range(2 * most)))
-    for first in range(0, len(many), limits.STAGED_BODIES_MAX):
-        await store.stage(claim, many[first : first + limits.STAGED_BODIES_MAX])
-    assert await store.decide(claim, 7, manifest(claim, len(many)), NOW)
+    await delivering(store, report, *(f"s{number}" for number in range(2 * most)))
     parcels = await store.claim_deliveries([Allotment(report.id, 2 * most)], NOW, LEASE)
     assert len(parcels) == 2 * most
     await store.give_back(parcels, NOW + 1)

@@ -1,21 +1,15 @@
 """What every ReportStore promises of claims: what they hold, and that they can be undone."""
 
-from dataclasses import replace
-
 from meterline import limits
 from meterline.report import Report
 from meterline.report_ports import ReportStore
-from meterline.run import AttemptOutcome, DeliveryMove, DeliveryState, digest_of
+from meterline.run import AttemptOutcome, DeliveryMove, DeliveryState
 from meterline.sending import Allotment
 from tests.contract.reports.conftest import (
     LEASE,
     NOW,
-    claimed,
     delivering,
-    drafts,
     ended,
-    manifest,
-    scheduled,
     states,
 )
 from tests.contract.reports.test_endpoints import out
@@ -111,14 +105,6 @@ async def test_half_of_a_claim_is_of_retries_that_have_waited_for_long(
 async def test_one_claim_holds_no_more_bytes_than_its_bound(
     store: ReportStore, report: Report
 ) -> None:
-    run = scheduled(report)
-    await store.plan(report, [run], run.to_ms)
-    claim = await claimed(store, run)
-    body = b"x" * (limits.CLAIM_BYTES_MAX // 2)
-    large = [
-        replace(draft, body=body, digest=digest_of(body)) for draft in drafts(claim, "a", "b", "c")
-    ]
-    await store.stage(claim, large)
-    assert await store.decide(claim, 7, manifest(claim, 3), NOW)
+    await delivering(store, report, *"abc", body=b"x" * (limits.CLAIM_BYTES_MAX // 2))
     assert len(await store.claim_deliveries([Allotment(report.id, 9)], NOW, LEASE)) == 2
     assert len(await store.claim_deliveries([Allotment(report.id, 9)], NOW, LEASE)) == 1

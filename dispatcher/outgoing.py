@@ -116,15 +116,31 @@ class Outgoing:
 
     def _begin(self) -> None:
         """Post what has a place now."""
-        while parcel := self._waiting.begin(self._under_way, self._terms.caps):
-            self._under_way[parcel.address] += 1
-            wait_ms = self._pace.take(parcel.address, self._clock.now_ms())
-            task = asyncio.create_task(self._post(parcel, wait_ms / 1_000))
+        while (parcel := self._next()) is not None:
+            task = asyncio.create_task(self._post_on(parcel))
             self._posts.add(task)
             task.add_done_callback(self._posts.discard)
 
-    async def _post(self, parcel: Parcel, wait_s: float) -> None:
-        await asyncio.sleep(wait_s)  # its turn in the pace of the endpoint
+    def _next(self) -> Parcel | None:
+        """What may begin now; it has its place."""
+        parcel = self._waiting.begin(self._under_way, self._terms.caps)
+        if parcel is not None:
+            self._under_way[parcel.address] += 1
+        return parcel
+
+    async def _post_on(self, parcel: Parcel | None) -> None:
+        """Post a delivery, and after it what its place is for then: a task for each of them would
+        cost a sixth of a post.
+        """
+        while parcel is not None:
+            await self._post(parcel)
+            parcel = self._next()
+            self._begin()  # a place may be for one of two
+
+    async def _post(self, parcel: Parcel) -> None:
+        wait_ms = self._pace.take(parcel.address, self._clock.now_ms())
+        if wait_ms:
+            await asyncio.sleep(wait_ms / 1_000)  # its turn in the pace of the endpoint
         draw = random.random()  # noqa: S311 - jitter of a delay
         now_ms, retry = self._clock.now_ms(), self._terms.retry
         try:
@@ -138,7 +154,6 @@ class Outgoing:
         self._sent.append(sent)
         self._record_wake.set()
         self._heed(sent)
-        self._begin()
 
     def _heed(self, sent: Sent) -> None:
         """What waits for an endpoint that is away waits in the store: nobody burns it."""

@@ -236,6 +236,7 @@ AHEAD_BYTES_MAX: Final = (
     32 * 1024 * 1024
 )  # of the bodies of all that is claimed; then none is ahead
 CLAIM_BYTES_MAX: Final = 16 * 1024 * 1024  # of the bodies of one claim, but for the first of each
+BODIES_AT_ONCE_BYTES_MAX: Final = 1024 * 1024  # asked for as one text; larger ones row by row
 REPORTS_CLAIMED_MAX: Final = (
     32  # reports of one claim: with those firsts, as much as may be in hand
 )

@@ -2,15 +2,29 @@
 transaction.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate, zip_longest
 from typing import Any, Final
 
-from sqlalchemy import Row, ScalarSelect, Select, and_, bindparam, exists, func, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    Row,
+    ScalarSelect,
+    Select,
+    and_,
+    bindparam,
+    exists,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline import limits
-from meterline.backends.sql.engine import insert
+from meterline.backends.sql.one_step import Question
 from meterline.backends.sql.report_attempts import write_lost
 from meterline.backends.sql.report_endpoints import HEALTH_COLUMNS, health_of, take_probes
 from meterline.backends.sql.report_secrets import signing
@@ -35,16 +49,20 @@ _BODY: Final = and_(
 )
 
 
-def _free_in(states: Sequence[str]) -> Select[Any]:
-    """Due deliveries of an active report in some states, locked: id, attempts so far, since when it
-    was due, bytes. Those that another courier is just taking are left to it.
+def _free_in(states: Sequence[str]) -> Question:
+    """Due deliveries of an active report in some states, locked: attempts so far, since when it was
+    due, bytes of its body. Those that another courier is just taking are left to it.
     """
-    return (
+    return Question(
         select(
             _deliveries.id,
+            _deliveries.run_id,
             _deliveries.report_id,
             _deliveries.attempts,
+            _deliveries.attempts_before,
+            func.coalesce(_deliveries.replayed_at_ms, _deliveries.created_at_ms).label("since_ms"),
             _deliveries.due_at_ms,
+            _deliveries.sequence,
             func.length(report_bodies.c.body).label("bytes"),
         )
         .join(reports, reports.c.id == _deliveries.report_id)
@@ -122,24 +140,32 @@ _TAKE: Final = (
         due_at_ms=bindparam("until_ms"),
     )
 )
-_PARCELS: Final[Select[Any]] = (
+# From the rows themselves: a row of parameters for each costs as much as the attempt's own.
+_OPEN_ATTEMPTS: Final = insert(report_attempts).from_select(
+    ("delivery_id", "number", "started_at_ms", "outcome", "duration_ms", "reason", "answer"),
     select(
         _deliveries.id,
-        _deliveries.run_id,
-        _deliveries.report_id,
         _deliveries.attempts,
-        _deliveries.attempts_before,
-        func.coalesce(_deliveries.replayed_at_ms, _deliveries.created_at_ms).label("since_ms"),
-        reports.c.namespace,
-        reports.c.endpoint,
-        reports.c.user_info_sealed,
-        reports.c.headers_sealed,
-        report_bodies.c.body,
-    )
-    .join(reports, reports.c.id == _deliveries.report_id)
+        bindparam("now_ms", type_=BigInteger),
+        literal(AttemptOutcome.SENDING.value),
+        literal(0),
+        literal(""),
+        literal(b""),
+    ).where(_deliveries.id.in_(bindparam("ids", expanding=True))),
+)
+_BODIES: Final = (
+    select(_deliveries.id, report_bodies.c.body)
     .join(report_bodies, _BODY)
     .where(_deliveries.id.in_(bindparam("ids", expanding=True)))
 )
+_SMALL_BODIES: Final = Question(_BODIES)
+_SENDERS: Final = select(
+    reports.c.id,
+    reports.c.namespace,
+    reports.c.endpoint,
+    reports.c.user_info_sealed,
+    reports.c.headers_sealed,
+).where(reports.c.id.in_(bindparam("ids", expanding=True)))
 
 
 async def due(connection: AsyncConnection, now_ms: int) -> list[Due]:
@@ -180,9 +206,8 @@ async def claim(
     if lost := [row.id for row in taken if row.attempts]:
         await write_lost(connection, lost)
     await connection.execute(_TAKE, {"ids": [it.id for it in taken], "until_ms": lease_until_ms})
-    parcels = await _parcels(connection, taken, probes, now_ms)
-    await connection.execute(insert(connection, report_attempts), _attempts(parcels, now_ms))
-    return parcels
+    await connection.execute(_OPEN_ATTEMPTS, {"ids": [it.id for it in taken], "now_ms": now_ms})
+    return await _parcels(connection, taken, probes, now_ms)
 
 
 async def _with_others(
@@ -195,7 +220,7 @@ async def _with_others(
 
 async def _next(
     connection: AsyncConnection, allotment: Allotment, now_ms: int, *, others: bool
-) -> list[Row[Any]]:
+) -> list[Any]:
     """What is claimed: first tries, then retries and what a courier's death left. But up to half
     goes to those that have given way for `RETRY_WAIT_MS`: first tries may never end.
     """
@@ -208,27 +233,24 @@ async def _next(
 
 
 async def _free(
-    connection: AsyncConnection,
-    question: Select[Any],
-    report_id: str,
-    now_ms: int,
-    count: int,
-) -> list[Row[Any]]:
+    connection: AsyncConnection, question: Question, report_id: str, now_ms: int, count: int
+) -> list[Any]:
     if not count:
         return []
     asked = {"of_report": report_id, "now_ms": now_ms, "most": count}
-    return list(await connection.execute(question, asked))
+    found = await question.rows(connection, asked)
+    return sorted(found, key=lambda row: (row.due_at_ms, row.sequence))
 
 
-def _bounded(of_reports: Sequence[Sequence[Row[Any]]]) -> list[Row[Any]]:
+def _bounded(of_reports: Sequence[Sequence[Any]]) -> list[Any]:
     """The first of each report, and as many of the others, in turns, as one claim may hold in
     memory: a report with large bodies keeps nothing from the others.
     """
     firsts = [rows[0] for rows in of_reports]
     turns = zip_longest(*(rows[1:] for rows in of_reports))
     others = [row for turn in turns for row in turn if row is not None]
-    before = sum(int(row.bytes) for row in firsts)
-    sizes = accumulate((int(row.bytes) for row in others), initial=before)
+    before = sum(row.bytes for row in firsts)
+    sizes = accumulate((row.bytes for row in others), initial=before)
     next(sizes)
     return firsts + [
         row for row, size in zip(others, sizes, strict=True) if size <= limits.CLAIM_BYTES_MAX
@@ -236,46 +258,40 @@ def _bounded(of_reports: Sequence[Sequence[Row[Any]]]) -> list[Row[Any]]:
 
 
 async def _parcels(
-    connection: AsyncConnection, taken: Sequence[Row[Any]], probes: Collection[str], now_ms: int
+    connection: AsyncConnection, taken: Sequence[Any], probes: Collection[str], now_ms: int
 ) -> list[Parcel]:
     """The parcels of deliveries, in their order."""
-    secrets = await signing(connection, {it.report_id for it in taken}, now_ms)
-    rows = await connection.execute(_PARCELS, {"ids": [it.id for it in taken]})
-    found = {row.id: row for row in rows}
-    return [_parcel(found[it.id], it.due_at_ms, secrets, probes) for it in taken]
-
-
-def _parcel(
-    row: Row[Any], due_at_ms: int, secrets: Mapping[str, tuple[bytes, ...]], probes: Collection[str]
-) -> Parcel:
-    return Parcel(
-        delivery_id=row.id,
-        run_id=row.run_id,
-        report_id=row.report_id,
-        namespace=row.namespace,
-        attempt=int(row.attempts),
-        attempts_before=int(row.attempts_before),
-        patient_since_ms=int(row.since_ms),
-        endpoint=row.endpoint,
-        signing_secrets_sealed=secrets[row.report_id],
-        user_info_sealed=row.user_info_sealed,
-        headers_sealed=row.headers_sealed,
-        body=row.body,
-        due_at_ms=int(due_at_ms),
-        probe=row.report_id in probes,
-    )
-
-
-def _attempts(parcels: Sequence[Parcel], now_ms: int) -> list[dict[str, object]]:
+    names = {it.report_id for it in taken}
+    secrets = await signing(connection, names, now_ms)
+    senders = {row.id: row for row in await connection.execute(_SENDERS, {"ids": list(names)})}
+    bodies = await _bodies(connection, taken)
     return [
-        {
-            "delivery_id": parcel.delivery_id,
-            "number": parcel.attempt,
-            "started_at_ms": now_ms,
-            "outcome": AttemptOutcome.SENDING.value,
-            "duration_ms": 0,
-            "reason": "",
-            "answer": b"",
-        }
-        for parcel in parcels
+        Parcel(
+            delivery_id=it.id,
+            run_id=it.run_id,
+            report_id=it.report_id,
+            namespace=sender.namespace,
+            attempt=it.attempts + 1,
+            attempts_before=it.attempts_before,
+            patient_since_ms=it.since_ms,
+            endpoint=sender.endpoint,
+            signing_secrets_sealed=secrets[it.report_id],
+            user_info_sealed=sender.user_info_sealed,
+            headers_sealed=sender.headers_sealed,
+            body=bodies[it.id],
+            due_at_ms=it.due_at_ms,
+            probe=it.report_id in probes,
+        )
+        for it in taken
+        for sender in (senders[it.report_id],)
     ]
+
+
+async def _bodies(connection: AsyncConnection, taken: Sequence[Any]) -> dict[str, bytes]:
+    """By delivery. As one text they take the room of three: large ones come row by row."""
+    asked = {"ids": [it.id for it in taken]}
+    if sum(it.bytes for it in taken) <= limits.BODIES_AT_ONCE_BYTES_MAX:
+        rows: Iterable[Any] = await _SMALL_BODIES.rows(connection, asked)
+    else:
+        rows = await connection.execute(_BODIES, asked)
+    return {row.id: row.body for row in rows}

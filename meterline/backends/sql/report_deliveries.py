@@ -9,6 +9,7 @@ from typing import Final
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from meterline.backends.sql.one_step import Change, Question
 from meterline.backends.sql.report_attempts import in_hand, write_lost
 from meterline.backends.sql.report_definitions import report_of, tell
 from meterline.backends.sql.report_status import put_errors
@@ -44,7 +45,7 @@ _ATTEMPT_ENDS: Final = (
     "next_attempt_at_ms",
 )
 # Built once: to build a statement takes SQLAlchemy as long as to execute it.
-_SENT: Final = (
+_SENT: Final = Question(
     select(
         report_deliveries.c.id,
         report_deliveries.c.run_id,
@@ -57,14 +58,13 @@ _SENT: Final = (
     .order_by(report_deliveries.c.id)
     .with_for_update()
 )
-_END_ATTEMPT: Final = (
-    update(report_attempts)
-    .where(
-        report_attempts.c.delivery_id == bindparam("of_delivery"),
-        report_attempts.c.number == bindparam("of_number"),
-    )
-    .values({name: bindparam(name) for name in _ATTEMPT_ENDS})
+_END_ATTEMPTS: Final = Change(report_attempts, ("delivery_id", "number"), _ATTEMPT_ENDS)
+_END: Final = (
+    update(report_deliveries)
+    .where(report_deliveries.c.id.in_(bindparam("ids", expanding=True)))
+    .values(state=bindparam("state"), due_at_ms=None, ended_at_ms=bindparam("ended_at_ms"))
 )
+_LATER: Final = Change(report_deliveries, ("id",), ("state", "due_at_ms", "ended_at_ms"))
 _runs = report_runs.c
 _ADD: Final = (
     update(report_runs)
@@ -87,14 +87,14 @@ _MOVE: Final = (
 async def record(connection: AsyncConnection, ends: Sequence[AttemptEnd], now_ms: int) -> None:
     """Write the ends of attempts, move their deliveries and, after the last of a run, the run."""
     ids = sorted({end.attempt.delivery_id for end in ends})
-    there = {row.id: row for row in await connection.execute(_SENT, {"ids": ids})}
+    there = {row.id: row for row in await _SENT.rows(connection, {"ids": ids})}
     states = {name: DeliveryState(row.state) for name, row in there.items()}
     counted: dict[str, list[int]] = defaultdict(lambda: [0, 0])  # by run: delivered, failed
     moved: dict[str, Attempt] = {}  # by delivery: the attempt that moved it last
     for end in ends:
         row = there[end.attempt.delivery_id]
         before = states[row.id]
-        if not _holds(end, before, int(row.attempts), int(row.attempts_before)):
+        if not _holds(end, before, row.attempts, row.attempts_before):
             continue
         after = DELIVERY_MOVES[before, end.move]
         states[row.id] = after
@@ -122,21 +122,21 @@ def _holds(end: AttemptEnd, before: DeliveryState, attempts: int, attempts_befor
 
 
 async def _write_attempts(connection: AsyncConnection, attempts: Sequence[Attempt]) -> None:
-    rows = [
-        {
-            "of_delivery": attempt.delivery_id,
-            "of_number": attempt.number,
-            "started_at_ms": attempt.started_at_ms,
-            "outcome": attempt.outcome.value,
-            "duration_ms": attempt.duration_ms,
-            "status": attempt.status,
-            "reason": attempt.reason,
-            "answer": attempt.answer,
-            "next_attempt_at_ms": attempt.next_attempt_at_ms,
-        }
-        for attempt in attempts
-    ]
-    await connection.execute(_END_ATTEMPT, rows)
+    rows = {
+        (it.delivery_id, it.number): (
+            it.delivery_id,
+            it.number,
+            it.started_at_ms,
+            it.outcome.value,
+            it.duration_ms,
+            it.status,
+            it.reason,
+            it.answer,
+            it.next_attempt_at_ms,
+        )
+        for it in attempts
+    }
+    await _END_ATTEMPTS.make(connection, list(rows.values()))
 
 
 async def _write_states(
@@ -145,29 +145,19 @@ async def _write_states(
     states: Mapping[str, DeliveryState],
     now_ms: int,
 ) -> None:
-    if not moved:
-        return
-    rows = []
+    """Those that ended are alike: one statement for each state that they ended in."""
+    ended: dict[str, list[str]] = defaultdict(list)
+    later = []
     for name, attempt in sorted(moved.items()):
-        ended = states[name] in _ENDED
-        row = {
-            "of_id": name,
-            "state": states[name].value,
-            "due_at_ms": None if ended else attempt.next_attempt_at_ms,
-            "ended_at_ms": now_ms if ended else None,
-        }
-        rows.append(row)
-    await put_deliveries(connection, rows)
-
-
-async def put_deliveries(connection: AsyncConnection, rows: Sequence[Mapping[str, object]]) -> None:
-    """Write members of deliveries, the same ones of each; `of_id` says of which it is."""
-    statement = (
-        update(report_deliveries)
-        .where(report_deliveries.c.id == bindparam("of_id"))
-        .values({name: bindparam(name) for name in rows[0] if name != "of_id"})
-    )
-    await connection.execute(statement, rows)
+        state = states[name]
+        if state in _ENDED:
+            ended[state.value].append(name)
+        else:
+            later.append((name, state.value, attempt.next_attempt_at_ms, None))
+    for value, ids in ended.items():
+        await connection.execute(_END, {"ids": ids, "state": value, "ended_at_ms": now_ms})
+    if later:
+        await _LATER.make(connection, later)
 
 
 async def _count(

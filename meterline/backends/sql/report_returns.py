@@ -7,14 +7,15 @@ from sqlalchemy import delete, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
+from meterline.backends.sql.one_step import Change
 from meterline.backends.sql.report_attempts import end_open
-from meterline.backends.sql.report_deliveries import put_deliveries
 from meterline.backends.sql.report_endpoints import give_probe_back
 from meterline.backends.sql.schema_reports import report_attempts, report_deliveries
 from meterline.run import AttemptOutcome, DeliveryState
 from meterline.sending import Parcel
 
 _NOT_SENT: Final = "not sent: its turn had not come when that was stopped"
+_UNDO: Final = Change(report_deliveries, ("id",), ("state", "attempts", "due_at_ms"))
 
 
 async def give_back(connection: AsyncConnection, parcels: Sequence[Parcel], now_ms: int) -> None:
@@ -44,15 +45,11 @@ async def _undo(connection: AsyncConnection, parcels: Sequence[Parcel]) -> None:
     rows = []
     for parcel in sorted(parcels, key=lambda it: it.delivery_id):
         before = parcel.attempt - 1
-        first = before == parcel.attempts_before
-        row = {
-            "of_id": parcel.delivery_id,
-            "state": (DeliveryState.PENDING if first else DeliveryState.RETRYING).value,
-            "attempts": before,
-            "due_at_ms": parcel.due_at_ms,
-        }
-        rows.append(row)
-    await put_deliveries(connection, rows)
+        state = DeliveryState.PENDING
+        if before != parcel.attempts_before:
+            state = DeliveryState.RETRYING
+        rows.append((parcel.delivery_id, state.value, before, parcel.due_at_ms))
+    await _UNDO.make(connection, rows)
     await connection.execute(delete(report_attempts).where(_attempts_of(parcels)))
 
 

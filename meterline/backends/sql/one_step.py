@@ -1,0 +1,91 @@
+"""Many rows asked for, or changed, in one step of SQLite.
+
+With each step Python's lock is given up and asked for again, and the loop, which works on, waits
+for it in turn: for a batch of deliveries these changes of threads cost more than SQLite. The driver
+of PostgreSQL takes and gives all rows at once by itself.
+"""
+
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import LargeBinary, Select, Table, bindparam, case, func, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql import ColumnElement
+
+_PARAMETERS_MAX: Final = 32_766  # of a statement, SQLite's own bound
+
+
+class Question:
+    """A question whose rows are few enough for one text. Its order holds for PostgreSQL only: who
+    needs one sorts the rows.
+    """
+
+    def __init__(self, question: Select[Any]) -> None:
+        self._question = question
+        columns = question.subquery("those").c
+        shown = [_shown(column) for column in columns]
+        self._together = select(func.json_group_array(func.json_array(*shown)))
+        self._bytes = [place for place, it in enumerate(columns) if _is_bytes(it)]
+        self._row: Any = namedtuple("Row", columns.keys())  # type: ignore[misc] # noqa: PYI024 - names come from the question
+
+    async def rows(self, connection: AsyncConnection, asked: Mapping[str, object]) -> list[Any]:
+        """Its rows, with members by the names of its columns."""
+        if connection.dialect.name != "sqlite":
+            return list(await connection.execute(self._question, asked))
+        told = (await connection.execute(self._together, asked)).scalar_one()
+        rows: list[list[Any]] = msgspec.json.decode(told)
+        for place in self._bytes:
+            for row in rows:
+                row[place] = None if row[place] is None else bytes.fromhex(row[place])
+        return [self._row._make(row) for row in rows]
+
+
+def _is_bytes(column: ColumnElement[Any]) -> bool:
+    return isinstance(column.type, LargeBinary)
+
+
+def _shown(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """JSON has no bytes."""
+    if not _is_bytes(column):
+        return column
+    return case((column.is_not(None), func.hex(column)))
+
+
+class Change:
+    """A change of rows by their keys, each to values of its own."""
+
+    def __init__(self, table: Table, keys: Sequence[str], values: Sequence[str]) -> None:
+        self._names = [f"of_{name}" for name in keys] + list(values)
+        self._statement = (
+            update(table)
+            .where(*(table.c[name] == bindparam(f"of_{name}") for name in keys))
+            .values({name: bindparam(name) for name in values})
+        )
+        places = enumerate(values, start=len(keys) + 1)
+        puts = ", ".join(f'"{name}" = those.column{place}' for place, name in places)
+        finds = " AND ".join(
+            f'"{table.name}"."{name}" = those.column{place}'
+            for place, name in enumerate(keys, start=1)
+        )
+        marks = f"({', '.join('?' * len(self._names))})"
+        self._parts = (
+            f'UPDATE "{table.name}" SET {puts} FROM (VALUES ',  # noqa: S608 - names of our own columns
+            marks,
+            f") AS those WHERE {finds}",
+        )
+        self._rows_max = _PARAMETERS_MAX // len(self._names)
+
+    async def make(self, connection: AsyncConnection, rows: Sequence[Sequence[object]]) -> None:
+        """Change rows: the values of each, after its keys. No key comes twice."""
+        if connection.dialect.name != "sqlite":
+            named = [dict(zip(self._names, row, strict=True)) for row in rows]
+            await connection.execute(self._statement, named)
+            return
+        head, marks, tail = self._parts
+        for first in range(0, len(rows), self._rows_max):
+            portion = rows[first : first + self._rows_max]
+            statement = head + ", ".join([marks] * len(portion)) + tail
+            await connection.exec_driver_sql(statement, tuple(chain.from_iterable(portion)))

@@ -9,9 +9,9 @@ from meterline.sending import Address, Parcel
 
 
 class Taken:
-    """What endpoints took of late; time is an argument. As many deliveries may be claimed beside
-    those under way: what a quick endpoint takes is claimed and recorded in large portions, each one
-    transaction, and one that hangs is never waited for by more than its cap.
+    """What endpoints took of late; time is an argument. `AHEAD_TIMES` as many deliveries may be
+    claimed beside those under way: what a quick endpoint takes is claimed and recorded in large
+    portions, each one transaction, and one that hangs is never waited for by more than its cap.
     """
 
     def __init__(self) -> None:
@@ -64,16 +64,15 @@ class Waiting:
     def begin(self, under_way: Mapping[Address, int], caps: Caps) -> Parcel | None:
         """Take what may begin now: of the endpoint with the fewest under way. None: nothing may."""
         total = sum(under_way.values())
-        able = [
-            (under_way.get(address, 0), place, address)
-            for place, address in enumerate(self._of)
-            if caps.may_begin(total, under_way.get(address, 0))
-        ]
-        if not able:
+        found, fewest = None, caps.endpoint
+        for address in self._of:
+            held = under_way.get(address, 0)
+            if held < fewest and caps.may_begin(total, held):
+                found, fewest = address, held
+        if found is None:
             return None
-        address = min(able)[2]
-        _, parcel = self._of[address].popleft()
-        self._drop_empty(address)
+        _, parcel = self._of[found].popleft()
+        self._drop_empty(found)
         return parcel
 
     def of(self, address: Address) -> list[Parcel]:

@@ -84,7 +84,7 @@ def allot(
     ]
     heapify(turns)
     given: dict[Address, int] = defaultdict(int)
-    counts: dict[Due, int] = defaultdict(int)
+    counts: dict[str, int] = defaultdict(int)
     free, ahead_free = max(0, caps.total - load.under_way), load.ahead_free
     while turns and free + ahead_free:
         rank, held, place, address = heappop(turns)
@@ -95,11 +95,15 @@ def allot(
         else:
             continue
         queue = queues[address]
-        counts[queue[given[address] % len(queue)]] += 1
+        counts[queue[given[address] % len(queue)].report_id] += 1
         given[address] += 1
         if given[address] < rooms[address]:
             heappush(turns, (rank, held + 1, place, address))
-    return [Allotment(it.report_id, count, it.health.out) for it, count in counts.items()]
+    reports = {it.report_id: it for it in due}
+    return [
+        Allotment(name, count, reports[name].health.out, reports[name].others)
+        for name, count in counts.items()
+    ]
 
 
 def _places(address: Address, load: Load, caps: Caps) -> int:

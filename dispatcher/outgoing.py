@@ -106,11 +106,12 @@ class Outgoing:
 
     def _load(self, now_ms: int) -> Load:
         roomy = self._claimed_bytes < limits.AHEAD_BYTES_MAX
+        taken = self._taken.counts(now_ms) if roomy else {}
         return Load(
             claimed=dict(self._claimed),
             under_way=self._under_way.total(),
             bytes=self._claimed_bytes,
-            ahead=self._taken.counts(now_ms) if roomy else {},
+            ahead={address: limits.AHEAD_TIMES * count for address, count in taken.items()},
             proven=self._taken.proven(now_ms),
         )
 
@@ -133,12 +134,14 @@ class Outgoing:
         cost a sixth of a post.
         """
         while parcel is not None:
-            await self._post(parcel)
+            before = parcel.address
+            await self._post(parcel, before)
             parcel = self._next()
-            self._begin()  # a place may be for one of two
+            if parcel is not None and parcel.address != before:
+                self._begin()  # its endpoint may have had a place of its own to give
 
-    async def _post(self, parcel: Parcel) -> None:
-        wait_ms = self._pace.take(parcel.address, self._clock.now_ms())
+    async def _post(self, parcel: Parcel, address: Address) -> None:
+        wait_ms = self._pace.take(address, self._clock.now_ms())
         if wait_ms:
             await asyncio.sleep(wait_ms / 1_000)  # its turn in the pace of the endpoint
         draw = random.random()  # noqa: S311 - jitter of a delay
@@ -148,16 +151,16 @@ class Outgoing:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is an attempt that failed
             _log.exception("send", action="failed", delivery=parcel.delivery_id)
             sent = courier.failed(parcel, error, retry, now_ms, draw)
-        self._under_way[parcel.address] -= 1
-        if not self._under_way[parcel.address]:
-            del self._under_way[parcel.address]
+        self._under_way[address] -= 1
+        if not self._under_way[address]:
+            del self._under_way[address]
         self._sent.append(sent)
         self._record_wake.set()
-        self._heed(sent)
+        self._heed(sent, address)
 
-    def _heed(self, sent: Sent) -> None:
+    def _heed(self, sent: Sent, address: Address) -> None:
         """What waits for an endpoint that is away waits in the store: nobody burns it."""
-        address, heard = sent.parcel.address, sent.end.heard
+        heard = sent.end.heard
         if sent.end.move is DeliveryMove.CONFIRM:
             self._taken.add(address, self._clock.now_ms())
         elif sent.gone or (heard is not None and heard.sign is Sign.OUT):
@@ -234,8 +237,9 @@ class Outgoing:
         await courier.record(self._reports, batch, self._clock.now_ms(), health)
 
     def _landed(self, parcel: Parcel) -> None:
+        address = parcel.address
         self._claimed_bytes -= len(parcel.body)
-        self._claimed[parcel.address] -= 1
-        if not self._claimed[parcel.address]:
-            del self._claimed[parcel.address]
+        self._claimed[address] -= 1
+        if not self._claimed[address]:
+            del self._claimed[address]
         self._claim_wake.set()

@@ -230,13 +230,14 @@ ENDPOINT_UNPROVEN_MAX: Final = 2  # of one that took nothing of late: it may be 
 PROVEN_MS: Final = 60_000  # what is "of late"
 PLACES_RESERVED_SHARE: Final = 4  # one place in so many is for endpoints that hold none
 AHEAD_MS: Final = 1_000  # what an endpoint took in so long is claimed ahead of its places,
-DELIVERIES_AHEAD_MAX: Final = 512  # no more than this: bounds memory and what a death leaves open
-AHEAD_WAIT_MS: Final = 2_000  # what waits longer for a place is given back: a pause soon holds
+AHEAD_TIMES: Final = 2  # so many times: half of it is answered by then, and not recorded yet
+DELIVERIES_AHEAD_MAX: Final = 1_024  # no more than this: bounds memory and what a death leaves open
+AHEAD_WAIT_MS: Final = 3_000  # what waits longer for a place is given back: a pause soon holds
 AHEAD_BYTES_MAX: Final = (
     32 * 1024 * 1024
 )  # of the bodies of all that is claimed; then none is ahead
 CLAIM_BYTES_MAX: Final = 16 * 1024 * 1024  # of the bodies of one claim, but for the first of each
-BODIES_AT_ONCE_BYTES_MAX: Final = 1024 * 1024  # asked for as one text; larger ones row by row
+BODY_SMALL_BYTES_MAX: Final = 4_096  # comes with its delivery, as text; others row by row
 REPORTS_CLAIMED_MAX: Final = (
     32  # reports of one claim: with those firsts, as much as may be in hand
 )

@@ -12,7 +12,8 @@ Address = tuple[str, str]  # namespace and URL: what fares well or badly as one
 class Due:
     """A report with deliveries that may be sent now, and the endpoint that they go to.
 
-    `first`: some of them were never tried, or not since their replay.
+    `first`: some of them were never tried, or not since their replay; `others`: some were, or their
+    courier died.
     """
 
     report_id: str
@@ -20,6 +21,7 @@ class Due:
     namespace: str = "default"
     due_at_ms: int = 0  # of the one that waits the longest
     first: bool = True
+    others: bool = True
     health: Health = UNHEARD
 
     @property
@@ -30,11 +32,14 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Allotment:
-    """How many deliveries of a report may be claimed now; `probe`: of an endpoint that is out."""
+    """How many deliveries of a report may be claimed now; `probe`: of an endpoint that is out;
+    `others`: also such as were tried before.
+    """
 
     report_id: str
     count: int
     probe: bool = False
+    others: bool = True
 
 
 @dataclass(frozen=True, slots=True)

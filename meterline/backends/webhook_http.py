@@ -39,6 +39,7 @@ KEEP_ALIVE_S: Final = (
     3.0  # shorter than what servers keep: a POST on a closed connection is a failure
 )
 _CHUNK_BYTES: Final = 16_384
+_PIECE_BYTES: Final = 65_536  # written at once; aiohttp's own pieces are of this size
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class HttpWebhookSender:
             if proxy is not None and not may_name(URL(url).host or "", self._allowed):
                 raise ForbiddenAddress
             async with self._session().post(
-                url, data=BytesIO(body), headers=headers, allow_redirects=False, proxy=proxy
+                url, data=_payload(body), headers=headers, allow_redirects=False, proxy=proxy
             ) as response:
                 status = response.status
                 start = await _read(response)
@@ -143,6 +144,11 @@ class HttpWebhookSender:
         ):
             raise ForbiddenAddress
         return socket.socket(family, kind, protocol)
+
+
+def _payload(body: bytes) -> bytes | BytesIO:
+    """What is long is written a piece at a time, so that others have their turns between."""
+    return body if len(body) <= _PIECE_BYTES else BytesIO(body)
 
 
 async def _read(response: ClientResponse) -> bytes:

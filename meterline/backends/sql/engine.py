@@ -23,7 +23,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.util import await_only
 
-from meterline.backends.sql.one_trip import OneTripSqlite
+from meterline.backends.sql.one_trip import OneTripSqlite, begin_with_next
 from meterline.ports import Unavailable
 
 POOL_CONNECTIONS: Final = 5  # of one process; a transaction is a few milliseconds
@@ -182,7 +182,8 @@ def _to_wal(cursor: DBAPICursor) -> None:
 def _begin_sqlite(connection: Connection) -> None:
     # IMMEDIATE: one that reads, then writes, would fail at once if another one wrote between
     writes = connection.get_execution_options().get("meterline_writes", True)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    words = "BEGIN IMMEDIATE" if writes else "BEGIN"
+    begin_with_next(connection.connection.dbapi_connection, words)
 
 
 def _postgresql_engine(url: URL) -> AsyncEngine:

@@ -1,7 +1,9 @@
 """SQLite for SQLAlchemy's asyncio, with one trip to the connection's thread for each statement.
 
 The dialect's own cursor goes there four times: to be made, to execute, to fetch, to be closed. Each
-is a change of threads, and these, not SQLite, are what a small transaction takes its time with.
+is a change of threads, and these, not SQLite, are what a small transaction takes its time with. So
+a transaction begins with its first statement, and is rolled back only where it began and did not
+end: the pool asks for that with each connection that comes back.
 """
 
 import sqlite3
@@ -20,8 +22,9 @@ from sqlalchemy.dialects.sqlite.aiosqlite import (
 class _Statement:
     """What SQLAlchemy takes for a cursor: its rows are here before they are asked for."""
 
-    def __init__(self, connection: aiosqlite.Connection) -> None:
+    def __init__(self, connection: aiosqlite.Connection, owner: "_Connection") -> None:
         self._connection = connection
+        self._owner = owner
         # private, but what all of aiosqlite and of the dialect goes through
         self._there: Callable[..., Awaitable[None]] = connection._execute  # noqa: SLF001
         self._rows: list[Any] = []
@@ -32,12 +35,12 @@ class _Statement:
 
     async def execute(self, sql: str, parameters: Sequence[Any] = ()) -> "_Statement":
         """Execute a statement, and fetch all of its rows."""
-        await self._there(self._done, sql, parameters)
+        await self._there(self._done, self._owner.beginning(), sql, parameters)
         return self
 
     async def executemany(self, sql: str, parameters: Sequence[Sequence[Any]]) -> "_Statement":
         """Execute a statement that has no rows, with each of the parameters."""
-        await self._there(self._done_many, sql, parameters)
+        await self._there(self._done_many, self._owner.beginning(), sql, parameters)
         return self
 
     async def fetchall(self) -> list[Any]:
@@ -47,11 +50,17 @@ class _Statement:
     def close(self) -> None:
         """Nothing is open."""
 
-    def _done(self, sql: str, parameters: Sequence[Any]) -> None:
-        self._keep(self._connection._conn.execute(sql, parameters))  # noqa: SLF001 - in its thread
+    def _done(self, begin: str | None, sql: str, parameters: Sequence[Any]) -> None:
+        self._keep(self._begun(begin).execute(sql, parameters))
 
-    def _done_many(self, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
-        self._keep(self._connection._conn.executemany(sql, parameters))  # noqa: SLF001 - as above
+    def _done_many(self, begin: str | None, sql: str, parameters: Sequence[Sequence[Any]]) -> None:
+        self._keep(self._begun(begin).executemany(sql, parameters))
+
+    def _begun(self, begin: str | None) -> sqlite3.Connection:
+        connection: sqlite3.Connection = self._connection._conn  # noqa: SLF001 - in its thread
+        if begin is not None:
+            connection.execute(begin)
+        return connection
 
     def _keep(self, cursor: sqlite3.Cursor) -> None:
         self.description = cursor.description
@@ -66,16 +75,53 @@ class _Cursor(AsyncAdapt_aiosqlite_cursor):
     _awaitable_cursor_close = False
 
     def _make_new_cursor(self, connection: AsyncIODBAPIConnection) -> AsyncIODBAPICursor:
-        return cast("AsyncIODBAPICursor", _Statement(cast("aiosqlite.Connection", connection)))
+        owner = cast("_Connection", self._adapt_connection)
+        made = _Statement(cast("aiosqlite.Connection", connection), owner)
+        return cast("AsyncIODBAPICursor", made)
 
     def _aenter_cursor(self, cursor: AsyncIODBAPICursor) -> AsyncIODBAPICursor:
         return cursor
 
 
 class _Connection(AsyncAdapt_aiosqlite_connection):
-    __slots__ = ()
+    __slots__ = ("_begin", "_may_be_open")
 
     _cursor_cls = _Cursor
+
+    def __init__(self, module: "OneTripSqlite", connection: Any) -> None:
+        super().__init__(module, connection)
+        self._begin: str | None = None
+        self._may_be_open = False
+
+    def begin_with(self, words: str) -> None:
+        """The next statement begins a transaction with these words."""
+        self._begin = words
+
+    def beginning(self) -> str | None:
+        """What a statement has to begin with."""
+        words, self._begin = self._begin, None
+        # also where it never comes back: one that is cancelled may begin later, in its thread
+        self._may_be_open |= words is not None
+        return words
+
+    def commit(self) -> None:
+        """End a transaction, if one began."""
+        self._begin = None
+        if self._may_be_open:
+            super().commit()
+            self._may_be_open = False
+
+    def rollback(self) -> None:
+        """Undo a transaction, if one began and did not end."""
+        self._begin = None
+        if self._may_be_open:
+            super().rollback()
+            self._may_be_open = False
+
+
+def begin_with_next(connection: Any, words: str) -> None:
+    """Have the next statement on a connection of this module begin a transaction."""
+    cast("_Connection", connection).begin_with(words)
 
 
 class OneTripSqlite(AsyncAdapt_aiosqlite_dbapi):

@@ -2,7 +2,8 @@
 transaction.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from itertools import accumulate, zip_longest
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from sqlalchemy import (
     Select,
     and_,
     bindparam,
-    exists,
+    case,
     func,
     insert,
     literal,
@@ -27,12 +28,12 @@ from meterline import limits
 from meterline.backends.sql.one_step import Question
 from meterline.backends.sql.report_attempts import write_lost
 from meterline.backends.sql.report_endpoints import HEALTH_COLUMNS, health_of, take_probes
-from meterline.backends.sql.report_secrets import signing
 from meterline.backends.sql.schema_reports import (
     report_attempts,
     report_bodies,
     report_deliveries,
     report_endpoints,
+    report_secrets,
     reports,
 )
 from meterline.report import ReportState
@@ -48,10 +49,12 @@ _BODY: Final = and_(
     report_bodies.c.number == _deliveries.number,
 )
 
+_BYTES: Final = func.length(report_bodies.c.body)
+
 
 def _free_in(states: Sequence[str]) -> Question:
-    """Due deliveries of an active report in some states, locked: attempts so far, since when it was
-    due, bytes of its body. Those that another courier is just taking are left to it.
+    """Due deliveries of an active report in some states, locked, with their bodies where these are
+    small. Those that another courier is just taking are left to it.
     """
     return Question(
         select(
@@ -63,7 +66,8 @@ def _free_in(states: Sequence[str]) -> Question:
             func.coalesce(_deliveries.replayed_at_ms, _deliveries.created_at_ms).label("since_ms"),
             _deliveries.due_at_ms,
             _deliveries.sequence,
-            func.length(report_bodies.c.body).label("bytes"),
+            _BYTES.label("bytes"),
+            case((_BYTES <= limits.BODY_SMALL_BYTES_MAX, report_bodies.c.body)).label("body"),
         )
         .join(reports, reports.c.id == _deliveries.report_id)
         .join(report_bodies, _BODY)
@@ -123,14 +127,6 @@ def _due_reports() -> Select[Any]:
 _DUE: Final = _due_reports()
 _FIRSTS: Final = _free_in(_FIRST)
 _OTHERS: Final = _free_in(_GIVING_WAY)
-_WITH_OTHERS: Final = select(reports.c.id).where(
-    reports.c.id.in_(bindparam("ids", expanding=True)),
-    exists().where(
-        _deliveries.report_id == reports.c.id,
-        _deliveries.state.in_(_GIVING_WAY),
-        _deliveries.due_at_ms <= bindparam("now_ms"),
-    ),
-)
 _TAKE: Final = (
     update(report_deliveries)
     .where(_deliveries.id.in_(bindparam("ids", expanding=True)))
@@ -158,14 +154,27 @@ _BODIES: Final = (
     .join(report_bodies, _BODY)
     .where(_deliveries.id.in_(bindparam("ids", expanding=True)))
 )
-_SMALL_BODIES: Final = Question(_BODIES)
-_SENDERS: Final = select(
-    reports.c.id,
-    reports.c.namespace,
-    reports.c.endpoint,
-    reports.c.user_info_sealed,
-    reports.c.headers_sealed,
-).where(reports.c.id.in_(bindparam("ids", expanding=True)))
+_of_reports = reports.c
+_SENDERS: Final = (
+    select(
+        _of_reports.id,
+        _of_reports.namespace,
+        _of_reports.endpoint,
+        _of_reports.user_info_sealed,
+        _of_reports.headers_sealed,
+        _of_reports.signing_secret_sealed,
+        report_secrets.c.secret_sealed.label("retired"),
+    )
+    .outerjoin(
+        report_secrets,
+        and_(
+            report_secrets.c.report_id == _of_reports.id,
+            report_secrets.c.signs_until_ms > bindparam("now_ms"),
+        ),
+    )
+    .where(_of_reports.id.in_(bindparam("ids", expanding=True)))
+    .order_by(_of_reports.id, report_secrets.c.number.desc())
+)
 
 
 async def due(connection: AsyncConnection, now_ms: int) -> list[Due]:
@@ -183,6 +192,7 @@ def _due_of(row: Row[Any], now_ms: int) -> Due:
         namespace=row.namespace,
         due_at_ms=min(instants),
         first=row.first_ms is not None and row.first_ms <= now_ms,
+        others=any(at_ms is not None and at_ms <= now_ms for at_ms in (row.retry_ms, row.lost_ms)),
         health=health_of(row),
     )
 
@@ -193,10 +203,7 @@ async def claim(
     """Take due deliveries of active reports, each with a new attempt: a look or two at each report,
     and a few statements for all.
     """
-    again = await _with_others(connection, allotments, now_ms)
-    found = [
-        await _next(connection, one, now_ms, others=one.report_id in again) for one in allotments
-    ]
+    found = [await _next(connection, it, now_ms) for it in allotments]
     free = _bounded([rows for rows in found if rows])
     probed = {it.report_id for it in allotments if it.probe} & {row.report_id for row in free}
     probes = await take_probes(connection, probed, now_ms, lease_until_ms) if probed else set()
@@ -210,22 +217,14 @@ async def claim(
     return await _parcels(connection, taken, probes, now_ms)
 
 
-async def _with_others(
-    connection: AsyncConnection, allotments: Sequence[Allotment], now_ms: int
-) -> set[str]:
-    """Those of the reports that have more due than first tries."""
-    asked = {"ids": [it.report_id for it in allotments], "now_ms": now_ms}
-    return set((await connection.execute(_WITH_OTHERS, asked)).scalars())
-
-
-async def _next(
-    connection: AsyncConnection, allotment: Allotment, now_ms: int, *, others: bool
-) -> list[Any]:
+async def _next(connection: AsyncConnection, allotment: Allotment, now_ms: int) -> list[Any]:
     """What is claimed: first tries, then retries and what a courier's death left. But up to half
     goes to those that have given way for `RETRY_WAIT_MS`: first tries may never end.
     """
     report_id, count = allotment.report_id, allotment.count
-    giving_way = await _free(connection, _OTHERS, report_id, now_ms, count) if others else []
+    giving_way: list[Any] = []
+    if allotment.others:
+        giving_way = await _free(connection, _OTHERS, report_id, now_ms, count)
     aged_ms, half = now_ms - limits.RETRY_WAIT_MS, max(1, count // 2)
     aged = [row for row in giving_way[:half] if row.due_at_ms <= aged_ms]
     first = await _free(connection, _FIRSTS, report_id, now_ms, count - len(aged))
@@ -261,10 +260,12 @@ async def _parcels(
     connection: AsyncConnection, taken: Sequence[Any], probes: Collection[str], now_ms: int
 ) -> list[Parcel]:
     """The parcels of deliveries, in their order."""
-    names = {it.report_id for it in taken}
-    secrets = await signing(connection, names, now_ms)
-    senders = {row.id: row for row in await connection.execute(_SENDERS, {"ids": list(names)})}
-    bodies = await _bodies(connection, taken)
+    senders: dict[str, list[Any]] = defaultdict(list)
+    asked = {"ids": list({it.report_id for it in taken}), "now_ms": now_ms}
+    for row in await connection.execute(_SENDERS, asked):
+        senders[row.id].append(row)
+    secrets = {name: _secrets(rows) for name, rows in senders.items()}
+    bodies = await _bodies(connection, [it.id for it in taken if it.body is None])
     return [
         Parcel(
             delivery_id=it.id,
@@ -278,20 +279,23 @@ async def _parcels(
             signing_secrets_sealed=secrets[it.report_id],
             user_info_sealed=sender.user_info_sealed,
             headers_sealed=sender.headers_sealed,
-            body=bodies[it.id],
+            body=bodies[it.id] if it.body is None else it.body,
             due_at_ms=it.due_at_ms,
             probe=it.report_id in probes,
         )
         for it in taken
-        for sender in (senders[it.report_id],)
+        for sender in senders[it.report_id][:1]
     ]
 
 
-async def _bodies(connection: AsyncConnection, taken: Sequence[Any]) -> dict[str, bytes]:
-    """By delivery. As one text they take the room of three: large ones come row by row."""
-    asked = {"ids": [it.id for it in taken]}
-    if sum(it.bytes for it in taken) <= limits.BODIES_AT_ONCE_BYTES_MAX:
-        rows: Iterable[Any] = await _SMALL_BODIES.rows(connection, asked)
-    else:
-        rows = await connection.execute(_BODIES, asked)
-    return {row.id: row.body for row in rows}
+def _secrets(rows: Sequence[Any]) -> tuple[bytes, ...]:
+    """All that sign, the current one first, then those before it, the newest first."""
+    retired = [row.retired for row in rows if row.retired is not None]
+    return (rows[0].signing_secret_sealed, *retired)
+
+
+async def _bodies(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, bytes]:
+    """Large bodies, by delivery."""
+    if not ids:
+        return {}
+    return {row.id: row.body for row in await connection.execute(_BODIES, {"ids": ids})}

@@ -3,10 +3,7 @@
 Functions over a connection of one transaction.
 """
 
-from collections.abc import Collection
-from typing import Final
-
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.backends.sql.report_definitions import locked, report_of, tell
@@ -16,21 +13,6 @@ from meterline.limits import SIGNING_SECRETS_RETIRED_MAX
 from meterline.problem import Problem, ProblemType, not_found
 from meterline.report_ports import RetiredSecret
 from meterline.window import rfc3339
-
-# of many reports, built once: every claim asks
-_CURRENT: Final = select(reports.c.id, reports.c.signing_secret_sealed.label("sealed")).where(
-    reports.c.id.in_(bindparam("ids", expanding=True))
-)
-_RETIRED: Final = (
-    select(
-        report_secrets.c.report_id, report_secrets.c.secret_sealed, report_secrets.c.signs_until_ms
-    )
-    .where(
-        report_secrets.c.report_id.in_(bindparam("ids", expanding=True)),
-        report_secrets.c.signs_until_ms > bindparam("now_ms"),
-    )
-    .order_by(report_secrets.c.report_id, report_secrets.c.number.desc())
-)
 
 
 async def rotate(
@@ -93,16 +75,10 @@ async def _retire(
 
 async def retired(connection: AsyncConnection, report_id: str, now_ms: int) -> list[RetiredSecret]:
     """Secrets from before that sign still, the newest first."""
-    rows = await connection.execute(_RETIRED, {"ids": [report_id], "now_ms": now_ms})
+    secrets = report_secrets.c
+    rows = await connection.execute(
+        select(secrets.secret_sealed, secrets.signs_until_ms)
+        .where(secrets.report_id == report_id, secrets.signs_until_ms > now_ms)
+        .order_by(secrets.number.desc())
+    )
     return [RetiredSecret(row.secret_sealed, int(row.signs_until_ms)) for row in rows]
-
-
-async def signing(
-    connection: AsyncConnection, report_ids: Collection[str], now_ms: int
-) -> dict[str, tuple[bytes, ...]]:
-    """By report, all secrets that sign at an instant, the current one first."""
-    asked = {"ids": list(report_ids), "now_ms": now_ms}
-    found = {row.id: [row.sealed] for row in await connection.execute(_CURRENT, asked)}
-    for row in await connection.execute(_RETIRED, asked):
-        found[row.report_id].append(row.secret_sealed)
-    return {name: tuple(secrets) for name, secrets in found.items()}

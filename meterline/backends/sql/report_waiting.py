@@ -1,9 +1,9 @@
 """Runs that wait to be made, in SQL. Functions over a connection of one transaction."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import literal, literal_column, or_, select, tuple_, update
+from sqlalchemy import Select, Text, bindparam, literal_column, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
@@ -18,12 +18,7 @@ _UNDECIDED_WORDS: Final[list[ColumnElement[str]]] = [
 ]
 
 
-async def undecided(
-    connection: AsyncConnection, now_ms: int, limit: int, after: tuple[str, Trigger] | None
-) -> list[Run]:
-    """The oldest undecided run of each report and trigger, where its lease is free, from the pair
-    after that one; none of reports that are paused or gone.
-    """
+def _oldest_undecided() -> Select[Any]:
     runs, other = report_runs.c, report_runs.alias("other")
     # One look into the index for each run that is passed: a page costs no more for all that waits
     # behind it.
@@ -48,22 +43,36 @@ async def undecided(
         )
         .exists()
     )
-    question = (
+    free = or_(runs.lease_until_ms.is_(None), runs.lease_until_ms <= bindparam("now_ms"))
+    return (
         select(report_runs)
-        .where(
-            runs.state.in_(_UNDECIDED_WORDS),
-            or_(runs.lease_until_ms.is_(None), runs.lease_until_ms <= now_ms),
-            runs.id == oldest,
-            live,
-        )
+        .where(runs.state.in_(_UNDECIDED_WORDS), free, runs.id == oldest, live)
         .order_by(runs.report_id, runs.trigger)
-        .limit(limit)
+        .limit(bindparam("most"))
     )
+
+
+# Built once: each turn of each dispatcher asks.
+_FRONT: Final = _oldest_undecided()
+_AFTER: Final = _FRONT.where(
+    tuple_(report_runs.c.report_id, report_runs.c.trigger)
+    > tuple_(bindparam("after_report", type_=Text), bindparam("after_trigger", type_=Text))
+)
+
+
+async def undecided(
+    connection: AsyncConnection, now_ms: int, limit: int, after: tuple[str, Trigger] | None
+) -> list[Run]:
+    """The oldest undecided run of each report and trigger, where its lease is free, from the pair
+    after that one; none of reports that are paused or gone.
+    """
+    question = _FRONT
+    asked: dict[str, object] = {"now_ms": now_ms, "most": limit}
     if after is not None:
         report_id, trigger = after
-        place = tuple_(literal(report_id), literal(trigger.value))
-        question = question.where(tuple_(runs.report_id, runs.trigger) > place)
-    return [run_of(row) for row in await connection.execute(question)]
+        question = _AFTER
+        asked |= {"after_report": report_id, "after_trigger": trigger.value}
+    return [run_of(row) for row in await connection.execute(question, asked)]
 
 
 async def wait(connection: AsyncConnection, those: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import sqlite3
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,52 @@ async def test_a_writer_of_another_process_that_does_not_end_is_told_in_time(
             *(database.write(_one) for _ in range(4)), return_exceptions=True
         )
     assert {type(end) for end in ends} == {Unavailable}
+    other.execute("ROLLBACK")
+    other.close()
+    assert await database.write(_one) == 1
+    await database.close()
+
+
+async def test_a_transaction_that_is_cancelled_holds_nothing_and_is_whole_or_not_at_all(
+    control_database: Database,
+) -> None:
+    async def both(connection: AsyncConnection, number: int) -> None:
+        for id_ in ("one", "other"):
+            row = {"number": 2 * number + (id_ == "other"), "id": f"{number}-{id_}"}
+            await connection.execute(insert(connection, logs).values(row | {"partitions": 1}))
+
+    async def numbers(connection: AsyncConnection) -> list[int]:
+        return sorted((await connection.execute(select(logs.c.number))).scalars())
+
+    turns = range(40)
+    for number in turns:
+        task = asyncio.create_task(control_database.write(partial(both, number=number)))
+        for _ in range(number):
+            await asyncio.sleep(0.0005)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    async with asyncio.timeout(BUSY_TIMEOUT_S):  # that nobody has to wait for
+        await control_database.write(partial(both, number=len(turns)))
+    found = await control_database.read(numbers)
+    assert found == sorted({2 * (it // 2) + which for it in found for which in (0, 1)})
+    assert found[-1] == 2 * len(turns) + 1
+
+
+async def test_who_is_cancelled_while_another_process_writes_holds_nothing_later(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "held.db"
+    database = open_database(f"sqlite:///{path}")
+    assert await database.write(_one) == 1
+    other = sqlite3.connect(path, isolation_level=None, timeout=0)
+    other.execute("BEGIN IMMEDIATE")
+    task = asyncio.create_task(database.write(_one))
+    await asyncio.sleep(0.1)  # its first statement waits for the writer
+    task.cancel()
+    await asyncio.sleep(0.1)
+    other.execute("ROLLBACK")
+    await asyncio.gather(task, return_exceptions=True)
+    other.execute("BEGIN IMMEDIATE")
     other.execute("ROLLBACK")
     other.close()
     assert await database.write(_one) == 1

@@ -157,6 +157,8 @@ class Outgoing:
         self._sent.append(sent)
         self._record_wake.set()
         self._heed(sent, address)
+        if sent.end.heard is None:
+            await asyncio.sleep(0)  # it may never have waited for anything: others have their turn
 
     def _heed(self, sent: Sent, address: Address) -> None:
         """What waits for an endpoint that is away waits in the store: nobody burns it."""

@@ -1,9 +1,11 @@
-"""What `Question` and `Change` promise, on SQLite and PostgreSQL: the same as a statement a row."""
+"""What `Question` and `Change` promise, on SQLite and PostgreSQL: of texts, integers and bytes, the
+same as a statement a row.
+"""
 
 from typing import Any, Final
 
 import pytest
-from sqlalchemy import Column, Integer, LargeBinary, MetaData, Table, Text, bindparam, select
+from sqlalchemy import Column, Float, Integer, LargeBinary, MetaData, Table, Text, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.backends.sql.engine import Database
@@ -21,7 +23,7 @@ _QUESTION: Final = Question(
     select(_things).where(_things.c.number.in_(bindparam("numbers", expanding=True)))
 )
 _CHANGE: Final = Change(_things, ("kind", "number"), ("words", "bytes"))
-MANY: Final = 9_000  # four parameters each: more than one statement of SQLite may have
+MANY: Final = 9_000
 
 
 @pytest.fixture
@@ -78,8 +80,17 @@ async def test_each_row_is_changed_to_its_own_values_and_no_other(database: Data
     assert await found(database, [1, 2]) == after
 
 
-async def test_many_are_changed_and_asked_for_at_once(database: Database) -> None:
-    await put(database, [("a", number, None, None) for number in range(MANY)])
-    rows = [("a", number, f"w{number}", number.to_bytes(4, "big")) for number in range(MANY)]
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 63, 64, 65, 130, MANY])
+async def test_as_many_as_there_are_are_changed_and_no_more(database: Database, count: int) -> None:
+    before = [("a", number, None, None) for number in range(count + 2)]
+    await put(database, before)
+    rows = [("a", number, f"w{number}", number.to_bytes(4, "big")) for number in range(count)]
     await change(database, rows)
-    assert await found(database, list(range(MANY))) == rows
+    assert await found(database, list(range(count + 2))) == rows + before[count:]
+
+
+def test_rows_of_other_types_are_refused() -> None:
+    others = Table("others", MetaData(), Column("id", Text, primary_key=True), Column("x", Float))
+    for make in (lambda: Question(select(others)), lambda: Change(others, ("id",), ("x",))):
+        with pytest.raises(AssertionError, match="x is FLOAT"):
+            make()

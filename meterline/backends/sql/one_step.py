@@ -1,4 +1,4 @@
-"""Many rows asked for, or changed, in one step of SQLite.
+"""Many rows of texts, integers and bytes: asked for in one step of SQLite, changed in a few.
 
 With each step Python's lock is given up and asked for again, and the loop, which works on, waits
 for it in turn: for a batch of deliveries these changes of threads cost more than SQLite. The driver
@@ -6,16 +6,30 @@ of PostgreSQL takes and gives all rows at once by itself.
 """
 
 from collections import namedtuple
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import LargeBinary, Select, Table, bindparam, case, func, select, update
+from sqlalchemy import (
+    Integer,
+    LargeBinary,
+    Select,
+    Table,
+    Text,
+    bindparam,
+    case,
+    func,
+    select,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
-_PARAMETERS_MAX: Final = 32_766  # of a statement, SQLite's own bound
+# How many rows a step changes. There are two texts, for the driver keeps what SQLite made of the
+# last 128 of them, and a text for each number of rows would be hundreds of MiB.
+_FEW: Final = 8
+_MANY: Final = 64
 
 
 class Question:
@@ -26,6 +40,7 @@ class Question:
     def __init__(self, question: Select[Any]) -> None:
         self._question = question
         columns = question.subquery("those").c
+        _of_known_types(columns)
         shown = [_shown(column) for column in columns]
         self._together = select(func.json_group_array(func.json_array(*shown)))
         self._bytes = [place for place, it in enumerate(columns) if _is_bytes(it)]
@@ -41,6 +56,12 @@ class Question:
             for row in rows:
                 row[place] = None if row[place] is None else bytes.fromhex(row[place])
         return [self._row._make(row) for row in rows]
+
+
+def _of_known_types(columns: Iterable[ColumnElement[Any]]) -> None:
+    """Others change on their way: JSON of SQLite has 15 digits of a float, and no booleans."""
+    for column in columns:
+        assert isinstance(column.type, Text | Integer | LargeBinary), f"{column} is {column.type}"
 
 
 def _is_bytes(column: ColumnElement[Any]) -> bool:
@@ -64,6 +85,7 @@ class Change:
             .where(*(table.c[name] == bindparam(f"of_{name}") for name in keys))
             .values({name: bindparam(name) for name in values})
         )
+        _of_known_types(table.c[name] for name in (*keys, *values))
         places = enumerate(values, start=len(keys) + 1)
         puts = ", ".join(f'"{name}" = those.column{place}' for place, name in places)
         finds = " AND ".join(
@@ -71,21 +93,27 @@ class Change:
             for place, name in enumerate(keys, start=1)
         )
         marks = f"({', '.join('?' * len(self._names))})"
-        self._parts = (
-            f'UPDATE "{table.name}" SET {puts} FROM (VALUES ',  # noqa: S608 - names of our own columns
-            marks,
-            f") AS those WHERE {finds}",
-        )
-        self._rows_max = _PARAMETERS_MAX // len(self._names)
+        self._texts = {
+            size: f'UPDATE "{table.name}" SET {puts} FROM (VALUES {", ".join([marks] * size)})'  # noqa: S608 - names of our own columns
+            f" AS those WHERE {finds}"
+            for size in (_FEW, _MANY)
+        }
 
     async def make(self, connection: AsyncConnection, rows: Sequence[Sequence[object]]) -> None:
         """Change rows: the values of each, after its keys. No key comes twice."""
+        if not rows:
+            return
         if connection.dialect.name != "sqlite":
             named = [dict(zip(self._names, row, strict=True)) for row in rows]
             await connection.execute(self._statement, named)
             return
-        head, marks, tail = self._parts
-        for first in range(0, len(rows), self._rows_max):
-            portion = rows[first : first + self._rows_max]
-            statement = head + ", ".join([marks] * len(portion)) + tail
-            await connection.exec_driver_sql(statement, tuple(chain.from_iterable(portion)))
+        size = _FEW if len(rows) <= _FEW else _MANY
+        steps = [tuple(chain.from_iterable(step)) for step in _steps(rows, size)]
+        await connection.exec_driver_sql(self._texts[size], steps)
+
+
+def _steps(rows: Sequence[Sequence[object]], size: int) -> Iterator[list[Sequence[object]]]:
+    """So many at a time. The last of them comes again until they are: it changes nothing more."""
+    left = iter(rows)
+    while step := list(islice(left, size)):
+        yield step + step[-1:] * (size - len(step))

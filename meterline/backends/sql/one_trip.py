@@ -59,7 +59,11 @@ class _Statement:
     def _begun(self, begin: str | None) -> sqlite3.Connection:
         connection: sqlite3.Connection = self._connection._conn  # noqa: SLF001 - in its thread
         if begin is not None:
-            connection.execute(begin)
+            try:
+                connection.execute(begin)
+            except sqlite3.Error:
+                self._owner.begin_with(begin)  # whoever goes on does not go on without one
+                raise
         return connection
 
     def _keep(self, cursor: sqlite3.Cursor) -> None:
@@ -125,7 +129,7 @@ def begin_with_next(connection: Any, words: str) -> None:
 
 
 class OneTripSqlite(AsyncAdapt_aiosqlite_dbapi):
-    """The `module` of an engine: aiosqlite as the dialect has it, but for the cursor."""
+    """The `module` of an engine: aiosqlite as the dialect has it, but for its trips."""
 
     def __init__(self) -> None:
         super().__init__(aiosqlite, sqlite3)

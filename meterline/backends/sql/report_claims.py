@@ -9,15 +9,19 @@ from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
+    Integer,
+    LargeBinary,
     Row,
     ScalarSelect,
     Select,
     and_,
     bindparam,
     case,
+    cast,
     func,
     insert,
     literal,
+    null,
     or_,
     select,
     update,
@@ -49,13 +53,16 @@ _BODY: Final = and_(
     report_bodies.c.number == _deliveries.number,
 )
 
-_BYTES: Final = func.length(report_bodies.c.body)
+_BYTES: Final = func.length(report_bodies.c.body, type_=Integer)
 
 
 def _free_in(states: Sequence[str]) -> Question:
-    """Due deliveries of an active report in some states, locked, with their bodies where these are
-    small. Those that another courier is just taking are left to it.
+    """Due deliveries of an active report in some states, locked. Those that another courier is just
+    taking are left to it. Small bodies come along, but only where there is one state and with it
+    the order of the index: what has to be sorted must not be long.
     """
+    small = case((_BYTES <= limits.BODY_SMALL_BYTES_MAX, report_bodies.c.body))
+    body = small if len(states) == 1 else cast(null(), LargeBinary)
     return Question(
         select(
             _deliveries.id,
@@ -67,7 +74,7 @@ def _free_in(states: Sequence[str]) -> Question:
             _deliveries.due_at_ms,
             _deliveries.sequence,
             _BYTES.label("bytes"),
-            case((_BYTES <= limits.BODY_SMALL_BYTES_MAX, report_bodies.c.body)).label("body"),
+            body.label("body"),
         )
         .join(reports, reports.c.id == _deliveries.report_id)
         .join(report_bodies, _BODY)
@@ -284,7 +291,7 @@ async def _parcels(
             probe=it.report_id in probes,
         )
         for it in taken
-        for sender in senders[it.report_id][:1]
+        for sender in (senders[it.report_id][0],)
     ]
 
 

@@ -14,6 +14,7 @@ from meterline.backends.secrets import FernetSecretBox
 from meterline.number import UNIT
 from meterline.ports import Unavailable
 from meterline.report import ReportState
+from meterline.report_ports import SecretBox
 from meterline.run import AttemptOutcome, DeliveryState, Run, RunState
 from meterline.window import MINUTE_MS
 from tests.unit.dispatcher.conftest import START_MS, Desk
@@ -201,6 +202,40 @@ async def test_a_secret_that_cannot_be_opened_is_a_recorded_attempt(
     assert delivery.state is DeliveryState.RETRYING
     (attempt,) = await desk.reports.attempts([delivery.id])
     assert "secret_key" in attempt.reason
+
+
+class LosesItsKey:
+    """A box that opens nothing any more after so many times. `opened` counts all that was asked."""
+
+    def __init__(self, box: SecretBox, times: int) -> None:
+        self._box = box
+        self._times = times
+        self.opened = 0
+
+    def seal(self, plain: str) -> bytes:
+        return self._box.seal(plain)
+
+    def open(self, sealed: bytes) -> str:
+        self.opened += 1
+        if self.opened > self._times:
+            raise ValueError("sealed under another key")
+        return self._box.open(sealed)
+
+
+async def test_deliveries_that_fail_at_once_leave_others_their_turns(
+    desk: Desk, mailbox: Mailboxes
+) -> None:
+    """What was claimed ahead of a quick receiver fails without ever waiting for anything."""
+    receiver = await mailbox()
+    box = LosesItsKey(desk.box, 300)
+    desk.box = box
+    await made(desk, await desk.report(receiver.url), [f"s{number}" for number in range(600)])
+    most = before = 0
+    async with working(desk):
+        while box.opened < 500:
+            await asyncio.sleep(0)
+            most, before = max(most, box.opened - before), box.opened
+    assert most <= 2 * desk.send_terms.caps.endpoint
 
 
 async def test_the_worker_makes_and_sends_what_becomes_due(desk: Desk, mailbox: Mailboxes) -> None:

@@ -4,12 +4,13 @@ import base64
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from control.stores import Stores
 from meterline import limits
 from meterline.delivery_headers import NO_HEADERS, SealedHeaders, headers_text
 from meterline.endpoint import Endpoint
-from meterline.problem import not_found
+from meterline.problem import Problem, ProblemType, not_found
 from meterline.pull_ports import PullStore, Sign
 from meterline.replay_ports import ReplayStore
 from meterline.report import Report
@@ -19,6 +20,8 @@ from meterline.report_status_ports import ReportStatusStore
 from meterline.revision_ports import CorrectionStore
 from meterline.run import Run
 from meterline.trial_ports import ReportTrial, TrialStore
+
+KEY_BACK_S: Final = 60  # a person has to put it back
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,20 @@ class ReportDesk:
     async def meter_keys(self, namespace: str) -> dict[str, str]:
         """The keys of all meters of a namespace, by id."""
         return {meter.id: meter.key for meter in await self.stores.catalogue.meters(namespace)}
+
+    def opened(self, sealed: bytes) -> str:
+        """A signing secret. Raises `Problem` (unavailable) where this installation has not the key
+        that it was sealed under.
+        """
+        try:
+            return self.box.open(sealed)
+        except ValueError as error:
+            detail = (
+                "A signing secret of the report cannot be opened: the installation has another"
+                " `secret_key` than before. Its operator can put that back, or a rotation with"
+                " `overlap_seconds` 0 makes a secret that can be."
+            )
+            raise Problem(ProblemType.UNAVAILABLE, detail, retry_after_s=KEY_BACK_S) from error
 
     def sealed_user_info(self, endpoint: Endpoint) -> bytes | None:
         """The user information of an endpoint, as it is kept."""

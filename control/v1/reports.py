@@ -129,7 +129,7 @@ class V1Reports:
     async def secret(self, call: _Call) -> web.Response:
         """The signing secret."""
         report = await self._found(call)
-        secret = self._desk.box.open(report.signing_secret_sealed)
+        secret = self._desk.opened(report.signing_secret_sealed)
         return json_response({"signingSecret": secret}, headers=_UNKEPT)
 
     async def resume(self, call: Call[AnyParameters, ResumeBody]) -> web.Response:

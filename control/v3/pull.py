@@ -164,7 +164,7 @@ class V3Pull:
         desk = self._desk
         retired = await desk.reports.retired_secrets(report.id, desk.now_ms)
         sealed = [report.signing_secret_sealed, *(it.sealed for it in retired)]
-        return [desk.box.open(one) for one in sealed]
+        return [desk.opened(one) for one in sealed]
 
     def _shown(self, pulled: list[Pulled], secrets: list[str]) -> list[PulledShown]:
         now_ms = self._desk.now_ms

@@ -126,6 +126,8 @@ class V3ReportSecrets:
         report = await self._found(call)
         sealed = desk.box.seal(new_signing_secret())
         overlap_ms = call.body.overlap_seconds * 1_000
+        if overlap_ms:  # one that cannot sign would hold up all deliveries until its overlap ends
+            desk.opened(report.signing_secret_sealed)
         await desk.reports.rotate_secret(
             report.id, sealed, overlap_ms, desk.now_ms, author=call.principal.author
         )
@@ -137,10 +139,10 @@ class V3ReportSecrets:
     async def _shown(self, report: Report) -> web.Response:
         desk = self._desk
         shown: SigningSecretShown = {
-            "signing_secret": desk.box.open(report.signing_secret_sealed),
+            "signing_secret": desk.opened(report.signing_secret_sealed),
             "previous": [
                 {
-                    "signing_secret": desk.box.open(it.sealed),
+                    "signing_secret": desk.opened(it.sealed),
                     "signs_until": rfc3339(it.signs_until_ms),
                 }
                 for it in await desk.reports.retired_secrets(report.id, desk.now_ms)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from meterline.backends.secrets import FernetSecretBox
 from meterline.run import Attempt, AttemptOutcome, DeliveryMove, digest_of
 from meterline.sending import Allotment, AttemptEnd
 from tests.unit.control.conftest import NOW_MS
@@ -231,6 +232,26 @@ async def test_a_secret_is_rotated_with_an_overlap(served: ReportsApi) -> None:
     for wrong in (-1, 604_801, "60", 1.5):
         faults = await served.api.faults("POST", f"{path}/rotate", json={"overlap_seconds": wrong})
         assert list(faults) == ["overlap_seconds"]
+
+
+async def test_a_secret_under_a_lost_key_is_told_so_and_can_be_replaced(
+    served: ReportsApi,
+) -> None:
+    report = await served.made_v3()
+    path, other = f"{ONE}/secret", FernetSecretBox("another key")
+    lost = other.seal("whsec_c2VjcmV0")
+    await served.reports.rotate_secret(report["id"], lost, 0, NOW_MS)
+    for method, where, body in [
+        ("GET", path, None),
+        ("GET", f"{ONE}/pull", None),
+        ("GET", "/api/v1/reports/daily-tokens/secret", None),
+        ("POST", f"{path}/rotate", {"overlap_seconds": 60}),
+    ]:
+        problem = await served.api.json(method, where, 503, json=body)
+        assert "`secret_key`" in problem["detail"], where
+    fresh = await served.api.json("POST", f"{path}/rotate", json={"overlap_seconds": 0})
+    assert fresh["previous"] == []
+    assert await served.api.json("GET", path) == fresh
 
 
 async def test_namespaces_are_walls(served: ReportsApi) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import Struct
+
 from dispatcher.delivery_request import Sealed, delivery_headers
 from dispatcher.fairness import Caps, Load, allot
 from dispatcher.pace import Pace
@@ -40,8 +42,7 @@ class SendTerms:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(Struct, frozen=True, gc=False):
     """A parcel that was tried, how that ended, and whether its endpoint is gone (410)."""
 
     parcel: Parcel

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from msgspec import Struct
+
 from meterline import limits
 from meterline.window import rfc3339
 
@@ -23,8 +25,7 @@ class Sign(StrEnum):
     OUT = "out"  # not reached, timed out, or overwhelmed
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(Struct, frozen=True, gc=False):
     """A sign of an endpoint: from an attempt that began at `started_at_ms` and ended at `at_ms`."""
 
     namespace: str

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from msgspec import Struct
+
 _ID_BYTES: Final = 20  # 32 characters of base32, no padding
 
 
@@ -275,8 +277,7 @@ class AttemptOutcome(StrEnum):
     LOST = "lost"  # the courier died: whether it arrived is not known
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True, gc=False):
     """One POST of a delivery. `number` counts from 1; `answer` is the start of the response
     body.
     """

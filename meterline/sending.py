@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from meterline.endpoint_health import UNHEARD, Health, Heard
 from meterline.run import Attempt, AttemptOutcome, DeliveryMove
 
@@ -42,8 +44,7 @@ class Allotment:
     others: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Parcel:
+class Parcel(Struct, frozen=True, gc=False):
     """A claimed delivery with all that its sending needs. `attempt` is its number; it is already
     recorded. `attempts_before` are those before the last replay, which begins its retries anew;
     `patient_since_ms` is when it was made, or last replayed.
@@ -73,8 +74,7 @@ class Parcel:
         return self.namespace, self.endpoint
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True, gc=False):
     """What came of one POST. `status` is None where none came back; `reason` says so in words."""
 
     outcome: AttemptOutcome
@@ -86,8 +86,7 @@ class Answer:
     of_receiver: bool = True  # False: a fault on the way, that says nothing of the receiver
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptEnd:
+class AttemptEnd(Struct, frozen=True, gc=False):
     """An attempt as it ended, what that does to its delivery, and what it says of the endpoint."""
 
     attempt: Attempt

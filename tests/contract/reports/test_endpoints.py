@@ -1,7 +1,8 @@
 """What every ReportStore promises of endpoints: outages, probes, a patience that ends."""
 
 import asyncio
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from meterline.endpoint_health import Health, HealthTerms, Heard, Sign
 from meterline.report import Report, ReportState

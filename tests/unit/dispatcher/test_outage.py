@@ -5,6 +5,8 @@ import time
 from dataclasses import replace
 from itertools import pairwise
 
+from msgspec import structs
+
 from dispatcher.courier import deliver
 from dispatcher.fairness import Caps
 from dispatcher.retry import RetryPolicy
@@ -165,7 +167,7 @@ async def test_an_endpoint_is_judged_by_its_own_faults_only(desk: Desk, mailbox:
     box = await mailbox()
     run: Run = await sent_once(desk, await desk.report(box.url), ["acme"])
     parcels = await claimed(desk, NOW_MS)
-    sealed = [replace(it, signing_secrets_sealed=(b"not ours",)) for it in parcels]
+    sealed = [structs.replace(it, signing_secrets_sealed=(b"not ours",)) for it in parcels]
     sent = [
         await deliver(it, desk.sender, desk.box, desk.send_terms.retry, NOW_MS, 0.5)
         for it in sealed

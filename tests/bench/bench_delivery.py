@@ -41,7 +41,7 @@ from meterline.window import MINUTE_MS
 from tests.unit.dispatcher.conftest import SECRET, START_MS, Desk, opened_desk
 from tests.unit.dispatcher.sending import is_ended, real_now_ms, working
 
-ROUNDS: Final = 5
+ROUNDS: Final = 9
 DELIVERIES: Final = 10_000
 ENDPOINTS: Final = 1_000
 HANGING: Final = 10
@@ -190,7 +190,7 @@ async def measure_all(say: Say) -> None:
 
 
 def main() -> None:
-    """Print the figures; takes about a minute."""
+    """Print the figures; takes about two minutes."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))  # errors
 
     def say(words: str) -> None:

@@ -10,7 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from rocksdict import BlockBasedOptions, Cache, Options, Rdict, WriteBatch, WriteOptions
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    Options,
+    Rdict,
+    WriteBatch,
+    WriteOptions,
+)
 
 from meterline.limits import SEEN_CACHE_BYTES, SEEN_WRITE_BUFFER_BYTES
 from meterline.pack import position
@@ -20,6 +28,7 @@ _VALUE: Final = struct.Struct(">QQ8s")  # position, append_ms, check
 _APPLIED: Final = b"meta:applied"  # generation prefixes are shorter than this and start with "g"
 _NEWEST: Final = b"meta:newest"
 _NUMBER: Final = struct.Struct(">Q")
+_FILTER_RATIO: Final = 0.02  # of the write buffer: ten bits a key, as in the files
 
 Seen = tuple[int, int, bytes]
 
@@ -73,14 +82,15 @@ class RocksSeenStore:
         """Rows in order of position, and the offset below which all is in; one synced batch."""
         batch = WriteBatch(raw_mode=True)
         put, value_of = batch.put, _VALUE.pack
-        newest = self._newest
-        generation, prefix = newest, _prefix(newest)
+        newest, prefix = self._newest, b""
+        record, base = -1, 0
         for _, _, offset, place, _, append_ms, key, check in rows:
-            if append_ms // self._horizon_ms != generation:
+            if offset != record:  # all of a record came at one instant
+                record, base = offset, position(offset, 0)
                 generation = append_ms // self._horizon_ms
                 newest = max(newest, generation)
                 prefix = _prefix(generation)
-            put(prefix + key, value_of(position(offset, place), append_ms, check))
+            put(prefix + key, value_of(base + place, append_ms, check))
         if newest > self._newest:
             batch.delete_range(b"g", _prefix(max(newest - 1, 0)))
             batch.put(_NEWEST, _NUMBER.pack(newest))
@@ -108,5 +118,9 @@ def _options() -> Options:
     options.create_if_missing(True)  # noqa: FBT003 - the library's own signature
     options.set_block_based_table_factory(table)
     options.set_write_buffer_size(SEEN_WRITE_BUFFER_BYTES)
+    # Nearly every look-up finds nothing: the filter spares the search of what is in memory too.
+    options.set_memtable_prefix_bloom_ratio(_FILTER_RATIO)
+    options.set_memtable_whole_key_filtering(True)
+    options.set_compression_type(DBCompressionType.lz4())  # keys and checks are random bytes
     options.set_keep_log_file_num(2)
     return options

@@ -27,13 +27,14 @@ await Promise.all([
 ]); // fulfilled: every event is durable
 await events.close();
 
-for (let rows = 0; rows < 2; await new Promise((resolve) => setTimeout(resolve, 200))) {
-  const usage = unwrap(
+let usage; // events count within seconds, each on its own
+do {
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  usage = unwrap(
     await client.POST("/api/v3/metering/meters/{meterId}/query", {
       params: { path: { meterId: "example_tokens" } },
       body: { group_by_dimensions: ["subject"] },
     }),
   );
-  rows = usage.data.length; // events count within seconds
-  if (rows === 2) for (const row of usage.data) console.log(row.dimensions["subject"], row.value);
-}
+} while (usage.data.reduce((counted, row) => counted + row.counted, 0) < 3);
+for (const row of usage.data) console.log(row.dimensions["subject"], row.value);

@@ -55,16 +55,20 @@ func main() {
 		log.Fatal(err)
 	}
 
-	for rows := 0; rows < 2; time.Sleep(200 * time.Millisecond) { // events count within seconds
-		usage, err := meterline.Check(client.QueryMeterWithResponse(ctx, "example_tokens",
+	var usage []api.UsageRow
+	for counted := 0; counted < 3; { // events count within seconds, each on its own
+		time.Sleep(200 * time.Millisecond)
+		answer, err := meterline.Check(client.QueryMeterWithResponse(ctx, "example_tokens",
 			api.QueryRequest{GroupByDimensions: []string{"subject"}}))
 		if err != nil {
 			log.Fatal(err)
 		}
-		if rows = len(usage.JSON200.Data); rows == 2 {
-			for _, row := range usage.JSON200.Data {
-				fmt.Println(row.Dimensions["subject"], row.Value)
-			}
+		usage, counted = answer.JSON200.Data, 0
+		for _, row := range usage {
+			counted += row.Counted
 		}
+	}
+	for _, row := range usage {
+		fmt.Println(row.Dimensions["subject"], row.Value)
 	}
 }

@@ -1,7 +1,8 @@
 """What exactness costs: events a second of one Faust worker with all guards, and without any.
 
-The same log, the same engine, the same meters; runs with and without follow each other, so that
-whatever the machine does meanwhile befalls both. The ratio is that of the medians.
+The same log, the same engine, the same meters; runs with and without follow each other, short
+ones, so that whatever the machine does meanwhile befalls both. Each pair of neighbours has its
+ratio; told is the median of them, and how far they lie apart.
 """
 
 import asyncio
@@ -28,8 +29,9 @@ from tests.bench.bench_aggregator import METERS, fill, running, say, services, s
 from tests.journey.setups import fresh_database
 from tests.services.local import free_port
 
-EVENTS = 1_280_000  # each partition has more than fit into a slice: its border is in the figure
-ROUNDS = 3
+PARTITIONS = 4
+EVENTS = PARTITIONS * 80_000  # each has more than fit into a slice: its border is in the figure
+PAIRS = 9
 GUARDED = "meterline.runtime"
 UNGUARDED = "tests.bench.unguarded"
 COUNTED_WITHIN_S = 600.0
@@ -100,31 +102,33 @@ def counted(variables: dict[str, str], worker: psutil.Process) -> tuple[float, f
     raise TimeoutError(f"{EVENTS} events were not counted")
 
 
+def spread(ratios: list[float]) -> str:
+    """The median, and the lowest and the highest."""
+    return f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+
+
 def main() -> None:
-    """Print the figures and their ratio; takes about seven minutes."""
+    """Print the figures and their ratios; takes about seven minutes."""
     found: dict[str, list[tuple[float, float]]] = {GUARDED: [], UNGUARDED: []}
     with tempfile.TemporaryDirectory() as folder, services() as variables:
+        variables["METERLINE_PARTITIONS"] = str(PARTITIONS)
         os.environ.update(variables)
         asyncio.run(filled())
         say(f"# the log holds {EVENTS:,} events")
         postgres = variables["METERLINE_CONTROL_URL"]
-        for number in range(ROUNDS):
+        for number in range(PAIRS):
             order = list(found)[:: 1 if number % 2 else -1]
             for module in order:
                 own = migrated(variables, postgres)
                 found[module].append(asyncio.run(rate(module, own, Path(folder))))
-                say(f"#   {module}: {found[module][-1][0]:,.0f} events/s")
-    rates = {module: median(one[0] for one in runs) for module, runs in found.items()}
-    costs = {module: median(one[1] for one in runs) for module, runs in found.items()}
-    say(f"aggregator with all guards:    {rates[GUARDED]:9,.0f} events/s, {costs[GUARDED]:5.1f} us")
-    say(
-        f"aggregator without any:        {rates[UNGUARDED]:9,.0f} events/s,"
-        f" {costs[UNGUARDED]:5.1f} us"
-    )
-    say(
-        f"exactness: ratio {rates[GUARDED] / rates[UNGUARDED]:.2f} of the rates,"
-        f" {costs[UNGUARDED] / costs[GUARDED]:.2f} of the CPU an event (medians of {ROUNDS})"
-    )
+                told, cost = found[module][-1]
+                say(f"#   {number + 1} of {PAIRS}: {module}: {told:,.0f} events/s, {cost:.1f} us")
+    for module, name in ((GUARDED, "with all guards"), (UNGUARDED, "without any")):
+        told, cost = (median(one[at] for one in found[module]) for at in (0, 1))
+        say(f"aggregator {name + ':':16} {told:9,.0f} events/s, {cost:5.1f} us")
+    pairs = list(zip(found[GUARDED], found[UNGUARDED], strict=True))
+    say(f"exactness: {spread([one[0] / other[0] for one, other in pairs])} of the rates,")
+    say(f"           {spread([other[1] / one[1] for one, other in pairs])} of the CPU an event")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ threads (it lets go of the interpreter lock while the engine works).
 import asyncio
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -121,6 +121,18 @@ class Connection:
             self._types.pop(key, None)  # whatever goes wrong, they are asked for again
             client.insert(data=list(zip(*rows, strict=True)), context=context)
             self._types[key] = context.column_types
+
+        await self.run(work)
+
+    async def insert_packed(
+        self, table: str, columns: Sequence[str], rows: Iterable[bytes]
+    ) -> None:
+        """Insert rows whose values lie one behind the other, each as wide as its column, numbers
+        little-endian. As one block; returns when the store has synced it to disk.
+        """
+
+        def work(client: Client) -> None:
+            client.raw_insert(table, columns, b"".join(rows), INSERT_SETTINGS, fmt="RowBinary")
 
         await self.run(work)
 

@@ -1,8 +1,9 @@
 -- name: count_back
 -- Identities of one slice per table, and the sum of a hash over each whole row. Only identity columns are filtered
 -- under FINAL: a value column there would bring back superseded rows.
-SELECT 'events' AS name, count() AS rows, sum(xxHash64(concat(toString(offset), '|', toString(place), '|',
-    toString(append_ms), '|', toString(time_ms), '|', toString(recorded_ms), '|', key, text))) AS digest
+SELECT 'events' AS name, count() AS rows, sum(xxHash64(concat(reinterpretAsFixedString(offset),
+    reinterpretAsFixedString(place), reinterpretAsFixedString(append_ms), reinterpretAsFixedString(time_ms),
+    reinterpretAsFixedString(recorded_ms), key, text))) AS digest
 FROM events FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND offset >= {slice:UInt64}
     AND slice = {slice:UInt64}
 UNION ALL
@@ -12,8 +13,9 @@ SELECT 'rejects', count(), sum(xxHash64(concat(toString(offset), '|', toString(p
 FROM rejects FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND offset >= {slice:UInt64}
     AND slice = {slice:UInt64}
 UNION ALL
-SELECT 'seen', count(), sum(xxHash64(concat(toString(offset), '|', toString(place), '|', toString(append_ms), '|',
-    key, check)))
+SELECT 'seen', count(), sum(xxHash64(concat(reinterpretAsFixedString(log), reinterpretAsFixedString(partition),
+    reinterpretAsFixedString(offset), reinterpretAsFixedString(place), reinterpretAsFixedString(slice),
+    reinterpretAsFixedString(append_ms), key, check)))
 FROM seen FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND offset >= {slice:UInt64}
     AND slice = {slice:UInt64}
 UNION ALL

@@ -14,6 +14,7 @@ from meterline.event_list import EventQuery, ListedEvent
 from meterline.limits import FLUSH_YEARS_MAX, SEEN_CHUNK_ROWS
 from meterline.meter import Meter
 from meterline.meter_revision import pieces
+from meterline.rowhash import seen_bytes
 from meterline.rows import (
     AccountRow,
     Counted,
@@ -32,7 +33,6 @@ from meterline.usage_fold import span_of
 _COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "events": EventRow._fields,
     "rejects": RejectRow._fields,
-    "seen": SeenRow._fields,
     "tallies": TallyRow._fields,
     "members": MemberRow._fields,
     "rejected": RejectedRow._fields,
@@ -67,7 +67,7 @@ class ClickHouseUsageStore:
         await asyncio.gather(
             self._insert("events", flush.events),
             self._insert("rejects", flush.rejects),
-            self._insert("seen", flush.seen),
+            self._insert_seen(flush.seen),
         )
         await asyncio.gather(
             self._insert("tallies", flush.tallies),
@@ -79,6 +79,13 @@ class ClickHouseUsageStore:
     async def _insert(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         for block in _blocks(table, rows):
             await self._connection.insert(table, _COLUMNS[table], block)
+
+    async def _insert_seen(self, rows: Sequence[SeenRow]) -> None:
+        """There is one for every event, and each is as wide as the other: put together here, that
+        is a tenth of what the client's way by columns takes.
+        """
+        if rows:
+            await self._connection.insert_packed("seen", SeenRow._fields, seen_bytes(rows))
 
     async def count_back(self, slice_id: SliceId, revisions: Sequence[int]) -> dict[str, Counted]:
         """Identities and hash sums of a slice per table, from what the store holds."""

@@ -21,7 +21,9 @@ from meterline.revision_ports import CorrectionStore
 from meterline.run import Run
 from meterline.trial_ports import ReportTrial, TrialStore
 
-KEY_BACK_S: Final = 60  # a person has to put it back
+# A person has to put the key back: longer than clients wait by themselves (two minutes), so that
+# theirs tell their caller at once.
+KEY_BACK_S: Final = 3_600
 
 
 @dataclass(frozen=True, slots=True)

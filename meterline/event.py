@@ -16,6 +16,7 @@ from meterline.window import parse_instant
 
 DEFAULT_NAMESPACE: Final = "default"
 KEY_BYTES: Final = 16
+CHECK_BYTES: Final = 8
 _INSTANT_CHARS_KEPT: Final = 64
 
 

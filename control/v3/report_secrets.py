@@ -118,7 +118,7 @@ class V3ReportSecrets:
 
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The secrets that sign now."""
-        return await self._shown(await self._found(call))
+        return json_response(await self._signing(await self._found(call)), headers=UNKEPT)
 
     async def rotate(self, call: Call[NoParameters, SecretRotationBody]) -> web.Response:
         """The secrets that sign now, the new one first; 409 where too many overlap."""
@@ -127,18 +127,19 @@ class V3ReportSecrets:
         sealed = desk.box.seal(new_signing_secret())
         overlap_ms = call.body.overlap_seconds * 1_000
         if overlap_ms:  # one that cannot sign would hold up all deliveries until its overlap ends
-            desk.opened(report.signing_secret_sealed)
+            await self._signing(report)
         await desk.reports.rotate_secret(
             report.id, sealed, overlap_ms, desk.now_ms, author=call.principal.author
         )
-        return await self._shown(await self._found(call))
+        return json_response(await self._signing(await self._found(call)), headers=UNKEPT)
 
     async def _found(self, call: Call[NoParameters, Any]) -> Report:
         return await self._desk.report(call.namespace, call.names["reportId"])
 
-    async def _shown(self, report: Report) -> web.Response:
+    async def _signing(self, report: Report) -> SigningSecretShown:
+        """Those that sign now. Raises `Problem` (unavailable) where one cannot be opened."""
         desk = self._desk
-        shown: SigningSecretShown = {
+        return {
             "signing_secret": desk.opened(report.signing_secret_sealed),
             "previous": [
                 {
@@ -148,4 +149,3 @@ class V3ReportSecrets:
                 for it in await desk.reports.retired_secrets(report.id, desk.now_ms)
             ],
         }
-        return json_response(shown, headers=UNKEPT)

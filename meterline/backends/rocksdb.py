@@ -92,7 +92,7 @@ class RocksSeenStore:
                 prefix = _prefix(generation)
             put(prefix + key, value_of(base + place, append_ms, check))
         if newest > self._newest:
-            if self._applied:  # of a fresh store it would delete nothing, and take the filter away
+            if self._applied:  # for a fresh store it is not worth it: it takes the filter away
                 batch.delete_range(b"g", _prefix(max(newest - 1, 0)))
             batch.put(_NEWEST, _NUMBER.pack(newest))
         batch.put(_APPLIED, _NUMBER.pack(max(applied, self._applied)))

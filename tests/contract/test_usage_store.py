@@ -310,3 +310,11 @@ async def test_a_value_that_no_column_takes_is_our_fault_and_not_waited_for(
     row = TallyRow(1, "s", "[]", -1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, bytes(16), 0)
     with pytest.raises(DataError):
         await store.write(Flush(tallies=[row]))
+    key, check = bytes(16), bytes(8)
+    for seen in (
+        SeenRow(1, 0, 0, 1 << 16, 0, 0, key, check),
+        SeenRow(1, 0, 0, 0, 0, 0, key[1:], check),
+        SeenRow(1, 0, 0, 0, 0, 0, key, check + b"more"),
+    ):
+        with pytest.raises(DataError):
+            await store.write(Flush(seen=[seen]))

@@ -7,6 +7,7 @@ threads (it lets go of the interpreter lock while the engine works).
 
 import asyncio
 import re
+import struct
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -50,8 +51,10 @@ T = TypeVar("T")
 Rows = Sequence[Sequence[Any]]
 
 
-class Exceeded(Exception):
-    """A query would read more, or take longer, than its settings allow."""
+class Exceeded(Unavailable):
+    """A query would read more, or take longer, than its settings allow, or those of the store's
+    user.
+    """
 
 
 class Connection:
@@ -132,7 +135,11 @@ class Connection:
         """
 
         def work(client: Client) -> None:
-            client.raw_insert(table, columns, b"".join(rows), INSERT_SETTINGS, fmt="RowBinary")
+            try:
+                packed = b"".join(rows)
+            except struct.error as error:
+                raise DataError(f"{table}: {error}") from error
+            client.raw_insert(table, columns, packed, INSERT_SETTINGS, fmt="RowBinary")
 
         await self.run(work)
 

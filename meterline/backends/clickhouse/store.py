@@ -3,13 +3,17 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
+from operator import itemgetter
 from typing import Any, Final
+
+from clickhouse_connect.driver.exceptions import DataError
 
 from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.event_listing import EventListing
 from meterline.backends.clickhouse.named_sql import QUERIES, TABLES
 from meterline.backends.clickhouse.usage_answer import answer
 from meterline.backends.clickhouse.usage_sql import Part, rejected_statement
+from meterline.event import CHECK_BYTES, KEY_BYTES
 from meterline.event_list import EventQuery, ListedEvent
 from meterline.limits import FLUSH_YEARS_MAX, SEEN_CHUNK_ROWS
 from meterline.meter import Meter
@@ -44,6 +48,7 @@ _WINDOW_AT: Final = {
     "members": MemberRow._fields.index("window"),
     "rejected": RejectedRow._fields.index("window"),
 }
+_SEEN_WIDTHS: Final = {"key": KEY_BYTES, "check": CHECK_BYTES}
 _MINUTES_PER_YEAR: Final = 525_600
 
 
@@ -85,6 +90,10 @@ class ClickHouseUsageStore:
         is a tenth of what the client's way by columns takes.
         """
         if rows:
+            for name, width in _SEEN_WIDTHS.items():  # packing would fill them up, or cut them
+                values = map(itemgetter(SeenRow._fields.index(name)), rows)
+                if set(map(len, values)) != {width}:
+                    raise DataError(f"seen.{name} is not always of {width} bytes")
             await self._connection.insert_packed("seen", SeenRow._fields, seen_bytes(rows))
 
     async def count_back(self, slice_id: SliceId, revisions: Sequence[int]) -> dict[str, Counted]:

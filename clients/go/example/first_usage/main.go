@@ -34,7 +34,7 @@ func main() {
 		log.Fatal(err)
 	}
 
-	refused := func(e *meterline.NotAcceptedError) { log.Print("not accepted: ", e) }
+	refused := func(e *meterline.NotAcceptedError) { log.Fatal("not accepted: ", e) }
 	events, err := client.NewBatcher(meterline.BatcherOptions{Source: "example"}, refused)
 	if err != nil {
 		log.Fatal(err)

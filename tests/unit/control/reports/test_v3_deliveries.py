@@ -253,6 +253,13 @@ async def test_a_secret_under_a_lost_key_is_told_so_and_can_be_replaced(
     assert fresh["previous"] == []
     assert await served.api.json("GET", path) == fresh
 
+    found = await served.reports.report("default", report["id"])
+    assert found is not None
+    for sealed, overlap_ms in ((lost, 0), (found.signing_secret_sealed, 60_000)):
+        await served.reports.rotate_secret(report["id"], sealed, overlap_ms, NOW_MS)
+    await served.api.json("POST", f"{path}/rotate", 503, json={"overlap_seconds": 60})
+    assert len(await served.reports.retired_secrets(report["id"], NOW_MS)) == 1, "nothing was done"
+
 
 async def test_namespaces_are_walls(served: ReportsApi) -> None:
     report = await served.made_v3()

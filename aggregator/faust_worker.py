@@ -17,6 +17,7 @@ import structlog
 
 from aggregator.claim_loop import claim_for_ever
 from aggregator.housekeeping import Housekeeping
+from aggregator.lag_watch import LagWatch
 from aggregator.step import Aggregator
 from meterline.limits import (
     FAUST_BUFFER_RECORDS_MAX,
@@ -25,7 +26,6 @@ from meterline.limits import (
     FAUST_STOP_TIMEOUT_S,
     HOUSEKEEPING_INTERVAL_S,
     REREAD_TURN_S,
-    STALLED_AFTER_S,
     WORKER_BACKOFF_MAX_S,
     WORKER_BACKOFF_MIN_S,
 )
@@ -65,11 +65,10 @@ class FaustWorker:
         self._record_of = record_of
         self._lock = asyncio.Lock()
         self._held: dict[int, deque[Any]] = defaultdict(deque)  # events not yet sealed, in order
-        self._fed_end: dict[int, int] = {}  # offset after the last record that Faust brought
+        # offset after the last record that Faust brought, or should have
+        self._fed_end: dict[int, int] = {}
         self._revoked: set[int] = set()
-        self._moved: dict[
-            int, tuple[int, int]
-        ] = {}  # offset and the instant at which it was first seen
+        self._lag = LagWatch(aggregator.log)
         self._failed: asyncio.Future[Any] | None = None
         self.app = _app(membership)
         raw = self.app.topic(
@@ -138,7 +137,7 @@ class FaustWorker:
                 logger.warning("aggregator_waits", reason=str(error), wait_s=backoff_s)
                 await asyncio.sleep(backoff_s)
                 backoff_s = min(2 * backoff_s, WORKER_BACKOFF_MAX_S)
-                self._moved.clear()  # waiting for others is no stall
+                self._lag.excuse()
         self._ack(number)
 
     async def _absorb(self, record: Record) -> None:
@@ -149,7 +148,7 @@ class FaustWorker:
             if not await self._aggregator.read_some(number):
                 await self._aggregator.mind_gap(number)
                 follows = partition.next_offset
-        self._fed_end[number] = record.offset + 1
+        self._fed_end[number] = max(record.offset + 1, self._fed_end.get(number, 0))
 
     def _ack(self, number: int) -> None:
         """Let Faust commit what lies in sealed slices: committed offsets are always borders."""
@@ -170,6 +169,7 @@ class FaustWorker:
                 logger.warning("aggregator_waits", reason=str(error), wait_s=backoff_s)
                 await asyncio.sleep(backoff_s)
                 backoff_s = min(2 * backoff_s, WORKER_BACKOFF_MAX_S)
+                self._lag.excuse()
             except Exception as error:  # noqa: BLE001 - reported by `run`
                 self._fail(error)
                 return
@@ -178,17 +178,28 @@ class FaustWorker:
         self._close_revoked()
         assigned = self._assigned()
         self._release(set(self._aggregator.partitions) - assigned)
+        now_ms = self._clock.now_ms()
         for number in assigned:
             await self._aggregator.open(number)
+            await self._mind_silence(number, now_ms)
             await self._read_again(number)
         now_ms = self._clock.now_ms()
         await self._housekeeping.tick(now_ms, idle=not self._aggregator.unflushed_events)
         for number in assigned:
             self._ack(number)
-        await self._watch(now_ms)
+
+    async def _mind_silence(self, number: int, now_ms: int) -> None:
+        """Where Faust does not bring what the log has, it is read from there."""
+        offset = self._aggregator.partitions[number].next_offset
+        end = await self._lag.behind(number, offset, now_ms)
+        if end is not None:
+            logger.warning("faust_is_silent", partition=number, offset=offset, end=end)
+            self._fed_end[number] = max(end, self._fed_end.get(number, 0))
 
     async def _read_again(self, number: int) -> None:
-        """A dropped slice is read again also where no new record comes; a turn at a time."""
+        """A dropped slice, and what Faust did not bring, is read from the log itself; a turn at a
+        time.
+        """
         partition = self._aggregator.partitions[number]
         ends = asyncio.get_running_loop().time() + REREAD_TURN_S
         while partition.next_offset < self._fed_end.get(number, 0):
@@ -196,20 +207,6 @@ class FaustWorker:
                 return
             if asyncio.get_running_loop().time() > ends:
                 return
-
-    async def _watch(self, now_ms: int) -> None:
-        """Lag without progress: Faust is known to stall; a new process is the cure (library-facts
-        1.1).
-        """
-        for number, partition in self._aggregator.partitions.items():
-            offset, since_ms = self._moved.get(number, (-1, now_ms))
-            if partition.next_offset != offset:
-                self._moved[number] = (partition.next_offset, now_ms)
-            elif now_ms - since_ms > STALLED_AFTER_S * 1000:
-                if await self._aggregator.log.end(number) > offset:
-                    message = f"partition {number} stands at {offset} although the log goes on"
-                    raise RuntimeError(message)
-                self._moved[number] = (offset, now_ms)
 
     def _assigned(self) -> set[int]:
         return {tp.partition for tp in self.app.consumer.assignment()}
@@ -226,7 +223,7 @@ class FaustWorker:
             self._aggregator.close(number)
             self._held.pop(number, None)
             self._fed_end.pop(number, None)
-            self._moved.pop(number, None)
+        self._lag.forget(numbers)
 
     def _fail(self, error: Exception) -> None:
         logger.error("aggregator_failed", error=str(error), exc_info=error)

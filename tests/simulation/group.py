@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from aggregator.faust_worker import FaustWorker
 from aggregator.housekeeping import Housekeeping
+from aggregator.lag_watch import LagWatch
 from aggregator.step import Aggregator
 from meterline.pack import Record
 from meterline.ports import Clock, Unavailable
@@ -161,7 +162,7 @@ class SimulatedFaustWorker(FaustWorker):
         self._held = defaultdict(deque)
         self._fed_end = {}
         self._revoked = set()
-        self._moved = {}
+        self._lag = LagWatch(aggregator.log)
         self._failed = None
         group.worker = self
         self.app = group  # type: ignore[assignment]

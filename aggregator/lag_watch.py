@@ -1,0 +1,54 @@
+"""Partitions that stand still although the log goes on.
+
+When partitions move between workers, Faust is known to drop what it had fetched and not handed on;
+a record that nothing follows is then never brought. The log is asked, and it is read from there.
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+from meterline.limits import SILENT_AFTER_S, STALLED_AFTER_S
+from meterline.ports import Log
+
+_SILENT_MS: Final = SILENT_AFTER_S * 1_000
+_STALLED_MS: Final = STALLED_AFTER_S * 1_000
+
+
+class LagWatch:
+    """By the clock that it is told. Asks the log once in SILENT_AFTER_S of a partition that stands,
+    and never of one that moves.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        # offset, since when it stands there with something behind it, when the log was asked
+        self._stands: dict[int, tuple[int, int, int]] = {}
+
+    async def behind(self, number: int, next_offset: int, now_ms: int) -> int | None:
+        """The end of the log where a partition stands before it and should be read from there;
+        else None. Raises `RuntimeError` where that did not help: a new process is the cure. Raises
+        `Unavailable`.
+        """
+        offset, since_ms, asked_ms = self._stands.get(number, (-1, now_ms, now_ms))
+        if next_offset != offset:
+            self._stands[number] = (next_offset, now_ms, now_ms)
+            return None
+        if now_ms - asked_ms <= _SILENT_MS:
+            return None
+        end = await self._log.end(number)
+        if end <= offset:
+            self._stands[number] = (offset, now_ms, now_ms)
+            return None
+        if now_ms - since_ms > _STALLED_MS:
+            raise RuntimeError(f"partition {number} stands at {offset} although the log goes on")
+        self._stands[number] = (offset, since_ms, now_ms)
+        return end
+
+    def forget(self, numbers: Collection[int]) -> None:
+        """Partitions that are others' now."""
+        for number in numbers:
+            self._stands.pop(number, None)
+
+    def excuse(self) -> None:
+        """Who waits for a store or for the log does not stand still."""
+        self._stands.clear()

@@ -178,15 +178,15 @@ class FaustWorker:
         self._close_revoked()
         assigned = self._assigned()
         self._release(set(self._aggregator.partitions) - assigned)
-        now_ms = self._clock.now_ms()
         for number in assigned:
             await self._aggregator.open(number)
-            await self._mind_silence(number, now_ms)
             await self._read_again(number)
         now_ms = self._clock.now_ms()
         await self._housekeeping.tick(now_ms, idle=not self._aggregator.unflushed_events)
         for number in assigned:
             self._ack(number)
+        for number in assigned:  # last: where the log is away, all else is done
+            await self._mind_silence(number, now_ms)
 
     async def _mind_silence(self, number: int, now_ms: int) -> None:
         """Where Faust does not bring what the log has, it is read from there."""

@@ -127,6 +127,7 @@ class FaustWorker:
         record = self._record_of(event.message)
         event.value = event.message.value = None  # it is held for minutes, without its bytes
         number = record.partition
+        self._lag.brought(self._clock.now_ms())
         self._held[number].append(event)
         backoff_s = WORKER_BACKOFF_MIN_S
         while True:

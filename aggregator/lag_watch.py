@@ -7,10 +7,11 @@ a record that nothing follows is then never brought. The log is asked, and it is
 from collections.abc import Collection
 from typing import Final
 
-from meterline.limits import SILENT_AFTER_S, STALLED_AFTER_S
+from meterline.limits import SILENT_AFTER_S, SILENT_BESIDE_OTHERS_AFTER_S, STALLED_AFTER_S
 from meterline.ports import Log
 
 _SILENT_MS: Final = SILENT_AFTER_S * 1_000
+_BESIDE_OTHERS_MS: Final = SILENT_BESIDE_OTHERS_AFTER_S * 1_000
 _STALLED_MS: Final = STALLED_AFTER_S * 1_000
 
 
@@ -23,6 +24,11 @@ class LagWatch:
         self._log = log
         # offset, since when it stands there with something behind it, when the log was asked
         self._stands: dict[int, tuple[int, int, int]] = {}
+        self._brought_ms: int | None = None
+
+    def brought(self, now_ms: int) -> None:
+        """A record came, of whichever partition."""
+        self._brought_ms = now_ms
 
     async def behind(self, number: int, next_offset: int, now_ms: int) -> int | None:
         """The end of the log where a partition stands before it and should be read from there;
@@ -33,7 +39,8 @@ class LagWatch:
         if next_offset != offset:
             self._stands[number] = (next_offset, now_ms, now_ms)
             return None
-        if now_ms - asked_ms <= _SILENT_MS:
+        busy = self._brought_ms is not None and now_ms - self._brought_ms <= _SILENT_MS
+        if now_ms - asked_ms <= (_BESIDE_OTHERS_MS if busy else _SILENT_MS):
             return None
         end = await self._log.end(number)
         if end <= offset:

@@ -10,7 +10,7 @@ from aggregator.completeness import Completeness
 from aggregator.faust_worker import FaustWorker, Membership
 from aggregator.housekeeping import Housekeeping, Pace
 from aggregator.lag_watch import LagWatch
-from meterline.limits import SILENT_AFTER_S, STALLED_AFTER_S
+from meterline.limits import SILENT_AFTER_S, SILENT_BESIDE_OTHERS_AFTER_S, STALLED_AFTER_S
 from meterline.meter import Aggregation
 from meterline.pack import Record
 from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
@@ -73,6 +73,16 @@ async def test_who_moves_or_has_all_is_not_behind(world: World) -> None:
     for _ in range(2 * STALLED_AFTER_S // SILENT_AFTER_S):
         now_ms += SILENT_MS + 1
         assert await watch.behind(0, end, now_ms) is None
+
+
+async def test_while_others_are_brought_one_waits_for_longer(world: World) -> None:
+    watch = LagWatch(world.log)
+    await world.send(numbered(0, 40))
+    await watch.behind(0, 0, 0)
+    for now_ms in range(0, SILENT_BESIDE_OTHERS_AFTER_S * 1_000 + 1, 1_000):
+        watch.brought(now_ms)
+        assert await watch.behind(0, 0, now_ms) is None
+    assert await watch.behind(0, 0, now_ms + 1) == await world.log.end(0)
 
 
 async def test_who_stands_although_it_was_told_so_is_given_up(world: World) -> None:

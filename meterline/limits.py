@@ -305,7 +305,7 @@ FAUST_STOP_TIMEOUT_S: Final = 10.0  # well below the 30 s that containers are gi
 FAUST_METADATA_MAX_AGE_MS: Final = 5_000  # a broker that just started may not know the topic yet
 REREAD_TURN_S: Final = 0.05  # of reading a dropped slice again, between other work
 BACKFILL_YIELD_EVENTS: Final = 500  # events folded before others on the loop get their turn
-# Lag without progress for so long: the log is read past Faust. Where there is much to be read, Faust
+# Lag without progress for so long: the log is read past Faust. Where there is much to read, Faust
 # brings one partition after the other, seconds of each: while it brings any, others wait longer.
 SILENT_AFTER_S: Final = 5
 SILENT_BESIDE_OTHERS_AFTER_S: Final = 30

@@ -16,8 +16,8 @@ _STALLED_MS: Final = STALLED_AFTER_S * 1_000
 
 
 class LagWatch:
-    """By the clock that it is told. Asks the log once in SILENT_AFTER_S of a partition that stands,
-    and never of one that moves.
+    """By the clock that it is told. Asks the log at most once in SILENT_AFTER_S of a partition that
+    stands, and never of one that moves.
     """
 
     def __init__(self, log: Log) -> None:

@@ -27,17 +27,14 @@ from meterline.rows import (
 
 MODULUS: Final = 1 << 64
 
-
-_EVENT: Final = "offset place append_ms time_ms recorded_ms key"
-_EVENT_VALUES: Final = itemgetter(*map(EventRow._fields.index, _EVENT.split()))
+_EVENT_FIELDS: Final = ("offset", "place", "append_ms", "time_ms", "recorded_ms", "key")
+_EVENT_VALUES: Final = itemgetter(*map(EventRow._fields.index, _EVENT_FIELDS))
 _EVENT_BYTES: Final = struct.Struct("<QHqqq16s").pack
 _TEXT: Final = itemgetter(EventRow._fields.index("text"))
 _SEEN_BYTES: Final = struct.Struct("<HHQHQq16s8s").pack
 
 
 # These two run for every event: nothing but calls into C for each.
-
-
 def event_bytes(rows: Sequence[EventRow]) -> Iterable[bytes]:
     """Of events: where each lies, when, which, and its whole text."""
     return map(add, starmap(_EVENT_BYTES, map(_EVENT_VALUES, rows)), map(_TEXT, rows))

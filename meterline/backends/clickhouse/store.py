@@ -86,8 +86,8 @@ class ClickHouseUsageStore:
             await self._connection.insert(table, _COLUMNS[table], block)
 
     async def _insert_seen(self, rows: Sequence[SeenRow]) -> None:
-        """There is one for every event, and each is as wide as the other: put together here, that
-        is a tenth of what the client's way by columns takes.
+        """There is one for every event, and all are of one width: to put them together here takes
+        much less than the client's way by columns.
         """
         if rows:
             for name, width in _SEEN_WIDTHS.items():  # packing would fill them up, or cut them

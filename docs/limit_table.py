@@ -61,6 +61,7 @@ BOUNDS: Final[tuple[tuple[str, str, ProblemType], ...]] = (
     ),
     ("subjects of one upsert", f"{limits.SUBJECTS_UPSERT_MAX:,}", ProblemType.BAD_REQUEST),
     ("meters of a namespace", f"{limits.METERS_MAX:,}", ProblemType.CONFLICT),
+    ("reports of a namespace", f"{limits.REPORTS_MAX:,}", ProblemType.CONFLICT),
     (
         "changes of the meters of a namespace in a minute",
         f"{limits.METER_CHANGES_MAX}",

@@ -171,6 +171,7 @@ SUBJECTS_MAX: Final = 20_000  # of one namespace that are described: one answer 
 SUBJECTS_UPSERT_MAX: Final = 1_000  # of one request: bounds a transaction
 SUBJECT_NAME_CHARS_MAX: Final = 256  # display name, and customer id at another system
 SUBJECT_METADATA_BYTES_MAX: Final = 4_096  # as compact JSON: the list must stay readable
+REPORTS_MAX: Final = 1_000  # of one namespace: each has runs of its own to be made and kept
 REPORT_SLUG_CHARS_MAX: Final = 64
 REPORT_FILTER_VALUES_MAX: Final = 10_000  # operands of one $in or $nin
 GRACE_MS: Final = 60_000  # a run waits so long after its window for late events

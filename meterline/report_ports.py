@@ -73,7 +73,7 @@ class ReportStore(Protocol):
         self, report: Report, planned_until_ms: int, *, author: str = COMMAND
     ) -> None:
         """Keep a new report; its first window starts at `planned_until_ms`. Raises `Problem`
-        (conflict) for a taken slug.
+        (conflict) for a taken slug, and where the namespace has `REPORTS_MAX` reports.
         """
         ...
 

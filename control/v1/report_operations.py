@@ -28,10 +28,11 @@ from meterline.http.operation import (
     optional_json_body,
     raw_body,
 )
-from meterline.http.shapes import AnyParameters, Digits, Parameters
+from meterline.http.shapes import AnyParameters, Digits, LooseParameters, Parameters
 from meterline.limits import (
     CONTROL_BODY_BYTES_MAX,
     DELIVERIES_LISTED_MAX,
+    PAGE_NUMBER_MAX,
     PAGE_SIZE_DEFAULT,
     PAGE_SIZE_MAX,
     RUNS_LISTED_MAX,
@@ -56,6 +57,19 @@ class RunsParameters(Parameters):
         str | None,
         Field(pattern=f"^{RUN_PATTERN}$", description="Id of the last run of the page before."),
     ] = None
+
+
+class ReportListParameters(LooseParameters):
+    """Which reports, by creation."""
+
+    page: Annotated[
+        int, Field(ge=1, le=PAGE_NUMBER_MAX, description="Number of the page, from 1."), Digits
+    ] = 1
+    page_size: Annotated[
+        int,
+        Field(alias="pageSize", ge=1, le=PAGE_SIZE_MAX, description="Reports of a page."),
+        Digits,
+    ] = PAGE_SIZE_MAX
 
 
 class DeliveriesParameters(Parameters):
@@ -106,10 +120,11 @@ LIST_REPORTS: Final = Operation(
     path="/v1/reports",
     tag=TAG,
     summary="List reports",
+    description="By creation. Where there are as many as the page may have, more may follow.",
     scope=Scope.REPORTS_READ,
-    parameters=AnyParameters,
+    parameters=ReportListParameters,
     body=NO_BODY,
-    answers=(Answer(200, "All reports.", list[ReportShown], example=[REPORT_EXAMPLE]),),
+    answers=(Answer(200, "A page of reports.", list[ReportShown], example=[REPORT_EXAMPLE]),),
 )
 GET_REPORT: Final = Operation(
     id="getReport",

@@ -43,11 +43,13 @@ from control.v1.report_operations import (
     RUN_REPORT,
     UPDATE_REPORT,
     DeliveriesParameters,
+    ReportListParameters,
     RunsParameters,
 )
 from meterline.http import json_response
 from meterline.http.operation import Bound, Call, bind
 from meterline.http.shapes import AnyParameters
+from meterline.limits import REPORTS_MAX
 from meterline.problem import Fault, invalid
 from meterline.report import Report
 from meterline.resumption import Owed
@@ -96,11 +98,14 @@ class V1Reports:
         headers = {**_UNKEPT, "Location": f"/api/v1/reports/{report.id}"}
         return json_response(members, status=201, headers=headers)
 
-    async def list(self, call: _Call) -> web.Response:
-        """All reports, by creation, in a bare array."""
+    async def list(self, call: Call[ReportListParameters, None]) -> web.Response:
+        """A page of reports, by creation, in a bare array."""
+        asked = call.parameters
         slugs = await self._desk.meter_keys(call.namespace)
-        reports = await self._desk.reports.reports(call.namespace)
-        return json_response([report_members(it, slugs.get(it.meter_id, "")) for it in reports])
+        first = min((asked.page - 1) * asked.page_size, REPORTS_MAX)
+        reports = await self._desk.reports.reports(call.namespace, first + asked.page_size)
+        listed = reports[first:]
+        return json_response([report_members(it, slugs.get(it.meter_id, "")) for it in listed])
 
     async def get(self, call: _Call) -> web.Response:
         """The report with its last run."""

@@ -12,6 +12,7 @@ from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.sql.changes import record_change
 from meterline.backends.sql.engine import insert
+from meterline.backends.sql.report_room import check_room
 from meterline.backends.sql.report_run_rows import run_row
 from meterline.backends.sql.revision_rows import hold_dimensions
 from meterline.backends.sql.schema import meters
@@ -55,7 +56,10 @@ _live = select(reports).where(reports.c.deleted_at_ms.is_(None))
 async def create(
     connection: AsyncConnection, report: Report, planned_until_ms: int, author: str
 ) -> None:
-    """Insert a report. Raises `Problem`: not found for its meter, conflict for its slug."""
+    """Insert a report. Raises `Problem`: not found for its meter, conflict for its slug, or for
+    the number of reports.
+    """
+    await check_room(connection, report)
     # Shared lock: the meter cannot be deleted before this report is there to be seen.
     meter = (
         select(meters.c.id)

@@ -169,6 +169,20 @@ async def test_a_slug_is_taken_until_its_report_is_deleted(served: ReportsApi) -
     await served.made()
 
 
+async def test_reports_are_listed_in_pages(served: ReportsApi) -> None:
+    made = [(await served.made(slug=f"r{n}"))["id"] for n in range(3)]
+    for query, expected in (
+        ("", made),
+        ("?pageSize=2", made[:2]),
+        ("?pageSize=2&page=2", made[2:]),
+        ("?pageSize=2&page=1000000", []),
+    ):
+        listed = await served.api.json("GET", PATH + query)
+        assert [it["id"] for it in listed] == expected
+    async with served.api.client.get(f"{PATH}?pageSize=101") as response:
+        assert response.status == 400
+
+
 async def test_a_run_is_asked_for_once(served: ReportsApi) -> None:
     report = await served.made()
     runs = f"{PATH}/daily-tokens/runs"

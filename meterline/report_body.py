@@ -26,6 +26,7 @@ MESSAGE_TYPE: Final = "report.meter"  # contract section 6
 NO_USAGE: Final = b"[]"
 NO_SEQUENCE: Final = 0  # of what is no delivery: those are numbered from 1
 TRIAL_SUBJECT: Final = "meterline-test"  # design.md section 7
+TRIAL_TRIGGER: Final = "test"  # by it a receiver knows a test: no run that is kept has it
 NO_USAGE_DIGEST: Final = digest_of(NO_USAGE)
 
 
@@ -135,13 +136,23 @@ def drafts(
 
 
 class Scene:
-    """What the bodies of a run have in common; `of` is how many they are."""
+    """What the bodies of a run have in common; `of` is how many they are, and `trigger` why it
+    was made, if not what the run says.
+    """
 
     def __init__(
-        self, report: Report, meter: Meter, run: Run, complete_until_ms: int, of: int
+        self,
+        report: Report,
+        meter: Meter,
+        run: Run,
+        complete_until_ms: int,
+        of: int,
+        *,
+        trigger: str | None = None,
     ) -> None:
         self._report = report
         self._run = run
+        self._trigger = trigger or run.trigger.value
         self._of = of
         self._complete_until = rfc3339_ms(complete_until_ms)
         self._meter = msgspec.Raw(msgspec.json.encode(meter_document(meter)))
@@ -150,7 +161,7 @@ class Scene:
         """The body of one delivery, by its number in the run and in the report."""
         members = {
             "id": self._run.id,
-            "trigger": self._run.trigger.value,
+            "trigger": self._trigger,
             "sequence": sequence,
             "number": number,
             "of": self._of,
@@ -162,14 +173,14 @@ class Scene:
 
 
 def trial_body(report: Report, meter: Meter, name: str, now_ms: int) -> bytes:
-    """The body of a test delivery: of the minute that is over, without usage, so that a receiver
-    books nothing.
+    """The body of a test delivery: of the minute that is over, without usage. Its `run.trigger` is
+    `test`, so that a receiver books nothing.
     """
     to_ms = now_ms - now_ms % MINUTE_MS
     run = Run(
         name, report.id, report.namespace, to_ms - MINUTE_MS, to_ms, 1, Trigger.MANUAL, now_ms
     )
-    scene = Scene(report, meter, run, to_ms, 1)
+    scene = Scene(report, meter, run, to_ms, 1, trigger=TRIAL_TRIGGER)
     return scene.body(Statement(TRIAL_SUBJECT, NO_USAGE), 1, NO_SEQUENCE)
 
 

@@ -58,7 +58,10 @@ class MessageRunShown(TypedDict):
 
     __pydantic_config__ = OPEN  # type: ignore[misc]
     id: str
-    trigger: str
+    trigger: Annotated[
+        str,
+        Field(description="`schedule`, `manual` or `late`; `test` for a test: do not book it."),
+    ]
     sequence: Annotated[int, Field(description="Over all deliveries of the report, gapless.")]
     number: int
     of: int

@@ -17,7 +17,7 @@ from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import InstantShown, NoParameters
 from meterline.limits import RESPONSE_BYTES_KEPT
-from meterline.report_body import TRIAL_SUBJECT
+from meterline.report_body import TRIAL_SUBJECT, TRIAL_TRIGGER
 from meterline.run import AttemptOutcome
 from meterline.trial_ports import Trial
 from meterline.window import rfc3339
@@ -46,9 +46,9 @@ TEST_REPORT: Final = Operation(
     tag=TAG,
     summary="Send a test delivery",
     description="Send one signed message to the report's endpoint now, whatever the report's "
-    f"state, and tell what came of it. It has no usage, the subject `{TRIAL_SUBJECT}` and an id of "
-    "its own, so that a receiver books nothing. It is kept nowhere and tried once, "
-    "and parks nothing.",
+    f"state, and tell what came of it. It has no usage, the subject `{TRIAL_SUBJECT}`, an id of "
+    f"its own and the `run.trigger` `{TRIAL_TRIGGER}`, so that a receiver books nothing. It is "
+    "kept nowhere and tried once, and parks nothing.",
     scope=Scope.REPORTS_WRITE,
     names=REPORT_NAMES,
     parameters=NoParameters,

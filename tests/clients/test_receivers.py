@@ -18,6 +18,7 @@ from clients.openapi.tools import go_command, run
 from control.openapi.report_message import EXAMPLE
 from dispatcher.signing import signed_headers
 from meterline.backends.clock import SystemClock
+from meterline.report_body import TRIAL_TRIGGER
 from tests.clients.receivers import (
     FOLDER,
     LANGUAGES,
@@ -29,6 +30,7 @@ from tests.clients.receivers import (
 )
 from tests.journey.client import Server
 from tests.journey.deadline import until
+from tests.journey.processes import PROGRAM
 from tests.journey.setups import SetUp, embedded
 from tests.services.local import free_port
 
@@ -125,11 +127,12 @@ def test_signatures_without_form_are_refused_as_any_other(at_work: Running) -> N
 
 
 def test_other_types_and_shapes_are_refused_and_a_test_is_not_booked(at_work: Running) -> None:
-    others = [body_of(type="report.other"), b"[]", b"null", b"{}", b"not JSON"]
+    no_run = json.dumps({n: it for n, it in EXAMPLE.items() if n != "run"}).encode()
+    others = [body_of(type="report.other"), b"[]", b"null", b"{}", b"not JSON", no_run]
     for body in others:
         assert at_work.post(body, signed(body)) == 400, body
-    test = json.dumps({n: it for n, it in EXAMPLE.items() if n != "run"} | {"usage": []}).encode()
-    assert at_work.post(test, signed(test, "dlv_test")) == 204
+    test = body_of(usage=[], run={**EXAMPLE["run"], "trigger": TRIAL_TRIGGER, "sequence": 0})
+    assert at_work.post(test, signed(test, "test_one")) == 204
     assert at_work.rows == []
 
 
@@ -268,6 +271,8 @@ def test_what_a_running_meterline_sends_is_booked(
     report = reported(server, slug, f"http://127.0.0.1:{port}/")
     secret, book = report["signing_secret"], tmp_path / "booked.ndjson"
     with receiver(commands[language], library, secret, book, port) as running:
+        tested = server.ask("POST", f"{V3}/reports/{slug}/test")
+        assert (tested.status, tested.json["delivered"]) == (200, True), tested.body
         window = {"from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}
         made = server.made(f"{V3}/reports/{slug}/runs", window)
         path = f"{V3}/reports/{slug}/runs/{made['id']}"
@@ -282,3 +287,17 @@ def test_what_a_running_meterline_sends_is_booked(
     sums = {name: str(sum(range(at, 60, 3)) + 2) for at, name in enumerate(("ada", "böb", "cyd"))}
     assert {row["subject"]: row["value"].removesuffix(".0") for row in rows} == sums
     assert {row["report"] for row in rows} == {slug}
+    said = book.with_suffix(".log").read_text("utf-8")
+    assert said.count("a test: nothing to book") == 1
+    assert reconciled(server, slug, secret, book) == (0, "")
+
+
+def reconciled(server: Server, slug: str, secret: str, book: Path) -> tuple[int, str]:
+    """Exit code and lines of `meterline reconcile` over a receiver's book."""
+    command = [str(PROGRAM), "reconcile", str(book), "--server", server.url, "--report", slug]
+    environment = {**os.environ, "METERLINE_RECEIVE_SECRET": secret}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode in {0, 1}, done.stderr
+    return done.returncode, done.stdout

@@ -1375,7 +1375,9 @@ type MessageRun struct {
 	Sequence int `json:"sequence"`
 
 	// Supersedes The delivery that this one replaces.
-	Supersedes           *string                `json:"supersedes"`
+	Supersedes *string `json:"supersedes"`
+
+	// Trigger `schedule`, `manual` or `late`; `test` for a test: do not book it.
 	Trigger              string                 `json:"trigger"`
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
@@ -5441,7 +5443,7 @@ type ClientInterface interface {
 
 	// TestReport Send a test delivery
 	//
-	// Send one signed message to the report's endpoint now, whatever the report's state, and tell what came of it. It has no usage, the subject `meterline-test` and an id of its own, so that a receiver books nothing. It is kept nowhere and tried once, and parks nothing.
+	// Send one signed message to the report's endpoint now, whatever the report's state, and tell what came of it. It has no usage, the subject `meterline-test`, an id of its own and the `run.trigger` `test`, so that a receiver books nothing. It is kept nowhere and tried once, and parks nothing.
 	//
 	// Scope: `reports:write`.
 	//
@@ -7054,7 +7056,7 @@ func (c *Client) RotateReportSecret(ctx context.Context, reportID string, body R
 
 // TestReport Send a test delivery
 //
-// Send one signed message to the report's endpoint now, whatever the report's state, and tell what came of it. It has no usage, the subject `meterline-test` and an id of its own, so that a receiver books nothing. It is kept nowhere and tried once, and parks nothing.
+// Send one signed message to the report's endpoint now, whatever the report's state, and tell what came of it. It has no usage, the subject `meterline-test`, an id of its own and the `run.trigger` `test`, so that a receiver books nothing. It is kept nowhere and tried once, and parks nothing.
 //
 // Scope: `reports:write`.
 //
@@ -10846,7 +10848,7 @@ type ClientWithResponsesInterface interface {
 
 	// TestReportWithResponse Send a test delivery
 	//
-	// Send one signed message to the report's endpoint now, whatever the report's state, and tell what came of it. It has no usage, the subject `meterline-test` and an id of its own, so that a receiver books nothing. It is kept nowhere and tried once, and parks nothing.
+	// Send one signed message to the report's endpoint now, whatever the report's state, and tell what came of it. It has no usage, the subject `meterline-test`, an id of its own and the `run.trigger` `test`, so that a receiver books nothing. It is kept nowhere and tried once, and parks nothing.
 	//
 	// Scope: `reports:write`.
 	//
@@ -14934,7 +14936,7 @@ func (c *ClientWithResponses) RotateReportSecretWithResponse(ctx context.Context
 
 // TestReportWithResponse Send a test delivery
 //
-// Send one signed message to the report's endpoint now, whatever the report's state, and tell what came of it. It has no usage, the subject `meterline-test` and an id of its own, so that a receiver books nothing. It is kept nowhere and tried once, and parks nothing.
+// Send one signed message to the report's endpoint now, whatever the report's state, and tell what came of it. It has no usage, the subject `meterline-test`, an id of its own and the `run.trigger` `test`, so that a receiver books nothing. It is kept nowhere and tried once, and parks nothing.
 //
 // Scope: `reports:write`.
 //

@@ -31,7 +31,8 @@ type message struct {
 		Subject string `json:"subject"`
 	} `json:"query"`
 	Run *struct {
-		Revision int `json:"revision"`
+		Trigger  string `json:"trigger"`
+		Revision int    `json:"revision"`
 	} `json:"run"`
 }
 
@@ -88,7 +89,7 @@ func openBook(path string) (*book, error) {
 
 // take books a delivery durably, and tells what to say of it.
 func (b *book) take(id string, m message, body []byte) (string, error) {
-	if m.Run == nil {
+	if m.Run.Trigger == "test" {
 		return "a test: nothing to book", nil
 	}
 	texts := make([]string, len(m.Usage))

@@ -66,6 +66,9 @@ func (r receiver) verified(header http.Header, body []byte) (string, message, er
 	if m.Type != "report.meter" {
 		return "", m, errors.New("not a message of type report.meter")
 	}
+	if m.Run == nil {
+		return "", m, errors.New("the message has no run")
+	}
 	return signed.Get(r.family + "-id"), m, nil
 }
 

@@ -33,7 +33,7 @@ export class Book {
 
   /** Books a delivery durably; what to say of it. */
   take(id, message, body) {
-    if (message.run === undefined) return "a test: nothing to book";
+    if (message.run.trigger === "test") return "a test: nothing to book";
     const { from, to, subject } = message.query;
     const row = {
       delivery_id: id,

@@ -69,7 +69,7 @@ class Book:
 
     def take(self, delivery_id: str, message: dict[str, Any], body: bytes) -> str:
         """Book a delivery durably; what to say of it."""
-        if "run" not in message:
+        if message["run"]["trigger"] == "test":
             return "a test: nothing to book"
         query, usage = message["query"], message["usage"]
         value = Decimal(0)

@@ -35,6 +35,7 @@ async def test_a_test_delivery_is_signed_and_says_no_usage(desk: Desk, mailbox: 
     assert (members["type"], members["usage"]) == ("report.meter", [])
     assert members["query"]["subject"] == "meterline-test"  # type: ignore[index]
     assert members["run"]["id"] == ID  # type: ignore[index]
+    assert members["run"]["trigger"] == "test"  # type: ignore[index]
     assert trial.answer.outcome is AttemptOutcome.DELIVERED
     assert trial.verdict.startswith("It arrived: the receiver answered 200 after ")
     assert await desk.reports.due(START_MS * 2) == []

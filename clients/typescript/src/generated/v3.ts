@@ -1007,7 +1007,7 @@ export interface paths {
         put?: never;
         /**
          * Send a test delivery
-         * @description Send one signed message to the report's endpoint now, whatever the report's state, and tell what came of it. It has no usage, the subject `meterline-test` and an id of its own, so that a receiver books nothing. It is kept nowhere and tried once, and parks nothing.
+         * @description Send one signed message to the report's endpoint now, whatever the report's state, and tell what came of it. It has no usage, the subject `meterline-test`, an id of its own and the `run.trigger` `test`, so that a receiver books nothing. It is kept nowhere and tried once, and parks nothing.
          *
          *     Scope: `reports:write`.
          */
@@ -1859,6 +1859,7 @@ export interface components {
         /** @description The run that the message belongs to, and its place in it. */
         MessageRun: {
             id: string;
+            /** @description `schedule`, `manual` or `late`; `test` for a test: do not book it. */
             trigger: string;
             /** @description Over all deliveries of the report, gapless. */
             sequence: number;

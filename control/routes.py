@@ -1,6 +1,6 @@
 """All operations of the control API, for the composition root to mount."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -48,9 +48,15 @@ from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES, mount
 from meterline.http.operation import Bound
 
 
+async def nothing() -> None:
+    """Where no keys are held, a change of keys is known at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
-    """All that the operations stand on. `plans` are the names that a key may have."""
+    """All that the operations stand on. `plans` are the names that a key may have; `keys_changed`
+    makes a change of keys known to this process at once.
+    """
 
     stores: Stores
     desk: ReportDesk
@@ -58,6 +64,7 @@ class Api:
     plans: Collection[str]
     ledger: Ledger
     refusals: RefusalDesk
+    keys_changed: Callable[[], Awaitable[None]] = nothing
 
 
 def bound_v3(api: Api) -> list[Bound]:
@@ -81,7 +88,7 @@ def bound_v3(api: Api) -> list[Bound]:
         V3Deliveries(desk),
         V3Replays(desk),
         V3Pull(desk),
-        V3Keys(api.access, stores.clock, api.plans),
+        V3Keys(api.access, stores.clock, api.plans, api.keys_changed),
         V3Changes(api.access),
         V3Status(stores),
         V3Accounts(stores, api.ledger),

@@ -11,6 +11,10 @@ from typing import Final
 BODY_BYTES_MAX: Final = 10 * 1024 * 1024  # as sent, and again after gzip: bounds memory per request
 REQUEST_LINE_BYTES_MAX: Final = 64 * 1024  # a URL with as many filters as may be
 GZIP_MEMBERS_MAX: Final = 1_000  # of one body; each costs a start, also an empty one
+# Request bodies in memory at one time: all of them, and those of one API key, so that one caller's
+# large or slow bodies leave room for those of others. The first is 38 bodies of the largest size.
+BODIES_BYTES_MAX: Final = 384 * 1024 * 1024
+BODIES_BYTES_OF_ONE_MAX: Final = BODIES_BYTES_MAX // 2
 BODY_READ_TIMEOUT_S: Final = 30  # a slower body holds a connection and memory for nothing
 EVENT_BYTES_MAX: Final = 256 * 1024  # after splicing; a pack must hold at least three such events
 BATCH_EVENTS_MAX: Final = 10_000  # events of one request: bounds the time one answer takes

@@ -5,7 +5,7 @@ A secret is shown once, in the answer that makes it. The rules of who may give w
 """
 
 import secrets
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final
 
 from aiohttp import web
@@ -165,12 +165,21 @@ REVOKE_API_KEY: Final = Operation(
 
 
 class V3Keys:
-    """Handlers of the keys of one namespace. `plans` are the names of those in the settings."""
+    """Handlers of the keys of one namespace. `plans` are the names of those in the settings;
+    `changed` is awaited before a change is answered, so that this process knows it.
+    """
 
-    def __init__(self, access: AccessStore, clock: Clock, plans: Collection[str]) -> None:
+    def __init__(
+        self,
+        access: AccessStore,
+        clock: Clock,
+        plans: Collection[str],
+        changed: Callable[[], Awaitable[None]],
+    ) -> None:
         self._access = access
         self._clock = clock
         self._plans = plans
+        self._changed = changed
 
     def bound(self) -> list[Bound]:
         """What they answer."""
@@ -204,6 +213,7 @@ class V3Keys:
             expires_at_ms=draft.expires_at_ms,
         )
         await self._access.create_key(key, author=giver.author)
+        await self._changed()
         return json_response(with_secret(key, token.text, now_ms), 201, SHOWN_ONCE)
 
     async def list(self, call: Call[ApiKeysParameters, None]) -> web.Response:
@@ -234,6 +244,7 @@ class V3Keys:
         changed = await self._access.update_key(
             key.namespace, key.id, update, now_ms, author=giver.author
         )
+        await self._changed()
         return json_response(members(changed, now_ms))
 
     async def rotate(self, call: Call[NoParameters, RotationBody]) -> web.Response:
@@ -249,6 +260,7 @@ class V3Keys:
         rotated = await self._access.rotate_key(
             key.namespace, key.id, rotation, now_ms, author=call.principal.author
         )
+        await self._changed()
         return json_response(with_secret(rotated, token.text, now_ms), 200, SHOWN_ONCE)
 
     async def revoke(self, call: Call[NoParameters, None]) -> web.Response:
@@ -257,6 +269,7 @@ class V3Keys:
         await self._access.revoke_key(
             key.namespace, key.id, self._clock.now_ms(), author=call.principal.author
         )
+        await self._changed()
         return web.Response(status=204)
 
     async def _key(self, call: Call[NoParameters, Any]) -> ApiKey:

@@ -125,6 +125,12 @@ class KeyRing:
         if self.confirmed_at_ms is None:
             raise Unavailable(f"API keys were not read yet: {self._reason}")
 
+    async def catch_up(self) -> None:
+        """Read what has just been changed in this process, so that a new key is good when its maker
+        sees it. Where the store does not answer, the next poll reads it.
+        """
+        await self._refresh_patiently()
+
     async def refresh(self) -> None:
         """Take in what has changed. Raises `Unavailable`, also where an answer takes too long, and
         what `prepare` raises.

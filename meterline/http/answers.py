@@ -16,6 +16,7 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from meterline.http.bodies import HOLDING, BodyRoom, Holding
 from meterline.limits import PROBLEM_ERRORS_MAX, REQUEST_LINE_BYTES_MAX
 from meterline.ports import Clock, Unavailable
 from meterline.problem import MEDIA_TYPE, Problem, ProblemType
@@ -26,6 +27,8 @@ LIMIT_HEADERS: Final = web.RequestKey("limit_headers", dict[str, str])  # what t
 LEGACY_PREFIXES: Final = ("/api/v1/", "/api/v2/")  # their problems have `extensions` too
 UNAVAILABLE_RETRY_S: Final = 1
 _CLIENT_GONE: Final = 499  # never sent: raising on would write a traceback for each into the log
+# Whose versions answer is nobody's business, and no browser may take an answer for another type.
+_ALWAYS: Final = {"Server": "Meterline", "X-Content-Type-Options": "nosniff"}
 CHALLENGE: Final = 'Bearer realm="meterline"'  # RFC 9110 11.6.1
 
 # For AppRunner and TestServer. Bodies are inflated by `read_body`, with its bound; aiohttp's way
@@ -70,7 +73,7 @@ def answer_headers(request: web.Request) -> dict[str, str]:
     """What every answer carries. The middleware sets it; a stream must do so by itself, for its
     headers are gone before the middleware sees it again.
     """
-    return {REQUEST_ID_HEADER: request[REQUEST_ID], **request.get(LIMIT_HEADERS, {})}
+    return {**_ALWAYS, REQUEST_ID_HEADER: request[REQUEST_ID], **request.get(LIMIT_HEADERS, {})}
 
 
 def problem_middleware(clock: Clock) -> Middleware:
@@ -79,11 +82,13 @@ def problem_middleware(clock: Clock) -> Middleware:
     A handler finds the id as `request[REQUEST_ID]`. What it raises after it began to stream cannot
     be told any more: that is logged, and the connection closed.
     """
+    room = BodyRoom()
 
     @web.middleware
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         request_id = new_request_id(clock)
         request[REQUEST_ID] = request_id
+        request[HOLDING] = holding = Holding(room)
         _current.set(request_id)
         extra: Mapping[str, str] = {}
         try:
@@ -112,6 +117,8 @@ def problem_middleware(clock: Clock) -> Middleware:
             where = f"{request.method} {request.path}"
             _log.exception("request", action="failed", where=where)
             problem = Problem(ProblemType.INTERNAL, "The request failed; the log has its instance.")
+        finally:
+            holding.end()
         # Its traceback holds this frame, and the frame it: a refused body would stay in memory
         # until the collector comes by.
         problem.__traceback__ = None
@@ -135,7 +142,7 @@ def problem_response(
     document = problem.members(f"urn:request:{request_id}")
     if path.startswith(LEGACY_PREFIXES):
         document["extensions"] = {"validationErrors": _validation_errors(problem)}
-    named = {REQUEST_ID_HEADER: request_id, **(headers or {})}
+    named = {**_ALWAYS, REQUEST_ID_HEADER: request_id, **(headers or {})}
     if problem.type is ProblemType.UNAUTHENTICATED:
         named["WWW-Authenticate"] = CHALLENGE
     if problem.retry_after_s is not None:

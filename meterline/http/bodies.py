@@ -1,4 +1,4 @@
-"""The body of a request: read, inflated and bounded."""
+"""The body of a request: read, inflated and bounded, by itself and together with all others."""
 
 import asyncio
 import zlib
@@ -6,23 +6,101 @@ from typing import Final
 
 from aiohttp import web
 
-from meterline.limits import BODY_READ_TIMEOUT_S, GZIP_MEMBERS_MAX
+from meterline.limits import (
+    BODIES_BYTES_MAX,
+    BODIES_BYTES_OF_ONE_MAX,
+    BODY_READ_TIMEOUT_S,
+    GZIP_MEMBERS_MAX,
+)
 from meterline.problem import Problem, ProblemType
 
 _WINDOW_BITS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 _RAW_DEFLATE_BITS: Final = -15
 _PIECE_BYTES: Final = 64 * 1024
+_RETRY_S: Final = 1
+
+
+class BodyRoom:
+    """The memory that the bodies of all requests have together, in bytes.
+
+    A caller may hold `of_one_max` of it; one without a name (mode `none`) all of it. What is not
+    held is refused as unavailable: nothing of the request was used, so it can be sent again.
+    """
+
+    def __init__(
+        self, bytes_max: int = BODIES_BYTES_MAX, of_one_max: int = BODIES_BYTES_OF_ONE_MAX
+    ) -> None:
+        self._bytes_max = bytes_max
+        self._of_one_max = of_one_max
+        self._held = 0
+        self._of: dict[str, int] = {}
+
+    @property
+    def held(self) -> int:
+        """Bytes that are held now."""
+        return self._held
+
+    def hold(self, caller: str, size: int) -> None:
+        """Hold so many bytes more. Raises `Problem` (unavailable): they are not held."""
+        of_caller = self._of.get(caller, 0) + size
+        if self._held + size > self._bytes_max:
+            raise _no_room("The server is receiving as many request bodies as it has memory for.")
+        if caller and of_caller > self._of_one_max:
+            raise _no_room("The server is receiving as many bodies of this API key as one key may.")
+        self._held += size
+        self._of[caller] = of_caller
+
+    def release(self, caller: str, size: int) -> None:
+        """Give back what a request held."""
+        self._held -= size
+        left = self._of[caller] - size
+        if left:
+            self._of[caller] = left
+        else:
+            del self._of[caller]
+
+
+class Holding:
+    """What one request holds of the room. `caller` is set when it is known."""
+
+    __slots__ = ("_room", "_size", "caller")
+
+    def __init__(self, room: BodyRoom) -> None:
+        self._room = room
+        self._size = 0
+        self.caller = ""
+
+    def more(self, size: int) -> None:
+        """Hold so many bytes more. Raises `Problem` (unavailable)."""
+        self._room.hold(self.caller, size)
+        self._size += size
+
+    def end(self) -> None:
+        """The request is answered."""
+        if self._size:
+            self._room.release(self.caller, self._size)
+            self._size = 0
+
+
+HOLDING: Final = web.RequestKey("holding", Holding)
+
+
+def _no_room(reason: str) -> Problem:
+    detail = f"{reason} Send this request again after {_RETRY_S} s, with fewer at once."
+    return Problem(ProblemType.UNAVAILABLE, detail, retry_after_s=_RETRY_S)
 
 
 async def read_body(request: web.Request, bytes_max: int) -> bytes:
     """The whole body, inflated where it is sent as gzip or deflate.
 
-    At most `bytes_max` bytes are taken, both as sent and inflated. Raises `Problem`:
-    body-too-large, or bad-request for another or a broken encoding and for a body that does not end
-    in time.
+    At most `bytes_max` bytes are taken, both as sent and inflated; they are held in the room of
+    `HOLDING` until the request is answered. Raises `Problem`: body-too-large, bad-request for
+    another or a broken encoding and for a body that does not end in time, unavailable where there
+    is no room for it now.
     """
     encoding = request.headers.get("Content-Encoding")
-    body = await _read_sent(request, bytes_max)
+    holding = request.get(HOLDING)
+    body = await _read_sent(request, bytes_max, holding)
     if encoding is None:
         return body
     coding = encoding.strip().lower()
@@ -31,10 +109,13 @@ async def read_body(request: web.Request, bytes_max: int) -> bytes:
     if coding not in _WINDOW_BITS:
         detail = f"Content-Encoding {encoding[:100]!r} is not known; use gzip, deflate or none."
         raise Problem(ProblemType.BAD_REQUEST, detail)
-    return _inflated(body, coding, bytes_max)
+    inflated = _inflated(body, coding, bytes_max)
+    if holding is not None:
+        holding.more(len(inflated))
+    return inflated
 
 
-async def _read_sent(request: web.Request, bytes_max: int) -> bytes:
+async def _read_sent(request: web.Request, bytes_max: int, holding: Holding | None) -> bytes:
     content = request.content
     if request.content_length is not None and request.content_length > bytes_max:
         raise _too_large(bytes_max, "")
@@ -42,6 +123,8 @@ async def _read_sent(request: web.Request, bytes_max: int) -> bytes:
         body = content.read_nowait()
         if len(body) > bytes_max:
             raise _too_large(bytes_max, "")
+        if holding is not None:
+            holding.more(len(body))
         return body
     parts: list[bytes] = []
     size = 0
@@ -51,6 +134,8 @@ async def _read_sent(request: web.Request, bytes_max: int) -> bytes:
                 size += len(part)
                 if size > bytes_max:
                     raise _too_large(bytes_max, "")
+                if holding is not None:
+                    holding.more(len(part))
                 parts.append(part)
     except TimeoutError as error:
         detail = f"The body did not end within {BODY_READ_TIMEOUT_S} s."

@@ -7,6 +7,7 @@ from aiohttp import web
 
 from meterline.access import ANONYMOUS, Principal, Scope
 from meterline.http.answers import LIMIT_HEADERS
+from meterline.http.bodies import HOLDING
 from meterline.ports import Clock
 from meterline.problem import Problem, ProblemType
 from meterline.throttle import Limited, Throttle
@@ -40,6 +41,8 @@ class Gate:
         if self._identify is not None:
             principal = self._identify(request.headers.get("Authorization"), now_ms)
         request[PRINCIPAL] = principal
+        if principal.key_id is not None and (holding := request.get(HOLDING)) is not None:
+            holding.caller = principal.key_id
         self._take(request, principal, Limited.REQUESTS, 1, now_ms)
         if scope not in principal.scopes:
             detail = f"The key lacks the scope {scope.value}, which this operation asks for."

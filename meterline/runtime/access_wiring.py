@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import NamedTuple
 
+from control.routes import nothing
 from meterline.backends.key_ring import KeyRing
 from meterline.backends.sql.access import SqlAccessStore
 from meterline.backends.sql.engine import Database
@@ -16,10 +17,11 @@ from meterline.throttle import Throttle
 
 
 class OpenGate(NamedTuple):
-    """A gate, and what `/readyz` asks of it by name."""
+    """A gate, what `/readyz` asks of it by name, and what makes a changed key known at once."""
 
     gate: Gate
     checks: Mapping[str, Callable[[], Awaitable[object]]]
+    catch_up: Callable[[], Awaitable[None]] = nothing
 
 
 async def open_gate(
@@ -44,7 +46,8 @@ async def open_gate(
         await keeping
 
     stack.push_async_callback(end)
-    return OpenGate(Gate(clock, ring.identify, limits), {"keys": ring.check})
+    gate = Gate(clock, ring.identify, limits)
+    return OpenGate(gate, {"keys": ring.check}, ring.catch_up)
 
 
 def throttle(settings: Settings) -> Throttle | None:

@@ -156,6 +156,7 @@ def _whole_api(
         settings.plans,
         wiring.ledger(settings, opened),
         wiring.refusal_desk(opened, gateway.redriving()),
+        gate.catch_up,
     )
     checks = {**checks_of(opened.stores), **gate.checks}
     routes = event_routes(gateway, gate.gate) + control_routes(api, gate.gate, checks)

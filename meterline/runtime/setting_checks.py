@@ -156,5 +156,8 @@ def default_seen_dir(settings: dict[str, Any]) -> Path:
 
 
 def default_networks(settings: dict[str, Any]) -> tuple[Network, ...]:
-    """Loopback receivers are for trying things out on one's own machine (design.md, issue 3)."""
-    return LOOPBACK if settings["log_url"] == LOG_EMBEDDED else ()
+    """Receivers on this machine are for trying things out: embedded, and without API keys. Whoever
+    gives out keys has callers who must not reach what else listens on this machine.
+    """
+    alone = settings["log_url"] == LOG_EMBEDDED and settings["access_mode"] == "none"
+    return LOOPBACK if alone else ()

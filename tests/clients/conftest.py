@@ -35,7 +35,11 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 def keyed_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
     """A whole product in mode keys, not started yet."""
     folder = tmp_path_factory.mktemp("clients")
-    settings = {"METERLINE_DATA_DIR": str(folder / "data"), "METERLINE_ACCESS_MODE": "keys"}
+    settings = {
+        "METERLINE_DATA_DIR": str(folder / "data"),
+        "METERLINE_ACCESS_MODE": "keys",
+        "METERLINE_WEBHOOK_NETWORKS_ALLOWED": "127.0.0.0/8",
+    }
     process = role_process("up", ["up"], folder / "up", free_port(), settings)
     try:
         yield process

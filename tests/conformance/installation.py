@@ -150,6 +150,7 @@ def installed(folder: Path) -> Iterator[Installation]:
     settings = {
         "METERLINE_DATA_DIR": str(folder / "data"),
         "METERLINE_ACCESS_MODE": "keys",
+        "METERLINE_WEBHOOK_NETWORKS_ALLOWED": "127.0.0.0/8",
         "METERLINE_PRODUCE_DEADLINE_MS": "2000",  # runs wait so long for what was just sent
     }
     process = role_process("up", ["up"], folder / "up", free_port(), settings)

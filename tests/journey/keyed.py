@@ -20,6 +20,7 @@ BATCH = {"Content-Type": "application/cloudevents-batch+json"}
 TIGHT = {"requests": {"quota": 8, "window_s": 8}, "events": {"quota": 10, "window_s": 10}}
 SETTINGS = {
     "METERLINE_ACCESS_MODE": "keys",
+    "METERLINE_WEBHOOK_NETWORKS_ALLOWED": "127.0.0.0/8",
     "METERLINE_PLANS": json.dumps({"tight": TIGHT}),
     "METERLINE_LOG_LEVEL": "debug",  # whatever can be told is told
 }

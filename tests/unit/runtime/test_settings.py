@@ -35,6 +35,8 @@ def test_without_file_and_variables_the_product_is_embedded() -> None:
     assert settings.seen_dir == Path("meterline-data/seen")
     assert settings.kafka_servers == ""
     assert ip_network("127.0.0.0/8") in settings.webhook_networks_allowed
+    keyed = Settings(access_mode="keys")
+    assert keyed.webhook_networks_allowed == (), "a key must not reach what listens here"
     assert settings.retry_delays_s == (0, 5, 300, 1800, 7200, 18000, 36000, 36000)
 
 

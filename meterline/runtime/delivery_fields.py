@@ -18,7 +18,8 @@ Networks = Annotated[
     BeforeValidator(decoded_list),
     Field(
         description="Networks that are not public and yet may receive deliveries; by default "
-        "loopback when embedded in mode `none`, else none. Whoever delivers inside its own network.",
+        "loopback when embedded in mode `none`, else none. Whoever delivers inside its own "
+        "network.",
         examples=[["10.20.0.0/16"]],
     ),
 ]

@@ -32,6 +32,7 @@ from meterline.ports import (
     CatalogueStore,
     Log,
     ProgressStore,
+    SeenDamaged,
     SeenStore,
     Unsuitable,
     UsageStore,
@@ -125,6 +126,14 @@ class Aggregator:
             return False
         if record.log_id not in ("", self.log.id):
             raise another_log(record, self.log.id)
+        try:
+            await self._catch_up(partition)  # also where a new seen store was left behind
+            return await self._taken(partition, record, follows)
+        except SeenDamaged:
+            await self._renew_seen(partition)
+            return False
+
+    async def _taken(self, partition: Partition, record: Record, follows: int) -> bool:
         unflushed_bytes = sum([p.untaken_bytes for p in self.partitions.values()])
         if unflushed_bytes >= UNFLUSHED_BYTES_MAX or self.unflushed_events >= UNFLUSHED_EVENTS_MAX:
             await self.flush()  # the store is slower than the log: wait, memory is bounded
@@ -135,6 +144,19 @@ class Aggregator:
                 return False
         partition.absorb(record, items, self._measures, self._horizon_ms)
         return True
+
+    async def _renew_seen(self, partition: Partition) -> None:
+        """A damaged seen store gives way to a new one; the open slice is read again."""
+        partition.drop_slice()
+        partition.seen.discard()
+        partition.seen = self._open_seen(partition.number)
+        await self._catch_up(partition)
+
+    async def _catch_up(self, partition: Partition) -> None:
+        """Bring a new seen store up to the border where the next slice begins."""
+        border, seen = partition.next_offset, partition.seen
+        if partition.slice is None and seen.applied < border:
+            await caught_up_seen(self.usage, self.log.number, partition.number, seen, border)
 
     async def read_some(self, number: int) -> int:
         """Feed the next records from the log itself; how many there were."""
@@ -241,6 +263,7 @@ class Aggregator:
             self.catalogue.version,
             partition.append_ms,
             open_slice.last_digest(),
+            *(counted[table].rows for table in ("rejects", "tallies", "members", "rejected")),
         )
         await self.progress.seal(seal)
         partition.seal_slice()

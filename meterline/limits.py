@@ -286,6 +286,7 @@ USAGE_STORE_TIMEOUT_S: Final = 60
 # --- the seen store: one per partition, so each number counts sixteen times ---
 SEEN_CACHE_BYTES: Final = 8 * 1024 * 1024
 SEEN_WRITE_BUFFER_BYTES: Final = 8 * 1024 * 1024
+SEEN_ASIDE_MAX: Final = 3  # damaged copies of one partition kept for a person to look at
 
 # --- the aggregator's shells ---
 CATALOGUE_POLL_MS: Final = 1_000  # a new meter is seen so soon

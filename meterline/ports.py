@@ -32,6 +32,17 @@ class Unavailable(Exception):
     """
 
 
+class StoreLost(Unavailable):
+    """A store answers, but does not hold what was written to it: no answer may rest on it.
+
+    The text says what is missing, and what an operator can do.
+    """
+
+
+class SeenDamaged(Unavailable):
+    """A seen store cannot be read. It is discarded and rebuilt: nothing is lost."""
+
+
 class Unsuitable(Exception):
     """What is found outside does not fit the settings, or is held by another process.
 
@@ -116,6 +127,12 @@ class SeenStore(Protocol):
 
     def close(self) -> None:
         """Let go of the files."""
+        ...
+
+    def discard(self) -> None:
+        """Let go of files that are damaged: the next opening finds a new store. Reading and
+        applying raise `SeenDamaged` where that is due.
+        """
         ...
 
 

@@ -209,3 +209,8 @@ class Seal(NamedTuple):
     catalogue: int
     append_ms: int  # running maximum of append times at its end
     digest: bytes | None = None  # of its last record (`pack.record_digest`); None: an old seal
+    # Rows that it wrote, by table: `usage_integrity` adds them up. 0 in an old seal.
+    rejects: int = 0
+    tallies: int = 0
+    members: int = 0
+    rejected: int = 0

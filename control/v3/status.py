@@ -20,7 +20,7 @@ from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import InstantShown, NoParameters
 from meterline.limits import STATUS_PART_TIMEOUT_S
-from meterline.ports import Log, Unavailable
+from meterline.ports import Log, StoreLost, Unavailable
 from meterline.rows import AccountRow
 from meterline.window import rfc3339
 
@@ -41,6 +41,7 @@ class Findings:
     complete_until_ms: int | None = None
     account: AccountRow | None = None
     unavailable: list["UnavailablePartShown"] = field(default_factory=list)
+    lost: bool = False  # whether a store lacks what was counted: then nothing is caught up
 
     async def part(self, name: str, asked: Awaitable[_T]) -> _T | None:
         """The answer of a part, or None, with the reason kept under the part's name."""
@@ -51,6 +52,7 @@ class Findings:
             reason = f"did not answer within {STATUS_PART_TIMEOUT_S} s"
         except Unavailable as error:
             reason = str(error)
+            self.lost = self.lost or isinstance(error, StoreLost)
         if not any(one["part"] == name for one in self.unavailable):
             self.unavailable.append({"part": name, "reason": reason})
         return None
@@ -236,8 +238,8 @@ async def lag_records(stores: Stores) -> int | None:
 
 def _overall(found: Findings, partitions: int, now_ms: int) -> StatusShown:
     lags = [_lag(found, number) for number in range(partitions)]
-    until_ms = found.complete_until_ms
-    known = found.ends is not None and found.flushed is not None
+    until_ms = None if found.lost else found.complete_until_ms
+    known = not found.lost and found.ends is not None and found.flushed is not None
     counted = known and found.missing is not None
     lag = sum(lag or 0 for lag in lags)
     return {

@@ -5,11 +5,14 @@ Keys lie in generations, each as long as the horizon by append time: a look-up r
 and older ones leave whole. So removal follows the log and never the wall clock.
 """
 
+import shutil
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import structlog
 from rocksdict import (
     BlockBasedOptions,
     Cache,
@@ -20,8 +23,9 @@ from rocksdict import (
     WriteOptions,
 )
 
-from meterline.limits import SEEN_CACHE_BYTES, SEEN_WRITE_BUFFER_BYTES
+from meterline.limits import SEEN_ASIDE_MAX, SEEN_CACHE_BYTES, SEEN_WRITE_BUFFER_BYTES
 from meterline.pack import position
+from meterline.ports import SeenDamaged, Unavailable, Unsuitable
 from meterline.rows import SeenRow
 
 _VALUE: Final = struct.Struct(">QQ8s")  # position, append_ms, check
@@ -29,6 +33,11 @@ _APPLIED: Final = b"meta:applied"  # generation prefixes are shorter than this a
 _NEWEST: Final = b"meta:newest"
 _NUMBER: Final = struct.Struct(">Q")
 _FILTER_RATIO: Final = 0.02  # of the write buffer: ten bits a key, as in the files
+
+_DAMAGED: Final = ("Corruption", "Invalid argument")  # how RocksDB's words begin
+_MISSING: Final = "No such file or directory"
+_HELD: Final = "lock file"
+_log: Final = structlog.get_logger("seen")
 
 Seen = tuple[int, int, bytes]
 
@@ -42,7 +51,8 @@ class RocksSeenStore:
         own = folder / f"horizon-{horizon_ms}ms"
         own.mkdir(parents=True, exist_ok=True)
         self._horizon_ms = horizon_ms
-        self._store = Rdict(str(own), _options())
+        self._folder = own
+        self._store = _opened(own)
         self._durable = WriteOptions()
         self._durable.sync = True
         self._applied = self._number(_APPLIED)
@@ -76,7 +86,8 @@ class RocksSeenStore:
 
     def _generation(self, generation: int, keys: Sequence[bytes]) -> list[bytes | None]:
         prefix = _prefix(generation)
-        return list(self._store.get([prefix + key for key in keys]) or ())
+        with _damage_told(self._folder):
+            return list(self._store.get([prefix + key for key in keys]) or ())
 
     def apply(self, rows: Sequence[SeenRow], applied: int) -> None:
         """Rows in order of position, and the offset below which all is in; one synced batch."""
@@ -96,7 +107,8 @@ class RocksSeenStore:
                 batch.delete_range(b"g", _prefix(max(newest - 1, 0)))
             batch.put(_NEWEST, _NUMBER.pack(newest))
         batch.put(_APPLIED, _NUMBER.pack(max(applied, self._applied)))
-        self._store.write(batch, self._durable)
+        with _damage_told(self._folder):
+            self._store.write(batch, self._durable)
         if newest > self._newest:
             self._newest = newest
             self._has_older = self._holds(newest - 1)
@@ -105,6 +117,51 @@ class RocksSeenStore:
     def close(self) -> None:
         """Close the files; another process may open them then."""
         self._store.close()
+
+    def discard(self) -> None:
+        """See the port: the folder is kept under another name."""
+        self._store.close()
+        _set_aside(self._folder, "a read found damage")
+
+
+def _opened(folder: Path) -> Rdict:
+    """The store in a folder; one that is damaged is set aside, for it can be rebuilt."""
+    try:
+        with _damage_told(folder):
+            return Rdict(str(folder), _options())
+    except SeenDamaged as error:
+        _set_aside(folder, str(error))
+    return Rdict(str(folder), _options())
+
+
+def _set_aside(folder: Path, reason: str) -> None:
+    names = [folder.with_name(f"{folder.name}.damaged-{n + 1}") for n in range(SEEN_ASIDE_MAX)]
+    aside = next((name for name in names if not name.exists()), names[-1])
+    if aside.exists():
+        shutil.rmtree(aside)  # the first ones tell more about the cause
+    folder.rename(aside)
+    folder.mkdir()
+    _log.warning(
+        "seen_store_damaged",
+        action="set aside; it is rebuilt from the usage store, counting stays exact",
+        kept_as=str(aside),
+        reason=reason,
+    )
+
+
+@contextmanager
+def _damage_told(folder: Path) -> Iterator[None]:
+    """RocksDB's errors, which the library raises without a type of their own, as ours."""
+    try:
+        yield
+    except Exception as error:
+        words = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        if _HELD in words:
+            message = f"another process uses the seen store in {folder}: stop it"
+            raise Unsuitable(message) from error
+        if words.startswith(_DAMAGED) or _MISSING in words:
+            raise SeenDamaged(f"seen store: {words}") from error
+        raise Unavailable(f"seen store: {words}") from error
 
 
 def _prefix(generation: int) -> bytes:

@@ -5,6 +5,7 @@ made once.
 import base64
 import hashlib
 import os
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -15,7 +16,9 @@ from cryptography.fernet import Fernet, InvalidToken
 from meterline import limits
 
 KEY_FILE: Final = "secret.key"
+KEY_CHARS_MIN: Final = 32
 _KEY_BYTES: Final = 32
+_KEY_TEXT: Final = re.compile(rb"[!-~]{%d,}" % KEY_CHARS_MIN)
 
 
 class FernetSecretBox:
@@ -45,16 +48,21 @@ class FernetSecretBox:
 def key_in_file(folder: Path) -> str:
     """The key in a folder's key file, made at the first call and readable by its owner only.
 
-    Raises `OSError` where it cannot be read or made, and `ValueError` for one that is empty.
+    Raises `OSError` where it cannot be read or made, and `ValueError` with words for one that is
+    damaged.
     """
     path = folder / KEY_FILE
     if not path.exists():
         _make(path)
-    key = path.read_text(encoding="ascii").strip()
-    if not key:
-        message = f"{path} is empty: put the key back that was in it, or remove the file"
+    key = path.read_bytes().strip()
+    if not _KEY_TEXT.fullmatch(key):
+        message = (
+            f"{path} is damaged: it must hold at least {KEY_CHARS_MIN} printable ASCII characters"
+            " in one line. Restore it from the backup: what is sealed under the old key cannot be"
+            " read with another one. If no report was ever made, remove the file"
+        )
         raise ValueError(message)
-    return key
+    return key.decode("ascii")
 
 
 def _make(path: Path) -> None:

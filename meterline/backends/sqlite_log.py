@@ -32,6 +32,7 @@ from meterline.ports import Clock, Unavailable, Unsuitable
 
 DATABASE_NAME: Final = "log.sqlite"
 LOCK_NAME: Final = "lock"
+_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 BUSY_TIMEOUT_S: Final = 5.0  # a backup may hold the file for a moment
 CHECKPOINT_PAGES: Final = 4_000
 TRIM_RECORDS_MAX: Final = 10_000  # of one transaction: appends wait behind it
@@ -295,7 +296,9 @@ def open_sqlite_log(
         return SqliteLog(folder, lock, log_id, partitions, clock, deadline_ms)
     except sqlite3.Error as error:
         lock.close()
-        raise Unsuitable(f"the log in {folder} cannot be opened: {error}") from error
+        damaged = (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGED
+        what = "is damaged: restore its newest backup" if damaged else "cannot be opened"
+        raise Unsuitable(f"the log in {folder} {what} ({error})") from error
     except Unsuitable:
         lock.close()
         raise

@@ -18,7 +18,7 @@ from aiohttp.typedefs import Middleware
 
 from meterline.http.bodies import HOLDING, BodyRoom, Holding
 from meterline.limits import PROBLEM_ERRORS_MAX, REQUEST_LINE_BYTES_MAX
-from meterline.ports import Clock, Unavailable
+from meterline.ports import Clock, StoreLost, Unavailable
 from meterline.problem import MEDIA_TYPE, Problem, ProblemType
 
 REQUEST_ID_HEADER: Final = "X-Request-Id"
@@ -26,6 +26,12 @@ REQUEST_ID: Final = web.RequestKey("request_id", str)
 LIMIT_HEADERS: Final = web.RequestKey("limit_headers", dict[str, str])  # what the gate has to say
 LEGACY_PREFIXES: Final = ("/api/v1/", "/api/v2/")  # their problems have `extensions` too
 UNAVAILABLE_RETRY_S: Final = 1
+LOST_RETRY_S: Final = 60  # an operator has to act first
+LOST_DETAIL: Final = (
+    "The usage store has lost data that was counted before. Usage is not shown, because it would be"
+    " too low. Events are still accepted and counted later. The operator finds the cause in the log"
+    " and at /readyz."
+)
 _CLIENT_GONE: Final = 499  # never sent: raising on would write a traceback for each into the log
 # Whose versions answer is nobody's business, and no browser may take an answer for another type.
 _ALWAYS: Final = {"Server": "Meterline", "X-Content-Type-Options": "nosniff"}
@@ -106,11 +112,7 @@ def problem_middleware(clock: Clock) -> Middleware:
             extra = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
         except Unavailable as error:
             _log.warning("request", action="unavailable", reason=str(error))
-            problem = Problem(
-                ProblemType.UNAVAILABLE,
-                "Something that is needed to answer does not answer now; try again.",
-                retry_after_s=UNAVAILABLE_RETRY_S,
-            )
+            problem = _from_unavailable(error)
         except Exception as error:  # noqa: BLE001 - the caller gets a problem, the log the rest
             if isinstance(error, ConnectionError) and _is_gone(request):
                 return web.Response(status=_CLIENT_GONE)
@@ -128,6 +130,16 @@ def problem_middleware(clock: Clock) -> Middleware:
         return problem_response(problem, request_id, request.path, headers)
 
     return answer
+
+
+def _from_unavailable(error: Unavailable) -> Problem:
+    if isinstance(error, StoreLost):
+        return Problem(ProblemType.UNAVAILABLE, LOST_DETAIL, retry_after_s=LOST_RETRY_S)
+    return Problem(
+        ProblemType.UNAVAILABLE,
+        "Something that is needed to answer does not answer now; try again.",
+        retry_after_s=UNAVAILABLE_RETRY_S,
+    )
 
 
 def _is_gone(request: web.Request) -> bool:

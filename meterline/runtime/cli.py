@@ -1,6 +1,8 @@
 """The command line `meterline`."""
 
 import asyncio
+import errno
+import os
 import sys
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -20,6 +22,17 @@ from meterline.runtime.settings import Settings, SettingsError, load_settings
 
 EXIT_SETTINGS: Final = 2
 EXIT_FAILED: Final = 1
+
+_ADVICE: Final = {
+    errno.EEXIST: "a folder is expected here; move the file away, or set another folder",
+    errno.ENOTDIR: "a folder is expected here; move the file away, or set another folder",
+    errno.EISDIR: "a file is expected here; move the folder away, or set another folder",
+    errno.EACCES: "give the user of the process the right to write here, or set another folder",
+    errno.EPERM: "give the user of the process the right to write here, or set another folder",
+    errno.EROFS: "mount it for writing, or set another folder",
+    errno.ENOENT: "it cannot be made there; set another folder",
+    errno.ENOSPC: "make room, then start again",
+}
 
 Role = Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]
 
@@ -97,6 +110,17 @@ def _told(error: BaseException) -> str | None:
     if isinstance(error, BaseExceptionGroup):
         told = [_told(one) for one in error.exceptions]
         return None if None in told else "; ".join(filter(None, told))
-    if isinstance(error, Unavailable | Unsuitable | Problem | OSError):
+    if isinstance(error, OSError):
+        return _os_words(error)
+    if isinstance(error, Unavailable | Unsuitable | Problem):
         return str(error)
     return None
+
+
+def _os_words(error: OSError) -> str:
+    """What the system refused, on what, and what to do."""
+    advice = _ADVICE.get(error.errno or 0)
+    if advice is None:
+        return str(error)
+    named = f"{error.filename}: " if error.filename else ""
+    return f"{named}{os.strerror(error.errno or 0)}: {advice}"

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
@@ -15,7 +16,7 @@ from aiohttp import web
 
 from meterline.http import SERVER_OPTIONS, problem_middleware, with_request_id
 from meterline.http.connections import Runner
-from meterline.ports import Clock, Unavailable
+from meterline.ports import Clock, Unavailable, Unsuitable
 
 logger = structlog.get_logger()
 T = TypeVar("T")
@@ -93,6 +94,11 @@ async def serve(
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     site = web.TCPSite(runner, host, port, backlog=1024)
-    await site.start()
+    try:
+        await site.start()
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        message = f"cannot listen on {host}:{port} ({why}): set host and port to a free address"
+        raise Unsuitable(message) from error
     taken: int = runner.addresses[0][1]
     return taken

@@ -25,6 +25,7 @@ from meterline.report_start import StartTerms
 from meterline.runtime.sending import egress, send_terms
 from meterline.runtime.settings import Settings
 from meterline.runtime.wiring import CLOCK, Opened, completeness_lag_ms
+from meterline.usage_integrity import CheckedLateEvents
 from meterline.window import DAY_MS
 
 
@@ -118,5 +119,6 @@ def _late_usage(settings: Settings, opened: Opened) -> LateUsage:
         pause_ms=pause_ms,
         revised_ms=settings.delivery_bytes_days * DAY_MS,  # compared with what was sent
     )
-    late, events = SqlLateStore(opened.database), ClickHouseLateEvents(opened.connection)
+    late = SqlLateStore(opened.database)
+    events = CheckedLateEvents(ClickHouseLateEvents(opened.connection), opened.integrity)
     return LateUsage(LateSources(late, events, stores.catalogue, stores.progress), terms)

@@ -105,8 +105,10 @@ async def migrate_all(settings: Settings, stop: asyncio.Event) -> None:
     async with AsyncExitStack() as stack:
         database = wiring.open_control_database(settings, stack)
         await patiently("control", stop, lambda: migrate(database))
-        await patiently("usage", stop, lambda: wiring.open_usage(settings, stack))
-        await patiently("log", stop, lambda: wiring.open_log(settings, stack))
+        usage = await patiently("usage", stop, lambda: wiring.open_usage(settings, stack))
+        log = await patiently("log", stop, lambda: wiring.open_log(settings, stack))
+        # They know each other from here on: one that is lost later is noticed.
+        await patiently("control", stop, lambda: wiring.open_all(settings, database, usage, log))
         logger.info("migrated")
 
 

@@ -135,6 +135,13 @@ class Settings(BaseSettings):
         "has lost the old log for good; the error that names the id says what it costs.",
         examples=["01M7ZMF4YA7D2SQ292V0W9JPT8"],
     )
+    usage_lost: str | None = Field(
+        default=None,
+        description="Id of a usage store that is lost for good: what the log still holds is "
+        "counted again into the one that is found. Whoever has no backup of it; the error that "
+        "names the id says so.",
+        examples=["01M7ZMF4YA7D2SQ292V0W9JPT8"],
+    )
     losses_accepted: Annotated[dict[int, int], NoDecode, BeforeValidator(decoded)] = Field(
         default_factory=dict,
         description="By partition, the offset at which to go on although records before it expired "

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from pydantic import ValidationError
+from ulid import ULID
 
 from aggregator.auditor import StoreAuditor
 from aggregator.completeness import Completeness
@@ -25,6 +26,7 @@ from ingest.publisher import Publisher
 from meterline.backends.clickhouse.accounts import ClickHouseAccounts
 from meterline.backends.clickhouse.connection import Connection, create_database
 from meterline.backends.clickhouse.evidence import ClickHouseEvidence
+from meterline.backends.clickhouse.holdings import ClickHouseHoldings
 from meterline.backends.clickhouse.refusals import ClickHouseRefusals
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clickhouse.traces import ClickHouseTraces
@@ -40,6 +42,7 @@ from meterline.backends.sql.meter_revisions import SqlRevisionStore
 from meterline.backends.sql.progress import SqlProgressStore
 from meterline.backends.sql.redrives import SqlSettlementStore
 from meterline.backends.sql.reports import SqlReportStore
+from meterline.backends.sql.seal_ledger import SqlSealLedger
 from meterline.backends.sql.subjects import SqlSubjectStore
 from meterline.backends.sql.traces import SqlTraces
 from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
@@ -48,6 +51,7 @@ from meterline.meter import MeterDraft, faults_of
 from meterline.pack import Record
 from meterline.ports import SeenStore, Unsuitable
 from meterline.runtime.settings import Settings, SettingsError
+from meterline.usage_integrity import CheckedUsageStore, UsageIntegrity
 from meterline.window import DAY_MS
 
 CLOCK: Final = SystemClock()
@@ -105,22 +109,31 @@ async def open_usage(settings: Settings, stack: AsyncExitStack) -> ClickHouseUsa
 
 
 def secret_box(settings: Settings) -> FernetSecretBox:
-    """Where signing secrets are sealed."""
+    """Where signing secrets are sealed. Raises `Unsuitable` for a damaged key file."""
     if settings.secret_key is not None:
         return FernetSecretBox(settings.secret_key.get_secret_value())
     settings.data_dir.mkdir(parents=True, exist_ok=True)
-    return FernetSecretBox(key_in_file(settings.data_dir))
+    try:
+        return FernetSecretBox(key_in_file(settings.data_dir))
+    except ValueError as error:
+        raise Unsuitable(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Everything that counting, asking and reporting stand on, with the log's number known."""
+    """Everything that counting, asking and reporting stand on, with the log's number known.
+
+    `stores.usage` refuses to answer once it has lost what was counted; `usage` is the same store
+    without this check, for the audit.
+    """
 
     stores: Stores
     reports: SqlReportStore
     log: OpenLog
     database: Database
     connection: Connection  # to the usage store
+    usage: ClickHouseUsageStore
+    integrity: UsageIntegrity
 
 
 async def open_all(
@@ -129,7 +142,9 @@ async def open_all(
     """Register the log and gather the stores. Raises `Unavailable`, `Problem` where the log is not
     the one known.
     """
-    progress = SqlProgressStore(database)
+    progress, seal_ledger = SqlProgressStore(database), SqlSealLedger(database)
+    if settings.log_accepted != log.id and not await seal_ledger.knows_log(log.id):
+        await _check_unknown_log(log, known_others=await seal_ledger.knows_log())
     log.number = await progress.register_log(log.id, log.partitions)
     if log.number > 1 and settings.log_accepted != log.id:
         raise Unsuitable(
@@ -139,10 +154,27 @@ async def open_all(
             f" log_accepted to {log.id}: counting goes on with this log, and events that are sent"
             " again after they were in the old one count twice"
         )
+    holdings = ClickHouseHoldings(usage.connection)
+    integrity = UsageIntegrity(seal_ledger, holdings, log.number, log.partitions)
+    await integrity.begin(str(ULID()), settings.usage_lost)
     catalogue, subjects = SqlCatalogueStore(database), SqlSubjectStore(database)
-    revisions = SqlRevisionStore(database)
-    stores = Stores(catalogue, progress, usage, log, CLOCK, subjects, revisions)
-    return Opened(stores, SqlReportStore(database), log, database, usage.connection)
+    revisions, checked = SqlRevisionStore(database), CheckedUsageStore(usage, integrity)
+    stores = Stores(catalogue, progress, checked, log, CLOCK, subjects, revisions)
+    reports = SqlReportStore(database)
+    return Opened(stores, reports, log, database, usage.connection, usage, integrity)
+
+
+async def _check_unknown_log(log: OpenLog, *, known_others: bool) -> None:
+    """Raise `Unsuitable` where a log that holds records meets a control store that is new."""
+    if known_others or not any([await log.end(n) for n in range(log.partitions)]):
+        return
+    raise Unsuitable(
+        f"the log ({log.id}) holds events, but the control store is new: it was lost, or the"
+        " settings lead to another one. Nothing was counted. Point control_url, or data_dir, to"
+        " the right one, or restore its backup. To begin anew with this log, set log_accepted to"
+        f" {log.id} and use a new usage store: meters, reports and keys have to be made again, and"
+        " only what the log still holds is counted"
+    )
 
 
 def ledger(settings: Settings, opened: Opened) -> Ledger:
@@ -150,7 +182,7 @@ def ledger(settings: Settings, opened: Opened) -> Ledger:
     stores = opened.stores
     auditor = StoreAuditor(
         opened.log,
-        stores.usage,
+        opened.usage,
         stores.progress,
         stores.catalogue,
         ClickHouseEvidence(opened.connection),
@@ -237,7 +269,9 @@ def aggregator(
     horizon_ms = settings.horizon_days * DAY_MS
 
     def open_seen(number: int) -> SeenStore:
-        return RocksSeenStore(settings.seen_dir / opened.log.id / str(number), horizon_ms)
+        # In a folder of the usage store: where that is counted anew, so is what was seen.
+        folder = settings.seen_dir / opened.log.id / opened.integrity.store_id / str(number)
+        return RocksSeenStore(folder, horizon_ms)
 
     stores = opened.stores
     step = Aggregator(

@@ -43,5 +43,5 @@ def test_the_key_file_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
 
 def test_an_empty_key_file_is_told(tmp_path: Path) -> None:
     (tmp_path / KEY_FILE).write_text("\n")
-    with pytest.raises(ValueError, match="is empty"):
+    with pytest.raises(ValueError, match="is damaged"):
         key_in_file(tmp_path)

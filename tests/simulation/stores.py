@@ -54,6 +54,10 @@ class SimulatedSeen:
     def close(self) -> None:
         """Nothing is held."""
 
+    def discard(self) -> None:
+        """Files of this world are never damaged."""
+        raise AssertionError("nothing is damaged here")
+
 
 REPLICA_ASKED: Final = 0.3  # share of the reads, where there is one
 

@@ -116,7 +116,7 @@ def _is_shape(node: ast.ClassDef) -> bool:
     named = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
     return any(
         isinstance(base, ast.Name)
-        and (base.id == "Protocol" or base.id.endswith(("Error", "Exception")))
+        and (base.id == "Protocol" or base.id.endswith(("Error", "Exception", "Unavailable")))
         for base in named
     )
 

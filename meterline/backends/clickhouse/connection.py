@@ -72,10 +72,21 @@ class Connection:
         client: Client | None = getattr(self._local, "client", None)
         if client is None:
             with self._lock:  # chDB opens its folder once; two at a time would race
-                client = _connect(self._url)
+                client = self._connected()
                 self._clients.append(client)
             self._local.client = client
         return client
+
+    def _connected(self) -> Client:
+        try:
+            return _connect(self._url)
+        except ProgrammingError as error:  # chDB's word for a folder that it cannot open
+            where = self._url.removeprefix("chdb:")
+            raise Unavailable(
+                f"usage store: {where} cannot be opened as a store ({_words(error)}). Restore its"
+                " newest backup, or move it away and follow docs/operations.md, 'When a store is"
+                " lost or damaged'"
+            ) from error
 
     async def run(self, work: Callable[[Client], T]) -> T:
         """Do `work` with a client in a thread. Raises `Unavailable` for every error of store or

@@ -86,3 +86,14 @@ WHERE log = {log:UInt16} AND partition = {partition:UInt16}
     AND has({types:Array(String)}, concat(namespace, '\n', type))
     AND append_ms - time_ms >= {late_by_ms:Int64}
 GROUP BY namespace, type, minute;
+
+-- name: holdings
+-- What the store has, for the comparison with the control store: its ids, rows by table (of the parts in use, so
+-- superseded rows are among them), and which of the slices asked for have an account.
+SELECT 'id' AS what, id AS name, toUInt64(0) AS number FROM installation GROUP BY id
+UNION ALL
+SELECT 'rows', table, sum(rows) FROM system.parts WHERE active AND database = currentDatabase() GROUP BY table
+UNION ALL
+SELECT 'account', toString(partition), slice FROM accounts
+WHERE log = {log:UInt16} AND (partition, slice) IN arrayZip({partitions:Array(UInt16)}, {slices:Array(UInt64)})
+GROUP BY partition, slice;

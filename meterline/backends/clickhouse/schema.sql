@@ -112,3 +112,8 @@ CREATE TABLE IF NOT EXISTS accounts (
 ) ENGINE = ReplacingMergeTree(version)
 ORDER BY (log, partition, slice)
 {durable};
+
+-- name: installation
+-- One row: the id of this store, which the control store knows too.
+CREATE TABLE IF NOT EXISTS installation (id String) ENGINE = MergeTree ORDER BY id
+{durable};

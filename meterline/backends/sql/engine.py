@@ -46,13 +46,18 @@ _BROKEN_OFF: Final = frozenset({"40001", "40P01", "55P03"})  # serialization, de
 _WORLD_CLASSES: Final = frozenset({"08", "28", "3D", "40", "53", "55", "57", "58"})
 _READ_ONLY: Final = "25006"  # a server that became a standby
 _LOCKED: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-_WORLD_CODES: Final = _LOCKED | {
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_READONLY,
-}
+_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_WORLD_CODES: Final = (
+    _LOCKED
+    | _DAMAGED
+    | {
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_READONLY,
+    }
+)
 
 
 class Database:
@@ -260,4 +265,7 @@ def _sqlite_code(error: DBAPIError) -> int | None:
 def _words(error: Exception) -> str:
     """What the driver said, without SQL, values and addresses of manuals."""
     said = str(error.orig if isinstance(error, DBAPIError) else error).strip()
-    return (said.splitlines() or [""])[0] or type(error).__name__
+    first = (said.splitlines() or [""])[0] or type(error).__name__
+    if isinstance(error, DBAPIError) and _sqlite_code(error) in _DAMAGED:
+        return f"{first}: the file control.db is damaged. Stop, and restore its newest backup"
+    return first

@@ -62,6 +62,10 @@ class SqlProgressStore:
             "catalogue": seal.catalogue,
             "append_ms": seal.append_ms,
             "digest": seal.digest,
+            "rejects": seal.rejects,
+            "tallies": seal.tallies,
+            "members": seal.members,
+            "rejected": seal.rejected,
         }
 
         async def act(connection: AsyncConnection) -> None:

@@ -115,6 +115,11 @@ seals: Final = Table(
     Column("catalogue", BigInteger, nullable=False),
     Column("append_ms", BigInteger, nullable=False),
     Column("digest", LargeBinary),  # of the last record; none in seals of before
+    # Rows that the slice wrote into these tables of the usage store; 0 in seals of before.
+    Column("rejects", BigInteger, nullable=False, server_default=text("0")),
+    Column("tallies", BigInteger, nullable=False, server_default=text("0")),
+    Column("members", BigInteger, nullable=False, server_default=text("0")),
+    Column("rejected", BigInteger, nullable=False, server_default=text("0")),
     Index("ix_seals_log_catalogue", "log", "catalogue"),  # for the backfill list
 )
 
@@ -143,4 +148,13 @@ flushed: Final = Table(
     Column("partition", Integer, primary_key=True, autoincrement=False),
     Column("catalogue", BigInteger, primary_key=True, autoincrement=False),
     Column("offset_end", BigInteger, nullable=False),
+)
+
+# One row: the id of the usage store that is counted into.
+usage_store: Final = Table(
+    "usage_store",
+    metadata,
+    Column("one", Integer, primary_key=True, autoincrement=False),
+    Column("id", Text, nullable=False),
+    CheckConstraint("one = 1", name="single_row"),
 )

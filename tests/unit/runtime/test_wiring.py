@@ -26,6 +26,8 @@ async def opened(settings: Settings, stack: AsyncExitStack, usage_url: str) -> w
     await migrate(database)
     usage = ClickHouseUsageStore(Connection(usage_url))
     stack.push_async_callback(usage.close)
+    await usage.create_tables()
+    await usage.connection.execute("TRUNCATE TABLE installation")  # all tests share this store
     return await wiring.open_all(settings, database, usage, log)
 
 

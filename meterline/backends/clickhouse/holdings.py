@@ -1,0 +1,36 @@
+"""`UsageHoldings` on ClickHouse and chDB."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from meterline.backends.clickhouse.connection import Connection
+from meterline.backends.clickhouse.named_sql import QUERIES
+from meterline.usage_integrity import Holdings
+
+
+class ClickHouseHoldings:
+    """See `meterline.usage_integrity.UsageHoldings`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def holdings(self, log: int, slices: Mapping[int, int]) -> Holdings:
+        """See the port."""
+        parameters = {
+            "log": log,
+            "partitions": list(slices),
+            "slices": list(slices.values()),
+        }
+        found: dict[str, dict[str, int]] = defaultdict(dict)
+        for what, name, number in await self._connection.query(QUERIES["holdings"], parameters):
+            found[what][name] = number
+        return Holdings(
+            tuple(sorted(found["id"])),
+            found["rows"],
+            {(int(partition), slice_) for partition, slice_ in found["account"].items()},
+        )
+
+    async def adopt(self, store_id: str) -> None:
+        """See the port."""
+        await self._connection.execute("TRUNCATE TABLE installation")
+        await self._connection.insert("installation", ("id",), [(store_id,)])

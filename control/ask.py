@@ -7,7 +7,7 @@ from control.stores import Stores
 from meterline.meter import Meter
 from meterline.meter_revision import answering, dimensions_ever
 from meterline.problem import Fault, invalid
-from meterline.usage import Filter, UsageQuery, UsageRow
+from meterline.usage import Filter, UsageQuery
 from meterline.window import WindowSize, rfc3339, zone_named
 
 SUBJECT: Final = "subject"
@@ -37,11 +37,12 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """Rows, and the instant up to which no accepted event is missing in them (None: not known)."""
+class Asked:
+    """A query, and the instant up to which no accepted event is missing in its answer (None: not
+    known).
+    """
 
     query: UsageQuery
-    rows: list[UsageRow]
     complete_until_ms: int | None
 
     @property
@@ -92,13 +93,11 @@ def query_of(meter: Meter, question: Question) -> UsageQuery:
     )
 
 
-async def answer(stores: Stores, query: UsageQuery) -> Answer:
-    """Ask the store.
-
-    The claim of completeness is read first: what it speaks of was in before the rows are read.
+async def asked(stores: Stores, query: UsageQuery) -> Asked:
+    """What is known before the store is asked for rows: the claim of completeness is read first,
+    for what it speaks of was in before the rows are read.
     """
-    until_ms = await complete_until(stores, query)
-    return Answer(query, await stores.usage.usage(query), until_ms)
+    return Asked(query, await complete_until(stores, query))
 
 
 async def complete_until(stores: Stores, query: UsageQuery) -> int | None:

@@ -1,17 +1,18 @@
-"""The form of an answer about usage: JSON or CSV as its reader accepts, sent in pieces."""
+"""The form of an answer about usage: JSON or CSV as its reader accepts."""
 
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from aiohttp import web
 
-from meterline.http import answer_headers
 from meterline.problem import Problem, ProblemType
+from meterline.window import rfc3339
 
-ROWS_PER_PIECE: Final = 2_000  # between two pieces other requests get their turn
+WINDOW_BOUNDS_KEPT: Final = 1_000
 _JSON: Final = "application/json"
 _CSV: Final = "text/csv"
 _QUALITY: Final = re.compile(r"q\s*=\s*([01](?:\.[0-9]{0,3})?)", re.ASCII | re.IGNORECASE)
@@ -40,53 +41,14 @@ def _wanted(accept: str, media: str) -> tuple[float, int]:
     return best
 
 
-def csv_pieces(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[bytes]:
-    """A table by RFC 4180, in pieces."""
+def csv_lines(rows: Iterable[Sequence[str]], end: str = "\r\n") -> bytes:
+    """Lines of a table by RFC 4180, or with another end of line."""
     text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(header)
-    for count, row in enumerate(rows, start=1):
-        writer.writerow(row)
-        if count % ROWS_PER_PIECE == 0:
-            yield text.getvalue().encode()
-            text.seek(0)
-            text.truncate()
-    yield text.getvalue().encode()
+    csv.writer(text, lineterminator=end).writerows(rows)
+    return text.getvalue().encode()
 
 
-def json_pieces(head: bytes, entries: Iterable[bytes], tail: bytes) -> Iterator[bytes]:
-    """`head`, the entries with commas between them, `tail`, in pieces."""
-    piece = [head]
-    for count, entry in enumerate(entries):
-        if count:
-            piece.append(b",")
-        piece.append(entry)
-        if count % ROWS_PER_PIECE == ROWS_PER_PIECE - 1:
-            yield b"".join(piece)
-            piece = []
-    piece.append(tail)
-    yield b"".join(piece)
-
-
-async def send(
-    request: web.Request, media: str, headers: dict[str, str], pieces: Iterator[bytes]
-) -> web.StreamResponse:
-    """One piece as it is; more of them as a stream."""
-    first = next(pieces)
-    following = next(pieces, None)
-    if following is None:
-        return web.Response(body=first, content_type=media, headers=headers)
-    # A stream's headers are gone before the middleware sees it again.
-    response = web.StreamResponse(
-        headers={**headers, **answer_headers(request), "Content-Type": media}
-    )
-    await response.prepare(request)
-    await response.write(first)
-    while following is not None:
-        await response.write(following)
-        following = next(pieces, None)
-    await response.write_eof()
-    return response
+window_bound: Final = lru_cache(WINDOW_BOUNDS_KEPT)(rfc3339)  # rows share them
 
 
 def attachment(name: str) -> dict[str, str]:

@@ -1,11 +1,12 @@
 """All operations of the control API, for the composition root to mount."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from aiohttp import web
 
+from control.answers import Answers
 from control.health import Check, Health, checks_of
 from control.ledger import Ledger
 from control.refusal_desk import RefusalDesk
@@ -65,6 +66,7 @@ class Api:
     ledger: Ledger
     refusals: RefusalDesk
     keys_changed: Callable[[], Awaitable[None]] = nothing
+    answers: Answers = field(default_factory=Answers)
 
 
 def bound_v3(api: Api) -> list[Bound]:
@@ -74,8 +76,8 @@ def bound_v3(api: Api) -> list[Bound]:
         V3Events(stores),
         V3Meters(stores),
         V3MeterRevisions(stores),
-        V3MeterPreview(stores, api.ledger),
-        V3Query(stores),
+        V3MeterPreview(stores, api.ledger, api.answers),
+        V3Query(stores, api.answers),
         V3Rejected(stores, api.refusals.settlements),
         V3Refusals(api.refusals),
         V3RefusalRedrives(api.refusals),
@@ -107,7 +109,7 @@ def bound_v1(api: Api) -> list[Bound]:
         V2Events(stores),
         V1Meters(stores),
         V1MeterValues(stores),
-        V1Query(stores),
+        V1Query(stores, api.answers),
         V1Subjects(stores),
         V1Reports(api.desk),
     )

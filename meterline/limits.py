@@ -101,6 +101,18 @@ INTEGER_DIGITS_MAX: Final = 20  # digits before the point
 QUERY_ROWS_MAX: Final = (
     1_000_000  # rows of one answer: bounds memory; a narrower query is asked for
 )
+ANSWER_PIECE_BYTES: Final = 64 * 1024  # read from the store at once: bounds memory, and one step
+ANSWER_ROWS_AT_ONCE: Final = 200  # rendered on the loop, below a millisecond; more are in a thread
+LARGE_READ_ROWS: Final = 100_000  # of the store: an answer by group may be large
+LARGE_ANSWERS_MAX: Final = (
+    4  # sent at once, of more than one piece: bounds memory and open statements
+)
+LARGE_ANSWERS_OF_NAMESPACE_MAX: Final = 2  # so that one namespace leaves places to the others
+LARGE_ANSWERS_WAITING_MAX: Final = 16  # for a place; further ones are told to come back
+LARGE_ANSWERS_WAITING_OF_NAMESPACE_MAX: Final = 4
+LARGE_ANSWER_WAIT_S: Final = 30  # for a place; a client waits longer for an answer
+ANSWER_STALL_S: Final = 30  # a reader that takes nothing for so long has gone
+ANSWER_S_MAX: Final = 600  # of one answer: its place and its statement are free again after it
 QUERY_WINDOWS_MAX: Final = 100_000  # windows of one answer: eleven years of hours
 QUERY_SUBJECTS_MAX: Final = 1_000
 QUERY_GROUP_BY_MAX: Final = 100  # peer-api.md 1.6
@@ -170,6 +182,7 @@ PREVIEW_DAYS_MAX: Final = 92  # a quarter, of the history that a meter is tried 
 PREVIEW_EVENTS_MAX: Final = 500_000  # events of it that are read: ten seconds or so
 PREVIEW_EVENTS_READ: Final = 5_000  # at once: bounds memory
 PREVIEW_HELD_MAX: Final = 200_000  # rows and distinct values of its answer: bounds memory
+PREVIEW_ROWS_RENDERED: Final = 5_000  # of its answer at once: bounds memory
 PREVIEW_REJECTED_SHOWN: Final = 10  # values that it could not count: examples
 SUBJECTS_MAX: Final = 20_000  # of one namespace that are described: one answer lists them all
 SUBJECTS_UPSERT_MAX: Final = 1_000  # of one request: bounds a transaction
@@ -282,6 +295,8 @@ USAGE_STORE_THREADS_MAX: Final = (
     8  # statements at once: a flush writes three tables side by side, queries come on top
 )
 USAGE_STORE_TIMEOUT_S: Final = 60
+USAGE_STREAMS_MAX: Final = 8  # answers that are read at once: large ones leave half of it to others
+USAGE_MEMORY_BYTES_MAX: Final = 8 * 1024 * 1024  # of a step of one answer, before it is on disk
 
 # --- the seen store: one per partition, so each number counts sixteen times ---
 SEEN_CACHE_BYTES: Final = 8 * 1024 * 1024

@@ -14,6 +14,7 @@ from meterline.limits import INTEGER_DIGITS_MAX, NUMBER_CHARS_MAX, SCALE
 
 UNIT: Final = 10**SCALE
 SCALED_MAX: Final = 10 ** (INTEGER_DIGITS_MAX + SCALE) - 1
+_MILLION: Final = 1_000_000
 _INTEGER_MAX: Final = 10**INTEGER_DIGITS_MAX - 1
 _QUANTUM: Final = Decimal(1).scaleb(-SCALE)
 _WIDE: Final = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_EVEN, traps=[])
@@ -127,6 +128,13 @@ def text(scaled_value: int) -> str:
         return f"{sign}{whole}"
     digits = f"{fraction:0{SCALE}d}".rstrip("0")
     return f"{sign}{whole}.{digits}"
+
+
+def fixed(scaled_value: int) -> str:
+    """Decimal text with six decimals, rounded half-even, as the peer's tables have it."""
+    millionths = divided(scaled_value, UNIT // _MILLION)
+    whole, fraction = divmod(abs(millionths), _MILLION)
+    return f"{'-' if millionths < 0 else ''}{whole}.{fraction:06d}"
 
 
 def from_text(decimal_text: str) -> int:

@@ -6,7 +6,7 @@ again with the same arguments with the same effect. Errors of the world are rais
 a step never swallows one.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Protocol
 
 from meterline.change import AGGREGATOR, COMMAND
@@ -177,6 +177,13 @@ class UsageStore(Protocol):
 
         Edges off the minute are cut from raw events. Raises `Problem` for a query that cannot be
         answered within its bounds.
+        """
+        ...
+
+    def usage_blocks(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
+        """The rows of `usage`, a part of them at a time, so that many need little memory. All are
+        of one moment. Raises as `usage` does, nearly always before the first part. Whoever stops
+        early closes it.
         """
         ...
 

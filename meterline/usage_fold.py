@@ -4,9 +4,11 @@ raw events folded into keys, and aggregates as rows.
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from meterline.event import Event
 from meterline.limits import EVENT_TIME_MAX_MS, QUERY_WINDOWS_MAX
@@ -148,35 +150,49 @@ def rows_of(
     """The rows of an answer, ordered by window, subject and groups. `starts` in milliseconds;
     `extent` is shown where an end of the query is open.
     """
-    ends = {start // MINUTE_MS: end for start, end in pairwise(starts)}
-    rows = []
-    for key in sorted(found):
-        aggregate = found[key]
-        value = value_of(query.meter.aggregation, aggregate)
-        if value is None:
-            if not (query.rejected_too and aggregate.rejected):
-                continue
-            value = 0
-        from_ms, to_ms = _bounds(query, extent, ends, key[0])
-        rows.append(
-            UsageRow(
-                from_ms,
-                to_ms,
-                key[1] if query.by_subject else None,
-                tuple(zip(query.dimensions, key[2:], strict=True)),
-                value,
-                aggregate.count,
-                aggregate.rejected,
-            )
-        )
-    return rows
+    maker = RowMaker(query, starts, extent)
+    made = (maker.row(key, found[key]) for key in sorted(found))
+    return [row for row in made if row is not None]
 
 
-def _bounds(
-    query: UsageQuery, extent: tuple[int, int], ends: Mapping[int, int], bucket: int
-) -> tuple[int, int]:
-    if query.window is None:
+class RowMaker:
+    """Makes the rows of one answer, one at a time.
+
+    `starts` in milliseconds; `extent` is shown where an end of the query is open.
+    """
+
+    def __init__(self, query: UsageQuery, starts: Sequence[int], extent: tuple[int, int]) -> None:
+        self._window = query.window
+        self._aggregation = query.meter.aggregation
+        self._rejected_too = query.rejected_too
+        self._by_subject = query.by_subject
+        self._dimensions = query.dimensions
+        self._ends = {start // MINUTE_MS: end for start, end in pairwise(starts)}
         from_ms = extent[0] if query.from_ms is None else query.from_ms
-        return from_ms, extent[1] if query.to_ms is None else query.to_ms
-    start_ms = bucket * MINUTE_MS
-    return start_ms, start_ms + MINUTE_MS if query.window is WindowSize.MINUTE else ends[bucket]
+        self._whole = from_ms, extent[1] if query.to_ms is None else query.to_ms
+
+    def row(self, key: Key, aggregate: Aggregate) -> UsageRow | None:
+        """The row of a key; None where nothing counted there, and nothing else is asked for."""
+        value = value_of(self._aggregation, aggregate)
+        if value is None:
+            if not (self._rejected_too and aggregate.rejected):
+                return None
+            value = 0
+        from_ms, to_ms = self._bounds(key[0])
+        return UsageRow(
+            from_ms,
+            to_ms,
+            key[1] if self._by_subject else None,
+            tuple(zip(self._dimensions, key[2:], strict=True)),
+            value,
+            aggregate.count,
+            aggregate.rejected,
+        )
+
+    def _bounds(self, bucket: int) -> tuple[int, int]:
+        if self._window is None:
+            return self._whole
+        start_ms = bucket * MINUTE_MS
+        if self._window is WindowSize.MINUTE:
+            return start_ms, start_ms + MINUTE_MS
+        return start_ms, self._ends[bucket]

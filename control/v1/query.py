@@ -1,6 +1,7 @@
 """Usage in API v1 (peer-api.md 2): values are JSON numbers, written with all their digits."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Final, Literal, NotRequired, cast
 
 import msgspec
@@ -8,9 +9,9 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.ask import COMPLETE_UNTIL_HEADER, SUBJECT, Question, Words, answer, query_of
-from control.ask import Answer as Answered
-from control.form import attachment, csv_pieces, json_pieces, send, wants_csv
+from control.answers import Answers, Form
+from control.ask import COMPLETE_UNTIL_HEADER, SUBJECT, Asked, Question, Words, asked, query_of
+from control.form import attachment, csv_lines, wants_csv, window_bound
 from control.names import V1_METER_NAMES
 from control.stores import Stores
 from control.v1.events import ClientId
@@ -19,6 +20,7 @@ from control.v1.refused import Customers, Unsupported
 from meterline.access import Scope
 from meterline.http.operation import (
     CSV,
+    JSON,
     NO_BODY,
     Answer,
     Bound,
@@ -41,9 +43,9 @@ from meterline.limits import (
     QUERY_GROUP_BY_MAX,
     QUERY_SUBJECTS_MAX,
 )
-from meterline.number import text
+from meterline.number import fixed, text
 from meterline.problem import ProblemType
-from meterline.usage import Filter, Operator, UsageRow
+from meterline.usage import Filter, Operator, UsageQuery, UsageRow
 from meterline.window import WindowSize, rfc3339
 
 IN_QUERY: Final = Words("groupBy", "filterGroupBy", "query")
@@ -177,7 +179,7 @@ _HEADERS: Final = {
 }
 _ANSWERS: Final = (
     Answer(200, "Usage.", QueryResultShown, example=_ANSWERED, headers=_HEADERS),
-    Answer(200, "Usage.", str, CSV, example="window_start,window_end,subject,value\r\n"),
+    Answer(200, "Usage.", str, CSV, example="window_start,window_end,value\n"),
 )
 _WORDS: Final = (
     "Usage of a meter by windows and groups, ordered by both. A window or group in which nothing "
@@ -217,8 +219,9 @@ QUERY_METER_POST: Final = Operation(
 class V1Query:
     """The handlers of queries."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, answers: Answers) -> None:
         self._stores = stores
+        self._answers = answers
 
     def bound(self) -> list[Bound]:
         """What it answers."""
@@ -235,15 +238,10 @@ class V1Query:
     async def _answered(self, call: Call[Any, Any], question: Question) -> web.StreamResponse:
         as_csv = wants_csv(call.request)
         meter = await self._stores.meter(call.namespace, call.names["meterIdOrSlug"])
-        answered = await answer(self._stores, query_of(meter, question))
-        if as_csv:
-            header = ["window_start", "window_end", SUBJECT, *answered.query.dimensions, "value"]
-            headers = {**answered.headers, **attachment(meter.key)}
-            pieces = csv_pieces(header, _lines(answered))
-            return await send(call.request, "text/csv", headers, pieces)
-        entries = (msgspec.json.encode(_entry(row)) for row in answered.rows)
-        pieces = json_pieces(_head(answered), entries, b"]}")
-        return await send(call.request, "application/json", answered.headers, pieces)
+        asked_for = await asked(self._stores, query_of(meter, question))
+        ask = partial(self._stores.usage.usage_blocks, asked_for.query)
+        form = _table(asked_for) if as_csv else _rows(asked_for)
+        return await self._answers.send(call, form, ask)
 
 
 def _filters(subjects: list[str], wanted: dict[str, list[str]]) -> tuple[tuple[str, Filter], ...]:
@@ -255,8 +253,11 @@ def _filters(subjects: list[str], wanted: dict[str, list[str]]) -> tuple[tuple[s
     return tuple(filters)
 
 
-def _head(answered: Answered) -> bytes:
-    query = answered.query
+def _rows(asked_for: Asked) -> Form:
+    return Form(JSON, _head(asked_for.query), _entries, b",", b"]}", asked_for.headers)
+
+
+def _head(query: UsageQuery) -> bytes:
     members: dict[str, object] = {}
     if query.from_ms is not None:
         members["from"] = rfc3339(query.from_ms)
@@ -268,19 +269,35 @@ def _head(answered: Answered) -> bytes:
     return encoded + (b',"data":[' if members else b'"data":[')
 
 
+def _entries(rows: Sequence[UsageRow]) -> bytes:
+    return msgspec.json.encode([_entry(row) for row in rows])[1:-1]
+
+
 def _entry(row: UsageRow) -> UsageRowShown:
     return {
         # the digits themselves, which no double could hold
         "value": cast("float", msgspec.Raw(text(row.value).encode())),
-        "windowStart": rfc3339(row.from_ms),
-        "windowEnd": rfc3339(row.to_ms),
+        "windowStart": window_bound(row.from_ms),
+        "windowEnd": window_bound(row.to_ms),
         "subject": row.subject,
         "groupBy": dict(row.groups),
     }
 
 
-def _lines(answered: Answered) -> Iterator[list[str]]:
-    for row in answered.rows:
-        groups = [value for _, value in row.groups]
-        bounds = [rfc3339(row.from_ms), rfc3339(row.to_ms)]
-        yield [*bounds, row.subject or "", *groups, text(row.value)]
+def _table(asked_for: Asked) -> Form:
+    """The table as the peer makes it: only the columns that are grouped by."""
+    query = asked_for.query
+    subject = [SUBJECT] if query.by_subject else []
+    head = csv_lines([["window_start", "window_end", *subject, *query.dimensions, "value"]], "\n")
+    headers = {**asked_for.headers, **attachment(query.meter.key)}
+    return Form(CSV, head, _lines, headers=headers)
+
+
+def _lines(rows: Sequence[UsageRow]) -> bytes:
+    return csv_lines((_line(row) for row in rows), "\n")
+
+
+def _line(row: UsageRow) -> list[str]:
+    subject = [] if row.subject is None else [row.subject]
+    groups = [value for _, value in row.groups]
+    return [window_bound(row.from_ms), window_bound(row.to_ms), *subject, *groups, fixed(row.value)]

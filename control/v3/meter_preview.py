@@ -3,7 +3,9 @@ the rule of the aggregator, and nothing is stored.
 """
 
 import asyncio
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -11,12 +13,12 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from control.answers import Answers
 from control.ask import query_of
-from control.form import json_pieces, send
 from control.ledger import Ledger
 from control.stores import Stores
 from control.v3.meter_bodies import PreviewMeterBody
-from control.v3.query import QueryBody, UsageRowShown, row_shown
+from control.v3.query import QueryBody, UsageRowShown, rows_form
 from meterline.access import Scope
 from meterline.event import decode_event
 from meterline.http.operation import Answer, Bound, Call, Operation, bind, json_body
@@ -28,13 +30,14 @@ from meterline.limits import (
     PREVIEW_EVENTS_READ,
     PREVIEW_HELD_MAX,
     PREVIEW_REJECTED_SHOWN,
+    PREVIEW_ROWS_RENDERED,
 )
 from meterline.measure import Measure
 from meterline.meter import Meter, MeterDraft
 from meterline.problem import Fault, invalid
 from meterline.rows import EventRow
 from meterline.trace import UsageEntry
-from meterline.usage import UsageQuery
+from meterline.usage import UsageQuery, UsageRow
 from meterline.usage_fold import EventFold, rows_of, starts_of
 from meterline.window import DAY_MS, MINUTE_MS, rfc3339
 
@@ -152,8 +155,9 @@ class _Tried:
 class V3MeterPreview:
     """The handler of the preview."""
 
-    def __init__(self, stores: Stores, ledger: Ledger) -> None:
+    def __init__(self, stores: Stores, ledger: Ledger, answers: Answers) -> None:
         self._stores = stores
+        self._answers = answers
         self._ledger = ledger
 
     def bound(self) -> list[Bound]:
@@ -177,8 +181,7 @@ class V3MeterPreview:
         tried = await self._tried(query, span, starts)
         head = _head(query, until_ms, tried)
         rows = rows_of(query, starts, span, tried.fold.found())
-        entries = (msgspec.json.encode(row_shown(row)) for row in rows)
-        return await send(call.request, "application/json", {}, json_pieces(head, entries, b"]}"))
+        return await self._answers.send(call, rows_form(head, {}), partial(_blocks, rows))
 
     async def _tried(self, query: UsageQuery, span: tuple[int, int], starts: list[int]) -> _Tried:
         """Fold the events of a span, a part of them at a time. Raises `Problem` where there are too
@@ -204,6 +207,11 @@ class V3MeterPreview:
             if len(rows) < PREVIEW_EVENTS_READ:
                 return tried
             after = rows[-1][:4]
+
+
+async def _blocks(rows: list[UsageRow]) -> AsyncGenerator[list[UsageRow], None]:
+    for first in range(0, len(rows), PREVIEW_ROWS_RENDERED):
+        yield rows[first : first + PREVIEW_ROWS_RENDERED]
 
 
 def _take(tried: _Tried, measure: Measure, row: EventRow) -> None:

@@ -1,6 +1,7 @@
 """Usage in API v3 (peer-api.md 1.6): exact decimals, and up to when they are complete."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Final, Literal, NotRequired, Self
 
 import msgspec
@@ -10,13 +11,13 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from control.absence import NotNull
-from control.ask import COMPLETE_UNTIL_HEADER, SUBJECT, Question, Words, answer, query_of
-from control.ask import Answer as Answered
-from control.form import attachment, csv_pieces, json_pieces, send, wants_csv
+from control.answers import Answers, Form
+from control.ask import COMPLETE_UNTIL_HEADER, SUBJECT, Asked, Question, Words, asked, query_of
+from control.form import attachment, csv_lines, wants_csv, window_bound
 from control.names import METER_NAMES
 from control.stores import Stores
 from meterline.access import Scope
-from meterline.http.operation import CSV, Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.operation import CSV, JSON, Answer, Bound, Call, Operation, bind, json_body
 from meterline.http.shapes import (
     Closed,
     DecimalShown,
@@ -229,8 +230,9 @@ QUERY_METER: Final = Operation(
 class V3Query:
     """The handler of queries."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, answers: Answers) -> None:
         self._stores = stores
+        self._answers = answers
 
     def bound(self) -> list[Bound]:
         """What it answers."""
@@ -240,16 +242,23 @@ class V3Query:
         """200 with a row for each window and group in which something counted."""
         as_csv = wants_csv(call.request)
         meter = await self._stores.meter(call.namespace, call.names["meterId"])
-        answered = await answer(self._stores, query_of(meter, call.body.question()))
-        if as_csv:
-            return await _send_csv(call.request, answered)
-        entries = (msgspec.json.encode(row_shown(row)) for row in answered.rows)
-        pieces = json_pieces(_head(answered), entries, b"]}")
-        return await send(call.request, "application/json", answered.headers, pieces)
+        asked_for = await asked(self._stores, query_of(meter, call.body.question()))
+        form = _table(asked_for) if as_csv else rows_form(_head(asked_for), asked_for.headers)
+        ask = partial(self._stores.usage.usage_blocks, asked_for.query)
+        return await self._answers.send(call, form, ask)
 
 
-def _head(answered: Answered) -> bytes:
-    query, until_ms = answered.query, answered.complete_until_ms
+def rows_form(head: bytes, headers: dict[str, str]) -> Form:
+    """Rows as the entries of a JSON array that `head` opens."""
+    return Form(JSON, head, _entries, b",", b"]}", headers)
+
+
+def _entries(rows: Sequence[UsageRow]) -> bytes:
+    return msgspec.json.encode([row_shown(row) for row in rows])[1:-1]
+
+
+def _head(asked_for: Asked) -> bytes:
+    query, until_ms = asked_for.query, asked_for.complete_until_ms
     members: dict[str, object] = {}
     if query.from_ms is not None:
         members["from"] = rfc3339(query.from_ms)
@@ -266,27 +275,28 @@ def row_shown(row: UsageRow) -> UsageRowShown:
         dimensions[SUBJECT] = row.subject
     return {
         "value": text(row.value),
-        "from": rfc3339(row.from_ms),
-        "to": rfc3339(row.to_ms),
+        "from": window_bound(row.from_ms),
+        "to": window_bound(row.to_ms),
         "dimensions": dimensions,
         "counted": row.count,
         "rejected": row.rejected,
     }
 
 
-async def _send_csv(request: web.Request, answered: Answered) -> web.StreamResponse:
-    """The answer as a table, to be saved under the meter's key."""
-    query = answered.query
+def _table(asked_for: Asked) -> Form:
+    """A table, to be saved under the meter's key."""
+    query = asked_for.query
     subject = [SUBJECT] if query.by_subject else []
-    header = ["from", "to", *subject, *query.dimensions, "value"]
-    pieces = csv_pieces(header, _lines(answered))
-    headers = {**answered.headers, **attachment(query.meter.key)}
-    return await send(request, "text/csv", headers, pieces)
+    head = csv_lines([["from", "to", *subject, *query.dimensions, "value"]])
+    headers = {**asked_for.headers, **attachment(query.meter.key)}
+    return Form(CSV, head, _lines, headers=headers)
 
 
-def _lines(answered: Answered) -> Iterator[list[str]]:
-    for row in answered.rows:
-        subject = [] if row.subject is None else [row.subject]
-        groups = [value for _, value in row.groups]
-        bounds = [rfc3339(row.from_ms), rfc3339(row.to_ms)]
-        yield [*bounds, *subject, *groups, text(row.value)]
+def _lines(rows: Sequence[UsageRow]) -> bytes:
+    return csv_lines(_line(row) for row in rows)
+
+
+def _line(row: UsageRow) -> list[str]:
+    subject = [] if row.subject is None else [row.subject]
+    groups = [value for _, value in row.groups]
+    return [window_bound(row.from_ms), window_bound(row.to_ms), *subject, *groups, text(row.value)]

@@ -25,6 +25,7 @@ RETRY_S_MIN: Final = 0.5
 RETRY_S_MAX: Final = 10.0
 # Rows live for a second or for minutes: collecting often only walks over them.
 GC_THRESHOLDS: Final = (50_000, 20, 50)
+LOCK_SWITCH_S: Final = 0.001
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
@@ -56,6 +57,8 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
         await main(stop)
 
     gc.set_threshold(*GC_THRESHOLDS)
+    # Answers are rendered in a thread: the loop waits for the interpreter's lock no longer.
+    sys.setswitchinterval(LOCK_SWITCH_S)
     uvloop.run(guarded())
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.bench import (
     bench_aggregator,
+    bench_answers,
     bench_delivery,
     bench_exactness,
     bench_gateway,
@@ -17,6 +18,7 @@ BENCHES: Final[dict[str, Callable[[], None]]] = {
     "aggregator": bench_aggregator.main,
     "exactness": bench_exactness.main,
     "materialize": bench_materialize.main,
+    "answers": bench_answers.main,
     "delivery": bench_delivery.main,
 }
 

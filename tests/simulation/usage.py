@@ -6,7 +6,7 @@ write: two rows of one identity and version must be the same bytes (design.md se
 
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -310,6 +310,9 @@ class SimulatedUsage:
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         return await self._net.call("usage.usage", lambda: self._state.usage(query))
+
+    async def usage_blocks(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
+        yield await self.usage(query)
 
     async def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:
         return await self._net.call(

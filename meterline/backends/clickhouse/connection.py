@@ -9,8 +9,9 @@ import asyncio
 import re
 import struct
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -23,8 +24,14 @@ from clickhouse_connect.driver.exceptions import (
     NotSupportedError,
     ProgrammingError,
 )
+from urllib3.exceptions import HTTPError
 
-from meterline.limits import USAGE_STORE_THREADS_MAX, USAGE_STORE_TIMEOUT_S
+from meterline.backends.clickhouse.streams import Stream, settings_clause
+from meterline.limits import (
+    USAGE_STORE_THREADS_MAX,
+    USAGE_STORE_TIMEOUT_S,
+    USAGE_STREAMS_MAX,
+)
 from meterline.ports import Unavailable
 
 # The engine's own insert de-duplication would eat a repair; an asynchronous insert would be
@@ -67,17 +74,24 @@ class Connection:
         self._lock = threading.Lock()
         self._types: dict[tuple[str, tuple[str, ...]], Sequence[ClickHouseType]] = {}
         self._threads = ThreadPoolExecutor(USAGE_STORE_THREADS_MAX, "usage-store")
+        self._stream_threads = ThreadPoolExecutor(USAGE_STREAMS_MAX, "usage-stream")
+        self._streams = asyncio.Semaphore(USAGE_STREAMS_MAX)
+        self._idle: list[Client] = []  # of streams that ended: an open one has a client for itself
+        self._making = threading.Lock()
 
     def _client(self) -> Client:
         client: Client | None = getattr(self._local, "client", None)
         if client is None:
-            with self._lock:  # chDB opens its folder once; two at a time would race
-                client = self._connected()
-                self._clients.append(client)
-            self._local.client = client
+            client = self._local.client = self._connected()
         return client
 
     def _connected(self) -> Client:
+        with self._lock:  # chDB opens its folder once; two at a time would race
+            client = self._opened()
+            self._clients.append(client)
+            return client
+
+    def _opened(self) -> Client:
         try:
             return _connect(self._url)
         except ProgrammingError as error:  # chDB's word for a folder that it cannot open
@@ -94,16 +108,48 @@ class Connection:
         """
 
         def call() -> T:
-            return work(self._client())
+            with _told():
+                return work(self._client())
 
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    async def stream(
+        self,
+        sql: str,
+        parameters: dict[str, Any],
+        settings: Mapping[str, Any],
+        take: Callable[[bytes], T],
+    ) -> AsyncGenerator[T, None]:
+        """What `take` makes of the rows of a query, in JSON, one a line. It is called in a thread
+        with pieces that end anywhere, and at the end with nothing. Pieces are read as they are
+        asked for, so what is held is little. Raises as `run` does. Whoever stops early closes it.
+        """
+        async with self._streams:
+            stream = Stream(sql + settings_clause(settings), parameters)
+
+            def step() -> tuple[bool, T]:
+                with _told():
+                    piece = stream.read(self._for_stream)
+                with self._making:  # rows are made under the interpreter's lock: one after another
+                    return bool(piece), take(piece)
+
+            run = asyncio.get_running_loop().run_in_executor
+            try:
+                more = True
+                while more:
+                    more, made = await run(self._stream_threads, step)
+                    yield made
+            finally:
+                closing = run(self._stream_threads, stream.close)
+                client = await asyncio.shield(closing)
+                if client is not None:
+                    self._idle.append(client)
+
+    def _for_stream(self) -> Client:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, call)
-        except _OURS:
-            raise  # a value that no column takes: trying again would not help
-        except (ClickHouseError, OSError) as error:
-            if _EXCEEDED.search(str(error)):
-                raise Exceeded(_words(error)) from error
-            raise Unavailable(f"usage store: {_words(error)}") from error
+            return self._idle.pop()
+        except IndexError:
+            return self._connected()
 
     async def query(
         self,
@@ -165,8 +211,22 @@ class Connection:
     async def close(self) -> None:
         """Finish what runs and close every client."""
         await asyncio.to_thread(self._threads.shutdown, wait=True)
+        await asyncio.to_thread(self._stream_threads.shutdown, wait=True)
         for client in self._clients:
             client.close()
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Errors of store and network as `Unavailable`, or `Exceeded`."""
+    try:
+        yield
+    except _OURS:
+        raise  # a value that no column takes: trying again would not help
+    except (ClickHouseError, OSError, HTTPError) as error:
+        if _EXCEEDED.search(str(error)):
+            raise Exceeded(_words(error)) from error
+        raise Unavailable(f"usage store: {_words(error)}") from error
 
 
 async def create_database(url: str) -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from operator import itemgetter
 from typing import Any, Final
 
@@ -145,7 +146,12 @@ class ClickHouseUsageStore:
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         """Whole minutes from tallies and members, cut minutes from raw events."""
-        return await answer(self._connection, query)
+        async with aclosing(self.usage_blocks(query)) as blocks:
+            return [row async for block in blocks for row in block]
+
+    def usage_blocks(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
+        """The same, a part of the rows at a time."""
+        return answer(self._connection, query)
 
     async def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:
         """A page of rejected values; the cursor is `log.partition.offset.place` of the last row

@@ -1,34 +1,67 @@
 """Answering a usage query: whole minutes by SQL over tallies, minutes that are cut from the raw
-events.
+events. The store orders the rows, so an answer is made and passed on a part at a time.
 """
 
-from typing import Any
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final
 
-from meterline.backends.clickhouse.connection import Connection, Rows
+import msgspec
+
+from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.named_sql import QUERIES
 from meterline.backends.clickhouse.usage_sql import (
+    COUNT_SETTINGS,
     Minutes,
     Part,
-    members_statement,
-    tallies_statement,
+    count_statement,
+    rows_settings,
+    rows_statement,
 )
 from meterline.event import Event, decode_event
 from meterline.limits import QUERY_ROWS_MAX
 from meterline.measure import Measure
 from meterline.meter import Aggregation, Meter
 from meterline.meter_revision import pieces
-from meterline.problem import Fault, invalid
+from meterline.ports import Unavailable
+from meterline.problem import Fault, Problem, invalid
 from meterline.tally import EMPTY, Aggregate, Latest, merged
 from meterline.usage import UsageQuery, UsageRow
-from meterline.usage_fold import EventFold, Key, rows_of, span_of, starts_of
+from meterline.usage_fold import EventFold, Key, RowMaker, span_of, starts_of
 from meterline.window import MINUTE_MS
 
 Cut = tuple[Meter, list[Event]]
 
 
-async def answer(connection: Connection, query: UsageQuery) -> list[UsageRow]:
-    """Rows by window, subject, groups. Raises `Problem` where the answer would be beyond its
-    bounds.
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    """Usage lies at [first_ms, end_ms), in whole minutes, in at most so many rows of the store."""
+
+    first_ms: int
+    end_ms: int
+    rows: int
+
+
+class Line(msgspec.Struct, forbid_unknown_fields=True):
+    """What the statement gives for a row, by the names of `rows_statement`."""
+
+    b: int
+    k: tuple[str, ...]
+    c: int
+    r: int
+    v: str | None = None
+    l: tuple[str, str, str, str] | None = None  # noqa: E741 - a column, by its name
+    d: int = 0
+    m: tuple[str, ...] = ()
+
+
+_lines: Final = msgspec.json.Decoder(Line)
+
+
+async def answer(connection: Connection, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
+    """Rows by window, subject, groups, a part of them at a time. Raises `Problem` where the answer
+    would be beyond its bounds.
     """
     lower = [ms for ms in (query.from_ms, query.meter.events_from_ms) if ms is not None]
     parts, cuts = [], []
@@ -41,16 +74,22 @@ async def answer(connection: Connection, query: UsageQuery) -> list[UsageRow]:
         ]
     extent = await _extent(connection, parts, cuts)
     if extent is None:
-        return []
-    starts = starts_of(query, *extent)
+        return
+    starts = starts_of(query, extent.first_ms, extent.end_ms)
     minutes = Minutes(tuple(parts), tuple(start // MINUTE_MS for start in starts))
-    cut_somewhere = any(events for _, events in cuts)
-    found = await _whole(connection, query, minutes, with_members=cut_somewhere)
-    for meter, events in cuts:
-        _add_cut(found, query, minutes, meter, events)
-    if len(found) > QUERY_ROWS_MAX:
-        raise invalid(Fault("from", f"the answer has over {QUERY_ROWS_MAX} rows; ask for less"))
-    return rows_of(query, starts, extent, found)
+    cut = _folded_cuts(query, minutes, cuts)
+    await _within_rows(connection, query, minutes, extent, len(cut))
+    maker = RowMaker(query, starts, (extent.first_ms, extent.end_ms))
+    rows = MergedRows(query.meter.aggregation, maker, sorted(cut.items()))
+    if parts:
+        statement = rows_statement(query, minutes, with_members=bool(cut))
+        settings = rows_settings(query, extent.rows)
+        async with aclosing(connection.stream(*statement, settings, rows.take)) as blocks:
+            async for block in blocks:
+                if block:
+                    yield block
+    if last := rows.rest():
+        yield last
 
 
 async def _cut_events(
@@ -66,65 +105,125 @@ async def _cut_events(
     return [decode_event(row[-1].encode()) for row in rows]
 
 
-async def _extent(
-    connection: Connection, parts: list[Part], cuts: list[Cut]
-) -> tuple[int, int] | None:
-    """First and last instant that usage can lie at: [first, last) in whole minutes; None where
-    there is none.
-    """
+async def _extent(connection: Connection, parts: list[Part], cuts: list[Cut]) -> _Extent | None:
+    """Where usage can lie; None where there is none."""
     instants = [event.time_ms // MINUTE_MS for _, events in cuts for event in events]
+    rows = 0
     for part in parts:
         parameters = {"revision": part.meter.revision, "first": part.first, "end": part.end}
         ((first, last, count),) = await connection.query(QUERIES["span"], parameters)
         if count:
             instants += [first, last]
+            rows += count
     if not instants:
         return None
-    return min(instants) * MINUTE_MS, (max(instants) + 1) * MINUTE_MS
+    return _Extent(min(instants) * MINUTE_MS, (max(instants) + 1) * MINUTE_MS, rows)
 
 
-async def _whole(
-    connection: Connection, query: UsageQuery, minutes: Minutes, *, with_members: bool
-) -> dict[Key, Aggregate]:
-    if not minutes.parts:
-        return {}
-    rows = await connection.query(*tallies_statement(query, minutes))
-    found = {tuple(row[:-6]): _aggregate(row[-6:]) for row in rows}
-    if query.meter.aggregation is not Aggregation.UNIQUE_COUNT:
-        return found
-    rows = await connection.query(*members_statement(query, minutes, whole=with_members))
-    return _with_distinct(found, rows)
-
-
-def _aggregate(values: Any) -> Aggregate:
-    total, counted, rejected, minimum, maximum, latest = values
-    if not counted:
-        return Aggregate(rejected=rejected)
-    return Aggregate(total, counted, rejected, minimum, maximum, Latest(*latest))
-
-
-def _with_distinct(found: dict[Key, Aggregate], rows: Rows) -> dict[Key, Aggregate]:
-    result = dict(found)
-    for *key, distinct in rows:
-        one = found.get(tuple(key), EMPTY)
-        members = frozenset(distinct) if isinstance(distinct, list) else frozenset[bytes]()
-        number = len(members) if isinstance(distinct, list) else distinct
-        result[tuple(key)] = Aggregate(
-            count=one.count, rejected=one.rejected, members=members, distinct=number
-        )
-    return result
-
-
-def _add_cut(
-    found: dict[Key, Aggregate],
-    query: UsageQuery,
-    minutes: Minutes,
-    meter: Meter,
-    events: list[Event],
+async def _within_rows(
+    connection: Connection, query: UsageQuery, minutes: Minutes, extent: _Extent, cut: int
 ) -> None:
-    """Fold raw events by the very rule of the aggregator and merge them in."""
-    fold = EventFold(query, Measure(meter), minutes.starts)
-    for event in events:
-        fold.add(event)
-    for key, aggregate in fold.found().items():
-        found[key] = merged(found.get(key, EMPTY), aggregate)
+    """Refuse too many rows before the first of them is sent. They are counted only where there can
+    be so many.
+    """
+    found = extent.rows + cut
+    if found > QUERY_ROWS_MAX and minutes.parts:
+        ((found,),) = await connection.query(*count_statement(query, minutes), COUNT_SETTINGS)
+    if found > QUERY_ROWS_MAX:
+        raise _too_many()
+
+
+def _too_many() -> Problem:
+    return invalid(Fault("from", f"the answer has over {QUERY_ROWS_MAX} rows; ask for less"))
+
+
+def _folded_cuts(query: UsageQuery, minutes: Minutes, cuts: Sequence[Cut]) -> dict[Key, Aggregate]:
+    """What cut minutes add by key, folded from raw events by the very rule of the aggregator."""
+    found: dict[Key, Aggregate] = {}
+    for meter, events in cuts:
+        fold = EventFold(query, Measure(meter), minutes.starts)
+        for event in events:
+            fold.add(event)
+        for key, aggregate in fold.found().items():
+            found[key] = merged(found.get(key, EMPTY), aggregate)
+    return found
+
+
+class MergedRows:
+    """Rows of an answer out of the store's lines and what cut minutes add; both ordered by key."""
+
+    def __init__(
+        self, aggregation: Aggregation, maker: RowMaker, cut: Sequence[tuple[Key, Aggregate]]
+    ) -> None:
+        self._aggregation = aggregation
+        self._maker = maker
+        self._cut = cut
+        self._cut_at = 0
+        self._unfinished = b""
+        self._keys = 0
+
+    def take(self, piece: bytes) -> list[UsageRow]:
+        """The rows that a piece of lines completes. Pieces end anywhere."""
+        whole, newline, self._unfinished = (self._unfinished + piece).rpartition(b"\n")
+        if not newline:
+            return []
+        try:
+            lines = _lines.decode_lines(whole)
+        except msgspec.MsgspecError as error:  # its error, written where rows should be
+            raise Unavailable("usage store: it broke off in the middle of an answer") from error
+        found: list[UsageRow] = []
+        for line in lines:
+            self._add(found, line)
+        self._keys += len(lines)
+        if self._keys + self._cut_at > QUERY_ROWS_MAX:
+            raise _too_many()
+        return found
+
+    def _add(self, found: list[UsageRow], line: Line) -> None:
+        key = (line.b, *line.k)
+        aggregate = aggregate_of_line(self._aggregation, line)
+        if self._cut_at < len(self._cut):
+            found += self._cut_before(key)
+            if self._cut_at < len(self._cut) and self._cut[self._cut_at][0] == key:
+                aggregate = merged(aggregate, self._cut[self._cut_at][1])
+                self._cut_at += 1
+        row = self._maker.row(key, aggregate)
+        if row is not None:
+            found.append(row)
+
+    def _cut_before(self, key: Key) -> list[UsageRow]:
+        first = self._cut_at
+        while self._cut_at < len(self._cut) and self._cut[self._cut_at][0] < key:
+            self._cut_at += 1
+        made = (self._maker.row(*one) for one in self._cut[first : self._cut_at])
+        return [row for row in made if row is not None]
+
+    def rest(self) -> list[UsageRow]:
+        """The rows of cut minutes that lie behind all lines."""
+        if self._unfinished:
+            raise Unavailable("usage store: it broke off in the middle of a row")
+        made = (self._maker.row(*one) for one in self._cut[self._cut_at :])
+        return [row for row in made if row is not None]
+
+
+def aggregate_of_line(aggregation: Aggregation, line: Line) -> Aggregate:
+    """The aggregate, as far as the aggregation needs it."""
+    if not line.c:
+        return Aggregate(rejected=line.r)
+    match aggregation:
+        case Aggregation.SUM | Aggregation.AVG:
+            return Aggregate(int(line.v or 0), line.c, line.r)
+        case Aggregation.MIN:
+            return Aggregate(count=line.c, rejected=line.r, minimum=int(line.v or 0))
+        case Aggregation.MAX:
+            return Aggregate(count=line.c, rejected=line.r, maximum=int(line.v or 0))
+        case Aggregation.COUNT:
+            return Aggregate(count=line.c, rejected=line.r)
+        case Aggregation.LATEST:
+            time, recorded, key, value = line.l or ("0", "0", "", "0")
+            latest = Latest(int(time), int(recorded), bytes.fromhex(key), int(value))
+            return Aggregate(count=line.c, rejected=line.r, latest=latest)
+        case Aggregation.UNIQUE_COUNT:
+            members = frozenset(map(bytes.fromhex, line.m))
+            distinct = len(members) or line.d
+            return Aggregate(count=line.c, rejected=line.r, members=members, distinct=distinct)

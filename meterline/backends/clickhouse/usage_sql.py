@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from meterline.limits import QUERY_ROWS_MAX
-from meterline.meter import Meter
+from meterline.limits import LARGE_READ_ROWS, QUERY_ROWS_MAX, USAGE_MEMORY_BYTES_MAX
+from meterline.meter import Aggregation, Meter
 from meterline.usage import Filter, Operator, UsageQuery
 from meterline.window import WindowSize
 
@@ -19,6 +19,27 @@ _COMPARE = {
     Operator.NEQ: "{text} != {{{name}:String}}",
     Operator.CONTAINS: "position({text}, {{{name}:String}}) > 0",
     Operator.NCONTAINS: "position({text}, {{{name}:String}}) = 0",
+}
+
+_READING = {
+    "do_not_merge_across_partitions_select_final": 1,
+    "optimize_move_to_prewhere_if_final": 0,
+    "use_skip_indexes_if_final": 1,
+    "max_threads": 2,
+}
+# What does not fit is put on disk meanwhile: the embedded engine lives in our own memory.
+ROWS_SETTINGS = {
+    **_READING,
+    "max_bytes_before_external_group_by": USAGE_MEMORY_BYTES_MAX,
+    "max_bytes_before_external_sort": USAGE_MEMORY_BYTES_MAX,
+    "max_block_size": 8_192,
+    "output_format_json_quote_64bit_integers": 0,
+}
+_LARGE = {**ROWS_SETTINGS, "max_threads": 1}  # in half of the memory, and leaves a core to others
+COUNT_SETTINGS = {
+    **_READING,
+    "max_rows_to_group_by": QUERY_ROWS_MAX + 1,
+    "group_by_overflow_mode": "any",
 }
 
 
@@ -54,39 +75,72 @@ class Minutes:
     starts: tuple[int, ...] = ()
 
 
-def tallies_statement(query: UsageQuery, minutes: Minutes) -> tuple[str, dict[str, Any]]:
-    """Rows (bucket, subject, values of the dimensions asked for, aggregates...), merged over
-    partitions and slices.
+def rows_statement(
+    query: UsageQuery, minutes: Minutes, *, with_members: bool
+) -> tuple[str, dict[str, Any]]:
+    """Lines, merged over partitions and slices and ordered as an answer is: bucket `b`, subject and
+    values of the dimensions `k`, events that counted `c` and did not `r`, and what the aggregation
+    needs: a number `v`, the parts of the latest `l`, how many distinct `d`, or `with_members` which
+    ones `m`. Numbers that no 64 bits hold are texts.
     """
     statement = Statement()
-    keys = _keys(query, minutes, statement)
+    keys = [f"k{i}" for i in range(len(query.dimensions) + 2)]
+    named = ", ".join(f"{text} AS k{i}" for i, text in enumerate(_keys(query, minutes, statement)))
+    grouped = ", ".join(keys)
+    where = _where(query, minutes, statement)
+    shown, *merged = _measured(query.meter.aggregation, with_members=with_members)
+    source = f"""
+SELECT {named}, sum(counted) AS c, sum(rejected) AS r, {merged[0]}
+FROM tallies FINAL WHERE {where} GROUP BY {grouped}"""  # noqa: S608 - values are bound
+    if query.meter.aggregation is Aggregation.UNIQUE_COUNT:
+        source = f"""
+SELECT {grouped}, sum(c) AS c, sum(r) AS r, {merged[2]} FROM ({source}
+UNION ALL
+SELECT {named}, 0 AS c, 0 AS r, {merged[1]} FROM members WHERE {where} GROUP BY {grouped})
+GROUP BY {grouped}"""  # noqa: S608 - values are bound, names come from this module
     sql = f"""
-SELECT {", ".join(f"{text} AS k{i}" for i, text in enumerate(keys))},
-    sum(total), sum(counted), sum(rejected),
-    minIf(minimum, counted > 0), maxIf(maximum, counted > 0),
-    maxIf(tuple(latest_time_ms, latest_recorded_ms, latest_key, latest), counted > 0)
-FROM tallies FINAL
-WHERE {_where(query, minutes, statement)}
-GROUP BY {", ".join(f"k{i}" for i in range(len(keys)))}
+SELECT k0 AS b, [{", ".join(keys[1:])}] AS k, c, r, {shown} FROM ({source})
+ORDER BY {grouped}
 LIMIT {QUERY_ROWS_MAX + 1}"""  # noqa: S608 - values are bound, names come from this module
     return sql, statement.parameters
 
 
-def members_statement(
-    query: UsageQuery, minutes: Minutes, *, whole: bool
-) -> tuple[str, dict[str, Any]]:
-    """Rows (bucket, subject, dimensions..., distinct count); with `whole` the members themselves
-    instead.
+def rows_settings(query: UsageQuery, rows: int) -> dict[str, Any]:
+    """Settings for `rows_statement`, where the store holds so many rows for it."""
+    return _LARGE if query.group_by and rows > LARGE_READ_ROWS else ROWS_SETTINGS
+
+
+def _measured(aggregation: Aggregation, *, with_members: bool) -> tuple[str, ...]:
+    """What is shown, and what is made of rows for it: of tallies, and for distinct values of
+    members and of both.
     """
+    match aggregation:
+        case Aggregation.SUM | Aggregation.AVG:
+            return "toString(t) AS v", "sum(total) AS t"
+        case Aggregation.MIN:
+            return "toString(t) AS v", "minIf(minimum, counted > 0) AS t"
+        case Aggregation.MAX:
+            return "toString(t) AS v", "maxIf(maximum, counted > 0) AS t"
+        case Aggregation.LATEST:
+            parts = "tuple(latest_time_ms, latest_recorded_ms, latest_key, latest)"
+            shown = "[toString(t.1), toString(t.2), hex(t.3), toString(t.4)] AS l"
+            return shown, f"maxIf({parts}, counted > 0) AS t"
+        case Aggregation.COUNT:
+            return "0 AS d", "0 AS t"
+        case Aggregation.UNIQUE_COUNT if with_members:
+            none = "CAST([], 'Array(FixedString(16))') AS t"
+            shown = "arrayMap(one -> hex(one), t) AS m"
+            return shown, none, "groupUniqArray(member) AS t", "groupArrayArray(t) AS t"
+        case Aggregation.UNIQUE_COUNT:
+            return "t AS d", "toUInt64(0) AS t", "uniqExact(member) AS t", "sum(t) AS t"
+
+
+def count_statement(query: UsageQuery, minutes: Minutes) -> tuple[str, dict[str, Any]]:
+    """How many rows there would be, as far as `COUNT_SETTINGS` let it count."""
     statement = Statement()
-    keys = _keys(query, minutes, statement)
-    counted = "groupUniqArray(member)" if whole else "uniqExact(member)"
-    sql = f"""
-SELECT {", ".join(f"{text} AS k{i}" for i, text in enumerate(keys))}, {counted}
-FROM members
-WHERE {_where(query, minutes, statement)}
-GROUP BY {", ".join(f"k{i}" for i in range(len(keys)))}
-LIMIT {QUERY_ROWS_MAX + 1}"""  # noqa: S608 - values are bound, names come from this module
+    keys = ", ".join(_keys(query, minutes, statement))
+    where = _where(query, minutes, statement)
+    sql = f"SELECT count() FROM (SELECT 1 FROM tallies WHERE {where} GROUP BY {keys})"  # noqa: S608
     return sql, statement.parameters
 
 

@@ -1,7 +1,7 @@
 """The control API over real SQLite stores, and a usage store that answers what the test put in."""
 
 import shutil
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
@@ -70,10 +70,19 @@ class ShelfUsage:
     account_row: AccountRow = NOTHING
     asked: list[UsageQuery] = field(default_factory=list)
     away: bool = False
+    block_rows: int = 1_000
+    breaks_off: bool = False  # behind the first block
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         self.asked.append(query)
         return self.rows_of.get(query.meter.revision, self.rows)
+
+    async def usage_blocks(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
+        rows = await self.usage(query)
+        for first in range(0, len(rows), self.block_rows):
+            yield rows[first : first + self.block_rows]
+            if self.breaks_off:
+                raise Unavailable("usage store: connection reset")
 
     async def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:
         found = [row for row in self.rejected_rows if row.revision in answering(meter)]

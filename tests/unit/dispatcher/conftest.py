@@ -6,7 +6,15 @@ import asyncio
 import base64
 import shutil
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_network
@@ -80,6 +88,9 @@ class CellUsage:
             UsageRow(query.from_ms, query.to_ms, subject, groups, value, 1, 0)
             for (subject, groups), value in sorted(sums.items())
         ]
+
+    async def usage_blocks(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
+        yield await self.usage(query)
 
     async def touched(
         self,

@@ -1,0 +1,58 @@
+"""The result of one statement, read a piece at a time by whichever thread asks."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, cast
+
+from clickhouse_connect.driver.client import Client
+
+from meterline.limits import ANSWER_PIECE_BYTES
+
+_FORMAT: Final = "JSONEachRow"  # one that chDB streams, and that is read fast
+
+
+class _Source(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+    def close(self) -> None: ...
+
+
+def settings_clause(settings: Mapping[str, Any]) -> str:
+    """Settings as a part of the statement: beside it, chDB would not stream."""
+    words = (f"{name} = {value!r}" for name, value in settings.items())
+    return f"\nSETTINGS {', '.join(words)}"
+
+
+class Stream:
+    """A statement that begins with the first reading. While it is open its client does nothing
+    else.
+    """
+
+    def __init__(self, sql: str, parameters: dict[str, Any]) -> None:
+        self._sql = sql
+        self._parameters = parameters
+        self._client: Client | None = None
+        self._source: _Source | None = None
+        self._closed = False
+        self._lock = threading.Lock()  # who stops while another thread reads waits for that
+
+    def read(self, connect: Callable[[], Client]) -> bytes:
+        """The next piece; empty at the end, or once it is closed. The first time it gets its
+        client.
+        """
+        with self._lock:
+            if self._closed:
+                return b""
+            if self._source is None:
+                self._client = connect()
+                stream = self._client.raw_stream(self._sql, self._parameters, fmt=_FORMAT)
+                self._source = cast("_Source", stream)
+            return self._source.read(ANSWER_PIECE_BYTES)
+
+    def close(self) -> Client | None:
+        """End it. The client is free for another one."""
+        with self._lock:
+            self._closed = True
+            client, self._client = self._client, None
+            if self._source is not None:
+                self._source.close()
+            return client

@@ -50,6 +50,11 @@ BOUNDS: Final[tuple[tuple[str, str, ProblemType], ...]] = (
     ),
     ("entries of a page", f"{limits.PAGE_SIZE_MAX}", ProblemType.BAD_REQUEST),
     ("rows of an answer about usage", f"{limits.QUERY_ROWS_MAX:,}", ProblemType.BAD_REQUEST),
+    (
+        "answers of over about 1,000 rows sent at once; others wait a minute",
+        f"{limits.LARGE_ANSWERS_MAX}, of a namespace {limits.LARGE_ANSWERS_OF_NAMESPACE_MAX}",
+        ProblemType.RATE_LIMITED,
+    ),
     ("windows of it", f"{limits.QUERY_WINDOWS_MAX:,}", ProblemType.BAD_REQUEST),
     ("dimensions to group by", f"{limits.QUERY_GROUP_BY_MAX}", ProblemType.BAD_REQUEST),
     ("dimensions to filter by", f"{limits.QUERY_FILTERS_MAX}", ProblemType.BAD_REQUEST),

@@ -107,10 +107,10 @@ LARGE_READ_ROWS: Final = 100_000  # of the store: an answer by group may be larg
 LARGE_ANSWERS_MAX: Final = (
     4  # sent at once, of more than one piece: bounds memory and open statements
 )
-LARGE_ANSWERS_OF_NAMESPACE_MAX: Final = 2  # so that one namespace leaves places to the others
+LARGE_ANSWERS_OF_NAMESPACE_MAX: Final = 3  # so that one namespace leaves places to the others
 LARGE_ANSWERS_WAITING_MAX: Final = 16  # for a place; further ones are told to come back
 LARGE_ANSWERS_WAITING_OF_NAMESPACE_MAX: Final = 4
-LARGE_ANSWER_WAIT_S: Final = 30  # for a place; a client waits longer for an answer
+LARGE_ANSWER_WAIT_S: Final = 60  # for a place; a client waits longer for an answer
 ANSWER_STALL_S: Final = 30  # a reader that takes nothing for so long has gone
 ANSWER_S_MAX: Final = 600  # of one answer: its place and its statement are free again after it
 QUERY_WINDOWS_MAX: Final = 100_000  # windows of one answer: eleven years of hours

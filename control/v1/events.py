@@ -2,6 +2,7 @@
 
 from typing import Annotated, Final, NotRequired, cast
 
+import msgspec
 from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -10,6 +11,7 @@ from control.event_judgement import Judged, judged
 from control.event_shapes import EVENT_EXAMPLE, EventShown
 from control.stores import Stores
 from control.v1.refused import Customers
+from control.v1.validation_words import validation_words
 from meterline.access import Scope
 from meterline.event_list import Column, Condition, EventQuery, Op
 from meterline.http import json_response
@@ -24,6 +26,7 @@ from meterline.limits import (
 from meterline.problem import Fault, invalid
 from meterline.window import DAY_MS, HOUR_MS, rfc3339
 
+_NULL: Final = msgspec.Raw(b"null")
 CLIENT_ID_CHARS_MAX: Final = 36  # peer-api.md 2
 ClientId = Annotated[
     str,
@@ -154,5 +157,9 @@ def shown(one: Judged) -> IngestedEventShown:
         "storedAt": rfc3339(one.listed.append_ms),
     }
     if one.problems:
-        members["validationError"] = "\n".join(words for words, _ in one.problems)
+        without_data = one.sent.get("data", _NULL) == _NULL
+        members["validationError"] = "\n".join(
+            validation_words(words, attributes, without_data=without_data)
+            for words, attributes in one.problems
+        )
     return members

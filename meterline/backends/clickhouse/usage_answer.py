@@ -59,7 +59,9 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
 _lines: Final = msgspec.json.Decoder(Line)
 
 
-async def answer(connection: Connection, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
+async def answer(
+    connection: Connection, query: UsageQuery, rows_max: int = QUERY_ROWS_MAX
+) -> AsyncGenerator[list[UsageRow], None]:
     """Rows by window, subject, groups, a part of them at a time. Raises `Problem` where the answer
     would be beyond its bounds.
     """
@@ -78,9 +80,10 @@ async def answer(connection: Connection, query: UsageQuery) -> AsyncGenerator[li
     starts = starts_of(query, extent.first_ms, extent.end_ms)
     minutes = Minutes(tuple(parts), tuple(start // MINUTE_MS for start in starts))
     cut = _folded_cuts(query, minutes, cuts)
-    await _within_rows(connection, query, minutes, extent, len(cut))
+    if extent.rows + len(cut) > rows_max:
+        await _within_rows(connection, query, minutes, rows_max)
     maker = RowMaker(query, starts, (extent.first_ms, extent.end_ms))
-    rows = MergedRows(query.meter.aggregation, maker, sorted(cut.items()))
+    rows = MergedRows(query.meter.aggregation, maker, sorted(cut.items()), rows_max)
     if parts:
         statement = rows_statement(query, minutes, with_members=bool(cut))
         settings = rows_settings(query, extent.rows)
@@ -121,20 +124,19 @@ async def _extent(connection: Connection, parts: list[Part], cuts: list[Cut]) ->
 
 
 async def _within_rows(
-    connection: Connection, query: UsageQuery, minutes: Minutes, extent: _Extent, cut: int
+    connection: Connection, query: UsageQuery, minutes: Minutes, rows_max: int
 ) -> None:
     """Refuse too many rows before the first of them is sent. They are counted only where there can
     be so many.
     """
-    found = extent.rows + cut
-    if found > QUERY_ROWS_MAX and minutes.parts:
+    if minutes.parts:
         ((found,),) = await connection.query(*count_statement(query, minutes), COUNT_SETTINGS)
-    if found > QUERY_ROWS_MAX:
-        raise _too_many()
+        if found > rows_max:
+            raise _too_many(rows_max)
 
 
-def _too_many() -> Problem:
-    return invalid(Fault("from", f"the answer has over {QUERY_ROWS_MAX} rows; ask for less"))
+def _too_many(rows_max: int) -> Problem:
+    return invalid(Fault("from", f"the answer has over {rows_max} rows; ask for less"))
 
 
 def _folded_cuts(query: UsageQuery, minutes: Minutes, cuts: Sequence[Cut]) -> dict[Key, Aggregate]:
@@ -153,11 +155,16 @@ class MergedRows:
     """Rows of an answer out of the store's lines and what cut minutes add; both ordered by key."""
 
     def __init__(
-        self, aggregation: Aggregation, maker: RowMaker, cut: Sequence[tuple[Key, Aggregate]]
+        self,
+        aggregation: Aggregation,
+        maker: RowMaker,
+        cut: Sequence[tuple[Key, Aggregate]],
+        rows_max: int = QUERY_ROWS_MAX,
     ) -> None:
         self._aggregation = aggregation
         self._maker = maker
         self._cut = cut
+        self._rows_max = rows_max
         self._cut_at = 0
         self._unfinished = b""
         self._keys = 0
@@ -175,8 +182,8 @@ class MergedRows:
         for line in lines:
             self._add(found, line)
         self._keys += len(lines)
-        if self._keys + self._cut_at > QUERY_ROWS_MAX:
-            raise _too_many()
+        if self._keys + self._cut_at > self._rows_max:
+            raise _too_many(self._rows_max)
         return found
 
     def _add(self, found: list[UsageRow], line: Line) -> None:

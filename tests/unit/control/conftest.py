@@ -71,7 +71,7 @@ class ShelfUsage:
     asked: list[UsageQuery] = field(default_factory=list)
     away: bool = False
     block_rows: int = 1_000
-    breaks_off: bool = False  # behind the first block
+    breaks_after: int = 0  # so many blocks; 0: never
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         self.asked.append(query)
@@ -79,9 +79,9 @@ class ShelfUsage:
 
     async def usage_blocks(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
         rows = await self.usage(query)
-        for first in range(0, len(rows), self.block_rows):
+        for number, first in enumerate(range(0, len(rows), self.block_rows), start=1):
             yield rows[first : first + self.block_rows]
-            if self.breaks_off:
+            if number == self.breaks_after:
                 raise Unavailable("usage store: connection reset")
 
     async def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:

@@ -32,7 +32,7 @@ async def test_v1_shows_a_bare_array_the_latest_first(api: Api) -> None:
             "data": {"distance": 12.5, "origin": "EWR"},
             "traceparent": "00-ab",
         },
-        "validationError": "no meter takes events of type flight",
+        "validationError": "no meter found for event type: flight",
         "ingestedAt": "2023-11-14T10:01:01.250Z",
         "storedAt": "2023-11-14T10:01:01.262Z",
     }

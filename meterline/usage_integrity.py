@@ -5,7 +5,8 @@ that the control store knows too. A store that is empty, another one, or restore
 is found by comparing the two, and nothing is answered, sealed or delivered from it.
 """
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
@@ -288,6 +289,18 @@ class CheckedUsageStore:
         rows = await self._store.usage(query)
         await self._check()
         return rows
+
+    async def usage_blocks(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
+        """See the port; the first part is checked: what the others tell was read by then, too."""
+        checked = False
+        async with aclosing(self._store.usage_blocks(query)) as blocks:
+            async for rows in blocks:
+                if not checked:
+                    await self._check()
+                    checked = True
+                yield rows
+        if not checked:
+            await self._check()
 
     async def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:
         """See the port."""

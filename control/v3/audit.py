@@ -9,14 +9,17 @@ from typing_extensions import TypedDict
 
 from control.absence import NotNull
 from meterline.access import Scope
-from meterline.audit import AuditSpan, AuditStep, Finding
+from meterline.audit import AuditSpan, AuditStep, Finding, decode_place
 from meterline.audit_ports import Auditor
 from meterline.http import json_response
 from meterline.http.operation import Answer, Bound, Call, Operation, bind, json_body
 from meterline.http.shapes import Closed, Instant, NoParameters
 from meterline.limits import ATTRIBUTE_CHARS_MAX, AUDIT_FINDINGS_MAX
-from meterline.problem import Fault, invalid
+from meterline.ports import Unavailable
+from meterline.problem import Fault, Problem, ProblemType, invalid
 from meterline.window import rfc3339
+
+UNREAD_RETRY_S: Final = 1
 
 Count = Annotated[int, Field(ge=0)]
 
@@ -159,12 +162,31 @@ class V3Audit:
             words = f"{rfc3339(asked.from_)} must be before to, {rfc3339(asked.to)}"
             raise invalid(Fault("from", words, "maximum"))
         span = AuditSpan(asked.from_, asked.to, asked.payloads, asked.repair)
+        if asked.after is not None:
+            _check_cursor(asked.after)
         try:
             async with self._turn:
                 made = await self._auditor.step(span, asked.after)
-        except ValueError as error:
-            raise invalid(Fault("after", str(error), "matches_regex")) from error
+        except (Unavailable, ValueError) as error:
+            raise _unread(error, asked.after) from error
         return json_response(_shown(made))
+
+
+def _check_cursor(cursor: str) -> None:
+    try:
+        decode_place(cursor)
+    except ValueError as error:
+        raise invalid(Fault("after", str(error), "matches_regex")) from error
+
+
+def _unread(error: Exception, cursor: str | None) -> Problem:
+    """What a store could not give; with the scope of this operation its own words may be told."""
+    at = "the first step" if cursor is None else f"the step after {cursor}"
+    detail = (
+        f"The audit could not read the rows of {at}: {error}. If this stays so, the rows are"
+        " damaged: see 'When a store is lost or damaged' in docs/operations.md."
+    )
+    return Problem(ProblemType.UNAVAILABLE, detail, retry_after_s=UNREAD_RETRY_S)
 
 
 def _shown(step: AuditStep) -> AuditStepShown:

@@ -75,13 +75,13 @@ FAULTS: dict[str, tuple[Damage, str]] = {
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A data folder that events were counted in, of a process that was killed."""
+    """A data folder that events were counted in, of a process that was stopped."""
     setup = embedded(tmp_path_factory.mktemp("good"))
     try:
         with telling(setup):
             setup.start()
             send(setup)
-        setup.kill()
+            setup.processes["up"].stop()  # by SIGTERM: nothing is left in SQLite's journals
         yield setup.folder / "data"
     finally:
         setup.kill()

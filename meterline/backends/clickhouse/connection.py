@@ -50,6 +50,10 @@ QUERY_SETTINGS: Final[dict[str, Any]] = {
 
 # The engine's own sentence, up to where clients and engine append versions, queries and addresses.
 _SAID: Final = re.compile(r"(Code: \d+\. )?DB::Exception: [^\n]*?(?=\.? ?\(|\n|$| for url)")
+# Where the engine met damage: it names the folder of the part, and the table with its database.
+_READING: Final = re.compile(
+    r"from part (?:\S*/)?(?P<part>[^\s/]+)/? in table (?:\w+\.)?(?P<table>\w+)"
+)
 _OURS: Final = (DataError, ProgrammingError, NotSupportedError)
 # TOO_MANY_ROWS, TIMEOUT_EXCEEDED, TOO_SLOW: what a query was bounded by.
 _EXCEEDED: Final = re.compile(r"Code: (158|159|160)\b")
@@ -262,4 +266,8 @@ def _connect(url: str) -> Client:
 def _words(error: Exception) -> str:
     """What the engine said, without addresses and queries; where it did not answer, just that."""
     said = _SAID.search(str(error))
-    return said[0].strip()[:ERROR_CHARS_MAX] if said else "no connection, or no answer in time"
+    if said is None:
+        return "no connection, or no answer in time"
+    words = said[0].strip()[:ERROR_CHARS_MAX]
+    place = _READING.search(str(error))
+    return words if place is None else f"{words} (table {place['table']}, part {place['part']})"

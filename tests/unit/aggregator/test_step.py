@@ -3,8 +3,8 @@
 import random
 import shutil
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Never
 
 import msgspec
 import pytest
@@ -17,7 +17,7 @@ from meterline.backends.sqlite_log import open_sqlite_log
 from meterline.limits import COUNT_BACK_TRIES_MAX, SLICE_EVENTS_MAX, SLICE_SPAN_MS
 from meterline.meter import Aggregation, Meter
 from meterline.pack import encode_pack
-from meterline.ports import Unavailable
+from meterline.ports import SeenDamaged, Unavailable
 from tests.unit.aggregator.world import PARTITIONS, Killed, Meters, World, numbered
 
 
@@ -39,6 +39,30 @@ async def test_events_sent_twice_count_once_over_restarts(
     await world.run(worker)
     await world.check(meter)
     await worker.close_all()
+
+
+async def test_a_seen_store_that_breaks_while_counting_is_rebuilt(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    meter = meters.add(Aggregation.SUM, next(fresh_numbers))
+    await world.send(numbered(0, 100))
+    worker = world.worker(meters)
+    await world.run(worker, seal=True)
+    broken = []
+
+    def break_down(_keys: Sequence[bytes]) -> Never:
+        broken.append(1)
+        raise SeenDamaged("a block")
+
+    for partition in worker.partitions.values():
+        partition.seen.get_many = break_down  # type: ignore[method-assign, assignment]
+    await world.send(numbered(0, 150))
+    await world.run(worker)
+    assert len(broken) == PARTITIONS
+    await world.check(meter)
+    await worker.close_all()
+    assert len(list((world.folder / "seen").glob("*/*.damaged-1"))) == PARTITIONS
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -7,6 +7,7 @@ from control.ledger import Ledger
 from meterline.access import EVERY_SCOPE, Principal, Scope
 from meterline.audit import AuditSpan, AuditStep, Finding, SlicePlace, decode_place, encode_place
 from meterline.http.gate import Gate
+from meterline.ports import Unavailable
 from tests.unit.control.conftest import Api, Client, ServeApi, ShelfAccounts
 
 NOTHING: Any = None
@@ -19,11 +20,14 @@ class ShelfAuditor:
 
     made: AuditStep = field(default_factory=AuditStep)
     asked: list[tuple[AuditSpan, str | None]] = field(default_factory=list)
+    fails: Exception | None = None
 
     async def step(self, span: AuditSpan, cursor: str | None) -> AuditStep:
         if cursor is not None:
             decode_place(cursor)
         self.asked.append((span, cursor))
+        if self.fails is not None:
+            raise self.fails
         return self.made
 
 
@@ -86,3 +90,17 @@ async def test_only_who_operates_the_installation_may_audit(api: Api, serve: Ser
     async with client.post(PATH, json={}) as response:
         assert response.status == 403
     assert not shelf.asked
+
+
+@pytest.mark.parametrize(
+    "error", [Unavailable("Code: 40 (table events, part all_1_1_0)"), ValueError("no JSON")]
+)
+async def test_rows_that_cannot_be_read_are_no_fault_of_the_cursor(
+    auditor: tuple[ShelfAuditor, Client], error: Exception
+) -> None:
+    shelf, client = auditor
+    shelf.fails = error
+    async with client.post(PATH, json={"after": encode_place(SlicePlace(1, 0, 9))}) as response:
+        assert response.status == 503
+        detail: str = (await response.json())["detail"]
+    assert f"could not read the rows of the step after slices.1.0.9: {error}" in detail

@@ -13,9 +13,11 @@ from meterline.backends.clickhouse.usage_answer import answer
 from meterline.limits import ANSWER_PIECE_BYTES, USAGE_STREAMS_MAX
 from meterline.meter import Meter
 from meterline.number import UNIT
+from meterline.ports import StoreLost
 from meterline.problem import Problem
 from meterline.rows import Flush, TallyRow
 from meterline.usage import UsageQuery
+from meterline.usage_integrity import CheckedUsageStore, UsageIntegrity
 from meterline.window import MINUTE_MS, WindowSize
 from tests.contract.usage import meter
 
@@ -92,3 +94,29 @@ async def test_too_many_rows_are_refused_before_the_first(
     assert await rows(asked, SUBJECTS) == SUBJECTS
     total = UsageQuery(asked.meter)  # many rows of the store, one of the answer
     assert await rows(total, SUBJECTS - 1) == 1
+
+
+class Lost(UsageIntegrity):
+    """A store that has lost something once it was told so."""
+
+    def __init__(self) -> None:
+        self.lost = False
+        self.asked = 0
+
+    async def check(self) -> None:
+        self.asked += 1
+        if self.lost:
+            raise StoreLost("the usage store has lost what was counted")
+
+
+async def test_no_part_is_given_out_of_a_store_that_lost_something(
+    usage_store: ClickHouseUsageStore, asked: UsageQuery, fresh_numbers: Iterator[int]
+) -> None:
+    integrity = Lost()
+    checked = CheckedUsageStore(usage_store, integrity)
+    rows = [row async for block in checked.usage_blocks(asked) for row in block]
+    assert (len(rows), integrity.asked) == (SUBJECTS, 1)
+    integrity.lost = True
+    for query in (asked, UsageQuery(meter(next(fresh_numbers)))):
+        with pytest.raises(StoreLost):
+            await anext(checked.usage_blocks(query))

@@ -175,7 +175,7 @@ def reconcile(
     found: list[Difference] = []
     for delivery_id, those in booked.items():
         if delivery_id in known:
-            found += _judged(those, known[delivery_id], booked)
+            found += _judged(those, known[delivery_id], booked, scope.reports)
         else:
             found.append(_extra(those[0], elsewhere))
         if len(those) > 1:
@@ -199,7 +199,10 @@ def _order(one: Difference) -> tuple[int, int, str, str]:
 
 
 def _judged(
-    those: Sequence[Booking], sent: SentDelivery, booked: Mapping[str, object]
+    those: Sequence[Booking],
+    sent: SentDelivery,
+    booked: Mapping[str, object],
+    reports: frozenset[str],
 ) -> list[Difference]:
     if sent.superseded_by is not None:
         known = "is booked too: only that one stands"
@@ -211,20 +214,27 @@ def _judged(
     return [
         _of(DifferenceKind.DIFFERENT, sent, said, was, cause)
         for one in those[:1]
-        for said, was, cause in _unlike(one, sent)
+        for said, was, cause in _unlike(one, sent, reports)
     ]
 
 
-def _unlike(one: Booking, sent: SentDelivery) -> list[tuple[str, str, str]]:
+def _unlike(
+    one: Booking, sent: SentDelivery, reports: frozenset[str]
+) -> list[tuple[str, str, str]]:
     """What a booking says otherwise: the first of what can be compared, from the coarse to the
-    fine.
+    fine. `reports` are the names of the report.
     """
+    if one.report is not None and one.report not in reports:
+        return [(one.report, " or ".join(sorted(reports)), "booked for another report")]
     if one.subject is not None and one.subject != sent.subject:
         return [(one.subject, sent.subject, "booked for another subject")]
     window = (one.from_ms, one.to_ms)
     if None not in window and window != (sent.from_ms, sent.to_ms):
         said, was = _window(one.from_ms, one.to_ms), _window(sent.from_ms, sent.to_ms)
         return [(said, was, "booked for another window")]
+    if one.revision is not None and one.revision != sent.revision:
+        said, was = f"revision {one.revision}", f"revision {sent.revision}"
+        return [(said, was, "booked as another revision: the highest one stands")]
     if one.value is not None and sent.value is not None and one.value != sent.value:
         cause = "the bytes under an id never change: it was booked wrongly, or changed later"
         return [(_value(one.value), _value(sent.value), cause)]

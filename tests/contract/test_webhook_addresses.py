@@ -1,11 +1,15 @@
 """Addresses that must not be reached, in all the ways they can be spelled, through the real sender
 and, where names lead there, through its resolver.
+
+Whether somebody listens at an address says nothing: every connection that this process begins is
+seen and stopped before it leaves. So each test also proves that without the guard the address would
+have been dialled.
 """
 
-import asyncio
 import socket
-from collections.abc import AsyncIterator
-from ipaddress import ip_address
+import sys
+from collections.abc import AsyncIterator, Iterator
+from ipaddress import IPv4Network, IPv6Network, ip_address
 
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -103,6 +107,54 @@ NUMERIC = [
 ]
 
 
+# What the HTTP client takes for no URL, with the guard and without it.
+NO_HOST = frozenset({"2130706433", "017700000001", "0177.0.0.1", "127.1", "127.0.1", "0"})
+NO_HOST |= {"2852039166"}
+# What a system may or may not have an address for.
+RESOLVED_BY_SOME = frozenset({"localhost.", "a.localhost"})
+EVERYTHING = (IPv4Network("0.0.0.0/0"), IPv6Network("::/0"))
+
+
+PORT = 9
+REASON = "the endpoint leads to an address that may not be dialled"
+
+
+class Dials:
+    """The addresses that this process began to connect to while it was armed; none was reached."""
+
+    def __init__(self) -> None:
+        self.armed = False
+        self.addresses: list[str] = []
+
+    def audit(self, event: str, arguments: tuple[object, ...]) -> None:
+        """See `sys.addaudithook`."""
+        if self.armed and event == "socket.connect":
+            assert isinstance(arguments[1], tuple)
+            self.addresses.append(arguments[1][0])
+            raise ConnectionRefusedError("stopped by the test")
+
+
+DIALS = Dials()
+sys.addaudithook(DIALS.audit)  # it cannot be removed, so there is one
+
+
+@pytest.fixture
+def dials() -> Iterator[list[str]]:
+    """Addresses that are dialled during the test."""
+    DIALS.addresses = []
+    DIALS.armed = True
+    yield DIALS.addresses
+    DIALS.armed = False
+
+
+@pytest.fixture
+async def unguarded() -> AsyncIterator[HttpWebhookSender]:
+    """A sender that may dial everything."""
+    made = HttpWebhookSender(SystemClock(), EVERYTHING, timeout_s=5)
+    yield made
+    await made.close()
+
+
 @pytest.fixture
 async def sender() -> AsyncIterator[HttpWebhookSender]:
     made = HttpWebhookSender(SystemClock(), timeout_s=5)
@@ -110,41 +162,42 @@ async def sender() -> AsyncIterator[HttpWebhookSender]:
     await made.close()
 
 
-@pytest.fixture
-async def port() -> AsyncIterator[int]:
-    """Of a server on loopback that fails the test if anybody comes."""
-    came: list[object] = []
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        came.append(reader)
-        writer.close()
-
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    yield server.sockets[0].getsockname()[1]
-    server.close()
-    assert came == []
-
-
 def test_there_are_enough_spellings() -> None:
     assert len({*LITERALS, *NUMERIC}) >= 60
 
 
 @pytest.mark.parametrize("host", LITERALS)
-async def test_a_literal_is_not_dialled(sender: HttpWebhookSender, port: int, host: str) -> None:
-    answer = await sender.send(f"http://{host}:{port}/hook", b"{}", {})
+async def test_a_literal_is_not_dialled(
+    sender: HttpWebhookSender, dials: list[str], host: str
+) -> None:
+    answer = await sender.send(f"http://{host}:{PORT}/hook", b"{}", {})
+    assert dials == []
     assert answer.outcome is AttemptOutcome.FORBIDDEN
     assert (answer.status, answer.body) == (None, b"")
-    assert answer.reason == "the endpoint leads to an address that may not be dialled"
+    assert answer.reason == REASON
 
 
 @pytest.mark.parametrize("host", NUMERIC)
 async def test_a_name_that_systems_read_as_an_address_is_not_dialled(
-    sender: HttpWebhookSender, port: int, host: str
+    sender: HttpWebhookSender, dials: list[str], host: str
 ) -> None:
-    answer = await sender.send(f"http://{host}:{port}/hook", b"{}", {})
-    # some are no host names at all, some resolve nowhere, depending on the system
-    assert answer.outcome in {AttemptOutcome.FORBIDDEN, AttemptOutcome.UNREACHED}
+    answer = await sender.send(f"http://{host}:{PORT}/hook", b"{}", {})
+    assert dials == []
     assert answer.status is None
+    if host not in NO_HOST | RESOLVED_BY_SOME:
+        assert (answer.outcome, answer.reason) == (AttemptOutcome.FORBIDDEN, REASON)
+
+
+@pytest.mark.parametrize("host", [*LITERALS, *NUMERIC])
+async def test_without_the_guard_it_would_be_dialled(
+    unguarded: HttpWebhookSender, dials: list[str], host: str
+) -> None:
+    answer = await unguarded.send(f"http://{host}:{PORT}/hook", b"{}", {})
+    assert answer.status is None
+    if host in RESOLVED_BY_SOME:
+        assert dials or answer.reason == "the host name does not resolve"
+    else:
+        assert bool(dials) == (host not in NO_HOST)
 
 
 class Resolver(AbstractResolver):
@@ -179,35 +232,39 @@ class Resolver(AbstractResolver):
 @pytest.mark.parametrize(
     "address", [host.strip("[]") for host in LITERALS if "@" not in host and host.isascii()]
 )
-async def test_a_name_that_leads_there_is_not_dialled(port: int, address: str) -> None:
+async def test_a_name_that_leads_there_is_not_dialled(dials: list[str], address: str) -> None:
+    url = f"http://receiver.example:{PORT}/hook"
     egress = Egress(resolver=Resolver(address))
     made = HttpWebhookSender(SystemClock(), timeout_s=5, egress=egress)
-    answer = await made.send(f"http://receiver.example:{port}/hook", b"{}", {})
+    answer = await made.send(url, b"{}", {})
     await made.close()
-    assert answer.outcome is AttemptOutcome.FORBIDDEN
-    assert address not in answer.reason
+    assert dials == []
+    assert (answer.outcome, answer.reason) == (AttemptOutcome.FORBIDDEN, REASON)
+    unguarded = HttpWebhookSender(SystemClock(), EVERYTHING, timeout_s=5, egress=egress)
+    await unguarded.send(url, b"{}", {})
+    await unguarded.close()
+    assert dials == [address]
 
 
-async def test_a_name_that_changes_its_answer_is_judged_each_time(port: int) -> None:
+async def test_a_name_that_changes_its_answer_is_judged_each_time(dials: list[str]) -> None:
     resolver = Resolver("127.0.0.2", "169.254.169.254")
     made = HttpWebhookSender(
         SystemClock(), (LOOPBACK[0],), timeout_s=5, egress=Egress(resolver=resolver)
     )
-    # allowed at first, so it is dialled (nobody listens there), then no more
-    url = f"http://receiver.example:{port}/hook"
+    # allowed at first, so it is dialled, then no more
+    url = f"http://receiver.example:{PORT}/hook"
     first = await made.send(url, b"{}", {})
-    assert first.outcome is AttemptOutcome.UNREACHED
-    for _ in range(3):
-        await asyncio.sleep(0)
-        again = await made.send(url.replace("receiver", f"r{_}"), b"{}", {})
+    assert (first.outcome, dials) == (AttemptOutcome.UNREACHED, ["127.0.0.2"])
+    for number in range(3):
+        again = await made.send(url.replace("receiver", f"r{number}"), b"{}", {})
         assert again.outcome is AttemptOutcome.FORBIDDEN
     await made.close()
+    assert dials == ["127.0.0.2"]
+    assert resolver.asked == 4
 
 
-@pytest.mark.parametrize("host", [*LITERALS, *NUMERIC])
+@pytest.mark.parametrize("host", [one for one in (*LITERALS, *NUMERIC) if one.isascii()])
 def test_a_proxy_is_not_told_to_go_there_either(host: str) -> None:
-    if not host.isascii():  # a URL's host is ASCII by then
-        return
     assert not may_name(host.rpartition("@")[2], ())
 
 

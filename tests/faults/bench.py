@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
+from tests.faults.bites import Bites
 from tests.faults.events import METERS, SETTLED
 from tests.faults.installation import Installation, Servers, make_meters
 from tests.faults.oracle import Oracle, compared
@@ -53,6 +54,8 @@ class Bench:
     say: Say
     kills: Counter[str] = field(default_factory=Counter)  # by what was killed, and how
     notes: list[str] = field(default_factory=list)
+    bites: Bites = field(default_factory=Bites)
+    twins: dict[str, str] = field(default_factory=dict)  # meters made later: key, the key of which
 
     @property
     def servers(self) -> Servers:
@@ -64,11 +67,13 @@ class Bench:
         """Bring a fault about under load; when it is over, wait for zero lag, and for the reports
         that were asked for, and compare.
 
-        Raises `Differs`, and `AssertionError` where the product does not recover.
+        Raises `Differs`, `Toothless` where nothing proves that the fault happened, and
+        `AssertionError` where the product does not recover.
         """
         before = self.kills.total()
         self.senders.resume()
-        fault(self)
+        with self.bites.proven(name):
+            fault(self)
         self.product.mend()
         began_s = time.monotonic()
         self.settle()
@@ -78,6 +83,15 @@ class Bench:
         notes, self.notes = "; ".join(self.notes), []
         events = len(self.oracle.identities)
         return Judged(name, self.kills.total() - before, seconds, events, notes)
+
+    def twin(self, of: str) -> None:
+        """Make a meter that measures what another one does, under a key of its own: it is filled
+        in from what was counted before.
+        """
+        (meter,) = (one for one in METERS if one["key"] == of)
+        key = f"{of}_twin_{len(self.twins)}"
+        make_meters(self.product.api, ({**meter, "key": key, "name": key},))
+        self.twins[key] = of
 
     def send(self, identities: int, within_s: float) -> None:
         """Send until so many identities were acknowledged."""
@@ -105,8 +119,8 @@ class Bench:
 
     def usage(self) -> Iterator[str]:
         """What differs in the figures of the meters."""
-        for meter in METERS:
-            key = str(meter["key"])
+        own = {str(meter["key"]): str(meter["key"]) for meter in METERS}
+        for key, same in (own | self.twins).items():
             asked = {
                 **WINDOW,
                 "granularity": "PT1H",
@@ -114,7 +128,7 @@ class Bench:
             }
             answer = self.product.api.ask("POST", f"/api/v3/metering/meters/{key}/query", asked)
             assert answer.status == 200, f"{key}: {answer.status} {answer.body!r}"
-            yield from compared(key, self.oracle.cells(key), answer.json["data"])
+            yield from compared(key, self.oracle.cells(same), answer.json["data"])
 
     def _account(self) -> Iterator[str]:
         account = self.product.status["account"]

@@ -67,6 +67,7 @@ def _proxied() -> dict[str, Case]:
 
 CASES: Final[Mapping[str, Case]] = {
     **_labelled(),
+    "aggregators killed: slice filled in": Case(kills.filled_in(KILLS_EACH), every_round=False),
     "gateways killed under load": Case(kills.doors_killed(8)),
     "processes killed at random": Case(
         kills.killed_at_random(("aggregator-1", "aggregator-2", "dispatcher-1"), 8)

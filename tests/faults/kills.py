@@ -2,9 +2,13 @@
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+import psutil
 
 from tests.faults.bench import Bench
 from tests.faults.labels import AGGREGATOR, DISPATCHER, Act, Label, Trap
@@ -76,6 +80,7 @@ def dispatcher_at_each(labels: Iterable[Label]) -> Fault:
 def _book_each(bench: Bench, labels: Sequence[Label], died: int, begun: int) -> None:
     assert died == len(labels), f"{died} deaths of {[label.value for label in labels]}"
     bench.kills.update(label.value for label in labels)
+    bench.bites.book("died in its trap", died)
     bench.kills["at random"] += begun
 
 
@@ -98,7 +103,46 @@ def _book(bench: Bench, label: Label, died: Sequence[int], planned: int) -> None
     if missed:
         bench.kills["at random"] += missed
         bench.notes.append(f"{missed} of {planned} did not come to the step in time")
-    assert sum(died), f"no process came to the step {label.value!r}"
+    bench.bites.book(f"died in its trap: {label.value}", sum(died))
+
+
+def filled_in(kills: int) -> Fault:
+    """An aggregator dies when it has filled a slice into a new meter, again and again: each time
+    another meter is made, so that there is something to fill in.
+    """
+
+    def fault(bench: Bench) -> None:
+        slots = bench.product.those("aggregator")
+        trap = Trap(Label.FILLED, 1)
+        died = 0
+        for number in range(kills):
+            slot = slots[number % len(slots)]
+            slot.kill()
+            slot.start(trap.environment)
+            bench.twin("amounts")
+            died += slot.dies_of(trap, TRAPPED_WITHIN_S)
+            slot.kill()
+            slot.start()
+        _book(bench, Label.FILLED, [died], kills)
+
+    return fault
+
+
+def stands(process_id: int) -> bool:
+    """Whether a process is stopped."""
+    return psutil.Process(process_id).status() == psutil.STATUS_STOPPED
+
+
+def answers(url: str) -> bool:
+    """Whether somebody listens at the address of a server."""
+    parts = urlsplit(url if "//" in url else f"//{url}")
+    assert parts.hostname is not None, url
+    assert parts.port is not None, url
+    try:
+        socket.create_connection((parts.hostname, parts.port), 1).close()
+    except OSError:
+        return False
+    return True
 
 
 def killed_at_random(places: Sequence[str], kills: int) -> Fault:
@@ -108,7 +152,7 @@ def killed_at_random(places: Sequence[str], kills: int) -> Fault:
         for _ in range(kills):
             slot = bench.product.slots[bench.rng.choice(places)]
             time.sleep(bench.rng.uniform(*ALIVE_S))
-            slot.kill()
+            bench.bites.book("ran when it was killed", slot.kill())
             slot.start()
             bench.kills[f"{slot.name[:-2]} at random"] += 1
 
@@ -119,6 +163,7 @@ def doors_killed(kills: int) -> Fault:
     """A gateway dies with requests under way; senders go to the other one."""
 
     def fault(bench: Bench) -> None:
+        first = bench.senders.tally.broken
         for number in range(kills):
             slot = bench.product.those("gateway")[number % 2]
             slot.ready()
@@ -130,6 +175,7 @@ def doors_killed(kills: int) -> Fault:
             slot.start()
             cut = bench.senders.tally.broken - before
             bench.notes[:] = [f"{cut} requests were cut off by the last one"]
+        bench.bites.book("requests cut off", bench.senders.tally.broken - first)
         for slot in bench.product.those("gateway"):
             slot.ready()
 
@@ -145,6 +191,7 @@ def server_killed(name: str, away_s: float = 0.0) -> Fault:
         server.kill()
         bench.kills[server.name] += 1
         time.sleep(away_s)
+        bench.bites.book("the server was away", not answers(server.url))
         server.start()
 
     return fault
@@ -163,6 +210,7 @@ def frozen_at(place: str, stand_in: str, label: Label, seconds: float) -> Fault:
         bench.kills["at random"] += 1
         slot.start(trap.environment)
         assert slot.freezes_by(trap, TRAPPED_WITHIN_S), f"{place} did not come to {label.value!r}"
+        bench.bites.book(f"stood still in its trap: {label.value}")
         other.start()
         time.sleep(seconds)
         slot.thaw()
@@ -179,6 +227,7 @@ def frozen(place: str, seconds: float) -> Fault:
         time.sleep(bench.rng.uniform(*ALIVE_S))
         slot.freeze()
         time.sleep(seconds)
+        bench.bites.book("stood still", stands(slot.service.pid))
         slot.thaw()
 
     return fault
@@ -193,6 +242,7 @@ def broker_frozen(seconds: float) -> Fault:
         time.sleep(1)
         os.kill(kafka.pid, signal.SIGSTOP)
         time.sleep(seconds)
+        bench.bites.book("stood still", stands(kafka.pid))
         os.kill(kafka.pid, signal.SIGCONT)
 
     return fault
@@ -206,6 +256,7 @@ def coming_and_going(times: int, every_s: tuple[float, float]) -> Fault:
         for number in range(times):
             slot.start()
             slot.ready()
+            bench.bites.book("joined")
             time.sleep(bench.rng.uniform(*every_s))
             if number % 3 == 2:
                 slot.kill()

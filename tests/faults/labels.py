@@ -8,6 +8,7 @@ from typing import Final, Self
 TRAP_VARIABLE: Final = "METERLINE_TEST_TRAP"
 WITHOUT_VARIABLE: Final = "METERLINE_TEST_WITHOUT"
 SLICE_VARIABLE: Final = "METERLINE_TEST_SLICE_EVENTS"
+DROPPED_MARK: Final = "a block of tallies was acknowledged and dropped"
 LEASE_VARIABLE: Final = "METERLINE_TEST_LEASE_S"
 
 
@@ -17,6 +18,7 @@ class Label(StrEnum):
     POLLED = "polled"  # Faust has brought a record
     EVENTS = "events inserted"
     HALF = "half of a block inserted"
+    HALF_SEEN = "half of a block of first positions inserted"
     TALLIES = "tallies inserted"
     ACCOUNT = "account inserted"
     PROGRESS = "progress recorded"
@@ -40,6 +42,7 @@ AGGREGATOR: Final[Mapping[Label, int]] = {
     Label.POLLED: 30,
     Label.EVENTS: 5,
     Label.HALF: 5,
+    Label.HALF_SEEN: 5,
     Label.TALLIES: 5,
     Label.ACCOUNT: 5,
     Label.PROGRESS: 5,
@@ -49,6 +52,7 @@ AGGREGATOR: Final[Mapping[Label, int]] = {
     Label.COMMITTED: 2,
     Label.CLAIMED: 2,
 }
+FILLING: Final = frozenset({Label.FILLED})  # passed only where a meter is made
 DISPATCHER: Final[Mapping[Label, int]] = {
     Label.STAGED: 1,
     Label.DECIDED: 1,

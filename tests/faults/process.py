@@ -9,7 +9,7 @@ None of this is reachable from production.
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -31,6 +31,7 @@ from meterline.run import DeliveryDraft, Manifest
 from meterline.runtime import cli, report_wiring, sending, wiring
 from meterline.sending import Answer, AttemptEnd
 from tests.faults.labels import (
+    DROPPED_MARK,
     LEASE_VARIABLE,
     SLICE_VARIABLE,
     Act,
@@ -45,7 +46,7 @@ AFTER_INSERT: Final = {
     "tallies": Label.TALLIES,
     "accounts": Label.ACCOUNT,
 }
-HALVED: Final = {"events", "seen", "tallies", "members"}
+HALVED: Final = {"events", "tallies", "members"}
 DROPPED: Final = {
     2,
     4,
@@ -96,10 +97,20 @@ class SnaredConnection(Connection):
         if table == "tallies" and Without.LOSSLESS_STORE in TAKEN:
             self.tallied += 1
             if self.tallied in DROPPED:
+                os.write(2, f"{DROPPED_MARK}\n".encode())
                 return
         await super().insert(table, columns, rows)
         if table in AFTER_INSERT:
             SNARE.passed(AFTER_INSERT[table])
+
+    async def insert_packed(
+        self, table: str, columns: Sequence[str], rows: Iterable[bytes]
+    ) -> None:
+        packed = list(rows)
+        if len(packed) > 1 and SNARE.reaches(Label.HALF_SEEN):
+            await super().insert_packed(table, columns, packed[: len(packed) // 2])
+            SNARE.spring()
+        await super().insert_packed(table, columns, packed)
 
 
 class SnaredUsageStore(ClickHouseUsageStore):

@@ -48,6 +48,7 @@ class Proxy:
     def __init__(self, host: str, port: int, protocol: Protocol, drop_every: int = 3) -> None:
         self.port = free_port()
         self.asked = 0  # requests that change something, while in mode DROP
+        self.hit = 0  # connections that met a mode that is not to pass them on, but for DROP
         self.dropped = 0  # answers to them that were cut off
         self._upstream = (host, port)
         self._protocol = protocol
@@ -92,6 +93,8 @@ class Proxy:
             self._flows.clear()
         else:
             self._flows.set()
+        if mode in (Mode.REFUSE, Mode.RESET, Mode.HANG):
+            self.hit += len(self._open)
         if mode in (Mode.REFUSE, Mode.RESET):
             for writer in list(self._open):
                 _reset(writer)
@@ -110,6 +113,7 @@ class Proxy:
         self._tasks.add(task)
         self._open.add(writer)
         try:
+            self.hit += self._mode in (Mode.RESET, Mode.HANG)
             if self._mode is Mode.RESET:
                 _reset(writer)
                 return

@@ -54,11 +54,13 @@ class Slot:
 
         until(f"{self.name} is there", within_s, answers)
 
-    def kill(self) -> None:
-        """Kill -9; nothing where it does not run."""
+    def kill(self) -> bool:
+        """Kill -9; nothing where it does not run. Whether it ran."""
+        ran = self.service.runs and self.service.ended() is None
         if self.service.runs:
-            self.kills += self.service.ended() is None
+            self.kills += ran
             self.service.kill()
+        return ran
 
     def stop(self) -> None:
         """End it in good order, with its data kept."""

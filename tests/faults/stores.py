@@ -22,13 +22,15 @@ def misbehaving(name: str, mode: Mode, seconds: float) -> Fault:
         proxy = bench.product.proxies[name]
         if mode is not Mode.DROP:
             time.sleep(1)
-        before = proxy.dropped
+        dropped, hit = proxy.dropped, proxy.hit
         with proxy.being(mode):
             time.sleep(seconds)
         if mode is Mode.DROP:
-            cut = proxy.dropped - before
-            assert cut, "no answer was cut off"
+            cut = proxy.dropped - dropped
+            bench.bites.book("answers cut off after the effect", cut)
             bench.notes.append(f"{cut} answers were cut off after the effect")
+        else:
+            bench.bites.book(f"connections met by {mode.value}", proxy.hit - hit)
 
     return fault
 
@@ -38,10 +40,12 @@ def cut_now_and_then(name: str, times: int) -> Fault:
 
     def fault(bench: Bench) -> None:
         proxy = bench.product.proxies[name]
+        hit = proxy.hit
         for _ in range(times):
             with proxy.being(Mode.RESET):
                 time.sleep(bench.rng.uniform(0.1, 0.5))
             time.sleep(bench.rng.uniform(0.5, 2.0))
+        bench.bites.book("connections cut", proxy.hit - hit)
 
     return fault
 
@@ -53,6 +57,7 @@ def seen_lost(bench: Bench) -> None:
         slot.kill()
         bench.kills["at random"] += 1
         shutil.rmtree(slot.folder / "seen")
+        bench.bites.book("a seen store removed")
         slot.start()
 
 
@@ -70,6 +75,7 @@ def seen_of_yesterday(bench: Bench) -> None:
         bench.kills["at random"] += 1
         shutil.rmtree(slot.folder / "seen")
         copy.rename(slot.folder / "seen")
+        bench.bites.book("a seen store put back")
         slot.start()
 
 

@@ -17,6 +17,7 @@ from tests.faults.installation import Servers, installed, installed_alone
 from tests.faults.labels import (
     AGGREGATOR,
     DISPATCHER,
+    DROPPED_MARK,
     Label,
     Without,
     environment_without,
@@ -72,6 +73,12 @@ def test_a_death_at_every_step(bench: Bench) -> None:
     assert set(bench.kills) >= {label.value for label in (*AGGREGATOR, *DISPATCHER)}
 
 
+def test_a_death_when_a_slice_is_filled_in(bench: Bench) -> None:
+    told(bench.under("an aggregator dies filling in", kills.filled_in(1)))
+    assert bench.kills[Label.FILLED.value] == 1
+    assert bench.twins == {"amounts_twin_0": "amounts"}
+
+
 def test_a_zombie_does_no_harm(bench: Bench) -> None:
     fault = kills.frozen_at("aggregator-1", "aggregator-3", Label.EVENTS, ZOMBIE_S)
     told(bench.under("a zombie", fault))
@@ -103,6 +110,9 @@ def control_run(folder: Path, receiver: Receiver, taken: tuple[Without, ...]) ->
     ):
         bench.send(CONTROL_EVENTS, CONTROL_WITHIN_S)
         bench.settle()
+        lossy = Without.LOSSLESS_STORE in taken
+        words = product.slots["up"].service.log_path.read_text(errors="replace")
+        assert (DROPPED_MARK in words) == lossy, "the store lied, where it was to"
         return bench.differences()
 
 

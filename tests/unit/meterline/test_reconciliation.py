@@ -146,6 +146,18 @@ def test_bookings_of_other_reports_and_windows_are_left_out() -> None:
     assert unknown([booking(one), *others, Booking("w")], [one], SCOPE) == ["w"]
 
 
+def test_another_report_or_revision_is_different() -> None:
+    one = sent("a")
+    other, later = replace(booking(one), report="other"), replace(booking(one), revision=2)
+    for wrong, said in (
+        (other, "booked other, sent 01R or tokens-daily: booked for another report"),
+        (later, "booked revision 2, sent revision 1: booked as another revision"),
+    ):
+        (found,) = compared([wrong], [one]).differences
+        assert found.kind is KIND.DIFFERENT
+        assert said in found.line
+
+
 def test_what_is_not_said_is_not_compared() -> None:
     one = replace(sent("a"), value=None, digests=frozenset({"b2-a"}))
     assert compared([Booking("a", value=5, digest="B2-A")], [one]).differences == ()

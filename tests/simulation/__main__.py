@@ -42,7 +42,10 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="live this world again")
     parser.add_argument("--trace", action="store_true", help="tell every turn of it")
     parser.add_argument("--controls", action="store_true", help="take away each defence in turn")
-    return parser.parse_args()
+    asked = parser.parse_args()
+    if asked.schedules < 1:
+        parser.error("--schedules: at least 1, or nothing is shown")
+    return asked
 
 
 def _replay(seed: int, *, trace: bool) -> None:
@@ -73,6 +76,8 @@ def _schedules(schedules: int, seconds: float, first: int) -> None:
             words = f"{total.done} of {schedules}, {len(total.failed)} failed, {left_s:.0f} s to go"
             _say(f"\r{words}  " if terminal else words, "" if terminal else "\n")
     total.tell(first, time.monotonic() - began_s)
+    if not total.done or (total.done < schedules and seconds == float("inf") and not total.failed):
+        sys.exit(f"{total.done} of {schedules} schedules were lived")
     if total.failed:
         sys.exit(f"{len(total.failed)} of {total.done} schedules failed: {total.failed}")
 

@@ -3,7 +3,7 @@
 import secrets
 import subprocess
 import sys
-import time
+from collections import Counter
 
 import pytest
 
@@ -11,7 +11,8 @@ from tests.simulation.defences import CONTROLS
 from tests.simulation.life import lived
 from tests.simulation.parts import Substitutes
 
-FRESH_S = 30
+FRESH_WORLDS = 40
+FAULTS_MIN = 10  # kinds of faults that so many worlds bring about
 CONTROL_SEEDS_MAX = 600
 # What the simulation found in the product, and seeds that show it where the mending is taken away.
 # What a seed means changes with the simulation: look for new ones with `--controls` then.
@@ -68,16 +69,18 @@ def test_worlds_that_failed_once_are_well(seed: int) -> None:
 
 def test_fresh_seeds() -> None:
     first = secrets.randbelow(1 << 40)
-    sys.stdout.write(f"seeds from {first} on\n")
-    ends_s = time.monotonic() + FRESH_S
-    done = 0
-    while time.monotonic() < ends_s:
-        outcome = lived(first + done)
-        again = f"python -m tests.simulation --seed {outcome.seed} --trace"
-        assert outcome.failures == (), again
-        done += 1
-    sys.stdout.write(f"{done} schedules, seeds {first} to {first + done - 1}\n")
-    assert done
+    seeds = range(first, first + FRESH_WORLDS)
+    sys.stdout.write(f"seeds {first} to {seeds[-1]}\n")
+    dealt: Counter[str] = Counter()
+    lives = 0
+    for seed in seeds:
+        outcome = lived(seed)
+        assert outcome.failures == (), f"python -m tests.simulation --seed {seed} --trace"
+        assert outcome.events, f"seed {seed}: a world without events shows nothing"
+        dealt += outcome.dealt
+        lives += 1
+    assert lives == FRESH_WORLDS
+    assert len(dealt) >= FAULTS_MIN, f"only {sorted(dealt)} happened in {lives} worlds"
 
 
 @pytest.mark.parametrize("defence", CONTROLS)

@@ -30,8 +30,8 @@ END: Final = "2013-02-01T00:00:00Z"
 JANUARY_FLIGHTS: Final = 28_000  # January by UTC is among so many of the table's first
 # What each of the meters measures, in a word for the head of a narrow column.
 WORDS: Final = ("flights", "miles", "minutes", "minutes", "late", "late", "miles", "aircraft")
-READY_WITHIN_S: Final = 60.0
-DELIVERED_WITHIN_S: Final = 60.0
+READY_WITHIN_S: Final = 180.0  # on a machine that does much else
+DELIVERED_WITHIN_S: Final = 180.0
 # A report waits until nothing of before can still come into the log. One machine has one clock, and
 # no network lies between server and log: so the demo need not wait as long as the defaults say.
 SETTINGS: Final = {

@@ -1,11 +1,11 @@
 """A fault that did nothing is no fault that was survived."""
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from meterline.backends.clickhouse.connection import Connection, Rows
 from tests.faults import process
 from tests.faults.bites import Bites, Toothless
 from tests.faults.cases import CASES
@@ -42,62 +42,76 @@ def test_every_label_is_used_by_a_fault() -> None:
     assert all(any(label.value in name for name in CASES) for label in Label)
 
 
-class Inserted:
-    """What reached the store below the traps."""
-
-    def __init__(self) -> None:
-        self.packed: list[list[bytes]] = []
-        self.rows: list[Rows] = []
-
-
-@pytest.fixture
-async def store(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Inserted]:
-    """A connection below the traps that keeps what it is given, and a trap that only says so."""
-    below = Inserted()
-
-    async def insert(_self: object, _table: str, _columns: Sequence[str], rows: Rows) -> None:
-        below.rows.append(rows)
-
-    async def insert_packed(
-        _self: object, _table: str, _columns: Sequence[str], rows: Iterable[bytes]
-    ) -> None:
-        below.packed.append(list(rows))
-
-    monkeypatch.setattr(Connection, "insert", insert)
-    monkeypatch.setattr(Connection, "insert_packed", insert_packed)
-    monkeypatch.setattr(process.Snare, "spring", _died)
-    snare = process.Snare()
-    monkeypatch.setattr(process, "SNARE", snare)
-    yield below
-    await asyncio.sleep(0)
-
-
 class Died(Exception):
     """Where a process would have died."""
 
 
-def _died(_snare: process.Snare) -> None:
+def _died() -> None:
     raise Died
 
 
-async def test_half_of_a_block_is_in_when_the_process_dies(store: Inserted) -> None:
-    connection = object.__new__(process.SnaredConnection)
-    process.SNARE.trap = Trap(Label.HALF, 1)
+class Client:
+    """What reached the store below the traps."""
+
+    def __init__(self) -> None:
+        self.rows: list[list[Any]] = []
+        self.packed: list[bytes] = []
+
+    def create_insert_context(self, *_: object, **__: object) -> SimpleNamespace:
+        return SimpleNamespace(column_types=())
+
+    def insert(self, data: list[Any], context: object) -> None:
+        assert context is not None
+        self.rows.append(list(zip(*data, strict=True)))
+
+    def raw_insert(
+        self, _table: str, _columns: object, packed: bytes, *_: object, **__: object
+    ) -> None:
+        self.packed.append(packed)
+
+
+class Trapped(process.SnaredConnection):
+    """A connection with its traps, to no server."""
+
+    def __init__(self) -> None:
+        self.client: Any = Client()
+        self._types = {}
+
+    async def run(self, work: Callable[[Any], Any]) -> Any:
+        return work(self.client)
+
+
+@pytest.fixture
+def snare() -> Iterator[process.Snare]:
+    """That of this process; it says when it would have killed it."""
+    snare = process.SNARE
+    snare.__dict__["spring"] = _died
+    yield snare
+    snare.__dict__.update(trap=None, _times=0)
+    del snare.__dict__["spring"]
+
+
+async def test_half_of_a_block_is_in_when_the_process_dies(snare: process.Snare) -> None:
+    connection = Trapped()
+    snare.trap = Trap(Label.HALF, 1)
     with pytest.raises(Died):
         await connection.insert("events", ("a",), [(1,), (2,), (3,), (4,)])
-    assert store.rows == [[(1,), (2,)]]
+    assert connection.client.rows == [[(1,), (2,)]]
 
 
-async def test_half_of_the_first_positions_is_in_when_the_process_dies(store: Inserted) -> None:
-    connection = object.__new__(process.SnaredConnection)
-    process.SNARE.trap = Trap(Label.HALF_SEEN, 1)
+async def test_half_of_the_first_positions_is_in_when_the_process_dies(
+    snare: process.Snare,
+) -> None:
+    connection = Trapped()
+    snare.trap = Trap(Label.HALF_SEEN, 1)
     with pytest.raises(Died):
         await connection.insert_packed("seen", ("a",), iter([b"1", b"2", b"3", b"4"]))
-    assert store.packed == [[b"1", b"2"]]
+    assert connection.client.packed == [b"12"]
 
 
-async def test_without_a_trap_all_is_in(store: Inserted) -> None:
-    connection = object.__new__(process.SnaredConnection)
+async def test_without_a_trap_all_is_in(snare: process.Snare) -> None:
+    assert snare.trap is None
+    connection = Trapped()
     await connection.insert("events", ("a",), [(1,), (2,)])
     await connection.insert_packed("seen", ("a",), iter([b"1", b"2"]))
-    assert (store.rows, store.packed) == ([[(1,), (2,)]], [[b"1", b"2"]])
+    assert (connection.client.rows, connection.client.packed) == ([[(1,), (2,)]], [b"12"])

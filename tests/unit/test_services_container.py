@@ -82,8 +82,10 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{server.server_port}")
-        monkeypatch.setattr(testcontainers_config, "ryuk_disabled", True)
+        before = testcontainers_config.ryuk_disabled
+        testcontainers_config.ryuk_disabled = True  # a container that removes others
         yield found
+        testcontainers_config.ryuk_disabled = before
         server.shutdown()
         thread.join()
 

@@ -1,6 +1,6 @@
 """What a revision corrects (pure): entries as they were sent, as they are, and why they differ."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -8,6 +8,7 @@ import msgspec
 from meterline.correction import NOTHING, Cause, Correction, Groups
 from meterline.number import from_text
 from meterline.report import Report, Revisions
+from meterline.report_entries import SubjectUsage
 from meterline.revision_ports import Baseline
 from meterline.run import Run, Trigger, digest_of
 from meterline.usage import UsageRow
@@ -64,7 +65,7 @@ def corrections_of(
     subject: str,
     sent: Sent | None,
     now: Entries,
-    kept_out: Collection[Groups],
+    kept_out: Container[Groups],
     changed: Cause | None,
 ) -> Iterator[Correction]:
     """Every entry of a subject that differs, by its groups. `kept_out` are those that have usage
@@ -84,6 +85,19 @@ def corrections_of(
             cause = Cause.FILTER if groups in kept_out else Cause.GONE
         replaces = None if sent is None else sent.delivery_id
         yield Correction(subject, groups, old, new, changed or cause, replaces, digest)
+
+
+def total_correction(
+    said: SubjectUsage, sent: Sent | None, changed: Cause | None
+) -> Iterator[Correction]:
+    """What a subject says that has too many entries to be listed: its sum, under no groups."""
+    old = None if sent is None else sum(sent.entries().values())
+    if old == said.total:
+        return
+    cause = Cause.FIRST_SEEN if sent is None else Cause.LATE_USAGE
+    replaces = None if sent is None else sent.delivery_id
+    digest = None if sent is None else digest_of(sent.body)
+    yield Correction(said.subject, (), old, said.total, changed or cause, replaces, digest)
 
 
 def is_sent(run: Run, report: Report) -> bool:

@@ -4,42 +4,26 @@ Nothing is sent here. Several dispatchers may do these steps at once: runs are r
 ids that follow from their windows, and the store lets one holder decide a run.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from dispatcher.corrections import (
-    Sent,
-    changed_meanwhile,
-    corrections_of,
-    entries_of,
-    is_sent,
-    says_nothing_new,
-)
+from dispatcher.answers import Answers
+from dispatcher.corrections import says_nothing_new
+from dispatcher.materializing import Making, Said, gather, write
 from dispatcher.schedule import due_runs
 from dispatcher.staging import Holding, LeaseLost
 from dispatcher.waiting import Judge, Ready, Walk
 from meterline import limits
-from meterline.correction import Correction, digest_over
 from meterline.delivery_bytes_ports import DeliveryBytes
-from meterline.meter_revision import answering
-from meterline.ports import CatalogueStore, ProgressStore, Unavailable, UsageStore
-from meterline.problem import Problem, ProblemType
+from meterline.ports import CatalogueStore, ProgressStore, Unavailable
+from meterline.problem import Problem
 from meterline.report import Report
-from meterline.report_body import (
-    BodyTooLarge,
-    Selection,
-    Statement,
-    drafts,
-    manifest_digest,
-    select,
-    statements,
-)
-from meterline.report_ports import Booked, Claim, ReportStore
+from meterline.report_ports import Claim, ReportStore
 from meterline.report_start import StartTerms
 from meterline.revision_ports import Baseline, CorrectionStore
-from meterline.run import LogEnds, Manifest, Run, RunMove, RunState, Trigger
-from meterline.usage import UsageQuery, UsageRow
+from meterline.run import Run, RunMove, RunState, Trigger
+from meterline.run_ports import OpenSpool, SubjectUsageStore
 from meterline.window import DAY_MS
 
 
@@ -52,9 +36,10 @@ class Sources:
     reports: ReportStore
     catalogue: CatalogueStore
     progress: ProgressStore
-    usage: UsageStore
+    usage: SubjectUsageStore
     corrections: CorrectionStore
     bytes: DeliveryBytes
+    spool: OpenSpool
     walk: Walk = field(default_factory=Walk)
 
 
@@ -68,30 +53,6 @@ class PlanTerms:
     catch_up_max: int = limits.CATCH_UP_RUNS_MAX
     lease_ms: int = limits.RUN_LEASE_S * 1_000
     bytes_kept_ms: int = limits.REVISED_DAYS * DAY_MS
-
-
-@dataclass(slots=True)
-class _Asked:
-    """The last query and its rows: reports on one meter and window share one query. `counted` was
-    read before it: all below those ends is in the rows.
-    """
-
-    query: UsageQuery | None = None
-    rows: list[UsageRow] = field(default_factory=list)
-    counted: LogEnds | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """What a run says, and how that differs from what its receiver holds; the corrections of a
-    first run are none.
-    """
-
-    selection: Selection
-    said: Sequence[Statement]
-    counted: LogEnds | None
-    corrections: Sequence[Correction] = ()
-    corrections_digest: str | None = None
 
 
 async def find_due(reports: ReportStore, now_ms: int, catch_up_max: int) -> int:
@@ -151,8 +112,8 @@ async def _make_page(
     if found:
         await sources.reports.await_runs(found)
     # Neighbours ask the same question, which is then asked once.
-    ready.sort(key=lambda it: (it.meter.revision, it.run.from_ms, it.run.to_ms, it.report.group_by))
-    asked = _Asked()
+    ready.sort(key=_question)
+    answers = Answers(sources.progress, sources.usage, terms.log)
     made = await _refuse_forgotten(sources.reports, terms, page, judge, instant, holder)
     away: list[tuple[Ready, Unavailable]] = []
     for it in ready:
@@ -168,13 +129,18 @@ async def _make_page(
         # as claimed: it may have been changed since it was read
         it = replace(it, report=claim.report)  # noqa: PLW2901
         try:
-            made += await _make(sources, terms, it, claim, asked, instant)
+            made += await _make(sources, terms, it, claim, answers, instant)
         except Unavailable as error:
             away.append((it, error))
     # Where some were made, those that were not are tried again at once, and told of then.
     if away and not made:
         raise _none_made(away)
     return made
+
+
+def _question(it: Ready) -> tuple[object, ...]:
+    query = it.query
+    return (it.meter.revision, it.run.from_ms, it.run.to_ms, query.group_by, repr(query.subjects))
 
 
 def _none_made(away: Sequence[tuple[Ready, Unavailable]]) -> Unavailable:
@@ -208,7 +174,7 @@ async def _make(
     terms: PlanTerms,
     it: Ready,
     claim: Claim,
-    asked: _Asked,
+    answers: Answers,
     instant: Callable[[], int],
 ) -> bool:
     reports, now_ms = sources.reports, instant()
@@ -221,19 +187,13 @@ async def _make(
         if missing := set(it.report.group_by) - set(it.meter.dimension_names):
             why = f"the meter has no group-by key {min(missing)!r} any more; make the report anew"
             return await reports.close_run(claim, RunMove.REFUSE, why, now_ms)
-        await _ask(sources, terms.log, it, asked)
-        await holding.keep()
-        answer = await _answer(sources, it, asked, baseline, holding)
-        if answer is None:
-            why = "the figures are those of the revision before"
-            return await reports.close_run(claim, RunMove.UNCHANGED, why, now_ms, asked.counted)
         claim = replace(claim, report=it.report)
-        return await _decide(sources, it, claim, holding, answer, now_ms)
+        making = Making(it, claim, holding, baseline, reports, sources.corrections)
+        return await _tell(sources, making, answers, now_ms)
     except LeaseLost:
         return False
-    except (Problem, BodyTooLarge) as error:
-        why = error.detail if isinstance(error, Problem) else str(error)
-        return await reports.close_run(claim, RunMove.REFUSE, why, now_ms)
+    except Problem as problem:
+        return await reports.close_run(claim, RunMove.REFUSE, problem.detail, now_ms)
     except Unavailable:
         # Where this fails too, the lease runs out by itself.
         with suppress(Unavailable):
@@ -255,103 +215,32 @@ def _as_before(it: Ready, baseline: Baseline | None) -> Ready:
     return replace(it, report=report)
 
 
-async def _ask(sources: Sources, log: int, it: Ready, asked: _Asked) -> None:
-    if asked.query == it.query:
-        return
-    asked.query = None
-    # In this order: what is counted by now is in the answer.
-    newest = max(answering(it.meter, it.run.from_ms, it.run.to_ms))
-    ends = await sources.progress.flushed_ends(log, newest)
-    asked.counted = LogEnds(log, tuple(sorted(ends.items())))
-    asked.rows = await sources.usage.usage(it.query)
-    asked.query = it.query
-
-
-async def _answer(
-    sources: Sources, it: Ready, asked: _Asked, baseline: Baseline | None, holding: Holding
-) -> _Answer | None:
-    """What a run says; None for a revision that has nothing new to say."""
-    selection = select(asked.rows, it.report.filter)
-    booked: Mapping[str, Booked] = {}
-    if it.run.revision > 1:
-        booked = await sources.reports.booked(it.run)
-    said = statements(it.run, selection, booked)
-    if baseline is None:
-        return _Answer(selection, said, asked.counted)
-    corrections = await _corrections(sources, it, asked.rows, selection, said, baseline, holding)
-    digest = digest_over(corrections)
-    sends = is_sent(it.run, it.report)
-    if says_nothing_new(baseline, digest, speaks=bool(said), sends=sends):
-        return None
-    return _Answer(selection, said if sends else (), asked.counted, corrections, digest)
-
-
-async def _corrections(
-    sources: Sources,
-    it: Ready,
-    rows: Sequence[UsageRow],
-    selection: Selection,
-    said: Sequence[Statement],
-    baseline: Baseline,
-    holding: Holding,
-) -> list[Correction]:
-    now = dict(selection.by_subject)
-    differing = {statement.subject for statement in said}
-    kept_out: dict[str, list[UsageRow]] = {}
-    for row in rows:
-        assert row.subject is not None, "reports are split by subject"
-        if row.subject in differing and not it.report.filter.accepts(row.subject, row.value):
-            kept_out.setdefault(row.subject, []).append(row)
-    changed = changed_meanwhile(baseline, it.report, it.meter.revision)
-    found: list[Correction] = []
-    for start in range(0, len(said), limits.STAGED_BODIES_MAX):
-        chunk = said[start : start + limits.STAGED_BODIES_MAX]
-        await holding.keep()
-        names = {it.supersedes for it in chunk if it.supersedes is not None}
-        bodies = await sources.corrections.sent_bodies(names) if names else {}
-        for statement in chunk:
-            subject, name = statement.subject, statement.supersedes
-            sent = None if name is None else _sent(name, bodies)
-            entries = entries_of(now.get(subject, ()))
-            out = set(entries_of(kept_out.get(subject, ())))
-            found += corrections_of(subject, sent, entries, out, changed)
-    return found
-
-
-def _sent(delivery_id: str, bodies: Mapping[str, bytes]) -> Sent:
-    if delivery_id not in bodies:
-        detail = f"the bytes of delivery {delivery_id}, which it replaces, are not kept any more"
-        raise Problem(ProblemType.CONFLICT, detail)
-    return Sent(delivery_id, bodies[delivery_id])
-
-
-async def _decide(
-    sources: Sources, it: Ready, claim: Claim, holding: Holding, answer: _Answer, now_ms: int
-) -> bool:
-    reports = sources.reports
-    parts = await holding.stage(
-        drafts(it.report, it.meter, it.run, answer.said, claim.sequence_next, it.complete_until_ms)
-    )
-    for start in range(0, len(answer.corrections), limits.CORRECTIONS_STAGED_MAX):
-        chunk = answer.corrections[start : start + limits.CORRECTIONS_STAGED_MAX]
-        await holding.keep()
-        await sources.corrections.stage_corrections(claim, chunk, start + 1)
-    selection = answer.selection
-    manifest = Manifest(
-        deliveries=len(parts),
-        entries=selection.entries,
-        filtered_out=selection.filtered_out,
-        total=selection.total,
-        total_filtered_out=selection.total_filtered_out,
-        complete_until_ms=it.complete_until_ms,
-        digest=manifest_digest(parts),
-        sequence_first=claim.sequence_next if parts else 0,
-        corrections=len(answer.corrections),
-        corrections_digest=answer.corrections_digest,
-        counted=answer.counted,
-    )
-    decided = await reports.decide(claim, it.meter.revision, manifest, now_ms)
+async def _tell(sources: Sources, making: Making, answers: Answers, now_ms: int) -> bool:
+    """Make what a run says; a revision that has nothing new to say is closed."""
+    reports, claim, spool = sources.reports, making.claim, sources.spool()
+    try:
+        await answers.ask(making.it)
+        await making.holding.keep()
+        said = await gather(making, answers, spool)
+        if _is_old(making, said):
+            why = "the figures are those of the revision before"
+            return await reports.close_run(claim, RunMove.UNCHANGED, why, now_ms, answers.counted)
+        manifest = await write(making, said, spool, answers.counted)
+    finally:
+        await spool.close()
+    decided = await reports.decide(claim, making.it.meter.revision, manifest, now_ms)
     if not decided:
         # The report was changed meanwhile, if the lease is still held: made anew by the next step.
-        await reports.release_run(it.run.id, claim.holder)
+        await reports.release_run(claim.run.id, claim.holder)
     return decided
+
+
+def _is_old(making: Making, said: Said) -> bool:
+    """Whether a revision has nothing new to say."""
+    if making.baseline is None:
+        return False
+    assert said.corrections_digest is not None, "of every revision"
+    speaks = said.statements > 0
+    return says_nothing_new(
+        making.baseline, said.corrections_digest, speaks=speaks, sends=making.sends
+    )

@@ -32,13 +32,11 @@ class Holding:
         if self._instant() >= self._renew_at_ms:
             await self._stage(())
 
-    async def stage(self, drafts: Iterable[DeliveryDraft]) -> list[tuple[str, bytes]]:
-        """Write the deliveries of the run; their ids and digests. Raises `LeaseLost`."""
-        parts: list[tuple[str, bytes]] = []
+    async def stage(self, drafts: Iterable[DeliveryDraft]) -> None:
+        """Write deliveries of the run. Raises `LeaseLost`."""
         chunk: list[DeliveryDraft] = []
         chunk_bytes = 0
         for draft in drafts:
-            parts.append((draft.id, draft.digest))
             chunk.append(draft)
             chunk_bytes += len(draft.body)
             full = len(chunk) == limits.STAGED_BODIES_MAX
@@ -47,7 +45,6 @@ class Holding:
                 chunk, chunk_bytes = [], 0
         if chunk:
             await self._stage(chunk)
-        return parts
 
     async def _stage(self, chunk: Sequence[DeliveryDraft]) -> None:
         now_ms = self._instant()

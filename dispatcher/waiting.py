@@ -13,6 +13,7 @@ from meterline.meter import Catalogue, Meter
 from meterline.meter_revision import answering
 from meterline.ports import ProgressStore
 from meterline.report import Report
+from meterline.report_filter import subjects_asked
 from meterline.report_ports import ReportStore
 from meterline.report_start import StartTerms
 from meterline.run import Run, Trigger
@@ -56,7 +57,10 @@ class Ready:
     def query(self) -> UsageQuery:
         """What it asks for."""
         group_by = ("subject", *self.report.group_by)
-        return UsageQuery(self.meter, self.run.from_ms, self.run.to_ms, group_by=group_by)
+        subjects = subjects_asked(self.report.filter, limits.SUBJECTS_ASKED_BYTES_MAX)
+        return UsageQuery(
+            self.meter, self.run.from_ms, self.run.to_ms, group_by=group_by, subjects=subjects
+        )
 
 
 class Judge:

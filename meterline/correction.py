@@ -64,13 +64,28 @@ def digest_over(corrections: Iterable[Correction]) -> str:
     """One digest, in hex, over what is corrected: equal for the same corrections in one order,
     whatever their causes.
     """
-    digest = hashlib.blake2b(digest_size=32)
+    digest = CorrectionsDigest()
     for one in corrections:
+        digest.add(one)
+    return digest.hex()
+
+
+class CorrectionsDigest:
+    """The same, one correction after the other."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.blake2b(digest_size=32)
+
+    def add(self, one: Correction) -> None:
+        """The next one."""
         parts = [one.subject, str(len(one.groups)), *(text for pair in one.groups for text in pair)]
         parts += [str(one.old), str(one.new), one.replaces or ""]
         # Lengths before the parts, so that no two lists of parts give the same text.
-        digest.update("".join(f"{len(part)}:{part}" for part in parts).encode())
-    return digest.hexdigest()
+        self._digest.update("".join(f"{len(part)}:{part}" for part in parts).encode())
+
+    def hex(self) -> str:
+        """That of those so far."""
+        return self._digest.hexdigest()
 
 
 NOTHING: Final = digest_over(())

@@ -23,6 +23,7 @@ from meterline.rows import (
     SeenRow,
     SliceId,
 )
+from meterline.run_ports import SubjectUsageStore
 from meterline.usage import UsageQuery, UsageRow
 
 
@@ -136,7 +137,7 @@ class SeenStore(Protocol):
         ...
 
 
-class UsageStore(Protocol):
+class UsageStore(SubjectUsageStore, Protocol):
     """Tallies, events and accounts, and the questions asked of them."""
 
     async def write(self, flush: Flush) -> None:

@@ -55,6 +55,7 @@ class SentDelivery:
     digests: frozenset[str]  # of its body, in hex
     superseded_by: str | None = None
     reason: str = ""  # of its last attempt, where that failed
+    failure: str | None = None  # why it could not be made: it has no bytes and is never sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +250,8 @@ def _missing(sent: SentDelivery) -> Difference:
 
 
 def _why_missing(sent: SentDelivery) -> str:
+    if sent.failure is not None:
+        return f"never made, and nothing to book: {sent.failure}"
     because = f": {sent.reason}" if sent.reason else ""
     match sent.state:
         case "delivered":

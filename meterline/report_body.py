@@ -5,7 +5,7 @@ is made twice has the same ones. Values are JSON numbers with all their digits, 
 exact text for receivers whose numbers are doubles (design.md section 7).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
@@ -14,12 +14,10 @@ import msgspec
 
 from meterline.limits import DELIVERY_BODY_BYTES_MAX
 from meterline.meter import Meter
-from meterline.number import text
 from meterline.report import Report
-from meterline.report_filter import ReportFilter
+from meterline.report_entries import SubjectUsage, too_large
 from meterline.report_ports import Booked
 from meterline.run import DeliveryDraft, Run, Trigger, delivery_id, digest_of
-from meterline.usage import UsageRow
 from meterline.window import MINUTE_MS, rfc3339_ms
 
 MESSAGE_TYPE: Final = "report.meter"  # contract section 6
@@ -30,113 +28,52 @@ TRIAL_TRIGGER: Final = "test"  # by it a receiver knows a test: no run that is k
 NO_USAGE_DIGEST: Final = digest_of(NO_USAGE)
 
 
-class BodyTooLarge(ValueError):
-    """A subject has more groups than one body can carry; the text says which."""
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """What passed the filter, by subject in order, and what did not, in figures (scaled
-    integers).
-    """
-
-    by_subject: tuple[tuple[str, tuple[UsageRow, ...]], ...]
-    entries: int
-    filtered_out: int
-    total: int
-    total_filtered_out: int
-
-
 @dataclass(frozen=True, slots=True)
 class Statement:
     """The usage of one subject as it will stand in a body, and whose figures it replaces, if
     any.
     """
 
-    subject: str
-    usage: bytes  # JSON array
+    said: SubjectUsage
     supersedes: str | None = None
 
     @property
-    def digest(self) -> bytes:
-        """Names the figures: equal for equal figures."""
-        return digest_of(self.usage)
+    def subject(self) -> str:
+        """Whose usage it is."""
+        return self.said.subject
 
 
-def select(rows: Sequence[UsageRow], filter_: ReportFilter) -> Selection:
-    """Judge each entry by the filter and gather the entries of a subject, sorted by groups."""
-    by_subject: dict[str, list[UsageRow]] = {}
-    filtered_out = total = total_filtered_out = 0
-    for row in rows:
-        assert row.subject is not None, "reports are split by subject"
-        if filter_.accepts(row.subject, row.value):
-            by_subject.setdefault(row.subject, []).append(row)
-            total += row.value
-        else:
-            filtered_out += 1
-            total_filtered_out += row.value
-    ordered = tuple(
-        (subject, tuple(sorted(by_subject[subject], key=lambda row: row.groups)))
-        for subject in sorted(by_subject)
-    )
-    entries = len(rows) - filtered_out
-    return Selection(ordered, entries, filtered_out, total, total_filtered_out)
+def statements(said: Sequence[SubjectUsage], booked: Mapping[str, Booked]) -> list[Statement]:
+    """What is to be said: everything where nothing is booked, else only what differs.
 
-
-def statements(run: Run, selection: Selection, booked: Mapping[str, Booked]) -> list[Statement]:
-    """What is to be said: everything in a first run, only what differs from `booked` in a revision.
-
-    A subject that was booked and has no entry any more is corrected to an empty usage.
+    A subject that was booked and has no entry any more is corrected to an empty usage. Both are of
+    the same subjects; the answer is ordered by them.
     """
-    said = []
-    for subject, rows in selection.by_subject:
-        held = booked.get(subject)
+    found = []
+    for one in said:
+        held = booked.get(one.subject)
         supersedes = None if held is None else held.delivery_id
-        statement = Statement(subject, _usage(run, subject, rows), supersedes)
-        if held is None or held.usage_digest != statement.digest:
-            said.append(statement)
-    there = {subject for subject, _ in selection.by_subject}
-    said += [
-        Statement(subject, NO_USAGE, held.delivery_id)
+        if held is None or held.usage_digest != one.digest:
+            found.append(Statement(one, supersedes))
+    if not booked:
+        return found
+    there = {one.subject for one in said}
+    found += [
+        Statement(_nothing(subject), held.delivery_id)
         for subject, held in booked.items()
-        if subject not in there and held.usage_digest != NO_USAGE_DIGEST
+        if subject not in there
+        and held.delivery_id is not None
+        and held.usage_digest != NO_USAGE_DIGEST
     ]
-    return sorted(said, key=lambda statement: statement.subject)
+    return sorted(found, key=lambda statement: statement.subject)
 
 
-def drafts(
-    report: Report,
-    meter: Meter,
-    run: Run,
-    said: Sequence[Statement],
-    sequence_first: int,
-    complete_until_ms: int,
-) -> Iterator[DeliveryDraft]:
-    """The deliveries of a run, one after the other. Raises `BodyTooLarge`."""
-    scene = Scene(report, meter, run, complete_until_ms, len(said))
-    for place, statement in enumerate(said):
-        number, sequence = place + 1, sequence_first + place
-        body = scene.body(statement, number, sequence)
-        if len(body) > DELIVERY_BODY_BYTES_MAX:
-            raise BodyTooLarge(
-                f"the delivery for subject {statement.subject!r} would have {len(body)} bytes, more"
-                f" than {DELIVERY_BODY_BYTES_MAX}; group the report by fewer keys, or filter it"
-            )
-        name = delivery_id(report.id, run.from_ms, run.to_ms, statement.subject, run.revision)
-        yield DeliveryDraft(
-            name,
-            statement.subject,
-            number,
-            sequence,
-            body,
-            digest_of(body),
-            statement.digest,
-            statement.supersedes,
-        )
+def _nothing(subject: str) -> SubjectUsage:
+    return SubjectUsage(subject, NO_USAGE, len(NO_USAGE), NO_USAGE_DIGEST, 0, 0)
 
 
 class Scene:
-    """What the bodies of a run have in common; `of` is how many they are, and `trigger` why it
+    """What the deliveries of a run have in common; `of` is how many they are, and `trigger` why it
     was made, if not what the run says.
     """
 
@@ -157,8 +94,37 @@ class Scene:
         self._complete_until = rfc3339_ms(complete_until_ms)
         self._meter = msgspec.Raw(msgspec.json.encode(meter_document(meter)))
 
-    def body(self, statement: Statement, number: int, sequence: int) -> bytes:
-        """The body of one delivery, by its number in the run and in the report."""
+    def draft(self, statement: Statement, number: int, sequence: int) -> DeliveryDraft:
+        """One delivery, by its number in the run and in the report; without bytes where they would
+        be too many.
+        """
+        run, said = self._run, statement.said
+        size, body = self.body(statement, number, sequence)
+        failure = None if body is not None else too_large(said, size)
+        name = delivery_id(run.report_id, run.from_ms, run.to_ms, said.subject, run.revision)
+        return DeliveryDraft(
+            name,
+            said.subject,
+            number,
+            sequence,
+            body or b"",
+            digest_of((failure or "").encode() if body is None else body),
+            said.digest,
+            # what never arrives replaces nothing
+            statement.supersedes if failure is None else None,
+            failure,
+        )
+
+    def body(self, statement: Statement, number: int, sequence: int) -> tuple[int, bytes | None]:
+        """The length of a body and its bytes; None where they would be too many."""
+        usage = statement.said.usage
+        if usage is None:
+            rest = len(self._body(statement, NO_USAGE, number, sequence)) - len(NO_USAGE)
+            return rest + statement.said.size, None
+        body = self._body(statement, usage, number, sequence)
+        return len(body), body if len(body) <= DELIVERY_BODY_BYTES_MAX else None
+
+    def _body(self, statement: Statement, usage: bytes, number: int, sequence: int) -> bytes:
         members = {
             "id": self._run.id,
             "trigger": self._trigger,
@@ -169,7 +135,23 @@ class Scene:
             "supersedes": statement.supersedes,
             "completeUntil": self._complete_until,
         }
-        return _body(self._report, self._run, statement, self._meter, members)
+        return msgspec.json.encode(
+            {
+                "type": MESSAGE_TYPE,
+                # of the window, not of the clock: the same bytes whenever the run is made
+                "timestamp": rfc3339_ms(self._run.to_ms),
+                "report": {"slug": self._report.slug},
+                "usage": msgspec.Raw(usage),
+                "query": {
+                    "from": rfc3339_ms(self._run.from_ms),
+                    "to": rfc3339_ms(self._run.to_ms),
+                    "subject": statement.subject,
+                    "groupBy": self._report.group_by,
+                },
+                "meter": self._meter,
+                "run": members,
+            }
+        )
 
 
 def trial_body(report: Report, meter: Meter, name: str, now_ms: int) -> bytes:
@@ -181,16 +163,33 @@ def trial_body(report: Report, meter: Meter, name: str, now_ms: int) -> bytes:
         name, report.id, report.namespace, to_ms - MINUTE_MS, to_ms, 1, Trigger.MANUAL, now_ms
     )
     scene = Scene(report, meter, run, to_ms, 1, trigger=TRIAL_TRIGGER)
-    return scene.body(Statement(TRIAL_SUBJECT, NO_USAGE), 1, NO_SEQUENCE)
+    _, body = scene.body(Statement(_nothing(TRIAL_SUBJECT)), 1, NO_SEQUENCE)
+    assert body is not None, "without usage it is small"
+    return body
 
 
-def manifest_digest(parts: Sequence[tuple[str, bytes]]) -> str:
-    """One digest over the ids and body digests of a run's deliveries, in order, in hex."""
-    digest = blake2b(digest_size=32)
-    for name, body_digest in parts:
-        digest.update(name.encode())
-        digest.update(body_digest)
-    return digest.hexdigest()
+def manifest_digest(parts: Iterable[tuple[str, bytes]]) -> str:
+    """One digest over the ids and digests of a run's deliveries, in order, in hex."""
+    digest = ManifestDigest()
+    for name, of_delivery in parts:
+        digest.add(name, of_delivery)
+    return digest.hex()
+
+
+class ManifestDigest:
+    """The same, one delivery after the other."""
+
+    def __init__(self) -> None:
+        self._digest = blake2b(digest_size=32)
+
+    def add(self, name: str, digest: bytes) -> None:
+        """The next delivery: its id and digest."""
+        self._digest.update(name.encode())
+        self._digest.update(digest)
+
+    def hex(self) -> str:
+        """That of those so far."""
+        return self._digest.hexdigest()
 
 
 def meter_document(meter: Meter) -> dict[str, object]:
@@ -205,46 +204,3 @@ def meter_document(meter: Meter) -> dict[str, object]:
         "valueProperty": meter.value_property or "",
         "groupBy": dict(meter.dimensions),
     }
-
-
-def _usage(run: Run, subject: str, rows: Sequence[UsageRow]) -> bytes:
-    from_, to = rfc3339_ms(run.from_ms), rfc3339_ms(run.to_ms)
-    return msgspec.json.encode(
-        [
-            {
-                "subject": subject,
-                "value": msgspec.Raw(text(row.value).encode()),
-                "valueText": text(row.value),
-                "groupBy": dict(row.groups),
-                "windowStart": from_,
-                "windowEnd": to,
-            }
-            for row in rows
-        ]
-    )
-
-
-def _body(
-    report: Report,
-    run: Run,
-    statement: Statement,
-    meter_text: msgspec.Raw,
-    members: Mapping[str, object],
-) -> bytes:
-    return msgspec.json.encode(
-        {
-            "type": MESSAGE_TYPE,
-            # of the window, not of the clock: the same bytes whenever the run is made
-            "timestamp": rfc3339_ms(run.to_ms),
-            "report": {"slug": report.slug},
-            "usage": msgspec.Raw(statement.usage),
-            "query": {
-                "from": rfc3339_ms(run.from_ms),
-                "to": rfc3339_ms(run.to_ms),
-                "subject": statement.subject,
-                "groupBy": report.group_by,
-            },
-            "meter": meter_text,
-            "run": members,
-        }
-    )

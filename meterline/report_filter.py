@@ -84,6 +84,19 @@ class ReportFilter:
 EVERYTHING: Final = ReportFilter()
 
 
+def subjects_asked(filter_: ReportFilter, bytes_max: int) -> tuple[Condition[str], ...]:
+    """The conditions on subjects that a store is asked with: as many as name no more than so many
+    bytes of subjects. The others are judged when rows come; so may all of them be.
+    """
+    asked, size = [], 0
+    for condition in filter_.subject:
+        size += sum(len(subject.encode()) for subject in condition.operands)
+        if size > bytes_max:
+            break
+        asked.append(condition)
+    return tuple(asked)
+
+
 def parse_filter(document: object) -> tuple[ReportFilter, list[Fault]]:
     """The filter in a decoded JSON value (numbers as int or Decimal), and all that is wrong with
     it.

@@ -47,9 +47,11 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Booked:
-    """What a receiver holds for a subject of a window: its newest delivery."""
+    """What was last said to a receiver for a subject of a window: the figures, and the newest
+    delivery that has bytes. None where the only ones so far were too large to be made.
+    """
 
-    delivery_id: str
+    delivery_id: str | None
     usage_digest: bytes
 
 
@@ -228,8 +230,12 @@ class ReportStore(Protocol):
         """
         ...
 
-    async def booked(self, run: Run) -> dict[str, Booked]:
-        """By subject, the newest deliveries of the run's window by earlier revisions."""
+    async def booked(
+        self, run: Run, after: str | None = None, until: str | None = None
+    ) -> dict[str, Booked]:
+        """By subject, the newest deliveries of the run's window by earlier revisions: of subjects
+        after one, up to another, by code points.
+        """
         ...
 
     async def due(self, now_ms: int) -> list[Due]:

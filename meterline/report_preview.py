@@ -2,86 +2,105 @@
 their place in a run that there is not.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from meterline.limits import DELIVERY_BODY_BYTES_MAX
+from meterline.limits import DELIVERY_BODY_BYTES_MAX, PREVIEW_TOO_LARGE_SHOWN
 from meterline.meter import Meter
 from meterline.report import Report
-from meterline.report_body import NO_SEQUENCE, Scene, Selection, select, statements
+from meterline.report_body import NO_SEQUENCE, Scene, Statement
+from meterline.report_entries import Figures, Gathering, SubjectUsage, too_large
 from meterline.run import Run
 from meterline.usage import UsageRow
 
-_CHARACTER_BYTES_MAX: Final = 6  # of JSON: a control character is written as \u0000
-_ENTRY_BYTES_MAX: Final = 512  # of one entry, but for its texts
 _REST_BYTES_MAX: Final = 1024 * 1024  # of a body, but for its entries: the meter with its paths
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewedBody:
-    """The body for one subject; None where it would be too large, so that no run could be made."""
+    """The body for one subject; None where it would be too large, and then `failure` says so in
+    words: its delivery would fail, and the others be sent.
+    """
 
     subject: str
     entries: int
     size: int  # bytes
     body: bytes | None
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportPreview:
-    """A page of the bodies, what the whole run says, and which subjects are too large for it."""
+    """A page of the bodies, what the whole run says, and which subjects are too large for it, the
+    first of them.
+    """
 
-    selection: Selection
+    figures: Figures
+    deliveries: int
     bodies: tuple[PreviewedBody, ...]
     more: bool
     too_large: tuple[PreviewedBody, ...]
 
 
-def preview(
-    report: Report,
-    meter: Meter,
-    run: Run,
-    rows: Sequence[UsageRow],
-    complete_until_ms: int,
-    limit: int,
-    after: str = "",
-) -> ReportPreview:
-    """The bodies of a run, by subject, from the one after `after`."""
-    selection = select(rows, report.filter)
-    subjects = [subject for subject, _ in selection.by_subject]
-    scene = Scene(report, meter, run, complete_until_ms, len(subjects))
-    first = sum(subject <= after for subject in subjects) if after else 0
-    page = range(first, min(first + limit, len(subjects)))
-    return ReportPreview(
-        selection,
-        tuple(_body(scene, run, selection, place) for place in page),
-        first + limit < len(subjects),
-        tuple(
-            it
-            for place in _maybe_too_large(selection)
-            if (it := _body(scene, run, selection, place)).body is None
-        ),
-    )
+@dataclass(slots=True)
+class _Seen:
+    """Subjects so far: those of the page, and those that may be too large, by their places."""
+
+    subjects: int = 0
+    page: list[tuple[int, SubjectUsage]] = field(default_factory=list)
+    more: bool = False
+    large: list[tuple[int, SubjectUsage]] = field(default_factory=list)
 
 
-def _body(scene: Scene, run: Run, selection: Selection, place: int) -> PreviewedBody:
-    subject, rows = one = selection.by_subject[place]
-    alone = Selection((one,), len(rows), 0, 0, 0)
-    (statement,) = statements(run, alone, {})
-    body = scene.body(statement, place + 1, NO_SEQUENCE)
-    fits = len(body) <= DELIVERY_BODY_BYTES_MAX
-    return PreviewedBody(subject, len(rows), len(body), body if fits else None)
+class Previewing:
+    """Makes the bodies of a run, by subject, from the one after `after`, of rows as they come."""
 
+    def __init__(self, report: Report, run: Run, limit: int, after: str = "") -> None:
+        self._report = report
+        self._run = run
+        self._limit = limit
+        self._after = after
+        self._gathering = Gathering(run, report.filter)
+        self._seen = _Seen()
 
-def _maybe_too_large(selection: Selection) -> Iterator[int]:
-    """Places of subjects whose bodies may be too large, by a bound from above: to make them all
-    only to measure them would take long.
-    """
-    for place, (subject, rows) in enumerate(selection.by_subject):
-        characters = sum(
-            len(subject) + sum(len(name) + len(value) for name, value in row.groups) for row in rows
+    def add(self, rows: Sequence[UsageRow]) -> None:
+        """Rows by subject and groups."""
+        self._take(self._gathering.add(rows))
+
+    def end(self, meter: Meter, complete_until_ms: int, left_out: tuple[int, int]) -> ReportPreview:
+        """No more rows come; so many more were left out for their subject, with this sum."""
+        self._take(self._gathering.end())
+        figures, seen = self._gathering.figures, self._seen
+        figures.filtered_out += left_out[0]
+        figures.total_filtered_out += left_out[1]
+        scene = Scene(self._report, meter, self._run, complete_until_ms, seen.subjects)
+        large = (_body(scene, place, said) for place, said in seen.large)
+        return ReportPreview(
+            figures,
+            seen.subjects,
+            tuple(_body(scene, place, said) for place, said in seen.page),
+            seen.more,
+            tuple(it for it in large if it.size > DELIVERY_BODY_BYTES_MAX),
         )
-        most = len(rows) * _ENTRY_BYTES_MAX + characters * _CHARACTER_BYTES_MAX + _REST_BYTES_MAX
-        if most > DELIVERY_BODY_BYTES_MAX:
-            yield place
+
+    def _take(self, ended: Sequence[SubjectUsage]) -> None:
+        seen = self._seen
+        for said in ended:
+            if said.subject > self._after:
+                if len(seen.page) < self._limit:
+                    seen.page.append((seen.subjects, said))
+                else:
+                    seen.more = True
+            if said.size + _REST_BYTES_MAX > DELIVERY_BODY_BYTES_MAX and (
+                len(seen.large) < PREVIEW_TOO_LARGE_SHOWN
+            ):
+                # to be measured, not shown
+                seen.large.append((seen.subjects, replace(said, usage=None)))
+            seen.subjects += 1
+
+
+def _body(scene: Scene, place: int, said: SubjectUsage) -> PreviewedBody:
+    size, body = scene.body(Statement(said), place + 1, NO_SEQUENCE)
+    failure = too_large(said, size) if size > DELIVERY_BODY_BYTES_MAX else ""
+    return PreviewedBody(said.subject, said.entries, size, body, failure)

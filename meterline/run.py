@@ -227,6 +227,9 @@ class Run:
 class DeliveryDraft:
     """A delivery as materialized, before its run is decided: the exact bytes that will be signed
     and sent.
+
+    One that is too large has a `failure`, which says so in words, and no bytes: it is never sent.
+    Its digest is that of the words.
     """
 
     id: str
@@ -237,6 +240,7 @@ class DeliveryDraft:
     digest: bytes  # blake2b-256 of the body
     usage_digest: bytes  # blake2b-256 of its usage entries alone: tells whether a revision differs
     supersedes: str | None = None  # id of the delivery whose figures it replaces
+    failure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +268,7 @@ class Delivery:
     ended_at_ms: int | None = None
     supersedes: str | None = None  # id of the delivery whose figures it replaces
     replayed_at_ms: int | None = None  # when it was last asked to be sent again
+    failure: str | None = None  # why it has no bytes and is never sent
 
 
 class AttemptOutcome(StrEnum):

@@ -11,6 +11,7 @@ import msgspec
 
 from meterline.meter import Aggregation, Meter
 from meterline.number import UNIT, divided
+from meterline.report_filter import Condition
 from meterline.tally import Aggregate
 from meterline.window import WindowSize
 
@@ -68,7 +69,8 @@ class UsageQuery:
     `group_by` names dimensions and may hold `subject`; `filters` are (dimension or `subject`,
     condition), joined by and. The value of a dimension that a revision has not is "". With
     `rejected_too` there are rows also where nothing counted but something was rejected; their value
-    is 0.
+    is 0. `subjects` are conditions of a report, joined by and; with `other_subjects` rows are those
+    of the subjects that do not meet them.
     """
 
     meter: Meter
@@ -79,6 +81,14 @@ class UsageQuery:
     group_by: tuple[str, ...] = ()
     filters: tuple[tuple[str, Filter], ...] = ()
     rejected_too: bool = False
+    subjects: tuple[Condition[str], ...] = ()
+    other_subjects: bool = False
+
+    def has_subject(self, subject: str) -> bool:
+        """Whether a subject meets the conditions of the report; the store's SQL says the same."""
+        if not self.subjects:
+            return True
+        return all(c.accepts(subject) for c in self.subjects) is not self.other_subjects
 
     @property
     def by_subject(self) -> bool:

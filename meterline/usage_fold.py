@@ -99,6 +99,8 @@ class EventFold:
         texts["subject"] = event.subject
         if not all(condition.accepts(texts.get(name, "")) for name, condition in query.filters):
             return True
+        if not query.has_subject(event.subject):
+            return True
         bucket = self._bucket(event.time_ms // MINUTE_MS)
         subject = event.subject if query.by_subject else ""
         key = (bucket, subject, *(texts.get(name, "") for name in query.dimensions))

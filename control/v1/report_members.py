@@ -157,6 +157,7 @@ class DeliveryShown(TypedDict):
     supersedes: DeliveryId | None
     state: DeliveryStateName
     digest: Digest
+    failure: str | None
     createdAt: InstantShown
     nextAttemptAt: InstantShown | None
     endedAt: InstantShown | None
@@ -273,7 +274,9 @@ def _corrections(run: Run) -> int | None:
 
 
 def delivery_members(delivery: Delivery, attempts: Sequence[Attempt]) -> DeliveryShown:
-    """A delivery with its attempts; `digest` is the blake2b-256 of its body."""
+    """A delivery with its attempts; `digest` is the blake2b-256 of its body; without
+    one, of `failure`.
+    """
     return {
         "id": delivery.id,
         "subject": delivery.subject,
@@ -283,6 +286,7 @@ def delivery_members(delivery: Delivery, attempts: Sequence[Attempt]) -> Deliver
         "supersedes": delivery.supersedes,
         "state": delivery.state.value,
         "digest": delivery.digest.hex(),
+        "failure": delivery.failure,
         "createdAt": rfc3339_ms(delivery.created_at_ms),
         "nextAttemptAt": _instant(delivery.next_attempt_at_ms),
         "endedAt": _instant(delivery.ended_at_ms),

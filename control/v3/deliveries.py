@@ -147,7 +147,8 @@ REPLAY_DELIVERY: Final = Operation(
     description="The same bytes under the same id, to where its report points now, whatever became "
     "of it before; receivers tell copies by the id. It begins with a first attempt and has all "
     "retries before it; its run's outcome follows. One that waits for its first attempt stays as "
-    "it is; one that is just being sent is a conflict.",
+    "it is. One that is just being sent is a conflict, and so is one with a `failure`: it has no "
+    "body.",
     scope=Scope.REPORTS_WRITE,
     names=NAMES,
     parameters=NoParameters,
@@ -216,8 +217,12 @@ class V3Deliveries:
         return web.Response(body=stored, content_type=JSON)
 
     async def _no_body(self, namespace: str, name: str) -> Problem:
-        if await self._desk.reports.delivery(namespace, name) is None:
+        delivery = await self._desk.reports.delivery(namespace, name)
+        if delivery is None:
             return not_found("delivery", name)
+        if delivery.failure is not None:
+            detail = f"Delivery {name} has no body. {delivery.failure}"
+            return Problem(ProblemType.NOT_FOUND, detail)
         detail = f"The bytes of delivery {name} are not kept any more; its digest is, for ever."
         return Problem(ProblemType.NOT_FOUND, detail)
 

@@ -70,7 +70,8 @@ class PulledShown(DeliveryShown):
             str,
             Field(
                 description="The exact bytes that are signed and sent, as text: UTF-8 makes the "
-                "bytes of it. Absent where they are not kept any more."
+                "bytes of it. Absent where they are not kept any more, and of a delivery with a "
+                "`failure`."
             ),
         ]
     ]

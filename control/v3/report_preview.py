@@ -1,7 +1,7 @@
 """What a run of a report would send, in API v3: shown, neither stored nor sent."""
 
 import asyncio
-from functools import partial
+from dataclasses import replace
 from typing import Annotated, Final, NotRequired
 
 from aiohttp import web
@@ -28,12 +28,19 @@ from meterline.http.shapes import (
     Parameters,
     Text,
 )
-from meterline.limits import ATTRIBUTE_CHARS_MAX, REPORT_PREVIEWS_MAX
+from meterline.limits import (
+    ATTRIBUTE_CHARS_MAX,
+    PREVIEW_TOO_LARGE_SHOWN,
+    REPORT_PREVIEWS_MAX,
+    RUN_ROWS_READ,
+    SUBJECTS_ASKED_BYTES_MAX,
+)
 from meterline.meter import Meter
 from meterline.number import text
 from meterline.problem import Problem, ProblemType, invalid
 from meterline.report import Report
-from meterline.report_preview import PreviewedBody, ReportPreview, preview
+from meterline.report_filter import subjects_asked
+from meterline.report_preview import PreviewedBody, Previewing, ReportPreview
 from meterline.run import Run, Trigger, run_id
 from meterline.usage import Filter, Operator, UsageQuery
 from meterline.window import rfc3339
@@ -81,11 +88,12 @@ class PreviewedBodyShown(TypedDict):
 
 
 class TooLargeShown(TypedDict):
-    """A subject whose body would be too large: no run of this window could be made."""
+    """A subject whose body would be too large: its delivery would fail, and the others be sent."""
 
     subject: str
     entries: int
     bytes: int
+    reason: Annotated[str, Field(description="In words, with what to do.")]
 
 
 class ReportPreviewShown(TypedDict):
@@ -102,7 +110,10 @@ class ReportPreviewShown(TypedDict):
     ]
     too_large: Annotated[
         list[TooLargeShown],
-        Field(description="In the whole window; group by fewer keys."),
+        Field(
+            description=f"In the whole window, the first {PREVIEW_TOO_LARGE_SHOWN}: their "
+            "deliveries would fail, and the others be sent."
+        ),
     ]
     data: list[PreviewedBodyShown]
     meta: CursorMetaShown
@@ -153,7 +164,7 @@ PREVIEW_REPORT: Final = Operation(
 
 
 class V3ReportPreview:
-    """Handler of previews; so many at once, for each holds the usage of a window."""
+    """Handler of previews; so many at once, for each reads the usage of a window."""
 
     def __init__(self, desk: ReportDesk) -> None:
         self._desk = desk
@@ -175,13 +186,22 @@ class V3ReportPreview:
         async with self._turns:
             # first: what it speaks of was in before the rows are read
             until_ms = await complete_until(desk.stores, query)
-            rows = await desk.stores.usage.usage(query)
-            run = _run(report, asked, now_ms)
-            make = partial(
-                preview, report, meter, run, rows, until_ms or 0, page.size, page.after or ""
+            found = await self._made(
+                Previewing(report, _run(report, asked, now_ms), page.size, page.after or ""),
+                query,
+                until_ms or 0,
             )
-            found = await asyncio.to_thread(make)  # a second where there are many subjects
         return json_response(_shown(found, until_ms, page.size))
+
+    async def _made(
+        self, previewing: Previewing, query: UsageQuery, complete_until_ms: int
+    ) -> ReportPreview:
+        usage, left_out = self._desk.stores.usage, (0, 0)
+        async for rows in usage.usage_by_subject(query, RUN_ROWS_READ):
+            await asyncio.to_thread(previewing.add, rows)  # a second where there are many subjects
+        if query.subjects:
+            left_out = await usage.usage_sum(replace(query, other_subjects=True))
+        return await asyncio.to_thread(previewing.end, query.meter, complete_until_ms, left_out)
 
 
 def _query(report: Report, meter: Meter, asked: ReportPreviewBody) -> UsageQuery:
@@ -192,7 +212,10 @@ def _query(report: Report, meter: Meter, asked: ReportPreviewBody) -> UsageQuery
     if asked.subject is not None:
         filters = (("subject", Filter(Operator.EQ, (asked.subject,))),)
     group_by = ("subject", *report.group_by)
-    return UsageQuery(meter, asked.from_, asked.to, group_by=group_by, filters=filters)
+    subjects = subjects_asked(report.filter, SUBJECTS_ASKED_BYTES_MAX)
+    return UsageQuery(
+        meter, asked.from_, asked.to, group_by=group_by, filters=filters, subjects=subjects
+    )
 
 
 def _run(report: Report, asked: ReportPreviewBody, now_ms: int) -> Run:
@@ -201,16 +224,21 @@ def _run(report: Report, asked: ReportPreviewBody, now_ms: int) -> Run:
 
 
 def _shown(found: ReportPreview, until_ms: int | None, page_size: int) -> ReportPreviewShown:
-    selection = found.selection
+    figures = found.figures
     return {
-        "deliveries": len(selection.by_subject),
-        "entries": selection.entries,
-        "filtered_out": selection.filtered_out,
-        "total": text(selection.total),
-        "total_filtered_out": text(selection.total_filtered_out),
+        "deliveries": found.deliveries,
+        "entries": figures.entries,
+        "filtered_out": figures.filtered_out,
+        "total": text(figures.total),
+        "total_filtered_out": text(figures.total_filtered_out),
         "complete_until": None if until_ms is None else rfc3339(until_ms),
         "too_large": [
-            {"subject": it.subject, "entries": it.entries, "bytes": it.size}
+            {
+                "subject": it.subject,
+                "entries": it.entries,
+                "bytes": it.size,
+                "reason": it.failure,
+            }
             for it in found.too_large
         ],
         "data": [_body_shown(it) for it in found.bodies],

@@ -184,7 +184,18 @@ DeliveryShown = TypedDict(
         ],
         "state": DeliveryStateName,
         "attempt_count": Annotated[int, Field(description="All attempts, before replays too.")],
-        "digest": Annotated[Digest, Field(description="blake2b-256 of the body.")],
+        "digest": Annotated[
+            Digest, Field(description="blake2b-256 of the body; without one, of `failure`.")
+        ],
+        "failure": NotRequired[
+            Annotated[
+                str,
+                Field(
+                    description="Why it could not be made, in words, with what to do: it has no "
+                    "body and is never sent."
+                ),
+            ]
+        ],
         "created_at": InstantShown,
         "next_attempt_at": NotRequired[InstantShown],
         "ended_at": NotRequired[InstantShown],
@@ -275,6 +286,8 @@ def delivery_shown(delivery: Delivery) -> DeliveryShown:
         "digest": delivery.digest.hex(),
         "created_at": rfc3339(delivery.created_at_ms),
     }
+    if delivery.failure is not None:
+        shown["failure"] = delivery.failure
     if delivery.supersedes is not None:
         shown["supersedes"] = delivery.supersedes
     if delivery.next_attempt_at_ms is not None:

@@ -54,6 +54,7 @@ class _Delivery(msgspec.Struct, rename={"from_": "from"}):
     digest: str
     superseded_by: str | None = None
     reason: str = ""
+    failure: str | None = None
     body: str | None = None
     headers: dict[str, str] | None = None
 
@@ -136,6 +137,7 @@ class Puller:
             digests=digests,
             superseded_by=one.superseded_by,
             reason=one.reason,
+            failure=one.failure,
         )
 
     def _verify(self, one: _Delivery, body: bytes) -> None:

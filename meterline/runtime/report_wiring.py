@@ -12,6 +12,7 @@ from dispatcher.trial import Trials
 from dispatcher.worker import Dispatcher
 from meterline.backends.clickhouse.late_events import ClickHouseLateEvents
 from meterline.backends.secrets import FernetSecretBox
+from meterline.backends.spool import FileSpool
 from meterline.backends.sql.corrections import SqlCorrectionStore
 from meterline.backends.sql.late import SqlLateStore
 from meterline.backends.sql.replays import SqlReplayStore
@@ -94,6 +95,7 @@ def dispatcher(
             stores.usage,
             corrections,
             SqlDeliveryBytes(opened.database),
+            FileSpool,
         ),
         _late_usage(settings, opened),
         sender,

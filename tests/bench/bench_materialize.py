@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from dispatcher.planner import PlanTerms, Sources, find_due, make_runs
+from meterline.backends.spool import FileSpool
 from meterline.backends.sql.catalogue import SqlCatalogueStore
 from meterline.backends.sql.corrections import SqlCorrectionStore
 from meterline.backends.sql.engine import Database, open_database
@@ -59,7 +60,11 @@ async def prepared(database: Database) -> tuple[Sources, Meter, Report]:
     await reports.create_report(report, START_MS)
     await progress.complete(LOG, meter.revision, {0: END_MS + 2 * MINUTE_MS})
     corrections, kept = SqlCorrectionStore(database), SqlDeliveryBytes(database)
-    return Sources(reports, catalogue, progress, ManySubjects(), corrections, kept), meter, report
+    return (
+        Sources(reports, catalogue, progress, ManySubjects(), corrections, kept, FileSpool),
+        meter,
+        report,
+    )
 
 
 async def materialize(folder: Path) -> None:

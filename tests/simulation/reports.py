@@ -347,8 +347,17 @@ class SimulatedReports:
         )
         return closed
 
-    async def booked(self, run: Run) -> Mapping[str, Booked]:
-        return await self.net.call("reports.booked", lambda: booked_before(self.state, run))
+    async def booked(
+        self, run: Run, after: str | None = None, until: str | None = None
+    ) -> Mapping[str, Booked]:
+        return await self.net.call(
+            "reports.booked",
+            lambda: {
+                subject: held
+                for subject, held in booked_before(self.state, run).items()
+                if (after is None or subject > after) and (until is None or subject <= until)
+            },
+        )
 
 
 async def plan_for_ever(sources: Sources, terms: PlanTerms, process: Process) -> None:

@@ -27,6 +27,7 @@ from meterline.rows import (
 from meterline.tally import EMPTY, Aggregate, Latest, merged
 from meterline.usage import UsageQuery, UsageRow, value_of
 from meterline.window import MINUTE_MS
+from tests.portions import InPortions
 from tests.simulation.network import Net
 from tests.simulation.stores import REPLICA_ASKED
 
@@ -258,7 +259,7 @@ def _usage_row(
     )
 
 
-class SimulatedUsage:
+class SimulatedUsage(InPortions):
     """`UsageStore` as one process reaches it."""
 
     def __init__(self, state: UsageState, net: Net) -> None:

@@ -10,6 +10,7 @@ from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
 from dispatcher.late import LateSources, LateUsage
 from dispatcher.planner import PlanTerms, Sources
+from meterline.backends.spool import FileSpool
 from meterline.meter_revision import answering
 from meterline.pack import Record, RecordKind
 from meterline.usage import UsageQuery
@@ -247,6 +248,7 @@ class World:
             SimulatedUsage(self.usage, net),
             late,
             nothing,
+            FileSpool,
         )
         log, partitions = self.log.number, self.profile.partitions
         terms = PlanTerms(log, partitions, lease_ms=LEASE_MS)

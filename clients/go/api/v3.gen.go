@@ -860,9 +860,12 @@ type Delivery struct {
 	AttemptCount int       `json:"attempt_count"`
 	CreatedAt    time.Time `json:"created_at"`
 
-	// Digest blake2b-256 of the body.
+	// Digest blake2b-256 of the body; without one, of `failure`.
 	Digest  string     `json:"digest"`
 	EndedAt *time.Time `json:"ended_at,omitempty"`
+
+	// Failure Why it could not be made, in words, with what to do: it has no body and is never sent.
+	Failure *string `json:"failure,omitempty"`
 
 	// From Start of the window.
 	From time.Time `json:"from"`
@@ -946,9 +949,12 @@ type DeliveryWithAttempts struct {
 	Attempts     []Attempt `json:"attempts"`
 	CreatedAt    time.Time `json:"created_at"`
 
-	// Digest blake2b-256 of the body.
+	// Digest blake2b-256 of the body; without one, of `failure`.
 	Digest  string     `json:"digest"`
 	EndedAt *time.Time `json:"ended_at,omitempty"`
+
+	// Failure Why it could not be made, in words, with what to do: it has no body and is never sent.
+	Failure *string `json:"failure,omitempty"`
 
 	// From Start of the window.
 	From time.Time `json:"from"`
@@ -1783,13 +1789,16 @@ type Pulled struct {
 	// AttemptCount All attempts, before replays too.
 	AttemptCount int `json:"attempt_count"`
 
-	// Body The exact bytes that are signed and sent, as text: UTF-8 makes the bytes of it. Absent where they are not kept any more.
+	// Body The exact bytes that are signed and sent, as text: UTF-8 makes the bytes of it. Absent where they are not kept any more, and of a delivery with a `failure`.
 	Body      *string   `json:"body,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 
-	// Digest blake2b-256 of the body.
+	// Digest blake2b-256 of the body; without one, of `failure`.
 	Digest  string     `json:"digest"`
 	EndedAt *time.Time `json:"ended_at,omitempty"`
+
+	// Failure Why it could not be made, in words, with what to do: it has no body and is never sent.
+	Failure *string `json:"failure,omitempty"`
 
 	// From Start of the window.
 	From time.Time `json:"from"`
@@ -2359,7 +2368,7 @@ type ReportPreview struct {
 	// Meta What is said of a page.
 	Meta CursorMeta `json:"meta"`
 
-	// TooLarge In the whole window; group by fewer keys.
+	// TooLarge In the whole window, the first 100: their deliveries would fail, and the others be sent.
 	TooLarge []TooLarge `json:"too_large"`
 
 	// Total Sum of the values that would be delivered.
@@ -2948,10 +2957,13 @@ type TextFilter struct {
 	Oeq *string `json:"oeq,omitempty"`
 }
 
-// TooLarge A subject whose body would be too large: no run of this window could be made.
+// TooLarge A subject whose body would be too large: its delivery would fail, and the others be sent.
 type TooLarge struct {
-	Bytes   int    `json:"bytes"`
-	Entries int    `json:"entries"`
+	Bytes   int `json:"bytes"`
+	Entries int `json:"entries"`
+
+	// Reason In words, with what to do.
+	Reason  string `json:"reason"`
 	Subject string `json:"subject"`
 }
 
@@ -4789,7 +4801,7 @@ type ClientInterface interface {
 
 	// ReplayDelivery Send a delivery again
 	//
-	// The same bytes under the same id, to where its report points now, whatever became of it before; receivers tell copies by the id. It begins with a first attempt and has all retries before it; its run's outcome follows. One that waits for its first attempt stays as it is; one that is just being sent is a conflict.
+	// The same bytes under the same id, to where its report points now, whatever became of it before; receivers tell copies by the id. It begins with a first attempt and has all retries before it; its run's outcome follows. One that waits for its first attempt stays as it is. One that is just being sent is a conflict, and so is one with a `failure`: it has no body.
 	//
 	// Scope: `reports:write`.
 	//
@@ -5782,7 +5794,7 @@ func (c *Client) GetDeliveryBody(ctx context.Context, deliveryID string, reqEdit
 
 // ReplayDelivery Send a delivery again
 //
-// The same bytes under the same id, to where its report points now, whatever became of it before; receivers tell copies by the id. It begins with a first attempt and has all retries before it; its run's outcome follows. One that waits for its first attempt stays as it is; one that is just being sent is a conflict.
+// The same bytes under the same id, to where its report points now, whatever became of it before; receivers tell copies by the id. It begins with a first attempt and has all retries before it; its run's outcome follows. One that waits for its first attempt stays as it is. One that is just being sent is a conflict, and so is one with a `failure`: it has no body.
 //
 // Scope: `reports:write`.
 //
@@ -10142,7 +10154,7 @@ type ClientWithResponsesInterface interface {
 
 	// ReplayDeliveryWithResponse Send a delivery again
 	//
-	// The same bytes under the same id, to where its report points now, whatever became of it before; receivers tell copies by the id. It begins with a first attempt and has all retries before it; its run's outcome follows. One that waits for its first attempt stays as it is; one that is just being sent is a conflict.
+	// The same bytes under the same id, to where its report points now, whatever became of it before; receivers tell copies by the id. It begins with a first attempt and has all retries before it; its run's outcome follows. One that waits for its first attempt stays as it is. One that is just being sent is a conflict, and so is one with a `failure`: it has no body.
 	//
 	// Scope: `reports:write`.
 	//
@@ -13858,7 +13870,7 @@ func (c *ClientWithResponses) GetDeliveryBodyWithResponse(ctx context.Context, d
 
 // ReplayDeliveryWithResponse Send a delivery again
 //
-// The same bytes under the same id, to where its report points now, whatever became of it before; receivers tell copies by the id. It begins with a first attempt and has all retries before it; its run's outcome follows. One that waits for its first attempt stays as it is; one that is just being sent is a conflict.
+// The same bytes under the same id, to where its report points now, whatever became of it before; receivers tell copies by the id. It begins with a first attempt and has all retries before it; its run's outcome follows. One that waits for its first attempt stays as it is. One that is just being sent is a conflict, and so is one with a `failure`: it has no body.
 //
 // Scope: `reports:write`.
 //

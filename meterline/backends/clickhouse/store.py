@@ -13,6 +13,7 @@ from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.event_listing import EventListing
 from meterline.backends.clickhouse.named_sql import QUERIES, TABLES
 from meterline.backends.clickhouse.usage_answer import answer
+from meterline.backends.clickhouse.usage_portions import portions, total
 from meterline.backends.clickhouse.usage_sql import Part, rejected_statement
 from meterline.event import CHECK_BYTES, KEY_BYTES
 from meterline.event_list import EventQuery, ListedEvent
@@ -54,7 +55,7 @@ _MINUTES_PER_YEAR: Final = 525_600
 
 
 class ClickHouseUsageStore:
-    """See `meterline.ports.UsageStore`."""
+    """See `meterline.ports.UsageStore` and `meterline.run_ports.SubjectUsageStore`."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection  # for what else is asked of the same store
@@ -152,6 +153,14 @@ class ClickHouseUsageStore:
     def usage_blocks(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
         """The same, a part of the rows at a time."""
         return answer(self._connection, query)
+
+    def usage_by_subject(self, query: UsageQuery, rows_max: int) -> AsyncIterator[list[UsageRow]]:
+        """See `run_ports.SubjectUsageStore`."""
+        return portions(self._connection, query, rows_max)
+
+    async def usage_sum(self, query: UsageQuery) -> tuple[int, int]:
+        """See `run_ports.SubjectUsageStore`."""
+        return await total(self._connection, query)
 
     async def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:
         """A page of rejected values; the cursor is `log.partition.offset.place` of the last row

@@ -60,10 +60,36 @@ _lines: Final = msgspec.json.Decoder(Line)
 
 
 async def answer(
-    connection: Connection, query: UsageQuery, rows_max: int = QUERY_ROWS_MAX
+    connection: Connection, query: UsageQuery, rows_max: int | None = QUERY_ROWS_MAX
 ) -> AsyncGenerator[list[UsageRow], None]:
     """Rows by window, subject, groups, a part of them at a time. Raises `Problem` where the answer
-    would be beyond its bounds.
+    would be beyond its bounds; with `rows_max` None it may have any number of rows.
+    """
+    parts, cuts = await pieces_of(connection, query)
+    extent = await _extent(connection, parts, cuts)
+    if extent is None:
+        return
+    starts = starts_of(query, extent.first_ms, extent.end_ms)
+    minutes = Minutes(tuple(parts), tuple(start // MINUTE_MS for start in starts))
+    cut = _folded_cuts(query, minutes, cuts)
+    if rows_max is not None and extent.rows + len(cut) > rows_max:
+        await _within_rows(connection, query, minutes, rows_max)
+    maker = RowMaker(query, starts, (extent.first_ms, extent.end_ms))
+    rows = MergedRows(query.meter.aggregation, maker, sorted(cut.items()), rows_max)
+    if parts:
+        statement = rows_statement(query, minutes, with_members=bool(cut), rows_max=rows_max)
+        settings = rows_settings(query, extent.rows)
+        async with aclosing(connection.stream(*statement, settings, rows.take)) as blocks:
+            async for block in blocks:
+                if block:
+                    yield block
+    if last := rows.rest():
+        yield last
+
+
+async def pieces_of(connection: Connection, query: UsageQuery) -> tuple[list[Part], list[Cut]]:
+    """The whole minutes of a query by the revisions that answer them, and the events of minutes
+    that it cuts.
     """
     lower = [ms for ms in (query.from_ms, query.meter.events_from_ms) if ms is not None]
     parts, cuts = [], []
@@ -74,25 +100,7 @@ async def answer(
         cuts += [
             (piece.meter, await _cut_events(connection, piece.meter, *cut)) for cut in span.cuts
         ]
-    extent = await _extent(connection, parts, cuts)
-    if extent is None:
-        return
-    starts = starts_of(query, extent.first_ms, extent.end_ms)
-    minutes = Minutes(tuple(parts), tuple(start // MINUTE_MS for start in starts))
-    cut = _folded_cuts(query, minutes, cuts)
-    if extent.rows + len(cut) > rows_max:
-        await _within_rows(connection, query, minutes, rows_max)
-    maker = RowMaker(query, starts, (extent.first_ms, extent.end_ms))
-    rows = MergedRows(query.meter.aggregation, maker, sorted(cut.items()), rows_max)
-    if parts:
-        statement = rows_statement(query, minutes, with_members=bool(cut))
-        settings = rows_settings(query, extent.rows)
-        async with aclosing(connection.stream(*statement, settings, rows.take)) as blocks:
-            async for block in blocks:
-                if block:
-                    yield block
-    if last := rows.rest():
-        yield last
+    return parts, cuts
 
 
 async def _cut_events(
@@ -159,7 +167,7 @@ class MergedRows:
         aggregation: Aggregation,
         maker: RowMaker,
         cut: Sequence[tuple[Key, Aggregate]],
-        rows_max: int = QUERY_ROWS_MAX,
+        rows_max: int | None = QUERY_ROWS_MAX,
     ) -> None:
         self._aggregation = aggregation
         self._maker = maker
@@ -182,7 +190,7 @@ class MergedRows:
         for line in lines:
             self._add(found, line)
         self._keys += len(lines)
-        if self._keys + self._cut_at > self._rows_max:
+        if self._rows_max is not None and self._keys + self._cut_at > self._rows_max:
             raise _too_many(self._rows_max)
         return found
 

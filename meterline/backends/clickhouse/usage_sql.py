@@ -11,6 +11,8 @@ from typing import Any
 
 from meterline.limits import LARGE_READ_ROWS, QUERY_ROWS_MAX, USAGE_MEMORY_BYTES_MAX
 from meterline.meter import Aggregation, Meter
+from meterline.number import UNIT
+from meterline.report_filter import LISTS, Comparison, Condition
 from meterline.usage import Filter, Operator, UsageQuery
 from meterline.window import WindowSize
 
@@ -40,6 +42,16 @@ COUNT_SETTINGS = {
     **_READING,
     "max_rows_to_group_by": QUERY_ROWS_MAX + 1,
     "group_by_overflow_mode": "any",
+}
+
+
+_SIGNS: Final = {
+    Comparison.GT: ">",
+    Comparison.GTE: ">=",
+    Comparison.LT: "<",
+    Comparison.LTE: "<=",
+    Comparison.EQ: "=",
+    Comparison.NE: "!=",
 }
 
 
@@ -76,7 +88,7 @@ class Minutes:
 
 
 def rows_statement(
-    query: UsageQuery, minutes: Minutes, *, with_members: bool
+    query: UsageQuery, minutes: Minutes, *, with_members: bool, rows_max: int | None
 ) -> tuple[str, dict[str, Any]]:
     """Lines, merged over partitions and slices and ordered as an answer is: bucket `b`, subject and
     values of the dimensions `k`, events that counted `c` and did not `r`, and what the aggregation
@@ -101,7 +113,7 @@ GROUP BY {grouped}"""  # noqa: S608 - values are bound, names come from this mod
     sql = f"""
 SELECT k0 AS b, [{", ".join(keys[1:])}] AS k, c, r, {shown} FROM ({source})
 ORDER BY {grouped}
-LIMIT {QUERY_ROWS_MAX + 1}"""  # noqa: S608 - values are bound, names come from this module
+{"" if rows_max is None else f"LIMIT {rows_max + 1}"}"""  # noqa: S608 - values are bound, names come from this module
     return sql, statement.parameters
 
 
@@ -141,6 +153,38 @@ def count_statement(query: UsageQuery, minutes: Minutes) -> tuple[str, dict[str,
     keys = ", ".join(_keys(query, minutes, statement))
     where = _where(query, minutes, statement)
     sql = f"SELECT count() FROM (SELECT 1 FROM tallies WHERE {where} GROUP BY {keys})"  # noqa: S608
+    return sql, statement.parameters
+
+
+_VALUES: Final = {
+    Aggregation.SUM: "toInt256(sum(total))",
+    Aggregation.COUNT: f"toInt256(sum(counted)) * {UNIT}",
+    Aggregation.MIN: "toInt256(minIf(minimum, counted > 0))",
+    Aggregation.MAX: "toInt256(maxIf(maximum, counted > 0))",
+    Aggregation.LATEST: "toInt256(tupleElement(maxIf(tuple(latest_time_ms, latest_recorded_ms,"
+    " latest_key, latest), counted > 0), 4))",
+    Aggregation.UNIQUE_COUNT: f"toInt256(uniqExact(member)) * {UNIT}",
+}
+
+
+def sum_statement(query: UsageQuery, minutes: Minutes) -> tuple[str, dict[str, Any]] | None:
+    """One row: how many rows a query has that counted something, and the sum of their values. None
+    for averages, which the store does not divide exactly.
+    """
+    value = _VALUES.get(query.meter.aggregation)
+    if value is None:
+        return None
+    statement = Statement()
+    keys = _keys(query, minutes, statement)
+    members = query.meter.aggregation is Aggregation.UNIQUE_COUNT
+    table, counted = ("members", "1") if members else ("tallies FINAL", "sum(counted) > 0")
+    sql = f"""
+SELECT count(), sum(value) FROM (
+    SELECT {", ".join(f"{text} AS k{i}" for i, text in enumerate(keys))}, {value} AS value
+    FROM {table}
+    WHERE {_where(query, minutes, statement)}
+    GROUP BY {", ".join(f"k{i}" for i in range(len(keys)))}
+    HAVING {counted})"""  # noqa: S608 - values are bound, names come from this module
     return sql, statement.parameters
 
 
@@ -206,7 +250,20 @@ def _where(query: UsageQuery, minutes: Minutes, statement: Statement) -> str:
 def _of_part(query: UsageQuery, part: Part, statement: Statement) -> str:
     texts = [of_minutes(part, statement)]
     texts += [_condition(_text_of(part.meter, name), f, statement) for name, f in query.filters]
+    if query.subjects:
+        met = " AND ".join(_of_subject(condition, statement) for condition in query.subjects)
+        texts.append(f"NOT ({met})" if query.other_subjects else met)
     return " AND ".join(texts)
+
+
+def _of_subject(condition: Condition[str], statement: Statement) -> str:
+    """The condition of a report: texts are compared by bytes, which is by code points."""
+    if condition.comparison in LISTS:
+        name = statement.bind(list(condition.operands))
+        word = "IN" if condition.comparison is Comparison.IN else "NOT IN"
+        return f"subject {word} {{{name}:Array(String)}}"
+    name = statement.bind(condition.operands[0])
+    return f"subject {_SIGNS[condition.comparison]} {{{name}:String}}"
 
 
 def of_minutes(part: Part, statement: Statement) -> str:

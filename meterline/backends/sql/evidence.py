@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Column, and_, func, or_, select
+from sqlalchemy import Column, LargeBinary, and_, cast, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
@@ -119,7 +119,15 @@ class SqlEvidence:
     async def bodies(self, run_id: str, after: int, limit: int) -> list[AuditedBody]:
         """See the port."""
         question = (
-            select(_deliveries.number, _deliveries.id, _deliveries.digest, report_bodies.c.body)
+            select(
+                _deliveries.number,
+                _deliveries.id,
+                _deliveries.digest,
+                # of a delivery that could not be made: the words that say why
+                func.coalesce(cast(_deliveries.failure, LargeBinary), report_bodies.c.body).label(
+                    "body"
+                ),
+            )
             .join(
                 report_bodies,
                 and_(

@@ -131,7 +131,11 @@ async def _step(connection: AsyncConnection, replay: Replay, now_ms: int) -> Rep
     deleted = await _deleted(connection, {row.report_id for row in found})
     states = await _locked(connection, [row.id for row in found], now_ms)
     byteless = await _byteless(connection, {row.run_id for row in found})
-    refused = {row.id for row in found if row.report_id in deleted or row.run_id in byteless}
+    refused = {
+        row.id
+        for row in found
+        if row.report_id in deleted or row.run_id in byteless or row.failure is not None
+    }
     wanted = replayable(replay.query)
     reopened = {
         row.id: (row.run_id, states[row.id])
@@ -165,6 +169,7 @@ async def _following(connection: AsyncConnection, replay: Replay, limit: int) ->
             _deliveries.run_id,
             _deliveries.report_id,
             _deliveries.number,
+            _deliveries.failure,
             _runs.decided_at_ms,
         )
         .join(report_runs, _runs.id == _deliveries.run_id)

@@ -221,10 +221,13 @@ async def replay(
     if report.deleted_at_ms is not None:
         detail = f"The report {report.slug!r} was deleted: nothing is sent for it any more."
         raise Problem(ProblemType.CONFLICT, detail)
-    question = select(deliveries.run_id, deliveries.state, deliveries.due_at_ms).where(
-        deliveries.id == delivery_id
-    )
+    question = select(
+        deliveries.run_id, deliveries.state, deliveries.due_at_ms, deliveries.failure
+    ).where(deliveries.id == delivery_id)
     row = (await connection.execute(question.with_for_update())).one()
+    if row.failure is not None:
+        detail = f"It could not be made and has no bytes. {row.failure}"
+        raise Problem(ProblemType.CONFLICT, detail)
     before = DeliveryState(row.state)
     if before is DeliveryState.PENDING:
         return

@@ -205,6 +205,7 @@ def delivery_of(row: Row[tuple[object, ...]]) -> Delivery:
         ended_at_ms=row.ended_at_ms,
         supersedes=row.supersedes,
         replayed_at_ms=row.replayed_at_ms,
+        failure=row.failure,
     )
 
 

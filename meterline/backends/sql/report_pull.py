@@ -54,7 +54,10 @@ class SqlPullStore:
             reasons = await _reasons(connection, ids)
             listed = [
                 Pulled(
-                    delivery_of(row), bodies[row.id], following.get(row.id), reasons.get(row.id, "")
+                    delivery_of(row),
+                    bodies[row.id],
+                    following.get(row.id),
+                    row.failure or reasons.get(row.id, ""),
                 )
                 for row in rows
             ]
@@ -120,7 +123,39 @@ async def _following(connection: AsyncConnection, ids: Sequence[str]) -> dict[st
         .where(_deliveries.supersedes.in_(ids))
         .order_by(_deliveries.revision.desc())
     )
-    return {row.supersedes: row.id for row in await connection.execute(question)}
+    following = {row.supersedes: row.id for row in await connection.execute(question)}
+    return {**await _made_later(connection, ids), **following}
+
+
+async def _made_later(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, str]:
+    """By id of a delivery that could not be made, the first one that could, of the same subject and
+    window.
+    """
+    runs, later, of_later = report_runs.alias(), report_deliveries.alias(), report_runs.alias()
+    question = (
+        select(_deliveries.id, later.c.id.label("later"))
+        .join(runs, runs.c.id == _deliveries.run_id)
+        .join(
+            of_later,
+            and_(
+                of_later.c.report_id == runs.c.report_id,
+                of_later.c.from_ms == runs.c.from_ms,
+                of_later.c.to_ms == runs.c.to_ms,
+                of_later.c.revision > runs.c.revision,
+            ),
+        )
+        .join(
+            later,
+            and_(
+                later.c.run_id == of_later.c.id,
+                later.c.subject == _deliveries.subject,
+                later.c.failure.is_(None),
+            ),
+        )
+        .where(_deliveries.id.in_(ids), _deliveries.failure.is_not(None))
+        .order_by(of_later.c.revision.desc())
+    )
+    return {row.id: row.later for row in await connection.execute(question)}
 
 
 async def _reasons(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, str]:

@@ -5,8 +5,9 @@ a holder that was thought dead changes nothing.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
-from sqlalchemy import Table, and_, delete, func, literal, select, update
+from sqlalchemy import BigInteger, Table, and_, case, delete, func, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
@@ -22,7 +23,7 @@ from meterline.backends.sql.schema_reports import (
     reports,
 )
 from meterline.backends.sql.schema_revisions import run_corrections
-from meterline.report_ports import Booked, Claim
+from meterline.report_ports import Claim
 from meterline.run import (
     DeliveryDraft,
     DeliveryState,
@@ -110,6 +111,7 @@ async def stage(
             "usage_digest": draft.usage_digest,
             "supersedes": draft.supersedes,
             "body": draft.body,
+            "failure": draft.failure,
         }
         for draft in drafts
     ]
@@ -167,6 +169,8 @@ async def decide(
     # what was dropped with it.
     if await _appoint(connection, claimed, now_ms) != manifest.deliveries:
         raise LeaseLost
+    if manifest.deliveries:
+        await _count_failures(connection, claimed.run.id, manifest.deliveries, now_ms)
     if manifest.corrections and await _corrected(connection, claimed) != manifest.corrections:
         raise LeaseLost
     await mark_overtaken(connection, claimed.run, manifest.counted, now_ms)
@@ -187,9 +191,34 @@ async def _corrected(connection: AsyncConnection, claimed: Claim) -> int:
     return int((await connection.execute(question)).scalar_one())
 
 
+_APPOINTED: Final = (
+    "id",
+    "run_id",
+    "report_id",
+    "holder",
+    "subject",
+    "number",
+    "sequence",
+    "revision",
+    "state",
+    "attempts",
+    "due_at_ms",
+    "ended_at_ms",
+    "created_at_ms",
+    "digest",
+    "usage_digest",
+    "supersedes",
+    "failure",
+)
+
+
 async def _appoint(connection: AsyncConnection, claimed: Claim, now_ms: int) -> int:
-    """Make the staged bodies of the holder the deliveries of the run; how many."""
+    """Make the staged bodies of the holder the deliveries of the run; how many. Those that could
+    not be made have failed, and keep no bytes.
+    """
     bodies = report_bodies.c
+    mine = and_(bodies.run_id == claimed.run.id, bodies.holder == claimed.holder)
+    made = bodies.failure.is_(None)
     source = select(
         bodies.delivery_id,
         bodies.run_id,
@@ -199,36 +228,44 @@ async def _appoint(connection: AsyncConnection, claimed: Claim, now_ms: int) -> 
         bodies.number,
         bodies.sequence,
         literal(claimed.run.revision),
-        literal(DeliveryState.PENDING.value),
+        case((made, DeliveryState.PENDING.value), else_=DeliveryState.FAILED.value),
         literal(0),
-        literal(now_ms),
+        case((made, literal(now_ms, BigInteger))),
+        case((bodies.failure.is_not(None), literal(now_ms, BigInteger))),
         literal(now_ms),
         bodies.digest,
         bodies.usage_digest,
         bodies.supersedes,
-    ).where(bodies.run_id == claimed.run.id, bodies.holder == claimed.holder)
-    names = [
-        "id",
-        "run_id",
-        "report_id",
-        "holder",
-        "subject",
-        "number",
-        "sequence",
-        "revision",
-        "state",
-        "attempts",
-        "due_at_ms",
-        "created_at_ms",
-        "digest",
-        "usage_digest",
-        "supersedes",
-    ]
-    made = await connection.execute(
-        insert(connection, report_deliveries).from_select(names, source)
+        bodies.failure,
+    ).where(mine)
+    appointed = await connection.execute(
+        insert(connection, report_deliveries).from_select(_APPOINTED, source)
     )
     await _drop_staged(connection, claimed.run.id, lambda table: table.c.holder != claimed.holder)
-    return made.rowcount
+    await connection.execute(delete(report_bodies).where(mine, bodies.failure.is_not(None)))
+    return appointed.rowcount
+
+
+async def _count_failures(
+    connection: AsyncConnection, run_id: str, deliveries: int, now_ms: int
+) -> None:
+    """Deliveries that could not be made count as failed, and the run says why. Where there are no
+    others, it has ended.
+    """
+    these = report_deliveries.c
+    mine = and_(these.run_id == run_id, these.failure.is_not(None))
+    failed = int((await connection.execute(select(func.count()).where(mine))).scalar_one())
+    if not failed:
+        return
+    first = select(these.failure).where(mine).order_by(these.number).limit(1)
+    why = (await connection.execute(first)).scalar_one()
+    values: dict[str, object] = {
+        "failed": failed,
+        "reason": f"{failed} of {deliveries} deliveries could not be made. The first: {why}",
+    }
+    if failed == deliveries:
+        values |= {"state": run_target(RunMove.NONE_DELIVERED).value, "ended_at_ms": now_ms}
+    await connection.execute(update(report_runs).where(report_runs.c.id == run_id).values(values))
 
 
 async def is_winner(connection: AsyncConnection, run: str, holder: str) -> bool:
@@ -278,27 +315,6 @@ async def _hold_good(connection: AsyncConnection, run: Run, counted: LogEnds | N
     if counted is not None and (before := await followed(connection, run)) is not None:
         statement = update(report_runs).where(report_runs.c.id == before.id)
         await connection.execute(statement.values(counted=counted_text(counted)))
-
-
-async def booked(connection: AsyncConnection, run: Run) -> dict[str, Booked]:
-    """By subject, the newest deliveries of earlier revisions of the window."""
-    question = (
-        select(
-            report_deliveries.c.subject,
-            report_deliveries.c.id,
-            report_deliveries.c.usage_digest,
-        )
-        .join(report_runs, report_runs.c.id == report_deliveries.c.run_id)
-        .where(
-            report_runs.c.report_id == run.report_id,
-            report_runs.c.from_ms == run.from_ms,
-            report_runs.c.to_ms == run.to_ms,
-            report_runs.c.revision < run.revision,
-        )
-        .order_by(report_deliveries.c.revision)  # so that the last one stays
-    )
-    rows = await connection.execute(question)
-    return {row.subject: Booked(row.id, row.usage_digest) for row in rows}
 
 
 def _held(run: str, holder: str) -> ColumnElement[bool]:

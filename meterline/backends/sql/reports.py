@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.backends.sql import (
     report_asks,
+    report_booked,
     report_claims,
     report_definitions,
     report_endpoints,
@@ -233,9 +234,13 @@ class SqlReportStore:
             lambda connection: made.close(connection, claim, move, reason, now_ms, counted)
         )
 
-    async def booked(self, run: Run) -> dict[str, Booked]:
+    async def booked(
+        self, run: Run, after: str | None = None, until: str | None = None
+    ) -> dict[str, Booked]:
         """See the port."""
-        return await self._database.read(lambda connection: made.booked(connection, run))
+        return await self._database.read(
+            lambda connection: report_booked.booked(connection, run, after, until)
+        )
 
     async def due(self, now_ms: int) -> list[Due]:
         """See the port."""

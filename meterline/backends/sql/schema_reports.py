@@ -188,6 +188,7 @@ report_bodies: Final = Table(
     Column("usage_digest", LargeBinary, nullable=False),
     Column("supersedes", Text),
     Column("body", LargeBinary, nullable=False),
+    Column("failure", Text),  # as in deliveries; the body is empty, and gone with the decision
 )
 
 report_deliveries: Final = Table(
@@ -211,6 +212,7 @@ report_deliveries: Final = Table(
     Column("supersedes", Text),
     Column("attempts_before", Integer, nullable=False, server_default=_ZERO),  # the last replay
     Column("replayed_at_ms", BigInteger),
+    Column("failure", Text),  # why it has no bytes and is never sent; NULL of nearly all
     UniqueConstraint("run_id", "number", name="uq_report_deliveries_number"),
     UniqueConstraint("report_id", "sequence", name="uq_report_deliveries_sequence"),
     Index(

@@ -1,6 +1,6 @@
 """A log and stores that outlive workers, real and embedded, and what was sent to them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -81,20 +81,33 @@ class Deadly:
             return real
 
         async def call(*args: Any, **named: Any) -> Any:
-            fate = self._fate()
-            if fate == "die before":
-                raise Killed
-            if fate == "fail before":
-                raise Unavailable("away")
+            fate = self._before()
             result: Awaitable[Any] = real(*args, **named)
             answer = await result
-            if fate == "die after":
-                raise Killed
-            if fate == "fail after":
-                raise Unavailable("the answer was lost")
+            self._after(fate)
             return answer
 
-        return call
+        async def portions(*args: Any, **named: Any) -> AsyncIterator[Any]:
+            fate = self._before()
+            async for portion in real(*args, **named):
+                yield portion
+            self._after(fate)
+
+        return portions if name == "usage_by_subject" else call
+
+    def _before(self) -> str:
+        fate = self._fate()
+        if fate == "die before":
+            raise Killed
+        if fate == "fail before":
+            raise Unavailable("away")
+        return fate
+
+    def _after(self, fate: str) -> None:
+        if fate == "die after":
+            raise Killed
+        if fate == "fail after":
+            raise Unavailable("the answer was lost")
 
 
 class Hands:

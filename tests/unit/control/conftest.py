@@ -42,6 +42,7 @@ from meterline.rows import (
 )
 from meterline.usage import UsageQuery, UsageRow
 from tests.openapi import documented
+from tests.portions import InPortions
 
 NOW_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 NOTHING = AccountRow(1, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -59,7 +60,7 @@ class HandClock:
 
 
 @dataclass(slots=True)
-class ShelfUsage:
+class ShelfUsage(InPortions):
     """A usage store that answers what lies on its shelf, and keeps the questions."""
 
     rows: list[UsageRow] = field(default_factory=list)

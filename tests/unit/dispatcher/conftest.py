@@ -32,6 +32,7 @@ from dispatcher.planner import PlanTerms, Sources
 from dispatcher.retry import RetryPolicy
 from meterline.backends.clock import SystemClock
 from meterline.backends.secrets import FernetSecretBox
+from meterline.backends.spool import FileSpool
 from meterline.backends.sql.catalogue import SqlCatalogueStore
 from meterline.backends.sql.corrections import SqlCorrectionStore
 from meterline.backends.sql.engine import Database, open_database
@@ -53,6 +54,7 @@ from meterline.revision_ports import Stretch, Touched
 from meterline.rows import AccountRow, Counted, EventRow, Flush, RejectedRow, SeenRow, SliceId
 from meterline.usage import UsageQuery, UsageRow
 from meterline.window import MINUTE_MS
+from tests.portions import InPortions
 
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 SECRET = "whsec_" + base64.b64encode(b"s" * 24).decode()
@@ -61,7 +63,7 @@ LOG, PARTITIONS = 1, 2
 
 
 @dataclass(slots=True)
-class CellUsage:
+class CellUsage(InPortions):
     """A usage store of sums: values by (subject, model, instant) as the test put them in."""
 
     cells: dict[tuple[str, str, int], int] = field(default_factory=dict)
@@ -279,7 +281,7 @@ async def opened_desk(database: Database) -> AsyncIterator[Desk]:
     reports = SqlReportStore(database)
     progress, corrections = SqlProgressStore(database), SqlCorrectionStore(database)
     kept = SqlDeliveryBytes(database)
-    sources = Sources(reports, catalogue, progress, usage, corrections, kept)
+    sources = Sources(reports, catalogue, progress, usage, corrections, kept, FileSpool)
     sender = HttpWebhookSender(SystemClock(), LOOPBACK, timeout_s=60)
     late = LateSources(SqlLateStore(database), usage, catalogue, progress)
     box = FernetSecretBox("key of the test")

@@ -17,6 +17,7 @@ from dispatcher.planner import PlanTerms, Sources, find_due, make_runs
 from meterline.backends.clickhouse.late_events import ClickHouseLateEvents
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.rocksdb import RocksSeenStore
+from meterline.backends.spool import FileSpool
 from meterline.backends.sql.catalogue import SqlCatalogueStore
 from meterline.backends.sql.corrections import SqlCorrectionStore
 from meterline.backends.sql.engine import Database, open_database
@@ -56,10 +57,15 @@ class Overtaken:
         self._usage = usage
         self._then = then
 
-    async def usage(self, query: UsageQuery) -> list[UsageRow]:
-        answer = await self._usage.usage(query)
+    async def usage_by_subject(
+        self, query: UsageQuery, rows_max: int
+    ) -> AsyncIterator[list[UsageRow]]:
+        async for rows in self._usage.usage_by_subject(query, rows_max):
+            yield rows
         await self._then()
-        return answer
+
+    async def usage_sum(self, query: UsageQuery) -> tuple[int, int]:
+        return await self._usage.usage_sum(query)
 
 
 @dataclass
@@ -177,7 +183,7 @@ class LateWorld:
                 self.events,
             )
         )
-        ports: Any = (reports, catalogue, progress, usage, corrections, None)
+        ports: Any = (reports, catalogue, progress, usage, corrections, None, FileSpool)
         found: Any = (late, events, catalogue, progress)
         return Sources(*ports), LateSources(*found)
 
@@ -185,7 +191,7 @@ class LateWorld:
         """One turn of a dispatcher: due runs, late usage, runs that are made; how much it did."""
         sources, late = self.sources(fate)
         if self.meanwhile is not None:
-            sources = replace(sources, usage=Overtaken(self.usage, self.meanwhile))  # type: ignore[arg-type]
+            sources = replace(sources, usage=Overtaken(self.usage, self.meanwhile))
             self.meanwhile = None
         number, now_ms = self.log.number, self.now_ms
         terms = LateTerms(number, PARTITIONS, settle_ms=0, pause_ms=self.pause_ms)

@@ -19,12 +19,12 @@ from meterline.correction import NOTHING, Cause, Correction, digest_over
 from meterline.meter import Aggregation, Catalogue, Meter
 from meterline.number import from_text, text
 from meterline.report import Interval, Report, Schedule
-from meterline.report_body import drafts, select, statements
 from meterline.report_filter import EVERYTHING, Comparison, Condition, ReportFilter
 from meterline.revision_ports import Baseline, DecidedWindow, Touched
 from meterline.run import LogEnds, Run, Trigger
 from meterline.usage import UsageRow
 from meterline.window import MINUTE_MS
+from tests.portions import drafts, first_statements
 
 START_MS = 1_767_225_600_000
 END_MS = START_MS + 60 * MINUTE_MS
@@ -74,10 +74,8 @@ def rows(of: dict[tuple[tuple[str, str], ...], int]) -> list[UsageRow]:
 
 def sent(of: dict[tuple[tuple[str, str], ...], int]) -> Sent | None:
     """A delivery that says this, as it is really written; None for none."""
-    said = statements(RUN, select(rows(of), EVERYTHING), {})
-    for draft in drafts(REPORT, METER, RUN, said, 1, 0):
-        return Sent(draft.id, draft.body)
-    return None
+    made = drafts(REPORT, METER, RUN, first_statements(RUN, rows(of)), 1, 0)
+    return Sent(made[0].id, made[0].body) if made else None
 
 
 @given(entries, entries)

@@ -7,23 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.limits import DELIVERY_BODY_BYTES_MAX
+from meterline.limits import DELIVERY_BODY_BYTES_MAX, GROUP_VALUES_COUNTED_MAX
 from meterline.meter import Aggregation, Meter
 from meterline.number import SCALED_MAX, UNIT
 from meterline.report import Interval, Report, Schedule
 from meterline.report_body import (
     NO_USAGE_DIGEST,
-    BodyTooLarge,
     Statement,
-    drafts,
     manifest_digest,
-    select,
     statements,
 )
+from meterline.report_entries import Gathering
 from meterline.report_filter import EVERYTHING, Comparison, Condition, ReportFilter
 from meterline.report_ports import Booked
 from meterline.run import DeliveryDraft, Run, RunState, Trigger, delivery_id, digest_of
 from meterline.usage import UsageRow
+from tests.portions import drafts, first_statements, gathered
 
 FROM = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 TO = FROM + 86_400_000
@@ -71,8 +70,8 @@ def row(subject: str, value: int, model: str = "m") -> UsageRow:
 
 
 def rendered(rows: list[UsageRow], filter_: ReportFilter = EVERYTHING) -> list[DeliveryDraft]:
-    said = statements(RUN, select(rows, filter_), {})
-    return list(drafts(REPORT, METER, RUN, said, 41, TO + 60_000))
+    said = first_statements(RUN, rows, filter_)
+    return drafts(REPORT, METER, RUN, said, 41, TO + 60_000)
 
 
 def test_the_exact_bytes() -> None:
@@ -132,51 +131,106 @@ def test_every_entry_that_passes_is_in_the_body_of_its_subject(
     assert [draft.sequence for draft in made] == list(range(41, 41 + len(made)))
 
 
-@given(rows_of_many, st.randoms(use_true_random=False))
-def test_bytes_do_not_depend_on_the_order_of_rows(rows: list[UsageRow], random: object) -> None:
-    shuffled = list(rows)
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert rendered(shuffled) == rendered(rows)
+@given(rows_of_many, st.integers(1, 4))
+def test_what_subjects_say_does_not_depend_on_the_portions(rows: list[UsageRow], size: int) -> None:
+    ordered = sorted(rows, key=lambda it: (it.subject or "", it.groups))
+    gathering = Gathering(RUN, EVERYTHING)
+    said = []
+    for start in range(0, len(ordered), size):
+        said += gathering.add(ordered[start : start + size])
+    said += gathering.end()
+    made = drafts(REPORT, METER, RUN, statements(said, {}), 41, TO + 60_000)
+    assert made == rendered(rows)
 
 
 @given(rows_of_many, st.integers(-SCALED_MAX, SCALED_MAX))
-def test_the_figures_of_a_selection_add_up(rows: list[UsageRow], edge: int) -> None:
-    selection = select(rows, ReportFilter(usage=(Condition(Comparison.LTE, (edge,)),)))
-    assert selection.entries + selection.filtered_out == len(rows)
-    assert selection.total + selection.total_filtered_out == sum(r.value for r in rows)
-    assert selection.entries == sum(len(kept) for _, kept in selection.by_subject)
+def test_the_figures_of_a_run_add_up(rows: list[UsageRow], edge: int) -> None:
+    filter_ = ReportFilter(usage=(Condition(Comparison.LTE, (edge,)),))
+    said, figures = gathered(RUN, filter_, rows)
+    assert figures.entries + figures.filtered_out == len(rows)
+    assert figures.total + figures.total_filtered_out == sum(r.value for r in rows)
+    assert figures.entries == sum(one.entries for one in said)
+    assert figures.total == sum(one.total for one in said)
 
 
 def booked_after(said: list[Statement]) -> dict[str, Booked]:
-    return {it.subject: Booked(f"dlv_{it.subject}", it.digest) for it in said}
+    return {it.subject: Booked(f"dlv_{it.subject}", it.said.digest) for it in said}
 
 
 @given(rows_of_many, rows_of_many)
 def test_a_revision_leads_the_receiver_to_the_new_figures(
     before: list[UsageRow], after: list[UsageRow]
 ) -> None:
-    held = {it.subject: it for it in statements(RUN, select(before, EVERYTHING), {})}
-    revision = statements(RUN, select(after, EVERYTHING), booked_after(list(held.values())))
-    for it in revision:
+    held = {it.subject: it for it in first_statements(RUN, before)}
+    said, _ = gathered(RUN, EVERYTHING, after)
+    for it in statements(said, booked_after(list(held.values()))):
         assert it.supersedes == (f"dlv_{it.subject}" if it.subject in held else None)
-        assert it.subject not in held or held[it.subject].usage != it.usage
+        assert it.subject not in held or held[it.subject].said.usage != it.said.usage
         held[it.subject] = it
-    fresh = {it.subject: it.usage for it in statements(RUN, select(after, EVERYTHING), {})}
-    assert {name: it.usage for name, it in held.items() if it.usage != b"[]"} == fresh
-    again = statements(RUN, select(after, EVERYTHING), booked_after(list(held.values())))
-    assert again == []
+    fresh = {it.subject: it.said.usage for it in first_statements(RUN, after)}
+    assert {name: it.said.usage for name, it in held.items() if it.said.usage != b"[]"} == fresh
+    assert statements(said, booked_after(list(held.values()))) == []
 
 
 def test_a_subject_that_is_left_out_now_is_corrected_once() -> None:
-    booked = {"gone": Booked("dlv_1", b"x"), "told": Booked("dlv_2", NO_USAGE_DIGEST)}
-    (it,) = statements(RUN, select([], EVERYTHING), booked)
-    assert (it.subject, it.usage, it.supersedes) == ("gone", b"[]", "dlv_1")
+    booked = {
+        "gone": Booked("dlv_1", b"x"),
+        "told": Booked("dlv_2", NO_USAGE_DIGEST),
+        "never sent": Booked(None, b"y"),
+    }
+    (it,) = statements([], booked)
+    assert (it.subject, it.said.usage, it.supersedes) == ("gone", b"[]", "dlv_1")
 
 
-def test_a_body_that_is_too_large_is_refused_with_words() -> None:
-    usage = b'["' + b"x" * DELIVERY_BODY_BYTES_MAX + b'"]'
-    with pytest.raises(BodyTooLarge, match=r"'acme' would have .* group the report by fewer"):
-        list(drafts(REPORT, METER, RUN, [Statement("acme", usage)], 1, TO))
+def many(subject: str, entries: int, letters: int = 200) -> list[UsageRow]:
+    return [row(subject, UNIT, f"{n:06}{'x' * letters}") for n in range(entries)]
+
+
+def test_a_subject_that_is_too_large_has_a_delivery_without_bytes_that_says_so() -> None:
+    entries = 60_000
+    rows = [row("acme", UNIT), *many("big", entries), row("zeta", UNIT)]
+    acme, big, zeta = rendered(rows)
+    assert (acme.failure, zeta.failure) == (None, None)
+    assert (acme.number, big.number, zeta.number, zeta.sequence) == (1, 2, 3, 43)
+    assert json.loads(zeta.body)["run"]["of"] == 3
+    assert big.failure is not None
+    assert big.body == b""
+    assert big.digest == digest_of(big.failure.encode())
+    assert big.id == delivery_id("01R", FROM, TO, "big", 1)
+    whole = [it for it in rows if it.subject == "big"]
+    usage = len(acme.body) - len(b'"acme"') * 2 - len(b'"m"')  # a body with one entry
+    size = int(big.failure.split(" would have ")[1].split(" bytes")[0].replace(",", ""))
+    assert size > DELIVERY_BODY_BYTES_MAX
+    assert size > usage + len(whole) * 200
+    assert f"in {entries:,} entries" in big.failure
+    assert f"more than the {DELIVERY_BODY_BYTES_MAX:,} bytes" in big.failure
+    assert f"model at least {GROUP_VALUES_COUNTED_MAX:,}" in big.failure
+    assert "fewer keys" in big.failure
+
+
+@pytest.mark.parametrize("entries", [999, 1_000, 1_001, 2_500])
+def test_the_size_and_the_digest_of_what_is_too_large_are_those_of_its_bytes(entries: int) -> None:
+    """Beyond the bound nothing is kept, and all is measured: as if it had been kept."""
+    letters = DELIVERY_BODY_BYTES_MAX // 900
+    (said,), _ = gathered(RUN, EVERYTHING, many("big", entries, letters))
+    assert said.usage is None
+    assert said.rows == ()
+    one = len(gathered(RUN, EVERYTHING, many("big", 1, letters))[0][0].usage or b"") - 2
+    assert said.size == entries * (one + 1) + 1
+    assert said.entries == entries
+    assert said.total == entries * UNIT
+    (less,), _ = gathered(RUN, EVERYTHING, many("big", entries - 1, letters))
+    assert less.digest != said.digest
+
+
+def test_many_entries_that_fit_are_the_same_bytes_as_all_at_once() -> None:
+    rows = many("s", 2_345, 10)
+    (made,) = rendered(rows)
+    assert [it["groupBy"]["model"] for it in json.loads(made.body)["usage"]] == [
+        it.groups[0][1] for it in rows
+    ]
+    usage = made.body.partition(b'"usage":')[2].partition(b',"query":')[0]
+    assert made.usage_digest == digest_of(usage)
 
 
 def test_the_manifest_names_ids_and_bytes_in_order() -> None:

@@ -231,7 +231,7 @@ export interface paths {
         put?: never;
         /**
          * Send a delivery again
-         * @description The same bytes under the same id, to where its report points now, whatever became of it before; receivers tell copies by the id. It begins with a first attempt and has all retries before it; its run's outcome follows. One that waits for its first attempt stays as it is; one that is just being sent is a conflict.
+         * @description The same bytes under the same id, to where its report points now, whatever became of it before; receivers tell copies by the id. It begins with a first attempt and has all retries before it; its run's outcome follows. One that waits for its first attempt stays as it is. One that is just being sent is a conflict, and so is one with a `failure`: it has no body.
          *
          *     Scope: `reports:write`.
          */
@@ -1479,8 +1479,10 @@ export interface components {
             state: "pending" | "sending" | "retrying" | "delivered" | "failed" | "cancelled";
             /** @description All attempts, before replays too. */
             attempt_count: number;
-            /** @description blake2b-256 of the body. */
+            /** @description blake2b-256 of the body; without one, of `failure`. */
             digest: string;
+            /** @description Why it could not be made, in words, with what to do: it has no body and is never sent. */
+            failure?: string;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -1528,8 +1530,10 @@ export interface components {
             state: "pending" | "sending" | "retrying" | "delivered" | "failed" | "cancelled";
             /** @description All attempts, before replays too. */
             attempt_count: number;
-            /** @description blake2b-256 of the body. */
+            /** @description blake2b-256 of the body; without one, of `failure`. */
             digest: string;
+            /** @description Why it could not be made, in words, with what to do: it has no body and is never sent. */
+            failure?: string;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -2313,8 +2317,10 @@ export interface components {
             state: "pending" | "sending" | "retrying" | "delivered" | "failed" | "cancelled";
             /** @description All attempts, before replays too. */
             attempt_count: number;
-            /** @description blake2b-256 of the body. */
+            /** @description blake2b-256 of the body; without one, of `failure`. */
             digest: string;
+            /** @description Why it could not be made, in words, with what to do: it has no body and is never sent. */
+            failure?: string;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -2333,7 +2339,7 @@ export interface components {
             superseded_by?: string;
             /** @description In words, what went wrong with its last attempt. */
             reason?: string;
-            /** @description The exact bytes that are signed and sent, as text: UTF-8 makes the bytes of it. Absent where they are not kept any more. */
+            /** @description The exact bytes that are signed and sent, as text: UTF-8 makes the bytes of it. Absent where they are not kept any more, and of a delivery with a `failure`. */
             body?: string;
             headers?: components["schemas"]["SignatureHeaders"];
         };
@@ -2787,7 +2793,7 @@ export interface components {
             total_filtered_out: string;
             /** @description All that was recorded up to then is in it; null where that is unknown. */
             complete_until: string | null;
-            /** @description In the whole window; group by fewer keys. */
+            /** @description In the whole window, the first 100: their deliveries would fail, and the others be sent. */
             too_large: components["schemas"]["TooLarge"][];
             data: components["schemas"]["PreviewedBody"][];
             meta: components["schemas"]["CursorMeta"];
@@ -3276,11 +3282,13 @@ export interface components {
             lt?: string;
             lte?: string;
         };
-        /** @description A subject whose body would be too large: no run of this window could be made. */
+        /** @description A subject whose body would be too large: its delivery would fail, and the others be sent. */
         TooLarge: {
             subject: string;
             entries: number;
             bytes: number;
+            /** @description In words, with what to do. */
+            reason: string;
         };
         /** @description A part that did not answer. */
         UnavailablePart: {

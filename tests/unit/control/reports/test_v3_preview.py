@@ -3,6 +3,7 @@
 from typing import Any
 
 from dispatcher.planner import PlanTerms, Sources, make_runs
+from meterline.backends.spool import FileSpool
 from meterline.limits import DELIVERY_BODY_BYTES_MAX
 from meterline.number import UNIT
 from meterline.report_start import StartTerms
@@ -53,7 +54,14 @@ async def test_a_preview_equals_what_is_then_sent_but_for_the_run(served: Report
     for partition in range(2):
         await stores.progress.complete(stores.log.number, meter.revision, {partition: NOW_MS})
     nothing: Any = None
-    ports = (stores.catalogue, stores.progress, stores.usage, served.corrections, nothing)
+    ports = (
+        stores.catalogue,
+        stores.progress,
+        stores.usage,
+        served.corrections,
+        nothing,
+        FileSpool,
+    )
     sources = Sources(served.reports, *ports)
     terms = PlanTerms(stores.log.number, 2, StartTerms(0))
     assert await make_runs(sources, terms, lambda: NOW_MS, "h") == 1
@@ -95,6 +103,7 @@ async def test_a_body_that_would_be_too_large_is_named(served: ReportsApi) -> No
     (named,) = shown["too_large"]
     assert (named["subject"], named["entries"]) == ("huge", len(many))
     assert named["bytes"] > DELIVERY_BODY_BYTES_MAX
+    assert f"{named['bytes']:,} bytes in {len(many):,} entries" in named["reason"]
     assert "body" in shown["data"][0]
     shown = await api.json("POST", f"{PREVIEW}?page[after]=acme", json=WINDOW)
     assert "body" not in shown["data"][0]

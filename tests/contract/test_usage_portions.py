@@ -1,0 +1,80 @@
+"""Usage by subject in portions: the rows of the whole answer, whatever the portions are."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from meterline.backends.clickhouse.store import ClickHouseUsageStore
+from meterline.meter import Aggregation
+from meterline.report_filter import LISTS, Comparison, Condition
+from meterline.usage import UsageQuery, UsageRow
+from meterline.window import MINUTE_MS, rfc3339
+from tests.contract.test_usage_timeline import END_MS, START_MS, History
+from tests.contract.usage import event, folded, meter
+
+# By code points "z" comes before "ü", and that before the last one, which has two units in UTF-16.
+SUBJECTS = ("", "Zoe", "alice", "bob", "z", "ü", "\ue000", "😀")
+
+
+@pytest.fixture
+def store(usage_store: ClickHouseUsageStore) -> ClickHouseUsageStore:
+    return usage_store
+
+
+async def in_portions(
+    store: ClickHouseUsageStore, query: UsageQuery, rows_max: int
+) -> list[UsageRow]:
+    rows: list[UsageRow] = []
+    async for portion in store.usage_by_subject(query, rows_max):
+        assert 0 < len(portion) <= rows_max
+        rows += portion
+    return rows
+
+
+@pytest.mark.parametrize("aggregation", Aggregation)
+async def test_portions_are_the_whole_answer(
+    store: ClickHouseUsageStore, numbers: Iterator[int], aggregation: Aggregation
+) -> None:
+    history = History(numbers, aggregation)
+    await history.happen(store, 7)
+    group_by = ("subject", "model", "region")
+    for from_ms, to_ms in (
+        (START_MS, END_MS),
+        (START_MS + 31_234, END_MS - 71_111),  # cut minutes at both ends
+        (START_MS + 40 * MINUTE_MS + 1, START_MS + 40 * MINUTE_MS + 2),
+    ):
+        query = UsageQuery(history.meter, from_ms, to_ms, group_by=group_by)
+        whole = await store.usage(query)
+        assert [(row.subject, row.groups) for row in whole] == sorted(
+            (row.subject or "", row.groups) for row in whole
+        )
+        for rows_max in (1, 3, 1_000):
+            assert await in_portions(store, query, rows_max) == whole
+        assert await store.usage_sum(query) == (len(whole), sum(row.value for row in whole))
+
+
+async def test_conditions_on_subjects_are_those_of_the_filter(
+    store: ClickHouseUsageStore, numbers: Iterator[int]
+) -> None:
+    log, of = next(numbers), meter(next(numbers), groups=("model",))
+    rng = random.Random(3)
+    events = [
+        event(of, n, rfc3339(START_MS + n), {"v": rng.randrange(9), "model": rng.choice("xy")}, one)
+        for n, one in enumerate(SUBJECTS * 4)
+    ]
+    await store.write(folded(log, [of], events).take())
+    query = UsageQuery(of, START_MS, START_MS + MINUTE_MS, group_by=("subject", "model"))
+    whole = await store.usage(query)
+    for comparison in Comparison:
+        for operand in ("", "alice", "m", "ü", "\ue000", "😀", "it's \\ % a\nline"):
+            operands = (operand, "bob") if comparison in LISTS else (operand,)
+            conditions = (Condition(comparison, operands), Condition(Comparison.NE, ("Zoe",)))
+            for others in (False, True):
+                narrowed = replace(query, subjects=conditions, other_subjects=others)
+                wanted = [row for row in whole if narrowed.has_subject(row.subject or "")]
+                assert await store.usage(narrowed) == wanted
+                assert await in_portions(store, narrowed, 2) == wanted
+                summed = (len(wanted), sum(row.value for row in wanted))
+                assert await store.usage_sum(narrowed) == summed

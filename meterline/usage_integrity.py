@@ -302,6 +302,21 @@ class CheckedUsageStore:
         if not checked:
             await self._check()
 
+    async def usage_by_subject(
+        self, query: UsageQuery, rows_max: int
+    ) -> AsyncIterator[list[UsageRow]]:
+        """See the port; the check comes before each portion, and before the end is told."""
+        async for rows in self._store.usage_by_subject(query, rows_max):
+            await self._check()
+            yield rows
+        await self._check()
+
+    async def usage_sum(self, query: UsageQuery) -> tuple[int, int]:
+        """See the port."""
+        found = await self._store.usage_sum(query)
+        await self._check()
+        return found
+
     async def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:
         """See the port."""
         rows = await self._store.rejected(meter, limit, after)

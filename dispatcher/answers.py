@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from dispatcher.waiting import Ready
-from meterline import limits
 from meterline.meter_revision import answering
 from meterline.ports import ProgressStore
 from meterline.run import LogEnds
@@ -17,10 +16,13 @@ class Answers:
     one portion.
     """
 
-    def __init__(self, progress: ProgressStore, usage: SubjectUsageStore, log: int) -> None:
+    def __init__(
+        self, progress: ProgressStore, usage: SubjectUsageStore, log: int, rows_max: int
+    ) -> None:
         self._progress = progress
         self._usage = usage
         self._log = log
+        self._rows_max = rows_max
         self._query: UsageQuery | None = None
         self._rows: list[UsageRow] | None = None
         self._left_out: tuple[int, int] | None = None
@@ -45,7 +47,7 @@ class Answers:
             return
         first: list[UsageRow] = []
         count = 0
-        async for rows in self._usage.usage_by_subject(self._query, limits.RUN_ROWS_READ):
+        async for rows in self._usage.usage_by_subject(self._query, self._rows_max):
             count += 1
             first = rows if count == 1 else []
             yield rows

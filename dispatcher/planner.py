@@ -53,6 +53,7 @@ class PlanTerms:
     catch_up_max: int = limits.CATCH_UP_RUNS_MAX
     lease_ms: int = limits.RUN_LEASE_S * 1_000
     bytes_kept_ms: int = limits.REVISED_DAYS * DAY_MS
+    rows_max: int = limits.RUN_ROWS_READ  # of usage, read at once
 
 
 async def find_due(reports: ReportStore, now_ms: int, catch_up_max: int) -> int:
@@ -113,7 +114,7 @@ async def _make_page(
         await sources.reports.await_runs(found)
     # Neighbours ask the same question, which is then asked once.
     ready.sort(key=_question)
-    answers = Answers(sources.progress, sources.usage, terms.log)
+    answers = Answers(sources.progress, sources.usage, terms.log, terms.rows_max)
     made = await _refuse_forgotten(sources.reports, terms, page, judge, instant, holder)
     away: list[tuple[Ready, Unavailable]] = []
     for it in ready:

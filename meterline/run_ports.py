@@ -15,7 +15,7 @@ class SubjectUsageStore(Protocol):
 
     def usage_by_subject(self, query: UsageQuery, rows_max: int) -> AsyncIterator[list[UsageRow]]:
         """The rows of a query, ordered by subject and groups (by code points), in portions of at
-        most `rows_max`. Each portion is of a moment of its own, later than that of the call.
+        most `rows_max`.
         """
         ...
 

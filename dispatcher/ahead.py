@@ -8,20 +8,21 @@ from meterline import limits
 from meterline.sending import Address, Parcel
 
 
-class Taken:
-    """What endpoints took of late; time is an argument. `AHEAD_TIMES` as many deliveries may be
-    claimed beside those under way: what a quick endpoint takes is claimed and recorded in large
+class Answered:
+    """What endpoints answered of late; time is an argument. `AHEAD_TIMES` as many deliveries may be
+    claimed beside those under way: what a quick endpoint answers is claimed and recorded in large
     portions, each one transaction, and one that hangs is never waited for by more than its cap.
+    A refusal counts as well: it says how quick the endpoint is.
     """
 
     def __init__(self) -> None:
-        self._taken: deque[tuple[int, Address]] = deque()
+        self._answered: deque[tuple[int, Address]] = deque()
         self._counts: Counter[Address] = Counter()
         self._last_ms: dict[Address, int] = {}
 
     def add(self, address: Address, now_ms: int) -> None:
-        """An endpoint took a delivery."""
-        self._taken.append((now_ms, address))
+        """An endpoint answered a delivery."""
+        self._answered.append((now_ms, address))
         self._counts[address] += 1
         self._last_ms.pop(address, None)
         self._last_ms[address] = now_ms  # the latest is the last
@@ -30,19 +31,19 @@ class Taken:
         """An endpoint is not what it was."""
         self._last_ms.pop(address, None)
         if self._counts.pop(address, 0):
-            self._taken = deque(it for it in self._taken if it[1] != address)
+            self._answered = deque(it for it in self._answered if it[1] != address)
 
     def counts(self, now_ms: int) -> dict[Address, int]:
-        """How many each took within `AHEAD_MS`."""
-        while self._taken and self._taken[0][0] < now_ms - limits.AHEAD_MS:
-            _, address = self._taken.popleft()
+        """How many each answered within `AHEAD_MS`."""
+        while self._answered and self._answered[0][0] < now_ms - limits.AHEAD_MS:
+            _, address = self._answered.popleft()
             self._counts[address] -= 1
             if not self._counts[address]:
                 del self._counts[address]
         return dict(self._counts)
 
     def proven(self, now_ms: int) -> set[Address]:
-        """Those that took something within `PROVEN_MS`."""
+        """Those that answered something within `PROVEN_MS`."""
         while self._last_ms:
             address, last_ms = next(iter(self._last_ms.items()))
             if last_ms >= now_ms - limits.PROVEN_MS:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Final
 
 from msgspec import Struct
@@ -16,8 +17,9 @@ from meterline.report_ports import ReportStore, SecretBox, WebhookSender
 from meterline.run import Attempt, AttemptOutcome, DeliveryMove
 from meterline.sending import Answer, AttemptEnd, Parcel
 
-_OVERWHELMED: Final = 429
 _SERVER_FAULT: Final = 5  # first digit of a status
+# Said by what stands before a receiver, or of the receiver as a whole: not of one delivery.
+_OUT: Final = frozenset({502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class SendTerms:
         """What endpoints are judged by, in keeping with the retries."""
         longest_s = max(self.retry.every_s, *self.retry.delays_s)
         return HealthTerms(
+            faults=self.caps.faults,
             places_max=self.caps.endpoint,
             probe_pause_ms=round(self.probe_pause_s * 1_000),
             patience_ms=round(self.retry.patience_s * 1_000),
@@ -134,25 +137,26 @@ def heard(parcel: Parcel, answer: Answer, policy: RetryPolicy, now_ms: int) -> H
     return Heard(
         namespace=parcel.namespace,
         endpoint=parcel.endpoint,
-        sign=_sign(answer),
+        sign=_sign(answer, asked_ms),
         started_at_ms=now_ms,
         at_ms=ended_ms,
         reason=answer.reason,
         retry_after_ms=round(asked_ms),
+        first=parcel.attempt == parcel.attempts_before + 1,
+        probe=parcel.probe,
     )
 
 
-def _sign(answer: Answer) -> Sign:
-    """That it was not reached, timed out, answered 429 or 5xx is likely to befall the next delivery
-    too, so others wait. Any other refusal is about this one: the receiver is up and reads.
-    """
+def _sign(answer: Answer, asked_ms: float) -> Sign:
+    """What the end of an attempt is about (the table in `meterline.endpoint_health`)."""
     if answer.outcome is AttemptOutcome.DELIVERED:
         return Sign.TAKEN
     status = answer.status or 0
-    out = status == _OVERWHELMED or status // 100 == _SERVER_FAULT
-    if answer.outcome is AttemptOutcome.UNREACHED or out:
+    if status == HTTPStatus.TOO_MANY_REQUESTS or asked_ms:
+        return Sign.THROTTLED
+    if answer.outcome is AttemptOutcome.UNREACHED or status in _OUT:
         return Sign.OUT
-    return Sign.ANSWERED
+    return Sign.FAULT if status // 100 == _SERVER_FAULT else Sign.ANSWERED
 
 
 async def record(

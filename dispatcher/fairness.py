@@ -17,12 +17,13 @@ _NO_PACE: Final[Mapping[Address, int]] = {}
 @dataclass(frozen=True, slots=True)
 class Caps:
     """How many deliveries one dispatcher has under way at most: in all, to one endpoint, and to one
-    that has taken nothing of late.
+    that has answered nothing of late.
     """
 
     total: int = limits.DELIVERIES_IN_FLIGHT_MAX
     endpoint: int = limits.ENDPOINT_IN_FLIGHT_MAX
     unproven: int = limits.ENDPOINT_UNPROVEN_MAX
+    faults: int = limits.ENDPOINT_FAULTS  # deliveries in a row that may fail before it is out
 
     @property
     def reserve(self) -> int:
@@ -41,7 +42,7 @@ class Load:
 
     `claimed`, by endpoint: what waits, is under way, or is answered and not recorded yet;
     `under_way`: how many of all these; `bytes`: of their bodies. `ahead`, by endpoint: how many may
-    be claimed beyond its cap; `proven`: those that took something of late.
+    be claimed beyond its cap; `proven`: those that answered of late.
     """
 
     claimed: Mapping[Address, int] = field(default_factory=dict)
@@ -76,7 +77,10 @@ def allot(
     """
     queues = _queues(due, now_ms)
     places = {it: _places(it, load, caps) for it in queues}
-    rooms = {it: _room(queue[0], load, places[it], now_ms, slots) for it, queue in queues.items()}
+    rooms = {
+        it: _room(queue[0], load, places[it], caps.faults, now_ms, slots)
+        for it, queue in queues.items()
+    }
     turns = [
         (_rank(queue[0], now_ms), load.claimed.get(address, 0), place, address)
         for place, (address, queue) in enumerate(queues.items())
@@ -100,10 +104,12 @@ def allot(
         if given[address] < rooms[address]:
             heappush(turns, (rank, held + 1, place, address))
     reports = {it.report_id: it for it in due}
-    return [
-        Allotment(name, count, reports[name].health.out, reports[name].others)
-        for name, count in counts.items()
-    ]
+    return [_allotment(reports[name], count, caps) for name, count in counts.items()]
+
+
+def _allotment(due: Due, count: int, caps: Caps) -> Allotment:
+    retries = due.health.retries(count, caps.faults) if due.others else 0
+    return Allotment(due.report_id, count, due.health.out, due.others, retries)
 
 
 def _places(address: Address, load: Load, caps: Caps) -> int:
@@ -111,10 +117,12 @@ def _places(address: Address, load: Load, caps: Caps) -> int:
     return caps.endpoint if address in load.proven else min(caps.unproven, caps.endpoint)
 
 
-def _room(due: Due, load: Load, places: int, now_ms: int, slots: Mapping[Address, int]) -> int:
+def _room(
+    due: Due, load: Load, places: int, faults_max: int, now_ms: int, slots: Mapping[Address, int]
+) -> int:
     """How many more of an endpoint's deliveries may be claimed."""
     cap = places + load.ahead.get(due.address, 0)
-    room = due.health.room(load.claimed.get(due.address, 0), cap, now_ms)
+    room = due.health.room(load.claimed.get(due.address, 0), cap, faults_max, now_ms)
     return min(room, slots.get(due.address, cap))
 
 

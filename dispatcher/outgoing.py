@@ -8,7 +8,7 @@ from typing import Final
 import structlog
 
 from dispatcher import courier
-from dispatcher.ahead import Taken, Waiting
+from dispatcher.ahead import Answered, Waiting
 from dispatcher.courier import SendTerms, Sent
 from dispatcher.fairness import Load
 from dispatcher.pace import Pace
@@ -17,7 +17,6 @@ from meterline import limits
 from meterline.endpoint_health import Sign
 from meterline.ports import Clock, Unavailable
 from meterline.report_ports import ReportStore, SecretBox, WebhookSender
-from meterline.run import DeliveryMove
 from meterline.sending import Address, Parcel
 
 _log: Final = structlog.get_logger("dispatcher")
@@ -46,7 +45,8 @@ class Outgoing:
         self._claimed_bytes = 0
         self._waiting = Waiting()
         self._under_way: Counter[Address] = Counter()
-        self._taken = Taken()
+        self._answered = Answered()
+        self._outs: Counter[Address] = Counter()  # in a row, of what is claimed
         self._pace = Pace(terms.per_second)
         self._posts: set[asyncio.Task[None]] = set()
         self._sent: list[Sent] = []  # to be recorded; both are bounded by what is claimed
@@ -106,13 +106,13 @@ class Outgoing:
 
     def _load(self, now_ms: int) -> Load:
         roomy = self._claimed_bytes < limits.AHEAD_BYTES_MAX
-        taken = self._taken.counts(now_ms) if roomy else {}
+        answered = self._answered.counts(now_ms) if roomy else {}
         return Load(
             claimed=dict(self._claimed),
             under_way=self._under_way.total(),
             bytes=self._claimed_bytes,
-            ahead={address: limits.AHEAD_TIMES * count for address, count in taken.items()},
-            proven=self._taken.proven(now_ms),
+            ahead={address: limits.AHEAD_TIMES * count for address, count in answered.items()},
+            proven=self._answered.proven(now_ms),
         )
 
     def _begin(self) -> None:
@@ -163,11 +163,19 @@ class Outgoing:
     def _heed(self, sent: Sent, address: Address) -> None:
         """What waits for an endpoint that is away waits in the store: nobody burns it."""
         heard = sent.end.heard
-        if sent.end.move is DeliveryMove.CONFIRM:
-            self._taken.add(address, self._clock.now_ms())
-        elif sent.gone or (heard is not None and heard.sign is Sign.OUT):
-            self._taken.forget(address)
+        if heard is None:
+            return
+        away = sent.gone or heard.sign is Sign.THROTTLED
+        if heard.sign is Sign.OUT:
+            self._outs[address] += 1
+            away |= self._outs[address] >= limits.ENDPOINT_OUTAGES
+        else:
+            self._outs.pop(address, None)
+        if away:
+            self._answered.forget(address)
             self._return(self._waiting.of(address))
+        elif heard.sign is not Sign.OUT:
+            self._answered.add(address, self._clock.now_ms())
 
     def _return(self, parcels: list[Parcel]) -> None:
         self._returned += parcels
@@ -244,4 +252,5 @@ class Outgoing:
         self._claimed[address] -= 1
         if not self._claimed[address]:
             del self._claimed[address]
+            self._outs.pop(address, None)
         self._claim_wake.set()

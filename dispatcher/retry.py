@@ -53,7 +53,7 @@ def decide(
     or last replayed, at `since_ms`; `draw` is uniform in [0, 1).
 
     A `Retry-After` is honoured in full up to the cap of the policy: it moves an attempt further
-    away, never nearer.
+    away, never nearer. What is asked for above the cap is the cap: a little later is no later.
     """
     if answer.status == _GONE:
         return GiveUp(
@@ -62,9 +62,11 @@ def decide(
     listed = attempt < len(policy.delays_s)
     delay_s = policy.delays_s[attempt] if listed else policy.every_s
     delay_ms = 1_000 * delay_s * (1 + policy.jitter * (2 * draw - 1))
-    asked_ms = min(retry_after_ms(answer.retry_after, now_ms), 1_000 * policy.retry_after_max_s)
+    cap_ms = 1_000 * policy.retry_after_max_s
     # later than asked for, so that a thousand deliveries do not come back in one moment
-    at_ms = now_ms + round(max(delay_ms, asked_ms * (1 + policy.jitter * draw)))
+    later = 1 + policy.jitter * draw
+    asked_ms = min(retry_after_ms(answer.retry_after, now_ms) * later, cap_ms)
+    at_ms = now_ms + round(max(delay_ms, asked_ms))
     if not listed and at_ms > since_ms + 1_000 * policy.patience_s:
         return GiveUp(f"given up after {attempt} attempts")
     return RetryAt(at_ms)

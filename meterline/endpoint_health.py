@@ -1,10 +1,20 @@
 """How an endpoint fares: what its answers make of it, how many deliveries it is sent at once, and
 when it is no longer believed in.
 
-An endpoint is a URL without user information, within a namespace. It is `out` after some attempts
-in a row that found it away or overwhelmed. Then one delivery at a time is a probe, further and
-further apart, and all others wait without an attempt. The first answer opens it again: two places,
-and one more with each further answer, so that what has gathered does not fall upon it at once.
+An endpoint is a URL without user information, within a namespace. What an answer says is about the
+endpoint or about one delivery, and only what is about the endpoint holds up other deliveries:
+
+| answer | is about |
+|---|---|
+| 2xx | the endpoint: it is well |
+| 3xx, 4xx | the delivery: the receiver is up, and reads |
+| 500 and other 5xx | the delivery, until `faults` different ones in a row are answered so |
+| 502, 503, 504, no connection, no answer in time | the endpoint, after `outages` in a row |
+| 429, or any refusal with `Retry-After` | the endpoint, at once |
+
+An endpoint that is `out` gets one delivery at a time, a probe, after pauses that grow; all others
+wait without an attempt. The first answer opens it again: two places, and one more with each further
+answer, so that what has gathered does not fall upon it at once. Decision 24 has the reasons.
 """
 
 from dataclasses import dataclass, replace
@@ -21,12 +31,18 @@ class Sign(StrEnum):
     """What the end of one attempt says of its endpoint."""
 
     TAKEN = "taken"  # 2xx
-    ANSWERED = "answered"  # not taken, but it is up: another delivery may well be
-    OUT = "out"  # not reached, timed out, or overwhelmed
+    ANSWERED = "answered"  # refused, but it is up: another delivery may well be taken
+    FAULT = "fault"  # 500 and the like: this delivery fails, perhaps all do
+    OUT = "out"  # not reached, no answer in time, or a gateway that says so
+    THROTTLED = "throttled"  # it asks to be left alone for a while
 
 
 class Heard(Struct, frozen=True, gc=False):
-    """A sign of an endpoint: from an attempt that began at `started_at_ms` and ended at `at_ms`."""
+    """A sign of an endpoint: from an attempt that began at `started_at_ms` and ended at `at_ms`.
+
+    `first`: the delivery's first attempt (or first since its replay), so that no delivery is
+    counted twice; `probe`: of an endpoint that was out.
+    """
 
     namespace: str
     endpoint: str
@@ -35,6 +51,8 @@ class Heard(Struct, frozen=True, gc=False):
     at_ms: int
     reason: str = ""
     retry_after_ms: int = 0  # that it asked for
+    first: bool = True
+    probe: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +60,20 @@ class HealthTerms:
     """What an endpoint is judged by."""
 
     outages: int = limits.ENDPOINT_OUTAGES
+    faults: int = limits.ENDPOINT_FAULTS
     places_max: int = limits.ENDPOINT_IN_FLIGHT_MAX
     probe_pause_ms: int = limits.PROBE_PAUSE_S * 1_000
     patience_ms: int = limits.RETRY_PATIENCE_S * 1_000  # 0: it is believed in for ever
     silence_ms: int = limits.ENDPOINT_SILENCE_S * 1_000  # between failures: not tried all along
+
+    def tolerated(self, alarms: int) -> int:
+        """How many attempts in a row that found it out make an outage."""
+        return min(self.outages << min(alarms, 30), self.faults)
+
+    def pause_ms(self, probes: int) -> int:
+        """How long after this many failed probes the next one is."""
+        doublings = min(probes // limits.PROBES_A_PAUSE, 30)
+        return self.probe_pause_ms * min(1 << doublings, limits.PROBE_PAUSES_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +84,14 @@ class Health:
     failing_since_ms: int | None = None  # the first failure since a success
     last_failure_at_ms: int | None = None
     outages: int = 0  # attempts in a row that found it out
+    faults: int = 0  # deliveries in a row that failed at their first attempt, none taken between
+    # Outages of late that may have been none: each doubles what is tolerated, so that a receiver
+    # that is out for some deliveries only holds up the others less and less.
+    alarms: int = 0
     places: int | None = None  # while it opens again; None: as many as there are
     # While it is out: the next probe is not before; while one is under way, the end of its lease.
     probe_at_ms: int | None = None
+    probes: int = 0  # that failed since it is out
     reason: str = ""  # of the last failure
 
     @property
@@ -66,12 +99,26 @@ class Health:
         """Whether only probes go there."""
         return self.probe_at_ms is not None
 
-    def room(self, in_flight: int, places_max: int, now_ms: int) -> int:
-        """How many more deliveries may be sent there now, beside those in flight."""
+    def room(self, in_flight: int, places_max: int, faults_max: int, now_ms: int) -> int:
+        """How many more deliveries may be claimed for it now, beside those in hand: never more than
+        may fail before it is out.
+        """
         if self.probe_at_ms is not None:
             return int(in_flight == 0 and self.probe_at_ms <= now_ms)
         places = places_max if self.places is None else min(self.places, places_max)
-        return max(0, places - in_flight)
+        return max(0, min(places, max(1, faults_max - self.faults)) - in_flight)
+
+    def retries(self, count: int, faults_max: int) -> int:
+        """How many of so many claimed deliveries are retries although first tries wait.
+
+        A receiver that fails each delivery once is known by its retries only: where nothing is
+        taken at first, they have a share; of probes, every third.
+        """
+        if self.out:
+            return min(count, int(self.probes % limits.PROBES_A_PAUSE == limits.PROBES_A_PAUSE - 1))
+        if self.faults < faults_max // limits.FAULTS_SHARED_FROM:
+            return 0
+        return (count + self.faults % 2) // 2
 
 
 UNHEARD: Final = Health()
@@ -86,9 +133,20 @@ def after(health: Health, heard: Heard, terms: HealthTerms) -> Health:
         return health  # it began before something was taken: the endpoint is better by now
     failing = _failing(health, heard, terms)
     if heard.sign is Sign.ANSWERED:
-        opened = _opened(health, terms)
-        return replace(failing, outages=0, places=opened, probe_at_ms=None)
-    return _out(health, failing, heard, terms)
+        return _opened(failing, terms)
+    if health.out:
+        return _still_out(failing, heard, terms)
+    if heard.sign is Sign.FAULT:
+        counted = replace(failing, outages=0, faults=failing.faults + heard.first)
+        return counted if counted.faults < terms.faults else _shut(counted, heard, terms)
+    counted = replace(failing, outages=failing.outages + 1)
+    if heard.sign is Sign.THROTTLED:
+        return _shut(counted, heard, terms)
+    if counted.outages >= terms.tolerated(counted.alarms):
+        return _shut(replace(counted, alarms=counted.alarms + 1), heard, terms)
+    if counted.places is not None:  # it opens again: more slowly
+        return replace(counted, places=max(2, counted.places // 2))
+    return counted
 
 
 def doubted(health: Health, now_ms: int, terms: HealthTerms) -> str:
@@ -111,19 +169,22 @@ def doubted(health: Health, now_ms: int, terms: HealthTerms) -> str:
 def _taken(health: Health, heard: Heard, terms: HealthTerms) -> Health:
     well = health.failing_since_ms is None and not health.outages and health.places is None
     told_ms = health.last_success_at_ms
-    if well and told_ms is not None and heard.at_ms - told_ms < limits.SUCCESS_WRITE_MS:
-        return health
-    return Health(last_success_at_ms=max(heard.at_ms, told_ms or 0), places=_opened(health, terms))
+    alarms = health.alarms
+    if well and told_ms is not None:
+        if heard.at_ms - told_ms < limits.SUCCESS_WRITE_MS:
+            return health
+        alarms = max(0, alarms - 1)
+    opened = _opened(Health(places=health.places, probe_at_ms=health.probe_at_ms), terms)
+    success_ms = max(heard.at_ms, told_ms or 0)
+    return replace(opened, last_success_at_ms=success_ms, alarms=alarms)
 
 
-def _opened(health: Health, terms: HealthTerms) -> int | None:
-    """The places after an answer."""
-    places = health.places
-    if health.out:
-        places = 1
-    if places is None or places + 1 >= terms.places_max:
-        return None
-    return places + 1
+def _opened(health: Health, terms: HealthTerms) -> Health:
+    """After an answer: two places where it was out, else one more."""
+    places = 1 if health.out else health.places
+    if places is not None:
+        places = None if places + 1 >= terms.places_max else places + 1
+    return replace(health, outages=0, faults=0, places=places, probe_at_ms=None, probes=0)
 
 
 def _failing(health: Health, heard: Heard, terms: HealthTerms) -> Health:
@@ -139,19 +200,26 @@ def _failing(health: Health, heard: Heard, terms: HealthTerms) -> Health:
     )
 
 
-def _out(before: Health, failing: Health, heard: Heard, terms: HealthTerms) -> Health:
-    last_ms = before.last_failure_at_ms
-    outages = before.outages + 1
-    if last_ms is not None and heard.started_at_ms < last_ms:
-        # Of several that were under way together: one blow, after which no pause has passed yet.
-        outages = max(before.outages, min(outages, terms.outages))
-    if before.places is not None:
-        outages = max(outages, terms.outages)  # it did not bear to be opened
-    if outages < terms.outages:
-        return replace(failing, outages=outages)
-    doublings = min(outages - terms.outages, 30)
-    pause_ms = terms.probe_pause_ms * min(2**doublings, limits.PROBE_PAUSES_MAX)
-    probe_at_ms = heard.at_ms + max(pause_ms, heard.retry_after_ms)
-    if outages == before.outages and before.probe_at_ms is not None:
-        probe_at_ms = max(probe_at_ms, before.probe_at_ms)  # perhaps of a probe under way
-    return replace(failing, outages=outages, places=None, probe_at_ms=probe_at_ms)
+def _shut(health: Health, heard: Heard, terms: HealthTerms) -> Health:
+    """It is out from now on."""
+    return replace(health, places=None, probes=0, probe_at_ms=_next_probe_ms(0, heard, terms))
+
+
+def _still_out(health: Health, heard: Heard, terms: HealthTerms) -> Health:
+    """A probe failed, or one of those that were under way when it went out."""
+    assert health.probe_at_ms is not None
+    if not heard.probe:
+        at_ms = max(health.probe_at_ms, _next_probe_ms(health.probes, heard, terms))
+        return replace(health, probe_at_ms=at_ms)
+    probes, faults, alarms = health.probes + 1, health.faults, health.alarms
+    if heard.sign is Sign.FAULT and faults < terms.faults:
+        probes, faults = 0, terms.faults  # it answers again: it is soon known for how many
+    if probes == limits.PROBES_A_PAUSE * limits.PAUSES_OF_AN_OUTAGE:
+        alarms = max(0, alarms - 2)  # it was no false alarm: as before it, and one less
+    at_ms = _next_probe_ms(probes, heard, terms)
+    return replace(health, probes=probes, faults=faults, alarms=alarms, probe_at_ms=at_ms)
+
+
+def _next_probe_ms(probes: int, heard: Heard, terms: HealthTerms) -> int:
+    asked_ms = min(heard.retry_after_ms, 1_000 * limits.ENDPOINT_RETRY_AFTER_MAX_S)
+    return heard.at_ms + max(terms.pause_ms(probes), asked_ms)

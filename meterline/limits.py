@@ -272,8 +272,19 @@ REPORTS_CLAIMED_MAX: Final = (
 CLAIMED_BYTES_MAX: Final = 32 * DELIVERY_BODY_BYTES_MAX  # then none is claimed: bounds memory
 RETRY_WAIT_MS: Final = 60_000  # a retry that has waited so long no longer gives way to first tries
 ENDPOINT_OUTAGES: Final = 3  # attempts in a row; one is chance, two may be a restart
-PROBE_PAUSE_S: Final = 5  # after an outage was noticed; doubled with each probe that fails,
-PROBE_PAUSES_MAX: Final = 60  # up to so many of them: a receiver that is back waits five minutes
+# Different deliveries in a row that are answered 500. Where a receiver fails for nine of ten
+# customers, so many in a row are chance once in 25,000; an outage costs no more than these.
+ENDPOINT_FAULTS: Final = 96
+FAULTS_SHARED_FROM: Final = 3  # from one in so many of these on, retries have half of the claims
+PROBE_PAUSE_S: Final = 1  # after an outage was noticed: most are over in seconds
+PROBES_A_PAUSE: Final = 3  # different deliveries are tried before the pause is doubled,
+PROBE_PAUSES_MAX: Final = 45  # up to so many: who is back is noticed, and served, within a minute,
+# and an hour of it costs 96 + 18 + 76 attempts
+RETURNED_MAX: Final = 1_000  # deliveries that failed in an outage are due at its end: one statement
+PAUSES_OF_AN_OUTAGE: Final = (
+    4  # after the fourth pause (half a minute) an outage was no false alarm
+)
+ENDPOINT_RETRY_AFTER_MAX_S: Final = 300  # for one delivery's Retry-After to hold up all others
 PROBE_PAUSE_S_MAX: Final = 60  # of the setting
 ENDPOINT_SILENCE_S: Final = 2 * RETRY_EVERY_S  # between failures: it was not tried all along
 SUCCESS_WRITE_MS: Final = 60_000  # of an endpoint that is well: no write for every delivery

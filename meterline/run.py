@@ -284,7 +284,7 @@ class AttemptOutcome(StrEnum):
 
 class Attempt(Struct, frozen=True, gc=False):
     """One POST of a delivery. `number` counts from 1; `answer` is the start of the response
-    body.
+    body; `endpoint` is the URL it went to, without user information ("" where that is not known).
     """
 
     delivery_id: str
@@ -296,6 +296,7 @@ class Attempt(Struct, frozen=True, gc=False):
     reason: str = ""
     answer: bytes = b""
     next_attempt_at_ms: int | None = None
+    endpoint: str = ""
 
 
 def run_id(report_id: str, from_ms: int, to_ms: int, revision: int) -> str:

@@ -35,13 +35,14 @@ class Due:
 @dataclass(frozen=True, slots=True)
 class Allotment:
     """How many deliveries of a report may be claimed now; `probe`: of an endpoint that is out;
-    `others`: also such as were tried before.
+    `others`: also such as were tried before; `retries`: so many of these go before first tries.
     """
 
     report_id: str
     count: int
     probe: bool = False
     others: bool = True
+    retries: int = 0
 
 
 class Parcel(Struct, frozen=True, gc=False):

@@ -161,6 +161,7 @@ class AttemptShown(TypedDict):
             "dialled; or not known, for the courier died."
         ),
     ]
+    url: NotRequired[Annotated[str, Field(description="Where it went, without user information.")]]
     status: NotRequired[Annotated[int, Field(description="Of the answer.")]]
     reason: NotRequired[Annotated[str, Field(description="In words.")]]
     answer: NotRequired[Annotated[str, Field(description="The first kilobyte of its body.")]]
@@ -311,6 +312,8 @@ def _attempt_shown(attempt: Attempt) -> AttemptShown:
         "duration_ms": attempt.duration_ms,
         "outcome": attempt.outcome.value,
     }
+    if attempt.endpoint:
+        shown["url"] = attempt.endpoint
     if attempt.status is not None:
         shown["status"] = attempt.status
     if attempt.reason:

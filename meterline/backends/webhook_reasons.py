@@ -74,7 +74,10 @@ def _judge(response: ClientResponse, *, through_proxy: bool) -> tuple[AttemptOut
 def explained(
     error: Exception, duration_ms: int, status: int | None, timeout_s: float, proxy: str | None
 ) -> Answer:
-    """An attempt that ended without a whole answer."""
+    """An attempt that ended without a whole answer: a success all the same where it began so."""
+    if status is not None and status // 100 == _SUCCESS:
+        # The receiver took it: that the rest of its answer did not come changes nothing.
+        return Answer(AttemptOutcome.DELIVERED, duration_ms, status, "its answer was cut short")
     inner = error.os_error if isinstance(error, ClientConnectorError) else error
     if isinstance(inner, ForbiddenAddress):
         return Answer(AttemptOutcome.FORBIDDEN, duration_ms, status, str(inner.strerror))

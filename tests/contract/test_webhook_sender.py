@@ -267,7 +267,7 @@ async def slow_headers(_reader: asyncio.StreamReader, writer: asyncio.StreamWrit
         await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize("talk", [hang, trickle, slow_headers])
+@pytest.mark.parametrize("talk", [hang, slow_headers])
 async def test_one_deadline_holds_over_all(
     hasty: WebhookSender, serve_raw: Callable[[Raw], Awaitable[str]], talk: Raw
 ) -> None:
@@ -275,6 +275,23 @@ async def test_one_deadline_holds_over_all(
     assert answer.outcome is AttemptOutcome.UNREACHED
     assert answer.reason == "no whole answer within 1 s"
     assert 900 <= answer.duration_ms < 30_000  # it would take most of a minute, or longer
+
+
+async def cut(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")
+
+
+@pytest.mark.parametrize("talk", [trickle, cut])
+async def test_a_2xx_is_a_success_whatever_becomes_of_the_rest_of_the_answer(
+    hasty: WebhookSender, serve_raw: Callable[[Raw], Awaitable[str]], talk: Raw
+) -> None:
+    answer = await hasty.send(await serve_raw(talk), b"{}", {})
+    assert (answer.outcome, answer.status) == (AttemptOutcome.DELIVERED, 200)
+    assert answer.reason == "its answer was cut short"
+
+
+async def refuse_in_part(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 500 No\r\nContent-Length: 10\r\n\r\nabc")
 
 
 async def test_a_body_without_end_is_read_to_a_bound(
@@ -315,14 +332,11 @@ async def test_what_breaks_on_the_way_is_told_in_words(
     async def babble(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"no http at all\r\n\r\n")
 
-    async def cut(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")
-
     expected = {
         "http://no-such-name.invalid/": "does not resolve",
         await serve_raw(leave): "closed the connection without an answer",
         await serve_raw(babble): "no usable answer",
-        await serve_raw(cut): "no usable answer",
+        await serve_raw(refuse_in_part): "no usable answer",
         (await serve(answering(200))).replace("http:", "https:"): "TLS failed",
         "http://[half/": "no usable answer",
     }

@@ -14,9 +14,26 @@ TERMS = HealthTerms(
 
 
 def heard(
-    sign: Sign, at_ms: int, took_ms: int = 10, reason: str = "no", retry_after_ms: int = 0
+    sign: Sign,
+    at_ms: int,
+    took_ms: int = 10,
+    reason: str = "no",
+    retry_after_ms: int = 0,
+    *,
+    first: bool = True,
+    probe: bool = False,
 ) -> Heard:
-    return Heard("default", "http://x/", sign, at_ms - took_ms, at_ms, reason, retry_after_ms)
+    began_ms = at_ms - took_ms
+    return Heard(
+        "default", "http://x/", sign, began_ms, at_ms, reason, retry_after_ms, first, probe
+    )
+
+
+def probed(health: Health, sign: Sign) -> tuple[Health, int]:
+    """The health after the next probe, and when it ended."""
+    assert health.probe_at_ms is not None
+    at_ms = health.probe_at_ms + 10
+    return after(health, heard(sign, at_ms, probe=True), TERMS), at_ms
 
 
 def told(health: Health, *signs: tuple[Sign, int]) -> Health:
@@ -32,21 +49,106 @@ def out() -> Health:
 def test_three_in_a_row_are_an_outage_and_two_are_not() -> None:
     two = told(Health(), (Sign.OUT, NOW), (Sign.OUT, NOW + 100))
     assert not two.out
-    assert two.room(0, 8, NOW) == 8
+    assert two.room(0, 8, TERMS.faults, NOW) == 8
     assert not told(two, (Sign.TAKEN, NOW + 200), (Sign.OUT, NOW + 300)).out
     assert not told(two, (Sign.ANSWERED, NOW + 200), (Sign.OUT, NOW + 300)).out
     assert out().probe_at_ms == NOW + 200 + TERMS.probe_pause_ms
 
 
-def test_pauses_between_probes_double_up_to_five_minutes() -> None:
+def test_three_probes_fail_before_the_pause_doubles_up_to_its_bound() -> None:
     health, pauses = out(), []
-    for _ in range(9):
+    for _ in range(21):
+        health, at_ms = probed(health, Sign.OUT)
         assert health.probe_at_ms is not None
-        at_ms = health.probe_at_ms + 10
-        health = after(health, heard(Sign.OUT, at_ms), TERMS)
-        assert health.probe_at_ms is not None
-        pauses.append((health.probe_at_ms - at_ms) // 1_000)
-    assert pauses == [10, 20, 40, 80, 160, 300, 300, 300, 300]
+        pauses.append((health.probe_at_ms - at_ms) // TERMS.probe_pause_ms)
+    assert pauses == [1, 1, *[2] * 3, *[4] * 3, *[8] * 3, *[16] * 3, *[32] * 3, *[45] * 4]
+
+
+def test_an_hour_costs_less_than_two_hundred_attempts_and_a_return_is_noticed_within_45_s() -> None:
+    terms, hour_ms = HealthTerms(), NOW + 3_600_000
+    for sign, needed in ((Sign.OUT, 3), (Sign.FAULT, 96)):
+        health, at_ms, attempts, longest_ms = Health(), NOW, 0, 0
+        while at_ms < hour_ms:
+            health = after(health, heard(sign, at_ms, probe=health.out), terms)
+            attempts += 1
+            assert health.out == (attempts >= needed)
+            if health.probe_at_ms is not None:
+                longest_ms = max(longest_ms, health.probe_at_ms - at_ms)
+                at_ms = health.probe_at_ms
+        assert attempts <= 192
+        assert longest_ms == 45_000
+
+
+def test_deliveries_that_fail_by_themselves_never_make_an_outage() -> None:
+    health = Health()
+    for place in range(2_000):
+        sign = Sign.TAKEN if place % 90 == 0 else Sign.FAULT
+        health = after(health, heard(sign, NOW + place), TERMS)
+        assert health.room(0, 8, TERMS.faults, NOW) >= 5
+    # nor do their retries, which are the same deliveries again
+    for place in range(2_000, 4_000):
+        health = after(health, heard(Sign.FAULT, NOW + place, first=False), TERMS)
+        assert not health.out
+
+
+def test_many_different_deliveries_that_fail_and_none_that_is_taken_are_an_outage() -> None:
+    health = Health()
+    for place in range(TERMS.faults):
+        assert not health.out
+        in_hand = TERMS.faults - place
+        # no more are in hand than may fail before it is out
+        assert health.room(0, 1_000, TERMS.faults, NOW) == in_hand
+        health = after(health, heard(Sign.FAULT, NOW + place), TERMS)
+    assert health.out
+    opened, _ = probed(health, Sign.TAKEN)
+    assert (opened.out, opened.faults, opened.alarms) == (False, 0, 0)
+
+
+def test_where_nothing_is_taken_retries_have_a_share() -> None:
+    assert [Health(faults=n).retries(8, 96) for n in (0, 31, 32, 95)] == [0, 0, 4, 4]
+    assert sum(Health(faults=n).retries(1, 96) for n in range(32, 52)) == 10
+    shares = [Health(probe_at_ms=NOW, probes=n).retries(1, 96) for n in range(6)]
+    assert shares == [0, 0, 1, 0, 0, 1], "every third probe is the retry that waits the longest"
+
+
+def test_an_endpoint_that_is_out_for_some_only_holds_up_the_others_less_and_less() -> None:
+    """503 for one of two customers: after each false alarm twice as many in a row are needed."""
+    health, now_ms, needed = Health(), NOW, []
+    for _ in range(7):
+        failures = 0
+        while not health.out:
+            now_ms += 10
+            health = after(health, heard(Sign.OUT, now_ms), TERMS)
+            failures += 1
+        needed.append(failures)
+        health, now_ms = probed(health, Sign.TAKEN)
+    assert needed == [3, 6, 12, 24, 48, 96, 96]
+    for minute in range(1, 40):  # it is well again
+        health = after(health, heard(Sign.TAKEN, now_ms + 60_000 * minute), TERMS)
+    assert health.alarms == 0
+
+
+def test_a_long_outage_is_no_false_alarm() -> None:
+    health = out()
+    assert health.alarms == 1
+    for _ in range(12):
+        health, _ = probed(health, Sign.OUT)
+    assert health.alarms == 0
+
+
+def test_who_asks_to_be_left_alone_is_at_once_and_for_five_minutes_at_most() -> None:
+    for asked_ms, pause_ms in ((0, 5_000), (60_000, 60_000), (86_400_000, 300_000)):
+        health = after(Health(), heard(Sign.THROTTLED, NOW, retry_after_ms=asked_ms), TERMS)
+        assert health.probe_at_ms == NOW + pause_ms
+        assert health.alarms == 0
+
+
+def test_a_receiver_that_answers_500_after_an_outage_is_soon_tried_again() -> None:
+    health = out()
+    for _ in range(12):
+        health, _ = probed(health, Sign.OUT)
+    health, at_ms = probed(health, Sign.FAULT)
+    assert health.probe_at_ms == at_ms + TERMS.probe_pause_ms
 
 
 def test_many_that_fail_together_are_one_blow() -> None:
@@ -66,9 +168,9 @@ def test_a_receiver_may_ask_for_a_longer_pause() -> None:
 def test_there_is_one_probe_and_only_when_it_is_due() -> None:
     health = out()
     assert health.probe_at_ms is not None
-    assert health.room(0, 8, health.probe_at_ms - 1) == 0
-    assert health.room(0, 8, health.probe_at_ms) == 1
-    assert health.room(1, 8, health.probe_at_ms) == 0
+    assert health.room(0, 8, TERMS.faults, health.probe_at_ms - 1) == 0
+    assert health.room(0, 8, TERMS.faults, health.probe_at_ms) == 1
+    assert health.room(1, 8, TERMS.faults, health.probe_at_ms) == 0
 
 
 def test_after_a_success_places_open_one_by_one_with_each_further_one() -> None:
@@ -76,19 +178,20 @@ def test_after_a_success_places_open_one_by_one_with_each_further_one() -> None:
     while True:
         now_ms += 1_000
         health = after(health, heard(Sign.TAKEN, now_ms), TERMS)
-        places.append(health.room(0, 8, now_ms))
+        places.append(health.room(0, 8, TERMS.faults, now_ms))
         if health.places is None:
             break
     assert places == [2, 3, 4, 5, 6, 7, 8]
-    assert health == Health(last_success_at_ms=now_ms)
+    assert health == Health(last_success_at_ms=now_ms, alarms=1)
 
 
-def test_one_failure_while_it_opens_is_an_outage_again() -> None:
-    opening = told(out(), (Sign.TAKEN, NOW + 10_000), (Sign.TAKEN, NOW + 11_000))
-    assert opening.places == 3
-    again = told(opening, (Sign.OUT, NOW + 12_000))
-    assert again.out
-    assert again.places is None
+def test_a_failure_while_it_opens_halves_its_places() -> None:
+    opening = told(out(), *((Sign.TAKEN, NOW + 10_000 + n) for n in range(4)))
+    assert opening.places == 5
+    slower = told(opening, (Sign.OUT, NOW + 12_000))
+    assert (slower.out, slower.places) == (False, 2)
+    again = told(slower, *((Sign.OUT, NOW + 12_000 + n) for n in range(1, 6)))
+    assert (again.out, again.places) == (True, None)
 
 
 def test_a_refusal_opens_it_but_is_no_success() -> None:
@@ -144,25 +247,33 @@ def test_a_success_clears_it() -> None:
 
 
 signs = st.lists(
-    st.tuples(st.sampled_from(Sign), st.integers(1, 400_000), st.integers(0, 20_000)), max_size=60
+    st.tuples(
+        st.sampled_from(Sign), st.integers(1, 400_000), st.integers(0, 20_000), st.booleans()
+    ),
+    max_size=200,
 )
 
 
 @given(signs)
-def test_whatever_is_heard_its_parts_agree(events: list[tuple[Sign, int, int]]) -> None:
+def test_whatever_is_heard_its_parts_agree(events: list[tuple[Sign, int, int, bool]]) -> None:
     health, now_ms = Health(), NOW
-    for sign, pause_ms, took_ms in events:
+    for sign, pause_ms, took_ms, first in events:
         now_ms += pause_ms
-        health = after(health, heard(sign, now_ms, took_ms), TERMS)
+        probe = health.out and first
+        health = after(health, heard(sign, now_ms, took_ms, first=first, probe=probe), TERMS)
         assert health.out == (health.probe_at_ms is not None)
-        assert health.out == (health.outages >= TERMS.outages)
+        assert health.out or health.outages < TERMS.tolerated(health.alarms)
+        assert health.out or health.faults < TERMS.faults
+        assert 0 <= health.alarms <= len(events)
+        assert 0 <= health.retries(8, TERMS.faults) <= 4
+        assert health.out or not health.probes
         assert health.places is None or 2 <= health.places < TERMS.places_max
         assert not (health.out and health.places is not None)
-        assert 0 <= health.room(0, 8, now_ms) <= 8
+        assert 0 <= health.room(0, 8, TERMS.faults, now_ms) <= 8
         if sign is Sign.TAKEN:
-            assert (health.failing_since_ms, health.outages) == (None, 0)
+            assert (health.failing_since_ms, health.outages, health.faults) == (None, 0, 0)
         if health.failing_since_ms is not None:
             assert health.failing_since_ms <= now_ms
             assert health.last_failure_at_ms is not None
         # it is never shut for ever: at some instant a probe may go
-        assert health.room(0, 8, now_ms + 10**9) >= 1
+        assert health.room(0, 8, TERMS.faults, now_ms + 10**9) >= 1

@@ -636,6 +636,9 @@ type Attempt struct {
 
 	// Status Of the answer.
 	Status *int `json:"status,omitempty"`
+
+	// URL Where it went, without user information.
+	URL *string `json:"url,omitempty"`
 }
 
 // AttemptOutcome Under way; a 2xx; another answer; none; an address that may not be dialled; or not known, for the courier died.

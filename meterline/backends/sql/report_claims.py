@@ -10,18 +10,15 @@ from typing import Any, Final
 from sqlalchemy import (
     BigInteger,
     Integer,
-    LargeBinary,
     Row,
     ScalarSelect,
     Select,
     and_,
     bindparam,
     case,
-    cast,
     func,
     insert,
     literal,
-    null,
     or_,
     select,
     update,
@@ -45,8 +42,6 @@ from meterline.run import AttemptOutcome, DeliveryState
 from meterline.sending import Allotment, Due, Parcel
 
 _deliveries = report_deliveries.c
-_FIRST: Final = (DeliveryState.PENDING.value,)
-_GIVING_WAY: Final = (DeliveryState.SENDING.value, DeliveryState.RETRYING.value)  # to first tries
 _BODY: Final = and_(
     report_bodies.c.run_id == _deliveries.run_id,
     report_bodies.c.holder == _deliveries.holder,
@@ -56,13 +51,13 @@ _BODY: Final = and_(
 _BYTES: Final = func.length(report_bodies.c.body, type_=Integer)
 
 
-def _free_in(states: Sequence[str]) -> Question:
-    """Due deliveries of an active report in some states, locked. Those that another courier is just
-    taking are left to it. Small bodies come along, but only where there is one state and with it
-    the order of the index: what has to be sorted must not be long.
+def _free_in(state: DeliveryState) -> Question:
+    """Due deliveries of an active report in a state, locked. Those that another courier is just
+    taking are left to it. Of deliveries that are due at once the order is that of their ids, which
+    are hashes: whichever of a run's subjects a receiver fails for, they are spread over the run.
+    It is the index's order, so small bodies can come along: nothing is sorted.
     """
-    small = case((_BYTES <= limits.BODY_SMALL_BYTES_MAX, report_bodies.c.body))
-    body = small if len(states) == 1 else cast(null(), LargeBinary)
+    body = case((_BYTES <= limits.BODY_SMALL_BYTES_MAX, report_bodies.c.body))
     return Question(
         select(
             _deliveries.id,
@@ -72,7 +67,6 @@ def _free_in(states: Sequence[str]) -> Question:
             _deliveries.attempts_before,
             func.coalesce(_deliveries.replayed_at_ms, _deliveries.created_at_ms).label("since_ms"),
             _deliveries.due_at_ms,
-            _deliveries.sequence,
             _BYTES.label("bytes"),
             body.label("body"),
         )
@@ -80,12 +74,12 @@ def _free_in(states: Sequence[str]) -> Question:
         .join(report_bodies, _BODY)
         .where(
             _deliveries.report_id == bindparam("of_report"),
-            _deliveries.state.in_(states),
+            _deliveries.state == state.value,
             _deliveries.due_at_ms <= bindparam("now_ms"),
             reports.c.state == ReportState.ACTIVE.value,
             reports.c.deleted_at_ms.is_(None),
         )
-        .order_by(_deliveries.due_at_ms, _deliveries.sequence)
+        .order_by(_deliveries.due_at_ms, _deliveries.id)
         .limit(bindparam("most"))
         .with_for_update(skip_locked=True, of=report_deliveries)
     )
@@ -132,8 +126,9 @@ def _due_reports() -> Select[Any]:
 
 # Built once: to build a statement takes SQLAlchemy longer than to execute it.
 _DUE: Final = _due_reports()
-_FIRSTS: Final = _free_in(_FIRST)
-_OTHERS: Final = _free_in(_GIVING_WAY)
+_FIRSTS: Final = _free_in(DeliveryState.PENDING)
+_RETRIES: Final = _free_in(DeliveryState.RETRYING)
+_LOST: Final = _free_in(DeliveryState.SENDING)  # their courier died
 _TAKE: Final = (
     update(report_deliveries)
     .where(_deliveries.id.in_(bindparam("ids", expanding=True)))
@@ -145,7 +140,10 @@ _TAKE: Final = (
 )
 # From the rows themselves: a row of parameters for each costs as much as the attempt's own.
 _OPEN_ATTEMPTS: Final = insert(report_attempts).from_select(
-    ("delivery_id", "number", "started_at_ms", "outcome", "duration_ms", "reason", "answer"),
+    (
+        *("delivery_id", "number", "started_at_ms", "outcome", "duration_ms", "reason", "answer"),
+        "endpoint",
+    ),
     select(
         _deliveries.id,
         _deliveries.attempts,
@@ -154,7 +152,10 @@ _OPEN_ATTEMPTS: Final = insert(report_attempts).from_select(
         literal(0),
         literal(""),
         literal(b""),
-    ).where(_deliveries.id.in_(bindparam("ids", expanding=True))),
+        reports.c.endpoint,
+    )
+    .join(reports, reports.c.id == _deliveries.report_id)
+    .where(_deliveries.id.in_(bindparam("ids", expanding=True))),
 )
 _BODIES: Final = (
     select(_deliveries.id, report_bodies.c.body)
@@ -225,17 +226,25 @@ async def claim(
 
 
 async def _next(connection: AsyncConnection, allotment: Allotment, now_ms: int) -> list[Any]:
-    """What is claimed: first tries, then retries and what a courier's death left. But up to half
-    goes to those that have given way for `RETRY_WAIT_MS`: first tries may never end.
+    """What is claimed: first tries, then retries and what a courier's death left. But as many of
+    these as the allotment says go first, and up to half of it to those that have given way for
+    `RETRY_WAIT_MS`: first tries may never end.
     """
     report_id, count = allotment.report_id, allotment.count
     giving_way: list[Any] = []
     if allotment.others:
-        giving_way = await _free(connection, _OTHERS, report_id, now_ms, count)
+        for question in (_RETRIES, _LOST):
+            giving_way += await _free(connection, question, report_id, now_ms, count)
+        giving_way.sort(key=_order)
     aged_ms, half = now_ms - limits.RETRY_WAIT_MS, max(1, count // 2)
-    aged = [row for row in giving_way[:half] if row.due_at_ms <= aged_ms]
-    first = await _free(connection, _FIRSTS, report_id, now_ms, count - len(aged))
-    return [*aged, *first, *giving_way[len(aged) :]][:count]
+    aged = sum(row.due_at_ms <= aged_ms for row in giving_way[:half])
+    before = max(aged, min(allotment.retries, len(giving_way)))
+    first = await _free(connection, _FIRSTS, report_id, now_ms, count - before)
+    return [*giving_way[:before], *first, *giving_way[before:]][:count]
+
+
+def _order(row: Any) -> tuple[int, str]:
+    return row.due_at_ms, row.id
 
 
 async def _free(
@@ -245,7 +254,7 @@ async def _free(
         return []
     asked = {"of_report": report_id, "now_ms": now_ms, "most": count}
     found = await question.rows(connection, asked)
-    return sorted(found, key=lambda row: (row.due_at_ms, row.sequence))
+    return sorted(found, key=_order)
 
 
 def _bounded(of_reports: Sequence[Sequence[Any]]) -> list[Any]:

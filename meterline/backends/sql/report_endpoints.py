@@ -3,17 +3,25 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, replace
+from http import HTTPStatus
 from typing import Any, Final
 
 from sqlalchemy import Row, and_, bindparam, case, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
+from meterline import limits
 from meterline.backends.sql.engine import insert
 from meterline.backends.sql.report_definitions import park
-from meterline.backends.sql.schema_reports import report_endpoints, reports
+from meterline.backends.sql.schema_reports import (
+    report_attempts,
+    report_deliveries,
+    report_endpoints,
+    reports,
+)
 from meterline.change import DISPATCHER
 from meterline.endpoint_health import UNHEARD, Health, HealthTerms, Heard, after, doubted
+from meterline.run import DeliveryState
 from meterline.sending import Address
 
 _endpoints = report_endpoints.c
@@ -53,7 +61,10 @@ async def hear(
     for address, of_address in sorted(signs.items()):
         before = health = there.get(address, UNHEARD)
         for one in sorted(of_address, key=lambda it: it.at_ms):
+            since_ms = health.failing_since_ms if health.out else None
             health = after(health, one, terms)
+            if since_ms is not None and not health.out:
+                await _due_again(connection, address, since_ms, now_ms)
         words = doubted(health, now_ms, terms)
         if words:
             await park(connection, *address, words, now_ms, DISPATCHER)
@@ -61,6 +72,41 @@ async def hear(
         if health != before:
             changed[address] = health
     await _keep(connection, changed)
+
+
+async def _due_again(
+    connection: AsyncConnection, address: Address, since_ms: int, now_ms: int
+) -> None:
+    """What failed since an endpoint failed is due when it is back, not at its next retry: it was no
+    fault of these deliveries. One that was answered 429 waits as it was asked to.
+    """
+    attempts, deliveries = report_attempts.c, report_deliveries.c
+    failed = (
+        select(deliveries.id)
+        .join(reports, reports.c.id == deliveries.report_id)
+        .join(
+            report_attempts,
+            and_(attempts.delivery_id == deliveries.id, attempts.number == deliveries.attempts),
+        )
+        .where(
+            reports.c.namespace == address[0],
+            reports.c.endpoint == address[1],
+            deliveries.state == DeliveryState.RETRYING.value,
+            deliveries.due_at_ms > now_ms,
+            attempts.started_at_ms >= since_ms,
+            attempts.status.is_distinct_from(HTTPStatus.TOO_MANY_REQUESTS),
+        )
+        .order_by(deliveries.due_at_ms)
+        .limit(limits.RETURNED_MAX)
+    )
+    ids = (await connection.execute(failed)).scalars().all()
+    if ids:
+        statement = (
+            update(report_deliveries)
+            .where(deliveries.id.in_(ids), deliveries.state == DeliveryState.RETRYING.value)
+            .values(due_at_ms=now_ms)
+        )
+        await connection.execute(statement)
 
 
 async def _healths(

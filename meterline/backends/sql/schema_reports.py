@@ -32,6 +32,7 @@ WITH_BYTES: Final = text(
     " AND (bytes_removed_to IS NULL OR bytes_removed_to < deliveries)"
 )
 _REPLACES: Final = text("supersedes IS NOT NULL")
+_NOTHING: Final = text("''")
 _ZERO: Final = text("0")  # of columns that rows were there before
 
 reports: Final = Table(
@@ -220,7 +221,7 @@ report_deliveries: Final = Table(
         "report_id",
         "state",  # first tries are claimed before retries,
         "due_at_ms",
-        "sequence",  # then in this order: a run's deliveries are all due at one instant
+        "id",  # a hash: a run's deliveries are all due at one instant, and claimed in no order
         sqlite_where=_DUE,
         postgresql_where=_DUE,
     ),
@@ -246,6 +247,9 @@ report_endpoints: Final = Table(
     Column("places", Integer),
     Column("probe_at_ms", BigInteger),
     Column("reason", Text, nullable=False),
+    Column("faults", Integer, nullable=False, server_default=_ZERO),
+    Column("alarms", Integer, nullable=False, server_default=_ZERO),
+    Column("probes", Integer, nullable=False, server_default=_ZERO),
 )
 
 report_attempts: Final = Table(
@@ -260,4 +264,5 @@ report_attempts: Final = Table(
     Column("reason", Text, nullable=False),
     Column("answer", LargeBinary, nullable=False),
     Column("next_attempt_at_ms", BigInteger),
+    Column("endpoint", Text, nullable=False, server_default=_NOTHING),  # where it went
 )

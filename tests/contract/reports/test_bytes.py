@@ -79,7 +79,8 @@ async def test_what_is_owed_keeps_its_bytes(
     await decided(store, empty)
     assert await kept.remove_bytes(NOW, 100) == 0
     assert await bodies(store, old) == [True] * 2
-    (parcel, _) = await store.claim_deliveries([Allotment(report.id, 2)], NOW, NOW + 1_000)
+    parcels = await store.claim_deliveries([Allotment(report.id, 2)], NOW, NOW + 1_000)
+    (parcel,) = (it for it in parcels if it.delivery_id == one.id)
     await store.record([ended(parcel, DeliveryMove.CONFIRM)], NOW)
     assert await kept.remove_bytes(NOW, 100) == 2
     assert await bodies(store, waiting) == [True]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from meterline import limits
-from meterline.report import Report
+from meterline.report import Report, ReportChange
 from meterline.report_ports import ReportStore
 from meterline.run import AttemptOutcome, DeliveryMove, DeliveryState, Run, RunState
 from meterline.sending import Allotment
@@ -49,7 +49,9 @@ async def test_each_report_gets_what_is_allotted_to_it_with_its_own_secrets(
         (report.id, report.endpoint, (b"sealed",)),
         (report.id, report.endpoint, (b"sealed",)),
     ]
-    assert [it.body.split()[0] for it in parcels] == [b"d", b"a", b"b"]
+    bodies = [it.body.split()[0] for it in parcels]
+    assert bodies[0] in (b"d", b"e", b"f")
+    assert set(bodies[1:]) < {b"a", b"b", b"c"}
     assert (await states(store, run)).count(DeliveryState.SENDING) == 2
     assert (await states(store, of_other)).count(DeliveryState.SENDING) == 1
     attempts = await store.attempts([it.delivery_id for it in parcels])
@@ -118,3 +120,48 @@ async def test_many_are_claimed_and_given_back_at_once(store: ReportStore, repor
     assert len(parcels) == 2 * most
     await store.give_back(parcels, NOW + 1)
     assert await store.claim_deliveries([Allotment(report.id, 2 * most)], NOW, LEASE) == parcels
+
+
+async def test_deliveries_of_a_run_are_claimed_in_the_order_of_their_ids_which_are_hashes(
+    store: ReportStore, report: Report
+) -> None:
+    """Whichever subjects a receiver fails for, they are spread over the run."""
+    subjects = [f"customer {number:03}" for number in range(100)]
+    await delivering(store, report, *subjects)
+    claimed: list[str] = []
+    for _ in range(10):
+        parcels = await store.claim_deliveries([Allotment(report.id, 10)], NOW, LEASE)
+        claimed += [it.delivery_id for it in parcels]
+    assert len(set(claimed)) == 100
+    assert claimed == sorted(claimed)
+    numbers = {it.id: it.number for it in await store.deliveries((await _run(store, report)), 100)}
+    of_first_half = sum(numbers[name] <= 50 for name in claimed[:50])
+    assert 10 < of_first_half < 40, "not in the order of the subjects"
+
+
+async def _run(store: ReportStore, report: Report) -> str:
+    (run,) = await store.runs(report.id, 9)
+    return run.id
+
+
+async def test_as_many_retries_as_are_allotted_go_before_first_tries(
+    store: ReportStore, report: Report
+) -> None:
+    await delivering(store, report, *"abcdef")
+    tried = await store.claim_deliveries([Allotment(report.id, 3)], NOW, LEASE)
+    await store.record([ended(it, DeliveryMove.RETRY, NOW - 5) for it in tried], NOW)
+    parcels = await store.claim_deliveries([Allotment(report.id, 4, retries=2)], NOW, LEASE)
+    assert [it.attempt for it in parcels] == [2, 2, 1, 1]
+    parcels = await store.claim_deliveries([Allotment(report.id, 9, retries=2)], NOW, LEASE)
+    assert sorted(it.attempt for it in parcels) == [1, 2], "what is left"
+
+
+async def test_an_attempt_keeps_the_url_that_it_went_to(store: ReportStore, report: Report) -> None:
+    await delivering(store, report, "a")
+    (parcel,) = await store.claim_deliveries([Allotment(report.id, 1)], NOW, LEASE)
+    await store.record([ended(parcel, DeliveryMove.RETRY, NOW + 5)], NOW)
+    moved = ReportChange(endpoint="https://moved.example.com/")
+    await store.update_report(report.id, moved, NOW + 1)
+    (parcel,) = await store.claim_deliveries([Allotment(report.id, 1)], NOW + 9, LEASE)
+    attempts = await store.attempts([parcel.delivery_id])
+    assert [it.endpoint for it in attempts] == [report.endpoint, "https://moved.example.com/"]

@@ -19,7 +19,16 @@ TERMS = HealthTerms(
 def heard(parcel: Parcel, sign: Sign, at_ms: int, *, retry_ms: int | None = None) -> AttemptEnd:
     """The end of an attempt that tells something of its endpoint."""
     move = DeliveryMove.CONFIRM if sign is Sign.TAKEN else DeliveryMove.RETRY
-    said = Heard(parcel.namespace, parcel.endpoint, sign, at_ms - 10, at_ms, "answered 503")
+    said = Heard(
+        parcel.namespace,
+        parcel.endpoint,
+        sign,
+        at_ms - 10,
+        at_ms,
+        "answered 503",
+        first=parcel.attempt == 1,
+        probe=parcel.probe,
+    )
     return replace(ended(parcel, move, at_ms if retry_ms is None else retry_ms), heard=said)
 
 
@@ -107,7 +116,7 @@ async def test_those_behind_a_probe_use_up_no_attempt(store: ReportStore, report
     assert parcel.attempt == 1  # the one that was never tried
     await store.record([heard(parcel, Sign.OUT, at_ms + 20)], at_ms + 20, TERMS)
     found = await health(store, at_ms + 20)
-    assert found.probe_at_ms == at_ms + 20 + 10_000
+    assert (found.probe_at_ms, found.probes) == (at_ms + 20 + 5_000, 1)
     run = parcel.run_id
     assert [it.attempts for it in await store.deliveries(run, 9)] == [1, 1, 1]
 

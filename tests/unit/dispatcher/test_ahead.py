@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.ahead import Taken, Waiting
+from dispatcher.ahead import Answered, Waiting
 from dispatcher.fairness import Caps
 from meterline import limits
 from meterline.run import AttemptOutcome, DeliveryState, Run
@@ -36,7 +36,7 @@ def parcel(name: str, address: Address) -> Parcel:
 
 @given(st.lists(st.tuples(st.integers(0, 30_000), st.sampled_from([HERE, THERE]), st.booleans())))
 def test_what_endpoints_took_of_late(steps: list[tuple[int, Address, bool]]) -> None:
-    found, now_ms, model = Taken(), 1_000_000, list[tuple[int, Address]]()
+    found, now_ms, model = Answered(), 1_000_000, list[tuple[int, Address]]()
     for pause_ms, address, forget in steps:
         now_ms += pause_ms
         if forget:
@@ -139,10 +139,11 @@ async def test_one_that_begins_to_fail_is_sent_no_more_than_was_under_way(
         await until(lambda: tried(box, 3))
         await asyncio.sleep(0.5)
         failed = 1_000 - len(box.answers)
-    # those under way when the first one failed, and as many that had begun since
-    assert 3 <= failed <= 2 * desk.send_terms.caps.endpoint
+    # those under way when the third one failed, and as many that had begun since
+    bound = 3 + 2 * desk.send_terms.caps.endpoint
+    assert 3 <= failed <= bound
     (due,) = await desk.reports.due(2**50)
-    assert due.health.outages <= 2 * desk.send_terms.caps.endpoint
+    assert due.health.outages <= bound
     assert (await the_run(desk, run)).ended_at_ms is None
 
 

@@ -58,7 +58,7 @@ async def test_two_dispatchers_probe_an_endpoint_that_is_out_no_more_than_one(
     desk: Desk, mailbox: Mailboxes
 ) -> None:
     box = await mailbox()
-    box.answers = [500] * 10_000
+    box.answers = [503] * 10_000
     retry = RetryPolicy((0.001,) * 50, patience_s=0, jitter=0)
     desk.send_terms = replace(desk.send_terms, retry=retry, probe_pause_s=0.05)
     await sent_once(desk, await desk.report(box.url), MANY)
@@ -72,9 +72,9 @@ async def test_two_dispatchers_probe_an_endpoint_that_is_out_no_more_than_one(
         await asyncio.sleep(0.3)
         first, box.at_once_max = len(box.posts), 0
         await asyncio.sleep(1.5)
-    # pauses of 50, 100, 200, 400 ms ...: without the probe there would be thousands
+    # three pauses each of 50, 100, 200, 400 ms: without the probe there would be thousands
     assert first <= 4 * 8
-    assert len(box.posts) - first <= 5
+    assert len(box.posts) - first <= 12
     assert box.at_once_max <= 1
 
 

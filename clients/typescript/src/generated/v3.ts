@@ -1230,6 +1230,8 @@ export interface components {
              * @enum {string}
              */
             outcome: "sending" | "delivered" | "refused" | "unreached" | "forbidden" | "lost";
+            /** @description Where it went, without user information. */
+            url?: string;
             /** @description Of the answer. */
             status?: number;
             /** @description In words. */

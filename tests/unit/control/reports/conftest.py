@@ -154,9 +154,10 @@ class ReportsApi:
         total = 10**18 + 5
         manifest = Manifest(2, 2, 1, total, -total, NOW_MS, "d1" * 32, first)
         assert await self.reports.decide(claim, 7, manifest, NOW_MS)
-        one, other = await self.reports.claim_deliveries(
+        claimed = await self.reports.claim_deliveries(
             [Allotment(claim.report.id, 2)], NOW_MS, NOW_MS + 1_000
         )
+        one, other = sorted(claimed, key=lambda it: ids.index(it.delivery_id))
         refused = Attempt(
             one.delivery_id, 1, NOW_MS, AttemptOutcome.REFUSED, 7, 500, "no", b"a\xff", NOW_MS + 5
         )

@@ -87,6 +87,7 @@ async def test_a_decided_run_has_its_manifest_and_its_deliveries_are_listed(
                 "started_at": "2023-11-14T22:13:20Z",
                 "duration_ms": 7,
                 "outcome": "refused",
+                "url": report["endpoint"]["url"],
                 "status": 500,
                 "reason": "no",
                 "answer": "a\ufffd",

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+import structlog
 from pydantic import ValidationError
 from ulid import ULID
 
@@ -23,6 +24,7 @@ from control.v3.meter_bodies import MeterBody
 from ingest.admission import AdmissionRules
 from ingest.inbox import Inbox
 from ingest.publisher import Publisher
+from meterline.backends.clickhouse import chdb_folder
 from meterline.backends.clickhouse.accounts import ClickHouseAccounts
 from meterline.backends.clickhouse.connection import Connection, create_database
 from meterline.backends.clickhouse.evidence import ClickHouseEvidence
@@ -54,6 +56,7 @@ from meterline.runtime.settings import Settings, SettingsError
 from meterline.usage_integrity import CheckedUsageStore, UsageIntegrity
 from meterline.window import DAY_MS
 
+logger = structlog.get_logger()
 CLOCK: Final = SystemClock()
 OpenLog = SqliteLog | KafkaLog
 
@@ -96,15 +99,19 @@ def open_control_database(settings: Settings, stack: AsyncExitStack) -> Database
 
 async def open_usage(settings: Settings, stack: AsyncExitStack) -> ClickHouseUsageStore:
     """The usage store, with its tables. Raises `Unavailable`."""
-    url = settings.usage_url
-    if url == "chdb":
-        settings.data_dir.mkdir(parents=True, exist_ok=True)
-        url = f"chdb:{settings.data_dir / 'usage'}"
+    folder = settings.data_dir / "usage" if settings.usage_url == "chdb" else None
+    if folder is None:
+        await create_database(settings.usage_url)
     else:
-        await create_database(url)
-    usage = ClickHouseUsageStore(Connection(url))
+        settings.data_dir.mkdir(parents=True, exist_ok=True)
+        if tables := chdb_folder.mend(folder):
+            logger.warning("usage_definitions_made_anew", tables=tables)
+    usage = ClickHouseUsageStore(Connection(f"chdb:{folder}" if folder else settings.usage_url))
     stack.push_async_callback(usage.close)
     await usage.create_tables()
+    if folder is not None:
+        # always: a start that ended early may have made them
+        await asyncio.to_thread(chdb_folder.sync, folder)
     return usage
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from meterline.backends.clickhouse.connection import Connection, create_database
 from meterline.backends.clickhouse.event_listing import BOUNDS, EventListing
-from meterline.backends.clickhouse.named_sql import TABLES
+from meterline.backends.clickhouse.named_sql import QUERIES, TABLES
+from meterline.backends.clickhouse.schema import missing, schema_found
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.event import Event
 from meterline.event_list import Column, Condition, EventQuery, ListedEvent, Op, Order, Place
@@ -223,8 +224,10 @@ async def test_tables_of_the_version_before_get_what_they_lack(clickhouse: str) 
     row = (1, 0, 5, 2, 5, BEGIN_MS, "conflict", "n", bytes(16), "id", "came before", text)
     await connection.insert("rejects", columns, [row])
     stores = [ClickHouseUsageStore(connection), ClickHouseUsageStore(Connection(new))]
-    for store in (*stores, stores[0]):
+    for store in stores:
         await store.create_tables()
+        rows = await store.connection.query(QUERIES["schema"], {})
+        assert missing(schema_found(rows)) == [], "the next start alters nothing"
     query = EventQuery("n", BEGIN_MS, 5, verdicts=frozenset({Verdict.CONFLICT}))
     (found,) = await stores[0].listed_events(query)
     assert found == ListedEvent(

@@ -97,3 +97,11 @@ UNION ALL
 SELECT 'account', toString(partition), slice FROM accounts
 WHERE log = {log:UInt16} AND (partition, slice) IN arrayZip({partitions:Array(UInt16)}, {slices:Array(UInt64)})
 GROUP BY partition, slice;
+
+-- name: schema
+-- What the database has of tables, columns and indexes.
+SELECT 'table' AS what, name AS of, '' AS named FROM system.tables WHERE database = currentDatabase()
+UNION ALL
+SELECT 'column', table, name FROM system.columns WHERE database = currentDatabase()
+UNION ALL
+SELECT 'index', table, name FROM system.data_skipping_indices WHERE database = currentDatabase()

@@ -11,7 +11,8 @@ from clickhouse_connect.driver.exceptions import DataError
 
 from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.event_listing import EventListing
-from meterline.backends.clickhouse.named_sql import QUERIES, TABLES
+from meterline.backends.clickhouse.named_sql import QUERIES
+from meterline.backends.clickhouse.schema import missing, schema_found
 from meterline.backends.clickhouse.usage_answer import answer
 from meterline.backends.clickhouse.usage_portions import portions, total
 from meterline.backends.clickhouse.usage_sql import Part, rejected_statement
@@ -63,8 +64,11 @@ class ClickHouseUsageStore:
         self._listing = EventListing(connection)
 
     async def create_tables(self) -> None:
-        """Make the tables that are not there, and the columns that older ones lack."""
-        for statement in TABLES.values():
+        """Make the tables that are not there, and the columns that older ones lack. Where all is
+        there, nothing is asked of the store that writes.
+        """
+        rows = await self._connection.query(QUERIES["schema"], {})
+        for statement in missing(schema_found(rows)):
             await self._connection.execute(statement)
 
     async def write(self, flush: Flush) -> None:

@@ -1,9 +1,11 @@
 """Wiring of access: the gate with its limits and, in mode `keys`, with the keys at hand."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import NamedTuple
+
+from aiohttp.typedefs import Middleware
 
 from control.routes import nothing
 from meterline.backends.key_ring import KeyRing
@@ -11,6 +13,7 @@ from meterline.backends.sql.access import SqlAccessStore
 from meterline.backends.sql.engine import Database
 from meterline.backends.sql.migrate import check_migrated
 from meterline.http.gate import Gate
+from meterline.http.origins import HostRule, host_middleware, parse_authority
 from meterline.ports import Clock
 from meterline.runtime.settings import Settings
 from meterline.throttle import Throttle
@@ -56,3 +59,11 @@ def throttle(settings: Settings) -> Throttle | None:
         return None
     plans = {name: plan.policies for name, plan in settings.plans.items()}
     return Throttle(plans, settings.limit_shares)
+
+
+def host_guard(settings: Settings) -> Sequence[Middleware]:
+    """What keeps pages of other origins out in mode `none`; with keys no page can show one."""
+    if settings.access_mode != "none":
+        return ()
+    allowed = frozenset(parse_authority(host) for host in settings.allowed_hosts)
+    return (host_middleware(HostRule(allowed, any_host=settings.public_without_keys)),)

@@ -6,13 +6,14 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Final, TypeVar
 
 import structlog
 import uvloop
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from meterline.http import SERVER_OPTIONS, problem_middleware, with_request_id
 from meterline.http.connections import Runner
@@ -86,12 +87,17 @@ async def patiently(what: str, stop: asyncio.Event, act: Callable[[], Awaitable[
 
 
 async def serve(
-    stack: AsyncExitStack, routes: list[web.RouteDef], host: str, port: int, clock: Clock
+    stack: AsyncExitStack,
+    routes: list[web.RouteDef],
+    address: tuple[str, int],
+    clock: Clock,
+    guards: Sequence[Middleware] = (),
 ) -> int:
-    """Serve routes; the port that was taken. Closed with the stack: requests under way are
-    finished.
+    """Serve routes behind guards; the port that was taken. Closed with the stack: requests under
+    way are finished.
     """
-    app = web.Application(middlewares=[problem_middleware(clock)], client_max_size=2**40)
+    host, port = address
+    app = web.Application(middlewares=[problem_middleware(clock), *guards], client_max_size=2**40)
     app.add_routes(routes)
     runner = Runner(app, clock, **SERVER_OPTIONS)
     await runner.setup()

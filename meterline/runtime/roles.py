@@ -18,7 +18,7 @@ from meterline.backends.sql.access import SqlAccessStore
 from meterline.backends.sql.migrate import check_migrated, migrate
 from meterline.http.gate import Gate
 from meterline.runtime import documents, report_wiring, wiring
-from meterline.runtime.access_wiring import OpenGate, open_gate
+from meterline.runtime.access_wiring import OpenGate, host_guard, open_gate
 from meterline.runtime.process import patiently, serve
 from meterline.runtime.settings import Settings
 from meterline.runtime.wiring import CLOCK, Opened, OpenLog, Worker
@@ -44,7 +44,7 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         gateway = await _gateway(settings, log, gate.gate, stack, with_inbox=True)
         desk = report_wiring.report_desk(settings, opened, box, stack, dispatcher.wake)
         api = _whole_api(settings, opened, desk, gate, gateway)
-        port = await serve(stack, api, settings.host, settings.port, CLOCK)
+        port = await _serve(stack, settings, api)
         logger.info(
             "ready", role="all", url=f"http://{settings.host}:{port}", data=str(settings.data_dir)
         )
@@ -60,7 +60,7 @@ async def ingest(settings: Settings, stop: asyncio.Event) -> None:
         gateway = await _gateway(settings, log, gate.gate, stack, with_inbox=True)
         health = Health({"log": lambda: log.end(0), **gate.checks})
         routes = event_routes(gateway, gate.gate) + health.routes()
-        port = await serve(stack, routes, settings.host, settings.port, CLOCK)
+        port = await _serve(stack, settings, routes)
         logger.info("ready", role="ingest", url=f"http://{settings.host}:{port}")
         await stop.wait()
 
@@ -95,7 +95,7 @@ async def control(settings: Settings, stop: asyncio.Event) -> None:
         # a dispatcher of another process finds by itself what there is to do
         desk = report_wiring.report_desk(settings, opened, box, stack, lambda: None)
         api = _whole_api(settings, opened, desk, gate, gateway)
-        port = await serve(stack, api, settings.host, settings.port, CLOCK)
+        port = await _serve(stack, settings, api)
         logger.info("ready", role="control", url=f"http://{settings.host}:{port}")
         await stop.wait()
 
@@ -167,10 +167,15 @@ def _whole_api(
     return routes + published.routes(documents.v1(v1), published.V1_PLACES)
 
 
+async def _serve(stack: AsyncExitStack, settings: Settings, routes: list[web.RouteDef]) -> int:
+    address = settings.host, settings.port
+    return await serve(stack, routes, address, CLOCK, host_guard(settings))
+
+
 async def _serve_health(
     stack: AsyncExitStack, settings: Settings, role: str, checks: dict[str, Check]
 ) -> None:
-    port = await serve(stack, Health(checks).routes(), settings.host, settings.port, CLOCK)
+    port = await _serve(stack, settings, Health(checks).routes())
     logger.info("ready", role=role, url=f"http://{settings.host}:{port}")
 
 

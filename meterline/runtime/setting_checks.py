@@ -5,9 +5,20 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationInfo,
+)
+from pydantic_settings import NoDecode
 
 from meterline import limits
+from meterline.http.origins import parse_authority
+from meterline.runtime.setting_text import decoded_list
 from meterline.throttle import Limited, Policy
 
 LOG_EMBEDDED: Final = "sqlite"
@@ -88,6 +99,31 @@ def checked_inboxes(topics: dict[str, str], info: ValidationInfo) -> dict[str, s
     if topics and info.data.get("log_url") == LOG_EMBEDDED:
         raise ValueError("needs a log on Kafka: set log_url to kafka://host:port, or drop it")
     return topics
+
+
+def checked_host(text: str) -> str:
+    """A host, or a host and a port, in its one spelling. Raises `ValueError`."""
+    try:
+        host, port = parse_authority(text)
+    except ValueError as error:
+        message = f"{error}; write a host as meter.example.com or meter.example.com:8443"
+        raise ValueError(message) from error
+    shown = f"[{host}]" if ":" in host else host
+    return shown if port is None else f"{shown}:{port}"
+
+
+AllowedHosts = Annotated[
+    tuple[Annotated[str, AfterValidator(checked_host)], ...],
+    NoDecode,
+    BeforeValidator(decoded_list),
+    Field(
+        max_length=limits.ALLOWED_HOSTS_MAX,
+        description="Further hosts that mode `none` answers for, besides localhost and addresses, "
+        "and whose pages may send changes; with a port only that port. Whoever has a proxy in "
+        "front that passes its own host on.",
+        examples=[["meter.example.com", "meter.example.com:8443"]],
+    ),
+]
 
 
 def checked_grace(grace_ms: int, info: ValidationInfo) -> int:

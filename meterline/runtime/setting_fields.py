@@ -28,6 +28,7 @@ from meterline.runtime.setting_checks import (
     CONTROL_EMBEDDED,
     LOG_EMBEDDED,
     USAGE_EMBEDDED,
+    AllowedHosts,
     PlanName,
     PlanSetting,
     checked_control_url,
@@ -107,6 +108,7 @@ class Settings(BaseSettings):
         "lets others in; keys are made by `meterline keys`.",
         examples=["keys"],
     )
+    allowed_hosts: AllowedHosts = ()
     plans: Annotated[dict[PlanName, PlanSetting], NoDecode, BeforeValidator(decoded)] = Field(
         default_factory=dict,
         description="Sets of limits by name, each with requests and events in a window; a key "

@@ -41,7 +41,7 @@ def basic(password: str) -> dict[str, str]:
 
 
 @contextmanager
-def proxy(folder: Path, meterline: str) -> Iterator[Server]:
+def proxy(folder: Path, meterline: str, site: str = "127.0.0.1") -> Iterator[Server]:
     """Caddy with the file of deploy/proxy as it is, before whoever listens at an address."""
     folder.mkdir()
     command = [str(CADDY), "hash-password", "--algorithm", "argon2id"]
@@ -50,7 +50,8 @@ def proxy(folder: Path, meterline: str) -> Iterator[Server]:
     ).stdout
     users = folder / "users"
     users.write_text(f"{NAME} {hashed.strip()}\n")
-    url = f"http://127.0.0.1:{free_port()}"
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
     process = LocalService(
         name="caddy",
         url=url,
@@ -59,7 +60,7 @@ def proxy(folder: Path, meterline: str) -> Iterator[Server]:
         problem=partial(why_silent, url),
         environment={
             "HOME": str(folder),
-            "PROXY_SITE": url,
+            "PROXY_SITE": f"http://{site}:{port}",
             "PROXY_USERS": str(users),
             "METERLINE": meterline.removeprefix("http://"),
         },

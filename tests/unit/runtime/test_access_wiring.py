@@ -12,7 +12,7 @@ from meterline.backends.sql.migrate import migrate
 from meterline.http.answers import LIMIT_HEADERS
 from meterline.ports import Unavailable
 from meterline.problem import Problem, ProblemType
-from meterline.runtime.access_wiring import open_gate
+from meterline.runtime.access_wiring import host_guard, open_gate
 from meterline.runtime.settings import Settings
 from meterline.runtime.wiring import CLOCK, open_control_database
 
@@ -91,3 +91,8 @@ async def test_without_the_control_store_the_door_opens_and_refuses_as_unavailab
         await checks["keys"]()
         entered: Principal = gate.enter(_request(TOKEN.text), Scope.EVENTS_WRITE)
         assert entered.namespace == "shop"
+
+
+def test_hosts_are_judged_in_mode_none_only() -> None:
+    assert len(host_guard(Settings(allowed_hosts=("Meter.Example.COM.:8443", "[::1]")))) == 1
+    assert host_guard(Settings(access_mode="keys")) == ()

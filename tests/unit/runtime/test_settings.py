@@ -160,6 +160,9 @@ def test_variables_of_the_tests_and_empty_ones_are_passed_over(
         ("plans", {"a plan": {}}, "plans.a plan"),
         ("plans", {"small": {"events": {"quota": 1, "window_s": 86_401}}}, "plans.small.events.w"),
         ("limit_shares", 0, "greater than or equal to 1"),
+        ("allowed_hosts", "https://meter.example.com", "write a host as meter.example.com"),
+        ("allowed_hosts", ["127.1"], "write a host as meter.example.com"),
+        ("allowed_hosts", ["meter.example.com:99999"], "a port that is not a number up to 65535"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_refused(name: str, value: object, said: str) -> None:

@@ -313,6 +313,12 @@ REPLAY_STEP_MAX: Final = 100  # deliveries of one step: bounds a transaction
 PULL_BYTES_MAX: Final = 4 * 1024 * 1024  # of the bodies of one page of a pull, but for its first
 REPLAYS_RUNNING_MAX: Final = 20  # of one namespace: each is worked at in turn
 
+# --- the disk of the embedded stores ---
+ROOM_TO_START_BYTES: Final = (
+    32 * 1024 * 1024
+)  # free: a start writes definitions, journals and what the seen stores held in memory
+ROOM_TO_RUN_BYTES: Final = 16 * 1024 * 1024  # free: one commit of the log; below it, not ready
+
 # --- the usage store ---
 USAGE_STORE_THREADS_MAX: Final = (
     8  # statements at once: a flush writes three tables side by side, queries come on top

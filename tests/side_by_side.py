@@ -6,6 +6,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 # What shares something that is dear to start: the three servers, or an installation.
 TOGETHER: Final = {
+    "disk": "processes",
     "journey": "processes",
     "faults": "processes",
     "contract": "contract",

@@ -76,6 +76,7 @@ class SqliteLog:
         self._lock = lock
         self._path = folder / DATABASE_NAME
         self._counters = _Counters()
+        self._refused = False  # by the disk: until a write went well, even a question writes
         self._queue: deque[_Task] = deque()
         self._queue_bytes = 0
         self._closing = False
@@ -147,7 +148,10 @@ class SqliteLog:
         return _as_int(await self._submit(select, 0))
 
     async def end(self, partition: int) -> int:
-        """See `Log.end`: read inside a write transaction, behind every append that came before."""
+        """See `Log.end`: read inside a write transaction, behind every append that came before.
+
+        Raises `Unavailable` while the disk takes no write, once it refused one.
+        """
         self._check(partition)
         return _as_int(await self._submit(lambda _: self._counters.offsets[partition], 0))
 
@@ -237,10 +241,12 @@ class SqliteLog:
             self._counters.append_ms = max(self._counters.append_ms, self._clock.now_ms())
             before = list(self._counters.offsets)
             results = [task.run(connection) for task in live]
-            if self._counters.offsets != before:
+            if self._refused or self._counters.offsets != before:
                 self._store_counters(connection, before)
             connection.execute("COMMIT")
+            self._refused = False
         except sqlite3.Error as error:
+            self._refused = True
             self._undo(connection)
             _tell(live, [Unavailable(f"the log could not be written: {error}")] * len(live))
         except Exception as error:  # noqa: BLE001 - told to whoever waits; the thread must go on

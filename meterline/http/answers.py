@@ -104,6 +104,7 @@ def problem_middleware(clock: Clock) -> Middleware:
             return response
         except Problem as error:
             problem = error
+            _log_unavailable(error)
         except web.HTTPException as error:
             if error.status < HTTPStatus.BAD_REQUEST:
                 error.headers.update(answer_headers(request))
@@ -140,6 +141,13 @@ def _from_unavailable(error: Unavailable) -> Problem:
         "Something that is needed to answer does not answer now; try again.",
         retry_after_s=UNAVAILABLE_RETRY_S,
     )
+
+
+def _log_unavailable(problem: Problem) -> None:
+    """A line of the log for an answer 503, with what raised it where the answer does not say so."""
+    if problem.type is ProblemType.UNAVAILABLE:
+        reason = str(problem.__cause__ or problem.detail)
+        _log.warning("request", action="unavailable", reason=reason)
 
 
 def _is_gone(request: web.Request) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 
 import structlog
 from aiohttp import web
@@ -28,6 +29,7 @@ logger = structlog.get_logger()
 
 async def up(settings: Settings, stop: asyncio.Event) -> None:
     """All roles in one process and one folder."""
+    wiring.check_room(settings)
     async with AsyncExitStack() as stack:
         settings.data_dir.mkdir(parents=True, exist_ok=True)
         log = await wiring.open_log(settings, stack)
@@ -67,10 +69,13 @@ async def ingest(settings: Settings, stop: asyncio.Event) -> None:
 
 async def aggregate(settings: Settings, stop: asyncio.Event) -> None:
     """Counting alone."""
+    wiring.check_room(settings)
     async with AsyncExitStack() as stack:
         opened = await _opened(settings, stop, stack)
         worker = wiring.aggregation_worker(settings, opened, wiring.inbox_watch(settings, stack))
-        await _serve_health(stack, settings, "aggregate", checks_of(opened.stores))
+        checks = checks_of(opened.stores)
+        checks["disk"] = partial(wiring.check_disk, settings)
+        await _serve_health(stack, settings, "aggregate", checks)
         await worker.run(stop)
 
 
@@ -102,6 +107,7 @@ async def control(settings: Settings, stop: asyncio.Event) -> None:
 
 async def migrate_all(settings: Settings, stop: asyncio.Event) -> None:
     """Bring every store to this release: topic, tables, control store."""
+    wiring.check_room(settings)
     async with AsyncExitStack() as stack:
         database = wiring.open_control_database(settings, stack)
         await patiently("control", stop, lambda: migrate(database))
@@ -161,6 +167,8 @@ def _whole_api(
         gate.catch_up,
     )
     checks = {**checks_of(opened.stores), **gate.checks}
+    if not settings.kafka_servers:
+        checks["log"] = partial(_ask_log, settings, opened.log)
     routes = event_routes(gateway, gate.gate) + control_routes(api, gate.gate, checks)
     v3, v1 = gateway.v3() + bound_v3(api), gateway.v1() + bound_v1(api)
     routes += published.routes(documents.v3(v3), published.V3_PLACES)
@@ -170,6 +178,12 @@ def _whole_api(
 async def _serve(stack: AsyncExitStack, settings: Settings, routes: list[web.RouteDef]) -> int:
     address = settings.host, settings.port
     return await serve(stack, routes, address, CLOCK, host_guard(settings))
+
+
+async def _ask_log(settings: Settings, log: OpenLog) -> None:
+    """Whether the log in the data folder takes events."""
+    await wiring.check_disk(settings)
+    await log.end(0)
 
 
 async def _serve_health(

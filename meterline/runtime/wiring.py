@@ -6,6 +6,7 @@ import asyncio
 import json
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import structlog
@@ -52,6 +53,7 @@ from meterline.event import DEFAULT_NAMESPACE
 from meterline.meter import MeterDraft, faults_of
 from meterline.pack import Record
 from meterline.ports import SeenStore, Unsuitable
+from meterline.runtime import room
 from meterline.runtime.settings import Settings, SettingsError
 from meterline.usage_integrity import CheckedUsageStore, UsageIntegrity
 from meterline.window import DAY_MS
@@ -88,6 +90,22 @@ async def open_log(settings: Settings, stack: AsyncExitStack) -> OpenLog:
         log = open_sqlite_log(folder, settings.partitions, CLOCK, deadline_ms)
     stack.push_async_callback(log.close)
     return log
+
+
+def check_room(settings: Settings) -> None:
+    """Raise `Unsuitable` where a disk is too full to open the embedded stores."""
+    room.check_to_start(_folders(settings))
+
+
+async def check_disk(settings: Settings) -> None:
+    """For `/readyz`. Raises `Unavailable` while a disk of the embedded stores is full."""
+    room.check_to_run(_folders(settings))
+
+
+def _folders(settings: Settings) -> tuple[Path, ...]:
+    """Of the embedded stores: each may be a disk of its own."""
+    data = settings.data_dir
+    return data, data / "log", data / "usage", settings.seen_dir
 
 
 def open_control_database(settings: Settings, stack: AsyncExitStack) -> Database:

@@ -130,7 +130,7 @@ async def test_acknowledged_records_outlive_a_kill(tmp_path: Path) -> None:
 
 async def test_a_broken_database_is_told(tmp_path: Path) -> None:
     (tmp_path / DATABASE_NAME).write_bytes(b"this is no database" * 1000)
-    with pytest.raises(Unsuitable, match="cannot be opened"):
+    with pytest.raises(Unsuitable, match="is damaged: restore"):
         open_sqlite_log(tmp_path, 1, SystemClock())
 
 
@@ -197,3 +197,21 @@ async def test_a_closed_log_says_so(tmp_path: Path) -> None:
 async def test_impossible_numbers_of_partitions(tmp_path: Path, partitions: int) -> None:
     with pytest.raises(Unsuitable, match="1 to 1024"):
         open_sqlite_log(tmp_path, partitions, SystemClock())
+
+
+async def test_a_question_writes_until_the_disk_takes_a_write_again(tmp_path: Path) -> None:
+    log = open_sqlite_log(tmp_path, 1, HandClock())
+    other = sqlite3.connect(tmp_path / DATABASE_NAME, isolation_level=None)
+    full = "BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+    other.execute(f"CREATE TRIGGER full BEFORE UPDATE ON log {full}")
+    assert await log.end(0) == 0, "as long as no write was refused, a question asks only"
+    with pytest.raises(Unavailable, match="disk is full"):
+        await log.append(0, b"x")
+    with pytest.raises(Unavailable, match="disk is full"):
+        await log.end(0)
+    other.execute("DROP TRIGGER full")
+    other.close()
+    assert await log.end(0) == 0
+    await log.append(0, b"x")
+    assert await values(log) == [(0, b"x")]
+    await log.close()

@@ -7,11 +7,13 @@ import tracemalloc
 from collections.abc import AsyncIterator
 
 import pytest
+import structlog
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from meterline.backends.clock import SystemClock
 from meterline.http import SERVER_OPTIONS, problem_middleware
+from meterline.ports import Unavailable
 from meterline.problem import Problem, ProblemType
 
 BODY_BYTES = 1_000_000
@@ -33,8 +35,13 @@ def app() -> web.Application:
     async def lost(_: web.Request) -> web.Response:
         raise ConnectionResetError("a database's")
 
+    async def full(_: web.Request) -> web.Response:
+        raise Problem(ProblemType.UNAVAILABLE, "send them again") from Unavailable(
+            "the disk is full"
+        )
+
     app = web.Application(middlewares=[problem_middleware(SystemClock())], client_max_size=2**30)
-    app.add_routes([web.post("/", refuse), web.get("/lost", lost)])
+    app.add_routes([web.post("/", refuse), web.get("/lost", lost), web.get("/full", full)])
     return app
 
 
@@ -91,3 +98,20 @@ async def test_another_connection_that_is_lost_is_an_error(client: Client) -> No
         assert response.status == 500
         document = await response.json(content_type=None)
     assert document["type"] == "urn:meterline:problem:internal"
+
+
+async def test_a_request_that_cannot_be_answered_now_has_a_line_with_the_reason(
+    client: Client,
+) -> None:
+    with structlog.testing.capture_logs() as lines:
+        async with client.get("/full") as response:
+            assert response.status == 503
+            answer = await response.json(content_type=None)
+    assert answer["detail"] == "send them again"
+    (line,) = lines
+    assert line == {
+        "event": "request",
+        "action": "unavailable",
+        "reason": "the disk is full",
+        "log_level": "warning",
+    }

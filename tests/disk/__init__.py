@@ -1,0 +1,1 @@
+"""Disks that are full, that fail, and that lose what was not synced."""

@@ -8,7 +8,10 @@ NOT_ASKED_FOR: Final = "the report was resumed without it; ask for it by hand if
 
 
 class Owed(StrEnum):
-    """What is sent of it; the rest is recorded as skipped and cancelled, and can be had by hand."""
+    """What is sent of it; the rest is recorded as skipped and cancelled, and can be had by hand.
+
+    A failed delivery is owed, too, while its bytes are kept. A cancelled one is not.
+    """
 
     ALL = "all"  # a run of every window missed, every delivery that has not arrived
     NEWEST = "newest"  # those of the newest window

@@ -2,7 +2,9 @@
 over a connection of one transaction.
 """
 
-from sqlalchemy import and_, case, func, not_, select, update
+from typing import Final
+
+from sqlalchemy import ScalarSelect, Select, and_, case, exists, func, not_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
@@ -15,6 +17,7 @@ from meterline.change import Action
 from meterline.report import REPORT_MOVES, Report, ReportMove
 from meterline.resumption import NOT_ASKED_FOR, Owed, Resumed
 from meterline.run import (
+    DELIVERY_MOVES,
     UNDECIDED,
     DeliveryMove,
     DeliveryState,
@@ -48,6 +51,8 @@ async def resume(
     if owed is not Owed.ALL:
         skipped = await _skip(connection, report_id, kept, now_ms)
         cancelled = await _cancel(connection, report_id, kept, now_ms)
+    if owed is Owed.ALL or kept is not None:
+        await _send_failed(connection, report_id, kept, now_ms)
     keeps = missed.count if owed is Owed.ALL else int(kept is not None and kept == missed.newest)
     values: dict[str, object] = {"state": target.value, "state_reason": ""}
     if keeps < missed.count:
@@ -99,10 +104,94 @@ async def _newest(connection: AsyncConnection, report_id: str, missed: _Missed) 
             .order_by(_runs.to_ms.desc(), _runs.from_ms.desc())
             .limit(1)
         )
-        row = (await connection.execute(question)).one_or_none()
-        if row is not None:
-            found.append((int(row.from_ms), int(row.to_ms)))
+        found += await _windows(connection, question)
+    # A window whose deliveries were given up is owed, too.
+    given_up = (
+        select(_runs.from_ms, _runs.to_ms)
+        .where(*_with_failures(report_id), exists().where(*_FAILED_OF_RUN))
+        .order_by(_runs.to_ms.desc(), _runs.from_ms.desc())
+        .limit(1)
+    )
+    found += await _windows(connection, given_up)
     return max(found, key=lambda window: (window[1], window[0]), default=None)
+
+
+async def _windows(connection: AsyncConnection, question: Select[tuple[int, int]]) -> list[_Window]:
+    return [(int(row.from_ms), int(row.to_ms)) for row in await connection.execute(question)]
+
+
+def _with_failures(report_id: str) -> tuple[ColumnElement[bool], ...]:
+    """The runs of a report of which a failed delivery can be sent again: they have their bytes."""
+    return _runs.report_id == report_id, _runs.failed > 0, _runs.bytes_removed_to.is_(None)
+
+
+# What failed, and has bytes to be sent. What was cancelled was not asked for: it stays so.
+_FAILED_OF_RUN: Final = (
+    _deliveries.run_id == _runs.id,
+    _deliveries.state == DeliveryState.FAILED.value,
+    _deliveries.failure.is_(None),
+)
+
+
+async def _send_failed(
+    connection: AsyncConnection, report_id: str, kept: _Window | None, now_ms: int
+) -> None:
+    """Send what failed again as if for the first time: of one window, or of all.
+
+    Set by set, not row by row: after a long outage there are many.
+    """
+    of_runs = and_(*_with_failures(report_id))
+    if kept is not None:
+        of_runs = and_(of_runs, _runs.from_ms == kept[0], _runs.to_ms == kept[1])
+    failed = (
+        _deliveries.run_id.in_(select(_runs.id).where(of_runs)),
+        *_FAILED_OF_RUN[1:],
+    )
+    # In the order in which others lock, and before anything is decided by what the rows say.
+    deliveries = select(_deliveries.id).where(*failed).order_by(_deliveries.id)
+    runs = select(_runs.id).where(of_runs).order_by(_runs.id)
+    for rows in (deliveries, runs):
+        locked_rows = rows.with_for_update().subquery()
+        await connection.execute(select(func.count()).select_from(locked_rows))
+    await connection.execute(
+        update(report_deliveries)
+        .where(*failed)
+        .values(
+            state=DELIVERY_MOVES[DeliveryState.FAILED, DeliveryMove.REPLAY].value,
+            attempts_before=_deliveries.attempts,
+            replayed_at_ms=now_ms,
+            due_at_ms=now_ms,
+            ended_at_ms=None,
+        )
+    )
+    sent_again = exists().where(
+        _deliveries.run_id == _runs.id,
+        _deliveries.state == DeliveryState.PENDING.value,
+        _deliveries.replayed_at_ms == now_ms,
+    )
+    await connection.execute(
+        update(report_runs)
+        .where(of_runs, sent_again)
+        .values(
+            failed=_failed_of_run(),
+            state=run_target(RunMove.REOPEN).value,
+            reason="",
+            ended_at_ms=None,
+        )
+    )
+
+
+def _failed_of_run() -> ScalarSelect[int]:
+    """How many deliveries of a run ended without having arrived."""
+    return (
+        select(func.count())
+        .where(
+            _deliveries.run_id == _runs.id,
+            _deliveries.state.in_([DeliveryState.FAILED.value, DeliveryState.CANCELLED.value]),
+        )
+        .correlate(report_runs)
+        .scalar_subquery()
+    )
 
 
 def _others(report_id: str, kept: _Window | None) -> ColumnElement[bool]:
@@ -154,15 +243,6 @@ async def _cancel(
         )
         .values(state=DeliveryState.CANCELLED.value, due_at_ms=None, ended_at_ms=now_ms)
     )
-    failed = (
-        select(func.count())
-        .where(
-            _deliveries.run_id == _runs.id,
-            _deliveries.state.in_([DeliveryState.FAILED.value, DeliveryState.CANCELLED.value]),
-        )
-        .correlate(report_runs)
-        .scalar_subquery()
-    )
     outcome = case(
         (_runs.delivered == _runs.deliveries, run_target(RunMove.ALL_DELIVERED).value),
         (_runs.delivered > 0, run_target(RunMove.SOME_DELIVERED).value),
@@ -171,7 +251,7 @@ async def _cancel(
     await connection.execute(
         update(report_runs)
         .where(others)
-        .values(failed=failed, state=outcome, reason=NOT_ASKED_FOR, ended_at_ms=now_ms)
+        .values(failed=_failed_of_run(), state=outcome, reason=NOT_ASKED_FOR, ended_at_ms=now_ms)
     )
     return cancelled.rowcount
 

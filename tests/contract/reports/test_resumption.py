@@ -166,6 +166,70 @@ async def test_windows_are_passed_over_once(store: ReportStore, report: Report, 
     assert [run.state for run in runs].count(RunState.SCHEDULED) == kept
 
 
+async def failed(store: ReportStore, report: Report) -> list[Run]:
+    """A paused report with two windows: of the first one delivery arrived, one failed and one was
+    cancelled before; both of the second failed.
+    """
+    runs = [scheduled(report, hour) for hour in range(2)]
+    await store.plan(report, runs[:1], runs[0].to_ms)
+    await decided(store, runs[0], "a", "b", "c")
+    two = await store.claim_deliveries([Allotment(report.id, 2)], NOW, NOW + 1_000)
+    by = (DeliveryMove.CONFIRM, DeliveryMove.GIVE_UP)
+    await store.record([ended(one, move) for one, move in zip(two, by, strict=True)], NOW)
+    await store.pause_report(report.id, NOW)
+    await store.resume_report(report.id, NOW, owed=Owed.NONE)
+    await store.plan(report, runs[1:], runs[1].to_ms)
+    await decided(store, runs[1], "a", "b")
+    rest = await store.claim_deliveries([Allotment(report.id, 9)], NOW, NOW + 1_000)
+    assert len(rest) == 2
+    await store.record([ended(one, DeliveryMove.GIVE_UP) for one in rest], NOW)
+    await store.pause_report(report.id, NOW)
+    return runs
+
+
+async def test_what_failed_is_sent_and_counted(
+    store: ReportStore, report: Report, control_database: Database
+) -> None:
+    runs = await failed(store, report)
+    resumed = await store.resume_report(report.id, runs[-1].to_ms + 1)
+    assert resumed == Resumed(deliveries=3)
+    first, second = [await the_run(store, run) for run in runs]
+    assert (first.state, first.delivered, first.failed) == (RunState.DELIVERING, 1, 1)
+    assert (second.state, second.delivered, second.failed) == (RunState.DELIVERING, 0, 0)
+    assert (first.ended_at_ms, first.reason) == (None, "")
+    assert sorted(await states(store, runs[0])) == ["cancelled", "delivered", "pending"]
+    again = await store.claim_deliveries([Allotment(report.id, 9)], LATER, LATER + 1)
+    assert len(again) == 3
+    await store.record([ended(one, DeliveryMove.CONFIRM) for one in again], LATER)
+    first, second = [await the_run(store, run) for run in runs]
+    assert (first.state, first.delivered, first.failed) == (RunState.PARTLY_FAILED, 2, 1)
+    assert second.state is RunState.SUCCEEDED
+    changes = await control_database.read(lambda connection: read_changes(connection, "default", 9))
+    told = [it.detail for it in changes if it.action is Action.RESUME]
+    assert told[0] == "all: 0 runs and 3 deliveries owed, 0 skipped and 0 cancelled"
+
+
+async def test_what_failed_in_the_newest_window_is_sent(store: ReportStore, report: Report) -> None:
+    runs = await failed(store, report)
+    resumed = await store.resume_report(report.id, runs[-1].to_ms + 1, owed=Owed.NEWEST)
+    assert resumed == Resumed(deliveries=2)
+    assert await states(store, runs[1]) == [DeliveryState.PENDING] * 2
+    first = await the_run(store, runs[0])
+    assert (first.state, first.delivered, first.failed) == (RunState.PARTLY_FAILED, 1, 2)
+
+
+async def test_what_failed_stays_so_where_a_newer_window_is_owed_or_nothing_is_asked_for(
+    store: ReportStore, report: Report
+) -> None:
+    runs = await failed(store, report)
+    resumed = await store.resume_report(report.id, runs[-1].to_ms + 1, owed=Owed.NONE)
+    assert resumed == Resumed()
+    await store.pause_report(report.id, NOW)
+    resumed = await store.resume_report(report.id, LATER, owed=Owed.NEWEST)
+    assert (resumed.runs, resumed.deliveries) == (1, 0)
+    assert await states(store, runs[1]) == [DeliveryState.FAILED] * 2
+
+
 async def test_an_active_report_stays_as_it_is(store: ReportStore, report: Report) -> None:
     run = scheduled(report)
     await store.plan(report, [run], run.to_ms)

@@ -7,6 +7,7 @@ SCHEDULES ?= 10000
 EXAMPLES ?= 1000
 BODIES ?= 1000000
 ROUNDS ?= 2
+STEP ?= 1
 EVENTS ?= 10000000
 
 BIN := .venv/bin
@@ -17,7 +18,7 @@ UV := $(BIN)/uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run demo test check conformance simulate faults day clients bench format services lock clean
+.PHONY: help install run demo test check conformance simulate faults disk day clients bench format services lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +58,9 @@ simulate: install ## live 10,000 worlds from seeds, with every fault, against an
 faults: install ## kill, freeze and cut off every process, 300 times, against an oracle (ROUNDS=...)
 	$(BIN)/python -m tests.services fetch
 	$(BIN)/python -m tests.faults --rounds $(ROUNDS)
+
+disk: install ## a full, failing or powerless disk at every call of each embedded store (STEP=10: every 10th)
+	$(BIN)/python -m tests.disk $(STEP)
 
 day: install ## a day of 10,000,000 events with 20 kills, then totals and audit (EVENTS=...)
 	$(BIN)/python -m tests.services fetch

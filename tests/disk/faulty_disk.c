@@ -240,3 +240,6 @@ TOLD_FULL(statvfs, names_ours(AT_FDCWD, path), (const char *path, struct statvfs
           REAL(statvfs)(path, is))
 TOLD_FULL(statvfs64, names_ours(AT_FDCWD, path), (const char *path, struct statvfs64 *is),
           REAL(statvfs64)(path, is))
+
+/* chDB is loaded so that it finds its own names first, and the system's behind them: ours in between. */
+void *dlopen(const char *path, int mode) { return REAL(dlopen)(path, mode & ~RTLD_DEEPBIND); }

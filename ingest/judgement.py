@@ -115,7 +115,9 @@ def refusal(faults: Sequence[Fault]) -> Problem:
     first = kept[0]
     where = "" if first.index is None else f"event {first.index}: "
     field = f"{first.field}: " if first.field else ""
-    more = f" (and {len(kept) - 1} more)" if len(kept) > 1 else ""
+    # The search for faults ends at the bound: how many there are beyond it is not known.
+    least = "at least " if len(kept) == PROBLEM_ERRORS_MAX else ""
+    more = f" (and {least}{len(kept) - 1} more)" if len(kept) > 1 else ""
     return Problem(ProblemType.INVALID_EVENT, f"{where}{field}{first.reason}{more}", kept)
 
 

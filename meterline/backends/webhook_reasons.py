@@ -122,7 +122,7 @@ def _words(error: Exception, timeout_s: float) -> str:
         return f"no connection: {_os_words(error)}"
     if isinstance(error, ServerDisconnectedError):
         return "the receiver closed the connection without an answer"
-    return f"no usable answer: {type(error).__name__}"
+    return "no usable answer: it is not valid HTTP, or it broke off"
 
 
 def _name_words(error: ClientConnectorDNSError) -> str:

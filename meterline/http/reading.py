@@ -34,7 +34,31 @@ _RULES: Final = {
 _OWN_WORDS: Final = {
     "missing": "is required",
     "extra_forbidden": "is not known here; leave it out",
+    "string_type": "must be a string",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_parsing_size": "must be a whole number of fewer digits",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "none_required": "must be null",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_pattern_mismatch": "must match {pattern}",
+    "too_short": "must have at least {min_length} entries",
+    "too_long": "must have at most {max_length} entries",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "enum": "must be {expected}",
+    "literal_error": "must be {expected}",
 }
+"""By pydantic's type of an error: pydantic's own words name its classes and Python's types."""
 
 
 async def read_call(
@@ -109,7 +133,8 @@ def _rule(found: ErrorDetails) -> str:
 
 
 def _words(found: ErrorDetails) -> str:
-    return _OWN_WORDS.get(found["type"], found["msg"])
+    own = _OWN_WORDS.get(found["type"])
+    return found["msg"] if own is None else own.format_map(found.get("ctx", {}))
 
 
 def _names(operation: Operation[Any, Any], request: web.Request) -> Mapping[str, str]:

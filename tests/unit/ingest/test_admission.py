@@ -284,6 +284,7 @@ def test_the_way_to_a_fault_is_cut_where_it_is_long() -> None:
 def test_the_list_of_faults_is_bounded() -> None:
     problem = refused(b"[" + b",".join([text(id="", source="")] * 300) + b"]", BodyForm.BATCH)
     assert len(problem.faults) == PROBLEM_ERRORS_MAX
+    assert problem.detail.endswith(f"(and at least {PROBLEM_ERRORS_MAX - 1} more)")
     many = {f"Bad{number}": 1 for number in range(1000)}
     assert len(refused(text(**many)).faults) == PROBLEM_ERRORS_MAX
 

@@ -282,6 +282,7 @@ PROBE_PAUSE_S: Final = 1  # after an outage was noticed: most are over in second
 PROBES_A_PAUSE: Final = 3  # different deliveries are tried before the pause is doubled,
 PROBE_PAUSES_MAX: Final = 45  # up to so many: who is back is noticed, and served, within a minute,
 # and an hour of it costs 96 + 18 + 76 attempts
+RETRYING_COUNTED_MAX: Final = 10_000  # of a report or a run, where its status is shown
 RETURNED_MAX: Final = 1_000  # deliveries that failed in an outage are due at its end: one statement
 PAUSES_OF_AN_OUTAGE: Final = (
     4  # after the fourth pause (half a minute) an outage was no false alarm

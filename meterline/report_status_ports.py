@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from meterline.endpoint_standing import NOTHING_OUTSTANDING, Outstanding
 from meterline.report import Report
 from meterline.run import AttemptOutcome, Run
 
@@ -31,6 +32,7 @@ class ReportStatus:
     last_error: LastError | None = None
     owed: int = 0
     owed_since_ms: int | None = None
+    outstanding: Outstanding = NOTHING_OUTSTANDING
 
 
 class ReportStatusStore(Protocol):
@@ -38,4 +40,8 @@ class ReportStatusStore(Protocol):
 
     async def statuses(self, reports: Sequence[Report]) -> dict[str, ReportStatus]:
         """The status of each live report, by id."""
+        ...
+
+    async def outstanding(self, report: Report, run_id: str) -> Outstanding:
+        """What of a run is tried again, and how the report's endpoint is."""
         ...

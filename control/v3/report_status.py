@@ -1,11 +1,12 @@
 """Where a report stands, as v3 shows it."""
 
-from typing import Annotated, Final, NotRequired
+from typing import Annotated, Final, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.v3.run_shapes import DeliveryId, OutcomeName, RunId, RunStateName
+from meterline.endpoint_standing import Outstanding, Standing
 from meterline.http.shapes import InstantShown
 from meterline.report import Report, ReportState
 from meterline.report_start import StartTerms
@@ -55,6 +56,45 @@ NextRunShown = TypedDict(
 NextRunShown.__doc__ = "The first run by schedule that is to come."
 
 
+class ReceiverShown(TypedDict):
+    """How the receiver fares."""
+
+    state: Annotated[
+        Literal["well", "down", "failing", "untried"],
+        Field(
+            description="It takes deliveries; one delivery at a time is tried and the others wait; "
+            "it is up and has taken nothing for a day, or never; nothing was sent there yet."
+        ),
+    ]
+    since: NotRequired[Annotated[InstantShown, Field(description="Of the first failure.")]]
+    next_probe_at: NotRequired[
+        Annotated[InstantShown, Field(description="When it is tried again while it is down.")]
+    ]
+    retrying_deliveries: Annotated[
+        int,
+        Field(description="Those that failed and are tried again; 10,000 stands for more, too."),
+    ]
+    summary: NotRequired[
+        Annotated[str, Field(description="In words; left out where nothing is outstanding.")]
+    ]
+
+
+def receiver_shown(outstanding: Outstanding) -> ReceiverShown:
+    """How the receiver fares; what there is not is left out."""
+    health = outstanding.health
+    shown: ReceiverShown = {
+        "state": outstanding.standing.value,
+        "retrying_deliveries": outstanding.retrying,
+    }
+    if outstanding.standing in (Standing.DOWN, Standing.FAILING) and health.failing_since_ms:
+        shown["since"] = rfc3339(health.failing_since_ms)
+    if health.probe_at_ms is not None:
+        shown["next_probe_at"] = rfc3339(health.probe_at_ms)
+    if words := outstanding.words():
+        shown["summary"] = words
+    return shown
+
+
 class ReportStatusShown(TypedDict):
     """Where a report stands."""
 
@@ -68,13 +108,17 @@ class ReportStatusShown(TypedDict):
         Annotated[InstantShown, Field(description="When the oldest of them was made.")]
     ]
     owed_seconds: NotRequired[Annotated[int, Field(description="How long ago that is.")]]
+    receiver: ReceiverShown
 
 
 def status_shown(
     report: Report, status: ReportStatus, start: StartTerms, now_ms: int
 ) -> ReportStatusShown:
     """The status; what there is not is left out."""
-    shown: ReportStatusShown = {"owed_deliveries": status.owed}
+    shown: ReportStatusShown = {
+        "owed_deliveries": status.owed,
+        "receiver": receiver_shown(status.outstanding),
+    }
     if status.last_run is not None:
         shown["last_run"] = _run_shown(status.last_run)
     if status.last_error is not None:
@@ -143,4 +187,10 @@ STATUS_EXAMPLE: Final[ReportStatusShown] = {
     "owed_deliveries": 1,
     "owed_since": "2026-02-01T00:01:00.733Z",
     "owed_seconds": 28_800,
+    "receiver": {
+        "state": "well",
+        "retrying_deliveries": 1,
+        "summary": "1 delivery is retried, each by itself (the receiver answered 500; expected is "
+        "2xx); the receiver is well.",
+    },
 }

@@ -9,6 +9,7 @@ from control.names import REPORT_NAMES
 from control.pages import cursors
 from control.report_desk import ReportDesk
 from control.report_rules import window_faults
+from control.v3.report_status import ReceiverShown, receiver_shown
 from control.v3.reports import TAG
 from control.v3.run_shapes import (
     RUN_EXAMPLE,
@@ -37,6 +38,13 @@ from meterline.report import Report
 from meterline.run import Run
 
 RUN: Final = PathName("run", "Id of a run.", RUN_PATTERN, RUN_EXAMPLE["id"])
+
+
+class RunWithReceiverShown(RunShown):
+    """A run, and how the receiver of its report fares."""
+
+    receiver: ReceiverShown
+
 
 RUN_REPORT: Final = Operation(
     id="run-report",
@@ -111,7 +119,22 @@ GET_REPORT_RUN: Final = Operation(
     names={**REPORT_NAMES, "runId": RUN},
     parameters=NoParameters,
     body=NO_BODY,
-    answers=(Answer(200, "The run.", RunShown, example=RUN_EXAMPLE),),
+    answers=(
+        Answer(
+            200,
+            "The run, and how its receiver fares.",
+            RunWithReceiverShown,
+            example={
+                **RUN_EXAMPLE,
+                "receiver": {
+                    "state": "well",
+                    "retrying_deliveries": 300,
+                    "summary": "300 deliveries are retried, each by itself (the receiver answered "
+                    "500; expected is 2xx); the receiver is well.",
+                },
+            },
+        ),
+    ),
 )
 
 
@@ -159,9 +182,12 @@ class V3Runs:
         return json_response(answer)
 
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
-        """The run."""
+        """The run, and how its receiver fares."""
         report = await self._found(call)
-        return json_response(run_shown(await self._desk.run(report, call.names["runId"])))
+        run = await self._desk.run(report, call.names["runId"])
+        outstanding = await self._desk.statuses.outstanding(report, run.id)
+        shown: RunWithReceiverShown = {**run_shown(run), "receiver": receiver_shown(outstanding)}
+        return json_response(shown)
 
     async def _found(self, call: Call[Any, Any]) -> Report:
         return await self._desk.report(call.namespace, call.names["reportId"])

@@ -256,6 +256,14 @@ const (
 	QueryRequestGranularityPT1M QueryRequestGranularity = "PT1M"
 )
 
+// Defines values for ReceiverState.
+const (
+	ReceiverStateDown    ReceiverState = "down"
+	ReceiverStateFailing ReceiverState = "failing"
+	ReceiverStateUntried ReceiverState = "untried"
+	ReceiverStateWell    ReceiverState = "well"
+)
+
 // Defines values for RefusalContentsDiffers.
 const (
 	RefusalContentsDiffersData    RefusalContentsDiffers = "data"
@@ -425,6 +433,26 @@ const (
 	RunTriggerLate     RunTrigger = "late"
 	RunTriggerManual   RunTrigger = "manual"
 	RunTriggerSchedule RunTrigger = "schedule"
+)
+
+// Defines values for RunWithReceiverState.
+const (
+	RunWithReceiverStateDelivering    RunWithReceiverState = "delivering"
+	RunWithReceiverStateFailed        RunWithReceiverState = "failed"
+	RunWithReceiverStateMaterializing RunWithReceiverState = "materializing"
+	RunWithReceiverStatePartlyFailed  RunWithReceiverState = "partly_failed"
+	RunWithReceiverStateRecorded      RunWithReceiverState = "recorded"
+	RunWithReceiverStateScheduled     RunWithReceiverState = "scheduled"
+	RunWithReceiverStateSkipped       RunWithReceiverState = "skipped"
+	RunWithReceiverStateSucceeded     RunWithReceiverState = "succeeded"
+	RunWithReceiverStateWaiting       RunWithReceiverState = "waiting"
+)
+
+// Defines values for RunWithReceiverTrigger.
+const (
+	RunWithReceiverTriggerLate     RunWithReceiverTrigger = "late"
+	RunWithReceiverTriggerManual   RunWithReceiverTrigger = "manual"
+	RunWithReceiverTriggerSchedule RunWithReceiverTrigger = "schedule"
 )
 
 // Defines values for Scope.
@@ -1888,6 +1916,27 @@ type QueryResult struct {
 	To            *time.Time `json:"to,omitempty"`
 }
 
+// Receiver How the receiver fares.
+type Receiver struct {
+	// NextProbeAt When it is tried again while it is down.
+	NextProbeAt *time.Time `json:"next_probe_at,omitempty"`
+
+	// RetryingDeliveries Those that failed and are tried again; 10,000 stands for more, too.
+	RetryingDeliveries int `json:"retrying_deliveries"`
+
+	// Since Of the first failure.
+	Since *time.Time `json:"since,omitempty"`
+
+	// State It takes deliveries; one delivery at a time is tried and the others wait; it is up and has taken nothing for a day, or never; nothing was sent there yet.
+	State ReceiverState `json:"state"`
+
+	// Summary In words; left out where nothing is outstanding.
+	Summary *string `json:"summary,omitempty"`
+}
+
+// ReceiverState It takes deliveries; one delivery at a time is tried and the others wait; it is up and has taken nothing for a day, or never; nothing was sent there yet.
+type ReceiverState string
+
 // Redrive The event that was sent. What became of it: `get-event-trace`.
 type Redrive struct {
 	At     time.Time `json:"at"`
@@ -2552,6 +2601,9 @@ type ReportStatus struct {
 
 	// OwedSince When the oldest of them was made.
 	OwedSince *time.Time `json:"owed_since,omitempty"`
+
+	// Receiver How the receiver fares.
+	Receiver Receiver `json:"receiver"`
 }
 
 // ReportUpdateRequest What an update gives anew; what it leaves out stays. Slug, meter and type never change: they
@@ -2777,6 +2829,67 @@ type RunRequest struct {
 	// To End of the window, not in it.
 	To time.Time `json:"to"`
 }
+
+// RunWithReceiver A run, and how the receiver of its report fares.
+type RunWithReceiver struct {
+	// AskedAt When it was found due or asked.
+	AskedAt time.Time `json:"asked_at"`
+
+	// Corrections Of a revision: entries that differ from what was delivered.
+	Corrections *int `json:"corrections,omitempty"`
+
+	// DecidedAt From then on it never changes.
+	DecidedAt *time.Time `json:"decided_at,omitempty"`
+
+	// Delivered Deliveries that arrived.
+	Delivered int        `json:"delivered"`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+
+	// Failed Deliveries that failed or were cancelled.
+	Failed int `json:"failed"`
+
+	// From Start of the window.
+	From time.Time `json:"from"`
+
+	// ID Examples: run_cf6inwlmjqelmmezy2kklvx5tgtoar6l
+	ID string `json:"id"`
+
+	// Manifest What a run that was decided says, for ever.
+	Manifest      *Manifest `json:"manifest,omitempty"`
+	MeterRevision *int      `json:"meter_revision,omitempty"`
+
+	// Reason Why it failed or was skipped.
+	Reason *string `json:"reason,omitempty"`
+
+	// Receiver How the receiver fares.
+	Receiver Receiver `json:"receiver"`
+
+	// ReportID Examples: 01M7ZMF4YA7D2SQ292V0W9JPT8
+	ReportID string `json:"report_id"`
+
+	// Revision From 1; of the same window.
+	Revision int `json:"revision"`
+
+	// State Its window is over (`scheduled`), it waits until everything counts, its bodies are written, they are sent; all, some or none arrived; or it was not made. A replay opens it once more. A revision for late usage is only `recorded` where its report does not ask for it to be sent.
+	State RunWithReceiverState `json:"state"`
+
+	// Supersedes The run of the revision before.
+	//
+	// Examples: run_cf6inwlmjqelmmezy2kklvx5tgtoar6l
+	Supersedes *string `json:"supersedes,omitempty"`
+
+	// To End of the window, not in it.
+	To time.Time `json:"to"`
+
+	// Trigger `late`: events came for its window after it was decided.
+	Trigger RunWithReceiverTrigger `json:"trigger"`
+}
+
+// RunWithReceiverState Its window is over (`scheduled`), it waits until everything counts, its bodies are written, they are sent; all, some or none arrived; or it was not made. A replay opens it once more. A revision for late usage is only `recorded` where its report does not ask for it to be sent.
+type RunWithReceiverState string
+
+// RunWithReceiverTrigger `late`: events came for its window after it was decided.
+type RunWithReceiverTrigger string
 
 // Scope What a key may be allowed. Reading does not come with writing: each is named.
 type Scope string
@@ -13315,13 +13428,13 @@ type GetReportRunAnswer struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *Run
+	JSON200 *RunWithReceiver
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetReportRunAnswer) GetJSON200() *Run {
+func (r GetReportRunAnswer) GetJSON200() *RunWithReceiver {
 	return r.JSON200
 }
 
@@ -16678,7 +16791,7 @@ func ParseGetReportRunAnswer(rsp *http.Response) (*GetReportRunAnswer, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest Run
+		var dest RunWithReceiver
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -2,16 +2,34 @@
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, true, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
+from meterline import limits
 from meterline.backends.sql.engine import Database, put_greatest
+from meterline.backends.sql.report_endpoints import health_of
 from meterline.backends.sql.report_run_rows import run_of, run_states
-from meterline.backends.sql.schema_reports import report_last_errors, report_runs, reports
+from meterline.backends.sql.schema_reports import (
+    report_deliveries,
+    report_endpoints,
+    report_last_errors,
+    report_runs,
+    reports,
+)
+from meterline.endpoint_health import UNHEARD, Health
+from meterline.endpoint_standing import Outstanding
 from meterline.report import Report
 from meterline.report_status_ports import LastError, ReportStatus
-from meterline.run import UNDECIDED, Attempt, AttemptOutcome, Run, RunState, Trigger
+from meterline.run import (
+    UNDECIDED,
+    Attempt,
+    AttemptOutcome,
+    DeliveryState,
+    Run,
+    RunState,
+    Trigger,
+)
 
 _runs = report_runs.c
 
@@ -27,6 +45,16 @@ class SqlReportStatusStore:
         if not reports:
             return {}
         return await self._database.read(lambda connection: _statuses(connection, reports))
+
+    async def outstanding(self, report: Report, run_id: str) -> Outstanding:
+        """See the port."""
+
+        async def ask(connection: AsyncConnection) -> Outstanding:
+            healths = await _healths(connection, [report])
+            of_run = report_deliveries.c.run_id == run_id
+            return Outstanding(await _retrying(connection, report.id, of_run), healths[report.id])
+
+        return await self._database.read(ask)
 
 
 async def put_errors(connection: AsyncConnection, failed: Collection[tuple[str, Attempt]]) -> None:
@@ -60,6 +88,7 @@ async def _statuses(
     following = await _firsts(connection, ids, run_states(UNDECIDED) & by_schedule, newest=False)
     errors = await _errors(connection, ids)
     owed = await _owed(connection, ids)
+    healths = await _healths(connection, asked)
     ends = select(reports.c.id, reports.c.next_end_ms).where(reports.c.id.in_(ids))
     next_end_ms = {row.id: int(row.next_end_ms) for row in await connection.execute(ends)}
     found = {}
@@ -72,6 +101,7 @@ async def _statuses(
             errors.get(report.id),
             count,
             since_ms,
+            Outstanding(await _retrying(connection, report.id) if count else 0, healths[report.id]),
         )
     return found
 
@@ -114,6 +144,39 @@ async def _owed(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, tu
         row.report_id: (int(row.left), int(row.since_ms))
         for row in await connection.execute(question)
     }
+
+
+async def _retrying(
+    connection: AsyncConnection, report_id: str, which: ColumnElement[bool] | None = None
+) -> int:
+    """How many deliveries of a report are tried again: counted to a bound, by the index."""
+    deliveries = report_deliveries.c
+    found = (
+        select(deliveries.id)
+        .where(
+            deliveries.report_id == report_id,
+            deliveries.state == DeliveryState.RETRYING.value,
+            deliveries.due_at_ms.is_not(None),
+            true() if which is None else which,
+        )
+        .limit(limits.RETRYING_COUNTED_MAX)
+        .subquery()
+    )
+    count = (await connection.execute(select(func.count()).select_from(found))).scalar_one()
+    return int(count)
+
+
+async def _healths(connection: AsyncConnection, asked: Sequence[Report]) -> dict[str, Health]:
+    """By report, how its endpoint fares."""
+    endpoints = report_endpoints.c
+    addresses = sorted({(report.namespace, report.endpoint) for report in asked})
+    question = select(report_endpoints).where(
+        tuple_(endpoints.namespace, endpoints.endpoint).in_(addresses)
+    )
+    there = {
+        (row.namespace, row.endpoint): health_of(row) for row in await connection.execute(question)
+    }
+    return {report.id: there.get((report.namespace, report.endpoint), UNHEARD) for report in asked}
 
 
 async def _errors(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, LastError]:

@@ -4,6 +4,8 @@ import pytest
 
 from meterline.backends.sql.engine import Database
 from meterline.backends.sql.report_status import SqlReportStatusStore
+from meterline.endpoint_health import Sign
+from meterline.endpoint_standing import Standing
 from meterline.report import Report
 from meterline.report_ports import ReportStore
 from meterline.report_status_ports import LastError, ReportStatus, ReportStatusStore
@@ -12,6 +14,7 @@ from meterline.run import AttemptOutcome, DeliveryMove
 from meterline.sending import Allotment
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import NOW, START, decided, ended, scheduled, the_run
+from tests.contract.reports.test_endpoints import heard
 
 
 @pytest.fixture
@@ -57,3 +60,24 @@ async def test_windows_that_are_passed_over_are_not_to_come(
     (again,) = await store.reports("default")
     (status,) = (await statuses.statuses([again])).values()
     assert status.next_window == (START + 5 * HOUR_MS, START + 6 * HOUR_MS)
+
+
+async def test_what_is_tried_again_and_how_its_endpoint_fares_are_told(
+    store: ReportStore, statuses: ReportStatusStore, report: Report
+) -> None:
+    runs = [scheduled(report, hour) for hour in range(2)]
+    await store.plan(report, runs, runs[-1].to_ms)
+    for run in runs:
+        await decided(store, run, "a", "b", "c")
+    parcels = await store.claim_deliveries([Allotment(report.id, 4)], NOW, NOW + 1_000)
+    well, *sick = parcels
+    ends = [heard(well, Sign.TAKEN, NOW + 10)]
+    ends += [heard(it, Sign.FAULT, NOW + 20 + place) for place, it in enumerate(sick)]
+    await store.record(ends, NOW + 30)
+    (status,) = (await statuses.statuses([report])).values()
+    assert (status.outstanding.retrying, status.outstanding.standing) == (3, Standing.WELL)
+    assert status.outstanding.health.faults == 3
+    of_runs = [await statuses.outstanding(report, run.id) for run in runs]
+    assert sum(it.retrying for it in of_runs) == 3
+    assert of_runs[0].retrying == sum(it.run_id == runs[0].id for it in sick)
+    assert "each by itself (answered 503); the receiver is well" in status.outstanding.words()

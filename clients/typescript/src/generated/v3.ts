@@ -2389,6 +2389,28 @@ export interface components {
             complete_until: string | null;
             data: components["schemas"]["UsageRow"][];
         };
+        /** @description How the receiver fares. */
+        Receiver: {
+            /**
+             * @description It takes deliveries; one delivery at a time is tried and the others wait; it is up and has taken nothing for a day, or never; nothing was sent there yet.
+             * @enum {string}
+             */
+            state: "well" | "down" | "failing" | "untried";
+            /**
+             * Format: date-time
+             * @description Of the first failure.
+             */
+            since?: string;
+            /**
+             * Format: date-time
+             * @description When it is tried again while it is down.
+             */
+            next_probe_at?: string;
+            /** @description Those that failed and are tried again; 10,000 stands for more, too. */
+            retrying_deliveries: number;
+            /** @description In words; left out where nothing is outstanding. */
+            summary?: string;
+        };
         /** @description The event to send. Without it the record's own text is sent. */
         RedriveRequest: {
             /** @description A whole event, as `ingest-metering-events` takes it. */
@@ -2932,6 +2954,7 @@ export interface components {
             owed_since?: string;
             /** @description How long ago that is. */
             owed_seconds?: number;
+            receiver: components["schemas"]["Receiver"];
         };
         /**
          * @description What an update gives anew; what it leaves out stays. Slug, meter and type never change: they
@@ -3124,6 +3147,63 @@ export interface components {
             manifest?: components["schemas"]["Manifest"];
             /** @description Of a revision: entries that differ from what was delivered. */
             corrections?: number;
+        };
+        /** @description A run, and how the receiver of its report fares. */
+        RunWithReceiver: {
+            /** @example run_cf6inwlmjqelmmezy2kklvx5tgtoar6l */
+            id: string;
+            /** @example 01M7ZMF4YA7D2SQ292V0W9JPT8 */
+            report_id: string;
+            /**
+             * Format: date-time
+             * @description Start of the window.
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @description End of the window, not in it.
+             */
+            to: string;
+            /** @description From 1; of the same window. */
+            revision: number;
+            /**
+             * @description The run of the revision before.
+             * @example run_cf6inwlmjqelmmezy2kklvx5tgtoar6l
+             */
+            supersedes?: string;
+            /**
+             * @description `late`: events came for its window after it was decided.
+             * @enum {string}
+             */
+            trigger: "schedule" | "manual" | "late";
+            /**
+             * @description Its window is over (`scheduled`), it waits until everything counts, its bodies are written, they are sent; all, some or none arrived; or it was not made. A replay opens it once more. A revision for late usage is only `recorded` where its report does not ask for it to be sent.
+             * @enum {string}
+             */
+            state: "scheduled" | "waiting" | "materializing" | "delivering" | "succeeded" | "partly_failed" | "failed" | "skipped" | "recorded";
+            /** @description Why it failed or was skipped. */
+            reason?: string;
+            /**
+             * Format: date-time
+             * @description When it was found due or asked.
+             */
+            asked_at: string;
+            /**
+             * Format: date-time
+             * @description From then on it never changes.
+             */
+            decided_at?: string;
+            /** Format: date-time */
+            ended_at?: string;
+            meter_revision?: number;
+            /** @description Deliveries that arrived. */
+            delivered: number;
+            /** @description Deliveries that failed or were cancelled. */
+            failed: number;
+            manifest?: components["schemas"]["Manifest"];
+            /** @description Of a revision: entries that differ from what was delivered. */
+            corrections?: number;
+            receiver: components["schemas"]["Receiver"];
         };
         /**
          * @description What a key may be allowed. Reading does not come with writing: each is named.
@@ -3788,6 +3868,7 @@ export type PullPage = components['schemas']['PullPage'];
 export type Pulled = components['schemas']['Pulled'];
 export type QueryRequest = components['schemas']['QueryRequest'];
 export type QueryResult = components['schemas']['QueryResult'];
+export type Receiver = components['schemas']['Receiver'];
 export type RedriveRequest = components['schemas']['RedriveRequest'];
 export type Redrive = components['schemas']['Redrive'];
 export type RedrivesRequest = components['schemas']['RedrivesRequest'];
@@ -3835,6 +3916,7 @@ export type RotationRequest = components['schemas']['RotationRequest'];
 export type RunRequest = components['schemas']['RunRequest'];
 export type RunPage = components['schemas']['RunPage'];
 export type Run = components['schemas']['Run'];
+export type RunWithReceiver = components['schemas']['RunWithReceiver'];
 export type Scope = components['schemas']['Scope'];
 export type SecretRotationRequest = components['schemas']['SecretRotationRequest'];
 export type SignatureHeaders = components['schemas']['SignatureHeaders'];
@@ -6660,7 +6742,12 @@ export interface operations {
                      *             },
                      *             "owed_deliveries": 1,
                      *             "owed_since": "2026-02-01T00:01:00.733Z",
-                     *             "owed_seconds": 28800
+                     *             "owed_seconds": 28800,
+                     *             "receiver": {
+                     *               "state": "well",
+                     *               "retrying_deliveries": 1,
+                     *               "summary": "1 delivery is retried, each by itself (the receiver answered 500; expected is 2xx); the receiver is well."
+                     *             }
                      *           }
                      *         }
                      *       ],
@@ -6796,7 +6883,12 @@ export interface operations {
                      *         },
                      *         "owed_deliveries": 1,
                      *         "owed_since": "2026-02-01T00:01:00.733Z",
-                     *         "owed_seconds": 28800
+                     *         "owed_seconds": 28800,
+                     *         "receiver": {
+                     *           "state": "well",
+                     *           "retrying_deliveries": 1,
+                     *           "summary": "1 delivery is retried, each by itself (the receiver answered 500; expected is 2xx); the receiver is well."
+                     *         }
                      *       },
                      *       "signing_secret": "whsec_c2lnbmluZyBzZWNyZXQgb2YgYSByZXBvcnQ="
                      *     }
@@ -6896,7 +6988,12 @@ export interface operations {
                      *         },
                      *         "owed_deliveries": 1,
                      *         "owed_since": "2026-02-01T00:01:00.733Z",
-                     *         "owed_seconds": 28800
+                     *         "owed_seconds": 28800,
+                     *         "receiver": {
+                     *           "state": "well",
+                     *           "retrying_deliveries": 1,
+                     *           "summary": "1 delivery is retried, each by itself (the receiver answered 500; expected is 2xx); the receiver is well."
+                     *         }
                      *       },
                      *       "last_run": {
                      *         "id": "run_cf6inwlmjqelmmezy2kklvx5tgtoar6l",
@@ -7031,7 +7128,12 @@ export interface operations {
                      *         },
                      *         "owed_deliveries": 1,
                      *         "owed_since": "2026-02-01T00:01:00.733Z",
-                     *         "owed_seconds": 28800
+                     *         "owed_seconds": 28800,
+                     *         "receiver": {
+                     *           "state": "well",
+                     *           "retrying_deliveries": 1,
+                     *           "summary": "1 delivery is retried, each by itself (the receiver answered 500; expected is 2xx); the receiver is well."
+                     *         }
                      *       }
                      *     }
                      */
@@ -7163,7 +7265,12 @@ export interface operations {
                      *         },
                      *         "owed_deliveries": 1,
                      *         "owed_since": "2026-02-01T00:01:00.733Z",
-                     *         "owed_seconds": 28800
+                     *         "owed_seconds": 28800,
+                     *         "receiver": {
+                     *           "state": "well",
+                     *           "retrying_deliveries": 1,
+                     *           "summary": "1 delivery is retried, each by itself (the receiver answered 500; expected is 2xx); the receiver is well."
+                     *         }
                      *       }
                      *     }
                      */
@@ -7436,7 +7543,12 @@ export interface operations {
                      *         },
                      *         "owed_deliveries": 1,
                      *         "owed_since": "2026-02-01T00:01:00.733Z",
-                     *         "owed_seconds": 28800
+                     *         "owed_seconds": 28800,
+                     *         "receiver": {
+                     *           "state": "well",
+                     *           "retrying_deliveries": 1,
+                     *           "summary": "1 delivery is retried, each by itself (the receiver answered 500; expected is 2xx); the receiver is well."
+                     *         }
                      *       },
                      *       "owed": {
                      *         "runs": 1,
@@ -7660,7 +7772,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The run. */
+            /** @description The run, and how its receiver fares. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -7694,10 +7806,15 @@ export interface operations {
                      *         "digest": "6f6f6f6f6f6f6f6f6f6f6f6f6f6f6f6f6f6f6f6f6f6f6f6f6f6f6f6f6f6f6f6f",
                      *         "sequence_first": 1,
                      *         "sequence_last": 2
+                     *       },
+                     *       "receiver": {
+                     *         "state": "well",
+                     *         "retrying_deliveries": 300,
+                     *         "summary": "300 deliveries are retried, each by itself (the receiver answered 500; expected is 2xx); the receiver is well."
                      *       }
                      *     }
                      */
-                    "application/json": components["schemas"]["Run"];
+                    "application/json": components["schemas"]["RunWithReceiver"];
                 };
             };
             400: components["responses"]["BadRequest"];

@@ -36,7 +36,8 @@ async def test_a_run_is_asked_for_once(served: ReportsApi) -> None:
         "failed": 0,
     }
     assert await served.api.json("POST", RUNS, 200, json=WINDOW) == run
-    assert await served.api.json("GET", f"{RUNS}/{run['id']}") == run
+    receiver = {"state": "untried", "retrying_deliveries": 0}
+    assert await served.api.json("GET", f"{RUNS}/{run['id']}") == {**run, "receiver": receiver}
     assert (await served.api.json("GET", ONE))["last_run"] == run
     assert (await served.api.json("GET", RUNS))["data"] == [run]
     faults = await served.api.faults("POST", RUNS, json={**WINDOW, "to": WINDOW["from"]})

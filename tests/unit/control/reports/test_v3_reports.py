@@ -45,6 +45,7 @@ async def test_a_report_is_made_shown_and_found_by_either_name_and_version(
                 "starts_at": "2023-11-15T00:01:00Z",
             },
             "owed_deliveries": 0,
+            "receiver": {"state": "untried", "retrying_deliveries": 0},
         },
     }
     for name in ("daily-tokens", made["id"], made["id"].lower()):
@@ -300,6 +301,11 @@ async def test_its_status_is_told_in_lists_too(served: ReportsApi) -> None:
             "owed_deliveries": 1,
             "owed_since": "2023-11-14T22:13:20Z",
             "owed_seconds": 90,
+            "receiver": {
+                "state": "untried",  # nothing was heard of it here
+                "retrying_deliveries": 1,
+                "summary": "1 delivery is retried, each by itself.",
+            },
         }
     )
     paused = await api.json("POST", f"{ONE}/pause")

@@ -1,0 +1,56 @@
+"""How an endpoint stands, in words."""
+
+import pytest
+
+from meterline import limits
+from meterline.endpoint_health import Health
+from meterline.endpoint_standing import Outstanding, Standing
+from meterline.window import DAY_MS, HOUR_MS
+
+NOW = 1_770_000_000_000
+REASON = "the receiver answered 500"
+
+
+@pytest.mark.parametrize(
+    ("health", "standing", "words"),
+    [
+        (Health(), Standing.UNTRIED, ""),
+        (Health(last_success_at_ms=NOW), Standing.WELL, ""),
+        (
+            Health(NOW, NOW + 5, NOW + HOUR_MS, faults=3, reason=REASON),
+            Standing.WELL,
+            (
+                "300 deliveries are retried, each by itself (the receiver answered 500);"
+                " the receiver is well."
+            ),
+        ),
+        (
+            Health(NOW, NOW + 5, NOW + 2 * DAY_MS, reason=REASON),
+            Standing.FAILING,
+            (
+                "300 deliveries are retried: the receiver has taken nothing since"
+                " 2026-02-02T02:40:00.005Z (the receiver answered 500)."
+            ),
+        ),
+        (
+            Health(NOW, NOW + 1_000, NOW + 2_000, probe_at_ms=NOW + 9_000, reason="no connection"),
+            Standing.DOWN,
+            (
+                "The receiver is down since 2026-02-02T02:40:01Z (no connection). One delivery at a"
+                " time is tried, the next at 2026-02-02T02:40:09Z; the others wait and lose no"
+                " attempt."
+            ),
+        ),
+    ],
+)
+def test_what_is_said(health: Health, standing: Standing, words: str) -> None:
+    outstanding = Outstanding(300 if words else 0, health)
+    assert outstanding.standing is standing
+    assert outstanding.words() == words
+
+
+def test_how_many() -> None:
+    well = Health(last_success_at_ms=NOW)
+    assert Outstanding(1, well).words().startswith("1 delivery is retried")
+    most = limits.RETRYING_COUNTED_MAX
+    assert Outstanding(most, well).words().startswith("10000 deliveries or more are retried")

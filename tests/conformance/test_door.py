@@ -18,7 +18,7 @@ from tests.conformance.door.run import Course, Run
 from tests.conformance.scale import BODIES, SEED, SEED_VARIABLE
 from tests.journey.client import Server
 from tests.journey.deadline import until
-from tests.journey.processes import role_process
+from tests.journey.processes import role_process, run_command
 from tests.services.local import free_port
 
 START_S = 120.0
@@ -104,6 +104,7 @@ def test_every_body_gets_its_answer_and_only_what_is_accepted_counts(
 ) -> None:
     say(f"{BODIES:,} bodies of seed {SEED}; {SEED_VARIABLE}={SEED} sends them again")
     settings = {"METERLINE_DATA_DIR": str(tmp_path / "data")}
+    run_command(["migrate"], tmp_path, settings)  # a log with events and no control store is a loss
     door = role_process("door", ["ingest"], tmp_path / "door", free_port(), settings)
     door.start()
     try:

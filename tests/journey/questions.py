@@ -60,9 +60,17 @@ class Question:
         lines = list(csv.DictReader(io.StringIO(body.decode(), newline=""), strict=True))
         keys = self.asked.keys
         return [
-            (line[start], line[end], tuple(line[key] for key in keys), line["value"])
+            (line[start], line[end], tuple(line[key] for key in keys), self._exact(line["value"]))
             for line in lines
         ]
+
+    def _exact(self, value: str) -> str:
+        """A value of a table as JSON has it: those of v1 have six decimals, as the peer's."""
+        if self.version == "v3":
+            return value
+        whole, _, decimals = value.partition(".")
+        assert len(decimals) == 6, value
+        return f"{whole}.{decimals}".rstrip("0").removesuffix(".")
 
 
 def _v3_body(asked: Asked) -> dict[str, object]:

@@ -16,7 +16,7 @@ class NoAnswer(Exception):
 
 def request_bytes(post: Post) -> bytes:
     """A whole request."""
-    lines = [f"POST {post.path} HTTP/1.1", "Host: fuzz"]
+    lines = [f"POST {post.path} HTTP/1.1", "Host: 127.0.0.1"]
     if post.media_type is not None:
         lines.append(f"Content-Type: {post.media_type}")
     if post.encoding is not None:

@@ -4,6 +4,7 @@ nowhere.
 
 import base64
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -42,10 +43,27 @@ def parse_endpoint(text: str) -> Endpoint:
     if parts.scheme not in _SCHEMES or not host or port == 0:
         message = "must be a URL with http or https and a host, such as https://example.com/hook"
         raise ValueError(message)
+    if _ends_in_a_number(host) and not _is_ipv4(host):
+        message = "write the IPv4 address in the URL as four decimal numbers, such as 192.0.2.1"
+        raise ValueError(message)
     user_info, at, location = parts.netloc.rpartition("@")
     # What follows # is never sent; kept, it would only look as if it were.
     url = urlunsplit((parts.scheme, location, parts.path or "/", parts.query, ""))
     return Endpoint(url, unquote(user_info) if at else None)
+
+
+def _ends_in_a_number(host: str) -> bool:
+    """Whether a host can only be an IPv4 address (WHATWG URL, "ends in a number")."""
+    last = host.removesuffix(".").rpartition(".")[2]
+    return last.isdecimal() or last.startswith("0x")
+
+
+def _is_ipv4(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def basic_authorization(user_info: str) -> str:

@@ -12,6 +12,7 @@ limits are, `RateLimit` what is left (`r`) and in how many seconds the whole quo
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 from typing import Final
 
 from meterline.access import DEFAULT_PLAN, Principal
@@ -133,6 +134,7 @@ class Throttle:
             for name, policies in plans.items()
         }
         self._said = {name: policy_header(policies) for name, policies in self._plans.items()}
+        self._strictest = min(self._plans, key=lambda name: _rates(self._plans[name]), default=None)
         self._limited_max = limited_max
         # by caller and plan (a key may be given another one); the longest idle first
         self._buckets: dict[tuple[str, str], tuple[Bucket, ...]] = {}
@@ -160,10 +162,14 @@ class Throttle:
         return Decision(headers, problem)
 
     def _plan_of(self, principal: Principal) -> str | None:
-        """The plan that applies; one that the settings no longer have is as none."""
+        """The plan that applies. In place of one that the settings no longer have it is the default
+        one, or else the strictest: a plan that is taken away must not take the limits with it.
+        """
         if principal.plan in self._plans:
             return principal.plan
-        return DEFAULT_PLAN if DEFAULT_PLAN in self._plans else None
+        if DEFAULT_PLAN in self._plans:
+            return DEFAULT_PLAN
+        return None if principal.plan in (None, DEFAULT_PLAN) else self._strictest
 
     def _buckets_of(self, principal: Principal, plan: str, now_ms: int) -> tuple[Bucket, ...]:
         caller = (principal.key_id or principal.author, plan)
@@ -174,6 +180,12 @@ class Throttle:
             found = tuple(Bucket(policy, now_ms) for policy in self._plans[plan])
         self._buckets[caller] = found
         return found
+
+
+def _rates(policies: tuple[Policy, ...]) -> tuple[float, ...]:
+    """Units a second of each kind, requests first: a kind without a limit has no end of them."""
+    rates = {policy.name: policy.quota / policy.window_s for policy in policies}
+    return tuple(rates.get(kind.value, inf) for kind in Limited)
 
 
 def policy_header(policies: tuple[Policy, ...]) -> str:

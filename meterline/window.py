@@ -31,10 +31,17 @@ ISO_SIZES: Final = {
 }
 
 
+# Files beside the zones of the IANA database: what the machine is set to, and zones of other kinds.
+_NO_ZONES: Final = frozenset({"localtime", "posixrules", "Factory"})
+_NO_ZONE_STARTS: Final = ("/", ".", "posix/", "right/")
+
+
 def zone_named(name: str) -> ZoneInfo:
-    """The zone of an IANA name. Raises `ValueError` with words for one that does not exist."""
+    """The zone of an IANA name, the same on every machine. Raises `ValueError` with words for one
+    that does not exist.
+    """
     try:
-        if name.startswith(("/", ".")) or not name:
+        if not name or name in _NO_ZONES or name.startswith(_NO_ZONE_STARTS):
             raise ValueError(name)
         return ZoneInfo(name)
     except (KeyError, OSError, ValueError) as error:

@@ -108,7 +108,8 @@ class Sender:
                 raise Unreachable(
                     f"{self._terms.url}: {again.reason}, for {waited_ms / 1000:.0f} s"
                 )
-            most_s = min(RETRY_DELAY_MAX_S, RETRY_DELAY_S * 2**tries)
+            # doubled thirty times it is years: more would be no number at last
+            most_s = min(RETRY_DELAY_MAX_S, RETRY_DELAY_S * 2 ** min(tries, 30))
             # never before Retry-After (contract section 8), and not all senders at once after it
             await asyncio.sleep(again.after_s + random.uniform(0, most_s))  # noqa: S311 - jitter
             tries += 1

@@ -36,6 +36,16 @@ def test_a_url_is_taken_apart(text: str, url: str, user_info: str | None) -> Non
         "https://example.com\\@evil.com/",
         "https://example.com/\r\nX: y",
         "https://[::1/",
+        "http://127.1:9110/",
+        "http://2130706433/",
+        "http://0x7f000001/",
+        "http://0x7f.1/",
+        "http://0177.0.0.1/",
+        "http://017700000001/",
+        "http://127.0.0.1.:80/",
+        "http://1.2.3.4.5/",
+        "http://256.0.0.1/",
+        "http://host.123/",
         "https://example.com/" + "x" * 2_048,
     ],
 )
@@ -43,6 +53,11 @@ def test_what_is_no_endpoint_is_refused_without_its_password(text: str) -> None:
     with pytest.raises(ValueError, match="URL") as caught:
         parse_endpoint(text)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["a1.example", "1.example.com", "0x.example", "x0x1", "1e100.net"])
+def test_a_name_may_have_digits(host: str) -> None:
+    assert parse_endpoint(f"https://{host}/").url == f"https://{host}/"
 
 
 def test_basic_authorization() -> None:

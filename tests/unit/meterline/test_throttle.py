@@ -190,7 +190,18 @@ def test_the_default_plan_is_for_all_that_name_none(who: Principal) -> None:
     throttle = Throttle({**PLANS, "default": (Policy("requests", 1, 1),)})
     assert _taken(throttle, Limited.REQUESTS, 1, who).problem is None
     assert _taken(throttle, Limited.REQUESTS, 1, who).problem is not None
-    assert Throttle(PLANS).take(who, Limited.REQUESTS, 10**9, NOW_MS) is None
+    if who.plan is None:
+        assert Throttle(PLANS).take(who, Limited.REQUESTS, 10**9, NOW_MS) is None
+
+
+def test_a_plan_that_was_taken_away_does_not_take_the_limits_with_it() -> None:
+    """The strictest of those that are left holds: few requests first, then few events."""
+    who = replace(CALLER, plan="gone")
+    assert _taken(Throttle(PLANS), Limited.REQUESTS, 3, who).problem is not None
+    several = {"a": (Policy("requests", 9, 1),), "b": (Policy("requests", 8, 1),), "free": ()}
+    assert _taken(Throttle(several), Limited.REQUESTS, 9, who).problem is not None
+    assert Throttle({"free": ()}).take(who, Limited.REQUESTS, 10**9, NOW_MS) is None
+    assert Throttle({}).take(who, Limited.REQUESTS, 10**9, NOW_MS) is None
 
 
 def test_a_plan_without_limits_has_nothing_to_tell() -> None:

@@ -154,7 +154,11 @@ def test_what_is_no_instant_says_so(written: str) -> None:
         parse_instant(written)
 
 
-@pytest.mark.parametrize("name", ["", "Nowhere/Town", "/etc/passwd", "../UTC", ".", "a\x00b"])
+NO_ZONES = ["", "Nowhere/Town", "/etc/passwd", "../UTC", ".", "a\x00b"]
+OF_THE_MACHINE = ["localtime", "posixrules", "Factory", "posix/UTC", "right/Europe/Berlin"]
+
+
+@pytest.mark.parametrize("name", [*NO_ZONES, *OF_THE_MACHINE])
 def test_zones_that_are_none(name: str) -> None:
     with pytest.raises(ValueError, match="is no IANA time zone"):
         zone_named(name)

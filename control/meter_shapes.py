@@ -1,6 +1,6 @@
 """The members of a meter as they are sent, in every version of the API alike."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, Field, ModelWrapValidatorHandler, ValidationError
@@ -126,10 +126,12 @@ def disagreements_of(
 
 
 def _again(found: ErrorDetails) -> InitErrorDetails:
-    return InitErrorDetails(
-        type=_fault_of(found["type"], found["msg"]), loc=found["loc"], input=found["input"]
-    )
+    fault = _fault_of(found["type"], found["msg"], found.get("ctx"))
+    return InitErrorDetails(type=fault, loc=found["loc"], input=found["input"])
 
 
-def _fault_of(rule: str, words: str) -> PydanticCustomError:
-    return PydanticCustomError(cast("Any", rule), "{words}", {"words": words})
+def _fault_of(
+    rule: str, words: str, context: Mapping[str, object] | None = None
+) -> PydanticCustomError:
+    """A fault by its rule; `context` is what the words for that rule are made with."""
+    return PydanticCustomError(cast("Any", rule), "{words}", {**(context or {}), "words": words})

@@ -133,8 +133,11 @@ def _rule(found: ErrorDetails) -> str:
 
 
 def _words(found: ErrorDetails) -> str:
-    own = _OWN_WORDS.get(found["type"])
-    return found["msg"] if own is None else own.format_map(found.get("ctx", {}))
+    own, context = _OWN_WORDS.get(found["type"]), found.get("ctx", {})
+    try:
+        return found["msg"] if own is None else own.format_map(context)
+    except KeyError:  # a fault of ours under the same rule, whose words are its own
+        return found["msg"]
 
 
 def _names(operation: Operation[Any, Any], request: web.Request) -> Mapping[str, str]:

@@ -43,7 +43,7 @@ def parse_endpoint(text: str) -> Endpoint:
     if parts.scheme not in _SCHEMES or not host or port == 0:
         message = "must be a URL with http or https and a host, such as https://example.com/hook"
         raise ValueError(message)
-    if _ends_in_a_number(host) and not _is_ipv4(host):
+    if ends_in_a_number(host) and not _is_ipv4(host):
         message = "write the IPv4 address in the URL as four decimal numbers, such as 192.0.2.1"
         raise ValueError(message)
     user_info, at, location = parts.netloc.rpartition("@")
@@ -52,7 +52,7 @@ def parse_endpoint(text: str) -> Endpoint:
     return Endpoint(url, unquote(user_info) if at else None)
 
 
-def _ends_in_a_number(host: str) -> bool:
+def ends_in_a_number(host: str) -> bool:
     """Whether a host can only be an IPv4 address (WHATWG URL, "ends in a number")."""
     last = host.removesuffix(".").rpartition(".")[2]
     return last.isdecimal() or last.startswith("0x")

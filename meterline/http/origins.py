@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from meterline.endpoint import ends_in_a_number
 from meterline.http.answers import Handler
 from meterline.limits import HOST_CHARS_MAX
 from meterline.problem import Problem, ProblemType
@@ -49,8 +50,7 @@ def parse_authority(text: str) -> Authority:
     name, colon, _ = text.partition(":")
     host = name.lower().removesuffix(".")
     port = _port(text[len(name) :]) if colon else None
-    last = host.rpartition(".")[2]
-    if last.isdecimal() or last.startswith("0x"):
+    if ends_in_a_number(host):
         return Authority(str(ip_address(host)), port)
     if not host or ".." in f".{host}" or not _NAME_CHARACTERS.issuperset(host):
         raise ValueError("is not a host, such as meter.example.com")

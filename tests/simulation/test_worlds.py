@@ -20,7 +20,7 @@ MENDED = {
     "success within the produce deadline": (0, 61),
     "the account in the count-back": (22, 35),
     "pauses that end when a clock is set back": (12, 41),
-    "decided is what was staged": (21, 23),
+    "decided is what was staged": (194, 543),
 }
 
 # Worlds of `make simulate` that showed what has a test of its own now: trimming, borders of slices.
@@ -41,10 +41,10 @@ BITES = {
     "one winner per materialization": 3,
     "delivered is what was answered": 1,
     "the search for late usage": 2,
-    "runs that mark themselves": 3,
+    "runs that mark themselves": 47,
     "the inbox in the completeness": 1,
     "the digest in the seal": 6,
-    "one pinned replica": 22,
+    "one pinned replica": 26,
     "completeness by catalogue": 499,
 }
 

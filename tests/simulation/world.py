@@ -10,7 +10,6 @@ from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
 from dispatcher.late import LateSources, LateUsage
 from dispatcher.planner import PlanTerms, Sources
-from meterline.backends.spool import FileSpool
 from meterline.meter_revision import answering
 from meterline.pack import Record, RecordKind
 from meterline.usage import UsageQuery
@@ -37,6 +36,7 @@ from tests.simulation.reports import (
     revise_for_ever,
 )
 from tests.simulation.senders import Gateway, Ledger, Senders
+from tests.simulation.spool import SimulatedSpool
 from tests.simulation.stores import (
     CatalogueState,
     ProgressState,
@@ -248,7 +248,7 @@ class World:
             SimulatedUsage(self.usage, net),
             late,
             nothing,
-            FileSpool,
+            SimulatedSpool,
         )
         log, partitions = self.log.number, self.profile.partitions
         terms = PlanTerms(log, partitions, lease_ms=LEASE_MS)

@@ -121,7 +121,9 @@ GraceSeconds = Annotated[
     ),
 ]
 StartAt = Annotated[Instant, AfterValidator(_start)]
-START_WORDS: Final = "Windows are counted from this instant, a whole minute; from now, if absent."
+START_WORDS: Final = (
+    "Windows are counted from this instant; from now, floored to the interval, if absent."
+)
 Url = Annotated[
     str,
     Field(

@@ -107,7 +107,7 @@ def decode_event(text: bytes | memoryview) -> Event:
     own_ms = None if raw.time is None else instant_of(raw.time)
     for at_ms in (recorded_ms, recorded_ms if own_ms is None else own_ms):
         if not EVENT_TIME_MIN_MS <= at_ms < EVENT_TIME_MAX_MS:
-            raise ValueError("time lies outside 1970 to 2100")  # no window of it could be stored
+            raise ValueError("time lies outside 1970 to 2099")  # no window of it could be stored
     return Event(
         identity_key(raw.namespace, raw.source, raw.id),
         payload_check(raw.type, raw.subject, own_ms, raw.data),

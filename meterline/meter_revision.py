@@ -192,5 +192,5 @@ def instant_fault(effective_from_ms: int) -> str | None:
     if effective_from_ms % MINUTE_MS:
         return "must be a whole minute: windows are answered whole"
     if not EVENT_TIME_MIN_MS < effective_from_ms < EVENT_TIME_MAX_MS:
-        return "must lie between 1970 and 2100"
+        return "must lie between 1970-01-01T00:00:00Z and 2100-01-01T00:00:00Z"
     return None

@@ -45,17 +45,16 @@ INTERVALS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Windows of one length that tile time from `start_at_ms`, a whole minute."""
+    """Windows of one length that tile time from `start_at_ms`, any instant: usage is cut to the
+    millisecond.
+    """
 
     interval: Interval
     start_at_ms: int
 
     def __post_init__(self) -> None:
-        if self.start_at_ms % MINUTE_MS:
-            message = "startAt is a whole minute"
-            raise ValueError(message)
         if not EVENT_TIME_MIN_MS <= self.start_at_ms <= EVENT_TIME_MAX_MS:
-            message = "startAt lies between 1970 and 2100"
+            message = "must not be before 1970-01-01T00:00:00Z nor after 2100-01-01T00:00:00Z"
             raise ValueError(message)
 
     def first_window_ms(self, created_at_ms: int) -> int:

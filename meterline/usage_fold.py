@@ -70,8 +70,12 @@ def starts_of(query: UsageQuery, first_ms: int, end_ms: int) -> list[int]:
             f"usage spans over {QUERY_WINDOWS_MAX} windows; give from and to, or larger windows"
         )
         raise invalid(Fault("from", reason))
-    starts = window_starts(first_ms, end_ms - 1, query.window, query.zone)
-    return [max(start, 0) for start in starts]  # no minute lies before 1970
+    return window_starts(first_ms, end_ms - 1, query.window, query.zone)
+
+
+def minutes_of(starts: Sequence[int]) -> list[int]:
+    """The first minutes of windows; no minute lies before 1970, though a window may begin there."""
+    return [max(start, 0) // MINUTE_MS for start in starts]
 
 
 class EventFold:
@@ -169,7 +173,7 @@ class RowMaker:
         self._rejected_too = query.rejected_too
         self._by_subject = query.by_subject
         self._dimensions = query.dimensions
-        self._ends = {start // MINUTE_MS: end for start, end in pairwise(starts)}
+        self._windows = dict(zip(minutes_of(starts), pairwise(starts), strict=False))
         from_ms = extent[0] if query.from_ms is None else query.from_ms
         self._whole = from_ms, extent[1] if query.to_ms is None else query.to_ms
 
@@ -194,7 +198,6 @@ class RowMaker:
     def _bounds(self, bucket: int) -> tuple[int, int]:
         if self._window is None:
             return self._whole
-        start_ms = bucket * MINUTE_MS
         if self._window is WindowSize.MINUTE:
-            return start_ms, start_ms + MINUTE_MS
-        return start_ms, self._ends[bucket]
+            return bucket * MINUTE_MS, (bucket + 1) * MINUTE_MS
+        return self._windows[bucket]

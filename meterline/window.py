@@ -4,6 +4,7 @@ minutes of UTC.
 Hours, days, months and time zones are made of them at query time (design.md section 4.1).
 """
 
+import re
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -12,6 +13,7 @@ from zoneinfo import ZoneInfo
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
 DAY_MS: Final = 24 * HOUR_MS
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class WindowSize(StrEnum):
@@ -54,9 +56,10 @@ def window_starts(first_ms: int, last_ms: int, size: WindowSize, zone: ZoneInfo)
     last.
 
     So n windows give n + 1 ascending instants, the first at or before `first_ms`, the last after
-    `last_ms`. A day is one local day, of 23 to 25 hours; an hour that a clock change repeats is two
-    windows; where the clock moves by half an hour, the hour around it is longer. Whoever asks
-    bounds the span.
+    `last_ms`. A day is one local day, of 23 to 25 hours. An hour is 60 minutes and ends on the
+    hour of the zone; an hour that a clock change repeats is two windows. Where the clock moves by
+    half an hour, the window behind the change is 30 minutes long, up to the next full hour. Whoever
+    asks bounds the span.
     """
     local = datetime.fromtimestamp(first_ms // 1000, zone)
     if size is WindowSize.MONTH:
@@ -72,9 +75,8 @@ def _next_start_ms(start_ms: int, size: WindowSize, zone: ZoneInfo) -> int:
     if size is WindowSize.MINUTE:
         return start_ms + MINUTE_MS
     if size is WindowSize.HOUR:
-        candidate_ms = start_ms + HOUR_MS
-        past = datetime.fromtimestamp(candidate_ms // 1000, zone).minute
-        return candidate_ms + (60 - past) % 60 * MINUTE_MS
+        past = datetime.fromtimestamp(start_ms // 1000, zone).minute
+        return start_ms + (60 - past) * MINUTE_MS
     local = datetime.fromtimestamp(start_ms // 1000, zone)
     # Counted from noon, so that neither a skipped nor a repeated midnight can lead to another date.
     noon = datetime(local.year, local.month, local.day, 12, tzinfo=zone)
@@ -101,15 +103,35 @@ def rfc3339_ms(at_ms: int) -> str:
     return f"{moment.isoformat()}.{at_ms % 1000:03d}Z"
 
 
+# RFC 3339, section 5.6, which allows small letters, a space and second 60; and offsets without a
+# colon, as `%z` writes them in most languages. No week dates, no commas, no missing seconds.
+_INSTANT: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d):(\d\d)(\.\d+)?(Z|[+-](?:[01]\d|2[0-3]):?[0-5]\d)",
+    re.ASCII,
+)
+_LAST_OF_MINUTE: Final = "59.999"
+
+
 def parse_instant(text: str) -> int:
-    """Unix milliseconds of an RFC 3339 timestamp with an offset. Raises `ValueError` with words."""
-    try:
-        moment = datetime.fromisoformat(text.upper())  # RFC 3339 has t and z, too
-    except ValueError as error:
+    """Unix milliseconds of an RFC 3339 timestamp with an offset; what is finer is cut off.
+
+    A leap second, 23:59:60 in UTC, is the last millisecond of its minute: it stays in its day and
+    month. Raises `ValueError` with words.
+    """
+    found = _INSTANT.fullmatch(text.upper())
+    if found is None:
         message = f"{text!r} is no RFC 3339 timestamp, such as 2026-01-31T00:00:00Z"
-        raise ValueError(message) from error
-    if moment.tzinfo is None:  # a space instead of T is allowed by RFC 3339 5.6
-        message = f"{text!r} needs date, time and offset, such as 2026-01-31T00:00:00Z"
         raise ValueError(message)
-    delta = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    return delta // timedelta(milliseconds=1)
+    date, minute, second, fraction, offset = found.groups()
+    leap = second == "60"
+    seconds = _LAST_OF_MINUTE if leap else f"{second}{fraction or ''}"
+    try:
+        moment = datetime.fromisoformat(f"{date}T{minute}:{seconds}{offset}")
+    except ValueError as error:
+        message = f"{text!r} is no RFC 3339 timestamp: there is no such date or time of day"
+        raise ValueError(message) from error
+    at_ms = (moment - _EPOCH) // timedelta(milliseconds=1)
+    if leap and (at_ms + 1) % DAY_MS:
+        message = f"{text!r} is no RFC 3339 timestamp: second 60 is only at 23:59 in UTC"
+        raise ValueError(message)
+    return at_ms

@@ -38,8 +38,8 @@ from meterline.problem import Fault, invalid
 from meterline.rows import EventRow
 from meterline.trace import UsageEntry
 from meterline.usage import UsageQuery, UsageRow
-from meterline.usage_fold import EventFold, rows_of, starts_of
-from meterline.window import DAY_MS, MINUTE_MS, rfc3339
+from meterline.usage_fold import EventFold, minutes_of, rows_of, starts_of
+from meterline.window import DAY_MS, rfc3339
 
 
 class PreviewBody(QueryBody):
@@ -188,7 +188,7 @@ class V3MeterPreview:
         many of them, or too many groups and values.
         """
         measure = Measure(query.meter)
-        tried = _Tried(EventFold(query, measure, [start // MINUTE_MS for start in starts]))
+        tried = _Tried(EventFold(query, measure, minutes_of(starts)))
         entry = UsageEntry(query.meter, *span)
         after = None
         while True:

@@ -17,7 +17,7 @@ from meterline.pack import Record, RecordKind
 from meterline.ports import Unavailable
 from meterline.rows import AccountRow, Flush, SeenRow, SliceId, TallyRow
 from meterline.usage import Filter, Operator, UsageQuery, UsageRow
-from meterline.window import WindowSize, parse_instant, rfc3339
+from meterline.window import WindowSize, parse_instant, rfc3339, window_starts
 from tests.contract.usage import HORIZON_MS, event, folded, meter
 
 
@@ -298,10 +298,19 @@ async def test_usage_at_the_epoch_in_a_western_zone(
 ) -> None:
     log, of = next(fresh_numbers), meter(next(fresh_numbers))
     await store.write(folded(log, [of], [event(of, 0, "1970-01-01T00:30:00Z", {"v": 1})]).take())
-    for window in (WindowSize.DAY, WindowSize.MONTH, WindowSize.HOUR):
-        query = UsageQuery(of, window=window, zone=ZoneInfo("America/New_York"))
-        (row,) = await store.usage(query)
-        assert (row.from_ms, row.value) == (0, UNIT)
+    zone = ZoneInfo("America/New_York")
+    starts = {
+        WindowSize.MONTH: "1969-12-01T05:00:00Z",
+        WindowSize.DAY: "1969-12-31T05:00:00Z",
+        WindowSize.HOUR: "1970-01-01T00:00:00Z",
+    }
+    for window, start in starts.items():
+        (row,) = await store.usage(UsageQuery(of, window=window, zone=zone))
+        assert (rfc3339(row.from_ms), row.value) == (start, UNIT)
+        assert window_starts(0, 0, window, zone) == [row.from_ms, row.to_ms]
+        # cut from the raw event it lies in the same window
+        cut = UsageQuery(of, window=window, zone=zone, from_ms=1_800_000, to_ms=1_800_001)
+        assert await store.usage(cut) == [row]
 
 
 async def test_a_value_that_no_column_takes_is_our_fault_and_not_waited_for(

@@ -2575,7 +2575,7 @@ type ReportScheduleRequest struct {
 	// Interval Every minute, hour or day; days are days of UTC.
 	Interval ReportScheduleRequestInterval `json:"interval"`
 
-	// StartAt Windows are counted from this instant, a whole minute; from now, if absent.
+	// StartAt Windows are counted from this instant; from now, floored to the interval, if absent.
 	StartAt *time.Time `json:"start_at,omitempty"`
 }
 

@@ -28,7 +28,7 @@ from meterline.ports import Unavailable
 from meterline.problem import Fault, Problem, invalid
 from meterline.tally import EMPTY, Aggregate, Latest, merged
 from meterline.usage import UsageQuery, UsageRow
-from meterline.usage_fold import EventFold, Key, RowMaker, span_of, starts_of
+from meterline.usage_fold import EventFold, Key, RowMaker, minutes_of, span_of, starts_of
 from meterline.window import MINUTE_MS
 
 Cut = tuple[Meter, list[Event]]
@@ -70,7 +70,7 @@ async def answer(
     if extent is None:
         return
     starts = starts_of(query, extent.first_ms, extent.end_ms)
-    minutes = Minutes(tuple(parts), tuple(start // MINUTE_MS for start in starts))
+    minutes = Minutes(tuple(parts), tuple(minutes_of(starts)))
     cut = _folded_cuts(query, minutes, cuts)
     if rows_max is not None and extent.rows + len(cut) > rows_max:
         await _within_rows(connection, query, minutes, rows_max)

@@ -233,7 +233,11 @@ def instant(value: Any) -> tuple[datetime, str]:
     if found is None:
         raise _NoEvent
     date, time, fraction, zone = found.groups()
+    if leap := time.endswith(":60"):
+        time, fraction = f"{time[:-2]}59", "999"
     moment = datetime.fromisoformat(f"{date}T{time}{zone.upper()}").astimezone(UTC)
+    if leap and (moment.hour, moment.minute) != (23, 59):
+        raise _NoEvent
     if not _FIRST <= moment < _END:
         raise _NoEvent
     return moment, (fraction or "")[:3].ljust(3, "0")

@@ -40,7 +40,7 @@ from tests.unit.aggregator.world import Deadly, Hands, Killed
 
 PARTITIONS: Final = 2
 HORIZON_MS: Final = 35 * 86_400_000
-START_MS: Final = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+START_MS: Final = 1_767_225_617_123  # 2026-01-01T00:00:17.123Z: windows may start at any instant
 Cell = tuple[str, str, int]  # subject, model, start of the window
 
 Fate = Callable[[], str]
@@ -304,7 +304,7 @@ async def opened(
         "tokens",
         "Tokens",
         Aggregation.SUM,
-        "prompt",
+        f"prompt{log.number}",  # others send to the same usage store
         "$.tokens",
         dimensions=(("model", "$.model"),),
     )

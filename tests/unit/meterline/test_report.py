@@ -23,7 +23,7 @@ from meterline.window import DAY_MS, HOUR_MS, MINUTE_MS
 schedules = st.builds(
     Schedule,
     st.sampled_from(Interval),
-    st.integers(0, EVENT_TIME_MAX_MS // MINUTE_MS).map(lambda minute: minute * MINUTE_MS),
+    st.integers(0, EVENT_TIME_MAX_MS),
 )
 
 
@@ -54,9 +54,9 @@ def test_the_first_window_is_the_first_that_ends_after_creation(
     assert first_ms == schedule.start_at_ms or first_ms <= created_at_ms
 
 
-@pytest.mark.parametrize("start_at_ms", [1, -MINUTE_MS, EVENT_TIME_MAX_MS + MINUTE_MS])
-def test_a_start_off_the_minute_or_out_of_range_is_refused(start_at_ms: int) -> None:
-    with pytest.raises(ValueError, match="startAt"):
+@pytest.mark.parametrize("start_at_ms", [-1, EVENT_TIME_MAX_MS + 1])
+def test_a_start_out_of_range_is_refused(start_at_ms: int) -> None:
+    with pytest.raises(ValueError, match="must not be before 1970"):
         Schedule(Interval.DAY, start_at_ms)
 
 

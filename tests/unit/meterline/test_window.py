@@ -1,3 +1,4 @@
+import itertools
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -89,8 +90,10 @@ def test_days_and_months_start_with_their_date(at_ms: int, name: str) -> None:
 @settings(max_examples=300)
 def test_hours_start_on_the_hour_of_the_zone(at_ms: int, name: str) -> None:
     start, end = window_starts(at_ms, at_ms, WindowSize.HOUR, ZoneInfo(name))
-    assert local(end, ZoneInfo(name)).minute == 0
-    assert end - start <= 2 * HOUR_MS
+    zone = ZoneInfo(name)
+    moved = local(end, zone).utcoffset() != local(end - 1, zone).utcoffset()
+    assert local(end, zone).minute == 0 or moved
+    assert end - start <= HOUR_MS
     assert start % MINUTE_MS == 0
 
 
@@ -139,7 +142,10 @@ def test_instants_are_written_and_read_back(at_ms: int) -> None:
         ("1970-01-01T01:00:00+01:00", 0),
         ("1970-01-01t00:00:00.0015z", 1),
         ("1970-01-01 00:00:00.001Z", 1),  # RFC 3339 5.6 allows the space
+        ("1970-01-01T05:30:00.000000999+0530", 0),
         ("1969-12-31T23:59:59.999Z", -1),
+        ("1972-06-30T23:59:60Z", 78_796_799_999),  # a leap second stays in its minute
+        ("1972-07-01T01:59:60.7+02:00", 78_796_799_999),
     ],
 )
 def test_spellings_of_instants(written: str, at_ms: int) -> None:
@@ -147,11 +153,51 @@ def test_spellings_of_instants(written: str, at_ms: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["", "now", "2026-01-31", "2026-01-31T00:00:00", "2026-01-31 noon", "1790000000"]
+    "written",
+    [
+        *("", "now", "2026-01-31", "2026-01-31T00:00:00", "2026-01-31 noon", "1790000000"),
+        *("2026-W05-6T00:00:00Z", "20260131T000000Z", "2026-031T00:00:00Z", "2026-01-31T00:00Z"),
+        *("2026-01-31T00:00:00,5Z", "2026-01-31T00:00:00+05", "2026-01-31T00:00:00+24:00"),
+        *("2026-01-31T00:00:00+00:00:30", " 2026-01-31T00:00:00Z", "2026-01-31T00:00:00.Z"),
+    ],
 )
 def test_what_is_no_instant_says_so(written: str) -> None:
     with pytest.raises(ValueError, match="2026-01-31T00:00:00Z"):
         parse_instant(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("2026-01-31T24:00:00Z", "no such date"),
+        ("2026-02-29T00:00:00Z", "no such date"),
+        ("2026-01-31T00:00:61Z", "no such date"),
+        ("2026-01-31T12:00:60Z", "only at 23:59 in UTC"),
+        ("2026-01-31T23:59:60+02:00", "only at 23:59 in UTC"),
+    ],
+)
+def test_what_no_clock_shows_says_so(written: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        parse_instant(written)
+
+
+@pytest.mark.parametrize(
+    ("day", "borders"),
+    [
+        ("2026-10-04", ["00:00", "01:00", "02:30", "03:00", "04:00"]),  # 02:00 becomes 02:30
+        ("2026-04-05", ["00:00", "01:00", "01:30", "02:00", "03:00"]),  # 02:00 becomes 01:30
+    ],
+)
+def test_where_the_clock_moves_by_half_an_hour_a_window_is_half_an_hour(
+    day: str, borders: list[str]
+) -> None:
+    zone = ZoneInfo("Australia/Lord_Howe")
+    first_ms = int(datetime.fromisoformat(day).replace(tzinfo=zone).timestamp()) * 1000
+    starts = window_starts(first_ms, first_ms + 3 * HOUR_MS, WindowSize.HOUR, zone)
+    assert [f"{local(at, zone):%H:%M}" for at in starts[: len(borders)]] == borders
+    lengths = [b - a for a, b in itertools.pairwise(starts)]
+    assert sorted(set(lengths)) == [HOUR_MS // 2, HOUR_MS]
+    assert lengths.count(HOUR_MS // 2) == 1
 
 
 NO_ZONES = ["", "Nowhere/Town", "/etc/passwd", "../UTC", ".", "a\x00b"]

@@ -2884,7 +2884,7 @@ export interface components {
             interval: "1m" | "1h" | "1d" | "PT1M" | "PT1H" | "P1D";
             /**
              * Format: date-time
-             * @description Windows are counted from this instant, a whole minute; from now, if absent.
+             * @description Windows are counted from this instant; from now, floored to the interval, if absent.
              */
             start_at?: string;
         };

@@ -24,7 +24,7 @@ ATTRIBUTE_CHARS_MAX: Final = (
 )
 JSON_DEPTH_MAX: Final = 64  # nesting of an event; far below the decoder's own recursion limit
 NUMBER_CHARS_MAX: Final = (
-    1_024  # a longer number is out of range anyway; bounds the cost of parsing
+    1_024  # digits of a number on either side of the point: what is beyond is out of range, or 0
 )
 INTEGER_TEXT_CHARS_MAX: Final = 4_300  # of an integer in an event: what decoders of JSON bear
 EVENT_TIME_MIN_MS: Final = 0  # 1970-01-01T00:00:00Z: windows are unsigned minutes

@@ -21,9 +21,11 @@ _WIDE: Final = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_EVEN, traps=
 _EXACT: Final = decimal.Context(
     prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN, traps=[]
 )
-# The grammar of RFC 8259 section 6, and a leading "+" or zeros, which senders of numeric strings
-# use.
-_NUMERIC: Final = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]+))?([eE][+-]?[0-9]+)?", re.ASCII)
+# The grammar of RFC 8259 section 6, and what senders of numeric strings write besides: a leading
+# "+", leading zeros, a point without digits before or behind it.
+_NUMERIC: Final = re.compile(
+    r"([+-]?)(?=\.?[0-9])([0-9]*)(?:\.([0-9]*))?([eE][+-]?[0-9]+)?", re.ASCII
+)
 _POWERS: Final = tuple(10**exponent for exponent in range(SCALE + 1))
 OUT_OF_RANGE: Final = Decimal("Infinity")
 
@@ -32,31 +34,38 @@ def from_json_float(text: str) -> int | Decimal:
     """The value of a JSON number that has a point or an exponent, in one canonical form.
 
     `1.50` and `15e-1` give equal values, `1.0` gives the integer 1: so a re-serialised copy of an
-    event is seen as the same. What no decimal can hold is `OUT_OF_RANGE`.
+    event is seen as the same. However a number is written, only its value matters: one of over
+    `NUMBER_CHARS_MAX` digits before the point is `OUT_OF_RANGE`, one so near to 0 is 0.
     """
-    if len(text) > NUMBER_CHARS_MAX:
-        return OUT_OF_RANGE
     whole, _, fraction = text.partition(".")
-    if fraction.isdecimal() and not fraction.strip("0"):
+    if len(whole) <= NUMBER_CHARS_MAX and fraction.isdecimal() and not fraction.strip("0"):
         return int(whole)  # 227.0, as floats of whole numbers are written
-    try:
-        value = Decimal(text)
-    except decimal.InvalidOperation:
+    value = _decimal(text)
+    if not value.is_finite():
         return OUT_OF_RANGE
-    exponent = value.adjusted()
     if not value:
         return 0
+    exponent = value.adjusted()
     if abs(exponent) > NUMBER_CHARS_MAX:
         return OUT_OF_RANGE if exponent > 0 else 0
     value = value.normalize(_EXACT)
     return int(value) if value == value.to_integral_value(context=_EXACT) else value
 
 
+def _decimal(text: str) -> Decimal:
+    """The value of a number, `OUT_OF_RANGE` or 0 where its exponent is beyond all decimals."""
+    try:
+        return Decimal(text)
+    except decimal.InvalidOperation:
+        digits, _, exponent = text.lower().partition("e")
+        return Decimal(0) if exponent.startswith("-") or not digits.strip("+-.0") else OUT_OF_RANGE
+
+
 def scaled(value: object) -> int | None:
     """The scaled integer of a JSON value, or None where it is no number within range.
 
-    Accepted are numbers and numeric strings (peer-api.md 3); booleans, NaN, infinities and
-    everything else are not.
+    Accepted are numbers and numeric strings (docs/api.md, "Numbers"; peer-api.md 3): both by their
+    value, however they are written. Booleans, NaN, infinities and everything else are not.
     """
     kind = type(value)
     if kind is int:
@@ -71,8 +80,6 @@ def scaled(value: object) -> int | None:
 
 
 def _scaled_text(text: str) -> int | None:
-    if len(text) > NUMBER_CHARS_MAX:
-        return None
     found = _NUMERIC.fullmatch(text)
     if found is None:
         return None
@@ -81,10 +88,7 @@ def _scaled_text(text: str) -> int | None:
         # Nothing to round and nothing out of range: the digits are the scaled integer.
         result: int = int(whole + fraction) * _POWERS[SCALE - len(fraction)]
         return -result if sign == "-" else result
-    try:
-        return _scaled_decimal(Decimal(text))
-    except decimal.InvalidOperation:  # an exponent that no decimal holds
-        return None
+    return _scaled_decimal(_decimal(text))
 
 
 def _scaled_decimal(value: Decimal) -> int | None:

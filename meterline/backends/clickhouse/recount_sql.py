@@ -19,8 +19,10 @@ _DECIMAL_UNIT: Final = f"toDecimal256('{10**SCALE}', 0)"
 _WIDE: Final = 40  # digits behind the point that a double of 15 digits may have, if it is no zero
 _SMALLEST: Final = "1e-20"
 _OUT_OF_RANGE: Final = f"1e{INTEGER_DIGITS_MAX}"
-_NUMERIC: Final = "^[+-]?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?$"
-_PLAIN: Final = f"^[+-]?[0-9]{{1,{INTEGER_DIGITS_MAX}}}([.][0-9]{{1,{SCALE}}})?$"
+_NUMERIC: Final = "^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?$"
+_PLAIN: Final = (
+    f"^[+-]?([0-9]{{1,{INTEGER_DIGITS_MAX}}}([.][0-9]{{0,{SCALE}}})?|[.][0-9]{{1,{SCALE}}})$"
+)
 # A number that a double may not hold: 16 or more digits and points, outside of a string.
 _LONG: Final = "[:,[][ \\\\t\\\\r\\\\n]*-?[0-9][0-9.]{15}"
 _NO_KEY: Final = "toFixedString('', 16)"
@@ -219,8 +221,7 @@ def _reading(name: str, path: str, statement: Statement) -> Reading:
         if({name}_kind = 'String', JSONExtractString({at}), '') AS {name}_text,
         if({name}_kind = 'Double', JSONExtractFloat({at}), 0.) AS {name}_double,
         toDecimal256OrNull(toString({name}_double), {_WIDE}) AS {name}_decimal,
-        {name}_kind = 'String' AND length({name}_text) <= {NUMBER_CHARS_MAX}
-            AND match({name}_text, '{_NUMERIC}') AS {name}_numeric,
+        {name}_kind = 'String' AND match({name}_text, '{_NUMERIC}') AS {name}_numeric,
         {name}_kind = 'String' AND match({name}_text, '{_PLAIN}') AS {name}_plain,
         CAST({name}_decimal, 'Nullable(Decimal(76, {SCALE}))') AS {name}_cut"""
     group = f"""multiIf({name}_kind = 'String', {name}_text,

@@ -1,4 +1,5 @@
 import json
+import re
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 
 import pytest
@@ -71,6 +72,39 @@ def test_scaling_rounds_half_even_at_18_digits(written: str) -> None:
     assert scaled(written) == value, "a numeric string counts as the number"
 
 
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        *(("+1", 1), ("01", 1), ("1.", 1), (".5", "0.5"), ("-.5", "-0.5"), ("+0.50E+1", 5)),
+        *(("00000000000000000000000.5", "0.5"), ("1.e2", 100), ("-0", 0), ("1e-999999999", 0)),
+        *(("1" + "0" * 5_000 + "e-5000", 1), ("0." + "0" * 5_000 + "1e5001", 1)),
+        *(("1." + "0" * 5_000, 1), ("0." + "0" * 5_000 + "1", 0), ("0" * 5_000 + "7", 7)),
+        *(
+            ("0e99999999999999999999", 0),
+            ("7e-99999999999999999999", 0),
+            ("0." + "3" * 5_000, None),
+        ),
+        *(("1e20", "out"), ("7e99999999999999999999", "out"), ("1" + "0" * 5_000, "out")),
+        *(("", "no"), (".", "no"), ("+", "no"), ("e5", "no"), (".e5", "no"), ("1e", "no")),
+        *((" 1", "no"), ("1 ", "no"), ("1_000", "no"), ("1,5", "no"), ("0x10", "no")),
+        *(("++1", "no"), ("1.2.3", "no"), ("NaN", "no"), ("inf", "no"), ("\u0661", "no")),
+    ],
+)
+def test_a_text_is_a_number_by_one_rule_and_counts_by_its_value(
+    written: str, value: int | str | None
+) -> None:
+    if value == "no":
+        assert (scaled(written), why_rejected(written)) == (None, "not_a_number")
+    elif value == "out":
+        assert (scaled(written), why_rejected(written)) == (None, "out_of_range")
+    else:
+        exact = Decimal(written if value is None else value)
+        assert scaled(written) == int(exact.quantize(Decimal(1).scaleb(-18)).scaleb(18, WIDE))
+        if re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", written):
+            found = json.loads(written, parse_float=from_json_float, parse_int=from_json_float)
+            assert scaled(found) == scaled(written), "a JSON number counts as its text"
+
+
 @given(st.integers())
 def test_integers(value: int) -> None:
     expected = value * UNIT if abs(value) < 10**20 else None
@@ -94,7 +128,6 @@ def test_integers(value: int) -> None:
         (" 1", "not_a_number"),
         ("1\n", "not_a_number"),
         ("\u0661", "not_a_number"),
-        (".5", "not_a_number"),
         ("1" * (NUMBER_CHARS_MAX + 1), "out_of_range"),
         ("1e99999999999999999999", "out_of_range"),
         (10**20, "out_of_range"),

@@ -83,6 +83,11 @@ BOUNDS: Final[tuple[tuple[str, str, ProblemType], ...]] = (
         ProblemType.BAD_REQUEST,
     ),
     (
+        "requests without a good key from one address in a minute (IPv6: one /64)",
+        f"{limits.STRANGER_REQUESTS_MAX:,}",
+        ProblemType.RATE_LIMITED,
+    ),
+    (
         "test deliveries of a report in a minute",
         f"{limits.TRIALS_MAX}",
         ProblemType.RATE_LIMITED,

@@ -8,6 +8,7 @@ from aiohttp import web
 from meterline.access import ANONYMOUS, Principal, Scope
 from meterline.http.answers import LIMIT_HEADERS
 from meterline.http.bodies import HOLDING
+from meterline.http.strangers import Strangers
 from meterline.ports import Clock
 from meterline.problem import Problem, ProblemType
 from meterline.throttle import Limited, Throttle
@@ -31,6 +32,7 @@ class Gate:
         self._clock = clock
         self._identify = identify
         self._throttle = throttle
+        self._strangers = Strangers()
 
     def enter(self, request: web.Request, scope: Scope | None) -> Principal:
         """Who asks. Raises `Problem`: unauthenticated, forbidden, rate-limited."""
@@ -39,7 +41,7 @@ class Gate:
         principal = ANONYMOUS
         now_ms = self._clock.now_ms()
         if self._identify is not None:
-            principal = self._identify(request.headers.get("Authorization"), now_ms)
+            principal = self._known(self._identify, request, now_ms)
         request[PRINCIPAL] = principal
         if principal.key_id is not None and (holding := request.get(HOLDING)) is not None:
             holding.caller = principal.key_id
@@ -48,6 +50,16 @@ class Gate:
             detail = f"The key lacks the scope {scope.value}, which this operation asks for."
             raise Problem(ProblemType.FORBIDDEN, detail)
         return principal
+
+    def _known(
+        self, identify: Callable[[str | None, int], Principal], request: web.Request, now_ms: int
+    ) -> Principal:
+        try:
+            return identify(request.headers.get("Authorization"), now_ms)
+        except Problem as problem:
+            if problem.type is ProblemType.UNAUTHENTICATED:
+                self._strangers.count(request.remote, now_ms)
+            raise
 
     def take_events(self, request: web.Request, principal: Principal, count: int) -> None:
         """Count events against the plan. Raises `Problem` (rate-limited): none of them went in."""

@@ -3,6 +3,8 @@ export type { BatcherOptions, EventInput } from "./batcher.js";
 export { createClient } from "./client.js";
 export type { ClientOptions, MeterlineClient } from "./client.js";
 export type * from "./generated/v3.js";
+export { rateLimits } from "./limits.js";
+export type { RateLimit } from "./limits.js";
 export { ProblemError, unwrap } from "./problem.js";
 export { RETRY_POLICY } from "./retry.js";
 export type { RetryPolicy } from "./retry.js";

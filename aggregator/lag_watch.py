@@ -18,6 +18,9 @@ _STALLED_MS: Final = STALLED_AFTER_S * 1_000
 class LagWatch:
     """By the clock that it is told. Asks the log at most once in SILENT_AFTER_S of a partition that
     stands, and never of one that moves.
+
+    Where the clock was turned, or the process was stopped for a while, nobody knows how long a
+    partition stands: that is counted anew.
     """
 
     def __init__(self, log: Log) -> None:
@@ -25,6 +28,7 @@ class LagWatch:
         # offset, since when it stands there with something behind it, when the log was asked
         self._stands: dict[int, tuple[int, int, int]] = {}
         self._brought_ms: int | None = None
+        self._looked_ms: int | None = None
 
     def brought(self, now_ms: int) -> None:
         """A record came, of whichever partition."""
@@ -35,6 +39,7 @@ class LagWatch:
         else None. Raises `RuntimeError` where that did not help: a new process is the cure. Raises
         `Unavailable`.
         """
+        self._look(now_ms)
         offset, since_ms, asked_ms = self._stands.get(number, (-1, now_ms, now_ms))
         if next_offset != offset:
             self._stands[number] = (next_offset, now_ms, now_ms)
@@ -50,6 +55,13 @@ class LagWatch:
             raise RuntimeError(f"partition {number} stands at {offset} although the log goes on")
         self._stands[number] = (offset, since_ms, now_ms)
         return end
+
+    def _look(self, now_ms: int) -> None:
+        passed_ms = 0 if self._looked_ms is None else now_ms - self._looked_ms
+        if not 0 <= passed_ms <= _BESIDE_OTHERS_MS:  # looks come many times a second
+            self.excuse()
+            self._brought_ms = None
+        self._looked_ms = now_ms
 
     def forget(self, numbers: Collection[int]) -> None:
         """Partitions that are others' now."""

@@ -8,7 +8,9 @@ import pytest
 
 from demo.flights import write_ndjson
 from tests.journey.journey import Journey
+from tests.journey.moved_clock import MovedClock
 from tests.journey.receiver import Receiver, receiving
+from tests.journey.scheduled import Scheduled, moved_boxes
 from tests.journey.setups import Servers, SetUp, distributed, embedded, telling
 from tests.services.service import Service
 
@@ -81,3 +83,41 @@ def journey(request: pytest.FixtureRequest) -> Journey:
     """Each set-up, after the whole journey."""
     went: Journey = request.getfixturevalue(f"{request.param}_journey")
     return went
+
+
+@pytest.fixture(scope="package", autouse=True)
+def scheduled(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mapping[str, Future[Scheduled]]]:
+    """Both set-ups on their way through minutes, hours and days, begun before the first test of
+    this folder: nearly all of it is waiting, and the others go on meanwhile. None where no test
+    looks at them.
+    """
+    if not any(item.path.name == "test_by_schedule.py" for item in request.session.items):
+        yield {}
+        return
+    receiver: Receiver = request.getfixturevalue("receiver")
+    servers: Servers = request.getfixturevalue("servers")
+    clocks = {name: MovedClock(tmp_path_factory.mktemp(f"clock-{name}")) for name in SETUPS}
+    folder = tmp_path_factory.mktemp("scheduled")
+    setups = {
+        "embedded": embedded(folder / "embedded", program=clocks["embedded"].program),
+        "distributed": distributed(folder, servers, program=clocks["distributed"].program),
+    }
+
+    def went(name: str) -> Scheduled:
+        boxes = moved_boxes(receiver, f"scheduled-{name}", clocks[name])
+        way = Scheduled(setups[name], clocks[name], boxes)
+        try:
+            with telling(setups[name]):
+                way.go()
+        finally:
+            setups[name].kill()
+        return way
+
+    with ThreadPoolExecutor(len(SETUPS)) as threads:
+        try:
+            yield {name: threads.submit(went, name) for name in SETUPS}
+        finally:
+            for setup in setups.values():
+                setup.kill()  # whoever is still on the way finds nothing there

@@ -19,11 +19,16 @@ PROBE_S = 5.0
 
 
 def role_process(
-    name: str, command: Sequence[str], folder: Path, port: int, settings: Mapping[str, str]
+    name: str,
+    command: Sequence[str],
+    folder: Path,
+    port: int,
+    settings: Mapping[str, str],
+    program: Sequence[str] = (str(PROGRAM),),
 ) -> LocalService:
     """A role that is ready to start, in a folder of its own, serving on a port.
 
-    `kill` and `start` again keep its folder; `stop` drops it.
+    `kill` and `start` again keep its folder; `stop` drops it. `program` stands for `meterline`.
     """
     folder.mkdir(parents=True)
     url = f"http://127.0.0.1:{port}"
@@ -31,7 +36,7 @@ def role_process(
         name=name,
         url=url,
         folder=folder,
-        command=[str(PROGRAM), *command],
+        command=[*program, *command],
         problem=partial(_not_ready, url),
         start_within_s=START_WITHIN_S,
         environment={**settings, "METERLINE_PORT": str(port)},

@@ -1,12 +1,15 @@
 """A receiver of deliveries as the contract wants one (4.5), with the svix library alone."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TypeVar
 
 from svix.webhooks import Webhook, WebhookVerificationError
+
+AnyMailbox = TypeVar("AnyMailbox", bound="Mailbox")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,10 @@ class Mailbox:
     delivered: list[Delivered] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
 
+    def verify(self, body: bytes, headers: Mapping[str, str]) -> None:
+        """Raise `WebhookVerificationError` unless the secret signed it, and lately."""
+        Webhook(self.secret).verify(body, dict(headers))
+
 
 @dataclass(slots=True)
 class Receiver:
@@ -37,7 +44,11 @@ class Receiver:
 
     def mailbox(self, name: str) -> Mailbox:
         """A new mailbox; give it the secret before anything is sent."""
-        self.boxes[f"/{name}"] = box = Mailbox(f"{self.url}/{name}")
+        return self.with_box(name, Mailbox(f"{self.url}/{name}"))
+
+    def with_box(self, name: str, box: AnyMailbox) -> AnyMailbox:
+        """The mailbox, which takes from now on what comes for the path of its name."""
+        self.boxes[f"/{name}"] = box
         return box
 
 
@@ -50,7 +61,7 @@ def receiving() -> Iterator[Receiver]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             box = receiver.boxes[self.path]
             try:
-                Webhook(box.secret).verify(body, dict(self.headers))
+                box.verify(body, dict(self.headers))
             except WebhookVerificationError as error:
                 box.refused.append(f"{error}: {dict(self.headers)}")
                 self._answer(400)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ import yaml
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from tests.journey.client import Server
-from tests.journey.processes import role_process, run_command
+from tests.journey.processes import PROGRAM, role_process, run_command
 from tests.services.local import LocalService, free_port
 
 COMPOSE: dict[str, Any] = yaml.safe_load(
@@ -34,6 +34,7 @@ INSTANCE_ID = "METERLINE_INSTANCE_ID"
 PARTITIONS = "4"  # as embedded by default, so that both cut the load alike
 LOOPBACK = "127.0.0.0/8"
 NOTHING: Mapping[str, str] = MappingProxyType({})
+METERLINE = (str(PROGRAM),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +93,15 @@ def telling(setup: SetUp) -> Iterator[None]:
         raise
 
 
-def embedded(folder: Path, more: Mapping[str, str] = NOTHING) -> SetUp:
+def embedded(
+    folder: Path, more: Mapping[str, str] = NOTHING, program: Sequence[str] = METERLINE
+) -> SetUp:
     """Everything in one process and one folder, with no setting but its folder, its port and
     `more`.
     """
     settings = {"METERLINE_DATA_DIR": str(folder / "data"), **more}
     port = free_port()
-    process = role_process("up", ["up"], folder / "up", port, settings)
+    process = role_process("up", ["up"], folder / "up", port, settings, program)
     server = Server(process.url)
     return SetUp("embedded", folder, {"up": process}, server, server)
 
@@ -110,6 +113,7 @@ def distributed(
     *,
     with_inbox: bool = False,
     named: bool = True,
+    program: Sequence[str] = METERLINE,
 ) -> SetUp:
     """Each role as a process of its own, with a fresh topic and fresh databases, migrated; `more`
     settings are for all of them. Aggregators have names of their own, unless not `named`.
@@ -148,7 +152,7 @@ def distributed(
             own[INSTANCE_ID] = process  # one that is killed has its partitions again at once
         command = COMPOSE["services"][service]["command"]
         processes[process] = role_process(
-            process, command, folder / process, free_port(), settings | own
+            process, command, folder / process, free_port(), settings | own, program
         )
     ingest, control = Server(processes["ingest"].url), Server(processes["control"].url)
     return SetUp("distributed", folder, processes, ingest, control, inbox_topic)

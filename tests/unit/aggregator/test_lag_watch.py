@@ -102,3 +102,19 @@ async def test_who_stands_although_it_was_told_so_is_given_up(world: World) -> N
     assert await watch.behind(0, 0, now_ms + SILENT_MS + 1) == end
     watch.forget([0])
     assert await watch.behind(0, 0, now_ms + 2 * SILENT_MS) is None
+
+
+@pytest.mark.parametrize("turned_ms", [4 * 86_400_000, STALLED_AFTER_S * 1_000 + 1, -86_400_000])
+async def test_who_waited_for_a_moment_when_the_clock_was_turned_does_not_stand(
+    world: World, turned_ms: int
+) -> None:
+    watch = LagWatch(world.log)
+    await world.send(numbered(0, 40))
+    end = await world.log.end(0)
+    now_ms = 100 * 86_400_000
+    watch.brought(now_ms)
+    assert await watch.behind(0, 0, now_ms) is None
+    now_ms += turned_ms
+    assert await watch.behind(0, 0, now_ms) is None
+    assert await watch.behind(0, 0, now_ms + SILENT_MS) is None
+    assert await watch.behind(0, 0, now_ms + SILENT_MS + 1) == end, "as long as ever after that"

@@ -1,0 +1,65 @@
+"""`python -m tests.journey.moved_clock FILE ROLE ...`: the command `meterline` on a clock that is
+ahead of the machine's by the milliseconds that stand in FILE.
+
+Who writes the file moves the time of every process that reads it, while it runs. All else is the
+product as it is, and nothing of this is reachable from production.
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from meterline.backends import clock
+from meterline.runtime import cli
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+NS_PER_MS: Final = 1_000_000
+
+
+class MovedTime:
+    """The module `time`, as far as the product's clock uses it."""
+
+    def __init__(self, ahead: Path) -> None:
+        self._ahead = ahead
+
+    def time_ns(self) -> int:
+        """Unix nanoseconds, moved."""
+        return time.time_ns() + int(self._ahead.read_text()) * NS_PER_MS
+
+
+class MovedClock:
+    """The same clock for a test, which moves it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "ahead_ms"
+        self._ahead_ms = 0
+        self.move(0)
+
+    @property
+    def program(self) -> tuple[str, ...]:
+        """What stands for the command `meterline`."""
+        return (sys.executable, "-m", "tests.journey.moved_clock", str(self._file))
+
+    def now_ms(self) -> int:
+        """Unix milliseconds, as the product has them."""
+        return time.time_ns() // NS_PER_MS + self._ahead_ms
+
+    def move(self, by_ms: int) -> None:
+        """Make it later by so much, for all that run and for those that are started later."""
+        self._ahead_ms += by_ms
+        written = self._file.with_suffix(".new")
+        written.write_text(str(self._ahead_ms))
+        written.replace(self._file)  # nobody reads half a number
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Be `meterline` with these arguments, on the clock of the file named first."""
+    ahead, *rest = arguments
+    clock.__dict__["time"] = MovedTime(Path(ahead))
+    cli.main(rest, prog_name="meterline")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

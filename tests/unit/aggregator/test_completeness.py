@@ -1,8 +1,13 @@
 """What is claimed to be complete, and when; backfill of meters made later."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
+
+from aggregator.catch_up import LogTruncated
 from aggregator.completeness import Completeness
+from meterline.backends.sqlite_log import open_sqlite_log
 from meterline.meter import Aggregation
 from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
 
@@ -45,9 +50,45 @@ async def test_no_claim_before_everything_below_the_end_is_durable(
     await completeness.claim()
     log = world.log.number
     assert await world.progress.complete_until(log, PARTITIONS, meter.revision) is None
+    for number in range(PARTITIONS):
+        await worker.read_some(number)
+    await completeness.claim()
+    assert await world.progress.complete_until(log, PARTITIONS, meter.revision) is None
+    await completeness.probe(range(PARTITIONS), 200_000)  # what was asked first still waits
     await world.run(worker)
     await completeness.claim()
     assert await world.progress.complete_until(log, PARTITIONS, meter.revision) == 89_000
+    await worker.close_all()
+
+
+async def test_no_claim_for_a_partition_that_is_another_workers_now(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    meter = meters.add(Aggregation.SUM, next(fresh_numbers))
+    worker = world.worker(meters)
+    await world.run(worker)
+    completeness = Completeness(worker, lag_ms=0)
+    await completeness.probe(range(PARTITIONS), 5_000)
+    worker.close(0)
+    await completeness.claim()
+    log = world.log.number
+    assert await world.progress.complete_until(log, PARTITIONS, meter.revision) is None
+    await worker.close_all()
+
+
+async def test_a_log_that_ends_before_what_was_counted_is_noticed_when_it_is_asked(
+    world: World, fresh_numbers: Iterator[int], tmp_path: Path
+) -> None:
+    meters = Meters(0)
+    meters.add(Aggregation.SUM, next(fresh_numbers))
+    worker = world.worker(meters)
+    await world.send(numbered(0, 30))
+    await world.run(worker)
+    worker.log = open_sqlite_log(tmp_path / "anew", PARTITIONS, world.clock)
+    with pytest.raises(LogTruncated, match="ends at offset 0"):
+        await Completeness(worker, lag_ms=0).probe(range(PARTITIONS), 5_000)
+    await worker.log.close()
     await worker.close_all()
 
 

@@ -2,6 +2,8 @@
 
 import json
 import random
+from collections import Counter
+from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 
@@ -14,7 +16,7 @@ from aggregator.slice import opened
 from aggregator.verdict import judged
 from meterline.event import Event, decode_event
 from meterline.limits import SLICE_EVENTS_MAX, SLICE_SPAN_MS
-from meterline.measure import Measures, decode_groups, encode_groups, measures_of
+from meterline.measure import Measures, decode_groups, encode_groups, measures_of, member_of
 from meterline.meter import Aggregation, Catalogue, Meter
 from meterline.number import UNIT
 from meterline.pack import (
@@ -28,6 +30,7 @@ from meterline.pack import (
     position,
 )
 from meterline.rows import NO_POSITION, Flush, SliceId, TallyRow, Verdict
+from meterline.tally import Cell, Latest
 
 HORIZON_MS = 1_000_000
 ID = SliceId(1, 0, 0)
@@ -45,6 +48,8 @@ MEASURES: Measures = measures_of(
     Catalogue(1, tuple(meter(i, aggregation) for i, aggregation in enumerate(Aggregation)))
 )
 
+NO_LATEST = Latest(0, 0, bytes(16), 0)
+TIMES = ("0:00", "0:00.001", "0:30", "0:59.999", "1:00", "1:59.999", "2:00")
 values: st.SearchStrategy[object] = st.one_of(
     st.integers(-(10**21), 10**21),
     st.decimals(
@@ -62,10 +67,10 @@ def events(draw: st.DrawFn) -> Event:
         "source": "s",
         "type": "t",
         "subject": draw(st.sampled_from(["x", "y"])),
-        "time": f"2026-01-01T00:00:{draw(st.integers(0, 59)):02d}Z",
+        "time": f"2026-01-01T00:0{draw(st.sampled_from(TIMES))}Z",
         "data": {"v": draw(values), "g": draw(st.sampled_from(["p", 1, None]))},
         "namespace": "default",
-        "recordedtime": "2026-01-01T00:00:00Z",
+        "recordedtime": f"2026-01-01T00:0{draw(st.sampled_from(TIMES))}Z",
     }
     return decode_event(msgspec.json.Encoder(decimal_format="number").encode(document))
 
@@ -138,22 +143,84 @@ def test_the_account_holds_and_sums_are_those_of_fractions(packs: list[list[Even
     sums = list(Aggregation).index(Aggregation.SUM)
     matched = sum(row.counted + row.rejected for row in flush.tallies if row.revision == sums)
     assert matched == account.new
-    expected = sum((_fraction(row.text) for row in flush.events), Fraction(0))
+    expected = sum((_fraction(row.text) or 0 for row in flush.events), Fraction(0))
     total = sum(row.total for row in flush.tallies if row.revision == sums)
     assert Fraction(total, UNIT) == expected
 
 
-def _fraction(text: bytes) -> Fraction:
-    """An oracle of its own: what a value is worth after rounding to 18 digits."""
+def _fraction(text: bytes) -> Fraction | None:
+    """An oracle of its own: what a value is worth after rounding to 18 digits, if it is any."""
     value: object = json.loads(text, parse_float=Decimal)["data"]["v"]
     if isinstance(value, str) and value in ("1.5", "-0"):
         value = Decimal(value)
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        return Fraction(0)
+        return None
     exact = Fraction(value)
     if abs(exact) >= 10**20:
-        return Fraction(0)
+        return None
     return Fraction(round(exact * 10**18), 10**18)  # rounds half to even
+
+
+def _first_of_each(packs: list[list[Event]]) -> dict[int, Event]:
+    """The events that count, by position."""
+    found: dict[bytes, int] = {}
+    whole = {position(at, n): event for at, p in enumerate(packs) for n, event in enumerate(p)}
+    for at, event in whole.items():
+        found.setdefault(event.key, at)
+    return {at: whole[at] for at in found.values()}
+
+
+def _tallied(aggregation: Aggregation, found: dict[int, Event]) -> tuple[int | Latest, ...]:
+    """An oracle of its own: version, total, counted, rejected, extremes and latest of a cell."""
+    usable = {at: _usable(aggregation, event) for at, event in found.items()}
+    worth = {at: value for at, value in usable.items() if value is not None}
+    values, latest = sorted(worth.values()), NO_LATEST
+    if aggregation is Aggregation.LATEST and worth:
+        one = max((found[at] for at in worth), key=lambda e: (e.time_ms, e.recorded_ms, e.key))
+        (value,) = (value for at, value in worth.items() if found[at] is one)
+        latest = Latest(one.time_ms, one.recorded_ms, one.key, value)
+    extremes = (0, 0)
+    if aggregation in (Aggregation.MIN, Aggregation.MAX) and values:
+        extremes = (values[0], values[-1])
+    total = sum(values) if aggregation in (Aggregation.SUM, Aggregation.AVG) else 0
+    return (max(found), total, len(worth), len(found) - len(worth), *extremes, latest)
+
+
+def _usable(aggregation: Aggregation, event: Event) -> int | None:
+    if aggregation is Aggregation.COUNT:
+        return 0
+    if aggregation is Aggregation.UNIQUE_COUNT:
+        return None if _member(event) is None else 0
+    worth = _fraction(event.text)
+    return None if worth is None else int(worth * UNIT)
+
+
+def _member(event: Event) -> bytes | None:
+    assert isinstance(event.data, dict), "it is made so"
+    return member_of(event.data["v"])
+
+
+@given(st.lists(st.lists(events(), max_size=6), max_size=6))
+def test_each_cell_is_what_its_events_say_one_by_one(packs: list[list[Event]]) -> None:
+    cells: dict[Cell, dict[int, Event]] = {}
+    for at, event in _first_of_each(packs).items():
+        said = json.loads(event.text)
+        minute = int(datetime.fromisoformat(said["time"]).timestamp()) // 60
+        groups = json.dumps([str(said["data"]["g"] or "")])
+        for revision in range(len(Aggregation)):
+            cells.setdefault((revision, said["subject"], groups, minute), {})[at] = event
+    _, flush = folded(packs, set())
+    kinds = tuple(Aggregation)
+    rows = {row[:4]: (*row[7:13], Latest(*row[13:])) for row in flush.tallies}
+    assert rows == {cell: _tallied(kinds[cell[0]], found) for cell, found in cells.items()}
+    each = [(cell, at, event) for cell, found in cells.items() for at, event in found.items()]
+    unique = kinds.index(Aggregation.UNIQUE_COUNT)
+    members = {(*cell, _member(event)) for cell, _, event in each if cell[0] == unique}
+    assert Counter(row[:5] for row in flush.members) == Counter(m for m in members if m[-1])
+    rejected = sorted((r.revision, position(r.offset, r.place), r.window) for r in flush.rejected)
+    assert rejected == sorted(
+        (cell[0], at, cell[3]) for cell, at, e in each if _usable(kinds[cell[0]], e) is None
+    )
 
 
 def test_what_cannot_be_read_is_invalid_and_stalls_nothing() -> None:
@@ -249,6 +316,16 @@ def test_borders_follow_from_the_log_wherever_reading_began(
             0
         ]:  # without events: its record may expire, and who comes then cuts alike
             assert borders(begun + 1) == [b for b in whole if b > begun]
+
+
+def test_a_slice_has_so_many_events_five_minutes_and_nothing_behind_an_empty_record() -> None:
+    first_ms = SLICE_SPAN_MS * 7 + 3
+    last_ms = SLICE_SPAN_MS * 8 - 1
+    border = opened(first_ms).grown(1).grown(SLICE_EVENTS_MAX - 3)
+    assert not border.ends_before(2, last_ms)
+    assert border.ends_before(3, last_ms)
+    assert border.ends_before(2, last_ms + 1)
+    assert opened(first_ms).grown(0).ends_before(1, first_ms)
 
 
 @given(st.lists(st.text(), max_size=5))

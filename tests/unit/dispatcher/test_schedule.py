@@ -9,6 +9,7 @@ from dispatcher.schedule import complete_needed_ms, due_runs
 from meterline.report import Interval, Report, ReportChange, Schedule, changed, in_force
 from meterline.report_ports import Plan
 from meterline.report_start import StartTerms
+from meterline.resumption import NOT_ASKED_FOR
 from meterline.run import Run, RunState, Trigger, run_id
 from meterline.window import HOUR_MS, MINUTE_MS
 
@@ -144,3 +145,16 @@ def test_windows_tile_time_across_changes_of_the_schedule(
     assert [run.from_ms for run in found] == edges[:-1]
     assert all(run.to_ms <= now_ms for run in found)
     assert now_ms < current.report.window_end_ms(current.planned_until_ms)
+
+
+def test_what_a_report_was_resumed_without_is_passed_over_to_the_last_window_and_no_further() -> (
+    None
+):
+    it = plan(Interval.HOUR, START)
+    report = replace(it.report, skip_until_ms=START + 2 * HOUR_MS)
+    runs = due_runs(Plan(report, START), START + 3 * HOUR_MS, 10, 10)
+    assert [(run.state, run.reason) for run in runs] == [
+        (RunState.SKIPPED, NOT_ASKED_FOR),
+        (RunState.SKIPPED, NOT_ASKED_FOR),
+        (RunState.SCHEDULED, ""),
+    ]

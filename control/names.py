@@ -39,6 +39,10 @@ SUBJECT: Final = PathName(
     "customer-1",
 )
 V1_SUBJECT_NAMES: Final[Mapping[str, PathName]] = {"subjectIdOrKey": SUBJECT}
+SUBJECT_NAMES: Final[Mapping[str, PathName]] = {"subjectId": SUBJECT}
+DIMENSION: Final = PathName(
+    "dimension", "Name of a dimension of the meter.", r"[a-zA-Z_][0-9a-zA-Z_]*", "model"
+)
 GROUP_BY_KEY: Final = PathName(
     "group-by key", "Name of a group-by key of the meter.", r"[a-zA-Z_][0-9a-zA-Z_]*", "model"
 )

@@ -29,6 +29,7 @@ from control.v3.events import V3Events
 from control.v3.keys import V3Keys
 from control.v3.meter_preview import V3MeterPreview
 from control.v3.meter_revisions import V3MeterRevisions
+from control.v3.meter_values import V3MeterValues
 from control.v3.meters import V3Meters
 from control.v3.pull import V3Pull
 from control.v3.query import V3Query
@@ -42,6 +43,7 @@ from control.v3.report_test import V3ReportTest
 from control.v3.reports import V3Reports
 from control.v3.runs import V3Runs
 from control.v3.status import V3Status
+from control.v3.subjects import V3Subjects
 from control.v3.usage_events import V3UsageEvents
 from meterline.access_ports import AccessStore
 from meterline.http.gate import Gate
@@ -77,6 +79,8 @@ def bound_v3(api: Api) -> list[Bound]:
         V3Meters(stores),
         V3MeterRevisions(stores),
         V3MeterPreview(stores, api.ledger, api.answers),
+        V3MeterValues(stores),
+        V3Subjects(stores),
         V3Query(stores, api.answers),
         V3Rejected(stores, api.refusals.settlements),
         V3Refusals(api.refusals),

@@ -188,6 +188,14 @@ class UsageStore(SubjectUsageStore, Protocol):
         """
         ...
 
+    async def usage_values(
+        self, query: UsageQuery, limit: int, offset: int
+    ) -> tuple[list[str], int]:
+        """The texts that the one name of `group_by` has in the rows of a query without windows:
+        sorted, `limit` of them behind the first `offset`; and how many there are.
+        """
+        ...
+
     async def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:
         """Rejected values of the revisions that answer for a meter, each in its part of time, by
         position, after the cursor `log.partition.offset.place`.

@@ -302,6 +302,14 @@ class CheckedUsageStore:
         if not checked:
             await self._check()
 
+    async def usage_values(
+        self, query: UsageQuery, limit: int, offset: int
+    ) -> tuple[list[str], int]:
+        """See the port."""
+        found = await self._store.usage_values(query, limit, offset)
+        await self._check()
+        return found
+
     async def usage_by_subject(
         self, query: UsageQuery, rows_max: int
     ) -> AsyncIterator[list[UsageRow]]:

@@ -66,3 +66,9 @@ def drafts(
     """The deliveries of a run."""
     scene = Scene(report, meter, run, complete_until_ms, len(said))
     return [scene.draft(it, n + 1, sequence_first + n) for n, it in enumerate(said)]
+
+
+def values_among(rows: Sequence[UsageRow], limit: int, offset: int) -> tuple[list[str], int]:
+    """`ports.UsageStore.usage_values` from the rows of the same query."""
+    found = sorted({row.groups[0][1] if row.groups else row.subject or "" for row in rows})
+    return found[offset : offset + limit], len(found)

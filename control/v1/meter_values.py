@@ -18,9 +18,11 @@ from meterline.limits import (
     GROUP_VALUES_DAYS_MAX,
     GROUP_VALUES_HOURS,
     GROUP_VALUES_SPAN_DAYS_MAX,
+    QUERY_ROWS_MAX,
 )
 from meterline.meter_revision import dimensions_ever
 from meterline.problem import Fault, invalid, not_found
+from meterline.usage import UsageQuery
 from meterline.window import DAY_MS, HOUR_MS
 
 WORDS: Final = Words("groupByKey", "filter", "query")
@@ -116,8 +118,7 @@ class V1MeterValues:
         asked = call.parameters
         meter = await self._stores.meter(call.namespace, call.names["meterIdOrSlug"])
         question = Question(WORDS, asked.from_, asked.to, group_by=(SUBJECT,))
-        rows = await self._stores.usage.usage(query_of(meter, question))
-        return json_response(sorted({row.subject for row in rows if row.subject is not None}))
+        return json_response(await self._all(query_of(meter, question)))
 
     async def values(self, call: Call[GroupValuesParameters, None]) -> web.Response:
         """Values in a bare array."""
@@ -127,5 +128,11 @@ class V1MeterValues:
             raise not_found("group-by key", name)
         from_ms, to_ms = call.parameters.span(self._stores.clock.now_ms())
         question = Question(WORDS, from_ms, to_ms, group_by=(name,))
-        rows = await self._stores.usage.usage(query_of(meter, question))
-        return json_response(sorted({dict(row.groups)[name] for row in rows}))
+        return json_response(await self._all(query_of(meter, question)))
+
+    async def _all(self, query: UsageQuery) -> list[str]:
+        found, total = await self._stores.usage.usage_values(query, QUERY_ROWS_MAX, 0)
+        if total > QUERY_ROWS_MAX:
+            reason = f"there are {total}, and at most {QUERY_ROWS_MAX} are listed; ask for less"
+            raise invalid(Fault("from", reason, "maximum", "query"))
+        return found

@@ -39,6 +39,7 @@ ENDING: Final = {
     "reportId": ("delete-report",),
     "reportIdOrSlug": ("deleteReport",),
     "subjectIdOrKey": ("deleteSubject",),
+    "subjectId": ("delete-subject",),
     "apiKeyId": ("revoke-api-key", "update-api-key", "rotate-api-key"),
 }
 """By the name in the path: the operations that get something to spare."""
@@ -172,5 +173,6 @@ def spare_of(caller: Caller) -> dict[str, list[str]]:
         "reportId": reports,
         "reportIdOrSlug": reports,
         "subjectIdOrKey": [one["id"] for one in made],
+        "subjectId": [one["id"] for one in made],
         "apiKeyId": keys,
     }

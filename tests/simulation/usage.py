@@ -27,7 +27,7 @@ from meterline.rows import (
 from meterline.tally import EMPTY, Aggregate, Latest, merged
 from meterline.usage import UsageQuery, UsageRow, value_of
 from meterline.window import MINUTE_MS
-from tests.portions import InPortions
+from tests.portions import InPortions, values_among
 from tests.simulation.network import Net
 from tests.simulation.stores import REPLICA_ASKED
 
@@ -311,6 +311,11 @@ class SimulatedUsage(InPortions):
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         return await self._net.call("usage.usage", lambda: self._state.usage(query))
+
+    async def usage_values(
+        self, query: UsageQuery, limit: int, offset: int
+    ) -> tuple[list[str], int]:
+        return values_among(await self.usage(query), limit, offset)
 
     async def usage_blocks(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
         yield await self.usage(query)

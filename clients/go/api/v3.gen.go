@@ -852,6 +852,20 @@ type CorrectionPage struct {
 	Meta CursorMeta `json:"meta"`
 }
 
+// CreateSubjectRequest A subject, and what is said of it.
+type CreateSubjectRequest struct {
+	// Key `subject` of its events.
+	//
+	// Examples: customer-1
+	Key string `json:"key"`
+
+	// Metadata Whatever its owner wants to find again.
+	Metadata map[string]JSONValue `json:"metadata,omitzero"`
+
+	// Name For people.
+	Name *string `json:"name,omitempty"`
+}
+
 // CursorMeta What is said of a page.
 type CursorMeta struct {
 	// Page Where a page lies in its list.
@@ -2990,6 +3004,20 @@ type StatusPartition struct {
 	Partition  int  `json:"partition"`
 }
 
+// Subject A subject, and what is said of it. What was not said is left out.
+type Subject struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// ID Examples: 01M7ZMF4YA7D2SQ292V0W9JPT8
+	ID string `json:"id"`
+
+	// Key `subject` of its events.
+	Key       string               `json:"key"`
+	Metadata  map[string]JSONValue `json:"metadata,omitzero"`
+	Name      *string              `json:"name,omitempty"`
+	UpdatedAt time.Time            `json:"updated_at"`
+}
+
 // SubjectConditions defines model for SubjectConditions.
 type SubjectConditions struct {
 	Eq  *string  `json:"$eq,omitempty"`
@@ -3027,6 +3055,25 @@ type SubjectDifference struct {
 	Subject        string  `json:"subject"`
 	ValueAfter     *string `json:"value_after"`
 	ValueBefore    *string `json:"value_before"`
+}
+
+// SubjectFilter Conditions on subjects, joined by and. One without a name has the name "".
+type SubjectFilter struct {
+	// Key Conditions on a text, joined by and: `filter[key][contains]=token`. A value without operator,
+	// `filter[key]=tokens`, is one of `eq`.
+	Key *TextFilter `json:"key,omitempty"`
+
+	// Name Conditions on a text, joined by and: `filter[key][contains]=token`. A value without operator,
+	// `filter[key]=tokens`, is one of `eq`.
+	Name *TextFilter `json:"name,omitempty"`
+}
+
+// SubjectPage A page of subjects, by key.
+type SubjectPage struct {
+	Data []Subject `json:"data"`
+
+	// Meta What is said of a page.
+	Meta NumberMeta `json:"meta"`
 }
 
 // TestDelivery What came of a test delivery.
@@ -3087,6 +3134,15 @@ type TooLarge struct {
 type UnavailablePart struct {
 	Part   string `json:"part"`
 	Reason string `json:"reason"`
+}
+
+// UpdateSubjectRequest What is said of a subject; what it leaves out stays. `""` and `{}` empty a member.
+type UpdateSubjectRequest struct {
+	// Metadata Whatever its owner wants to find again.
+	Metadata map[string]JSONValue `json:"metadata,omitzero"`
+
+	// Name For people.
+	Name *string `json:"name,omitempty"`
 }
 
 // UsageCondition One operator of a filter with its operand.
@@ -3223,6 +3279,14 @@ type UsageRow struct {
 	Value string `json:"value"`
 }
 
+// ValuePage A page of texts, sorted by code points.
+type ValuePage struct {
+	Data []string `json:"data"`
+
+	// Meta What is said of a page.
+	Meta NumberMeta `json:"meta"`
+}
+
 // VerdictCounts received = new + duplicate + conflict + invalid, and new = matched + unmatched, always.
 type VerdictCounts struct {
 	Conflict  int `json:"conflict"`
@@ -3330,6 +3394,21 @@ type ListMetersParams struct {
 	Filter *MeterFilter `json:"filter,omitempty"`
 }
 
+// ListDimensionValuesParams defines parameters for ListDimensionValues.
+type ListDimensionValuesParams struct {
+	// From The time of usage is then or later.
+	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
+
+	// To The time of usage is earlier.
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// Contains Only those that hold this text; the case of letters counts.
+	Contains *string `form:"contains,omitempty" json:"contains,omitempty"`
+
+	// Page Which part of a list, by number.
+	Page *NumberedPage `json:"page,omitempty"`
+}
+
 // ListUsageEventsParams defines parameters for ListUsageEvents.
 type ListUsageEventsParams struct {
 	// From Start of the window.
@@ -3373,6 +3452,21 @@ type CompareMeterRevisionParams struct {
 
 	// Page Which part of a list, by cursor.
 	Page *CursorPage `json:"page,omitempty"`
+}
+
+// ListMeterSubjectsParams defines parameters for ListMeterSubjects.
+type ListMeterSubjectsParams struct {
+	// From The time of usage is then or later.
+	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
+
+	// To The time of usage is earlier.
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// Contains Only those that hold this text; the case of letters counts.
+	Contains *string `form:"contains,omitempty" json:"contains,omitempty"`
+
+	// Page Which part of a list, by number.
+	Page *NumberedPage `json:"page,omitempty"`
 }
 
 // ListRefusalsParams defines parameters for ListRefusals.
@@ -3424,6 +3518,15 @@ type ListReportRunsParams struct {
 type ListRunCorrectionsParams struct {
 	// Page Which part of a list, by cursor.
 	Page *CursorPage `json:"page,omitempty"`
+}
+
+// ListSubjectsParams defines parameters for ListSubjects.
+type ListSubjectsParams struct {
+	// Page Which part of a list, by number.
+	Page *NumberedPage `json:"page,omitempty"`
+
+	// Filter Conditions on subjects, joined by and. One without a name has the name "".
+	Filter *SubjectFilter `json:"filter,omitempty"`
 }
 
 // CreateAPIKeyJSONRequestBody defines body for CreateAPIKey for application/json ContentType.
@@ -3494,6 +3597,12 @@ type RunReportJSONRequestBody = RunRequest
 
 // RotateReportSecretJSONRequestBody defines body for RotateReportSecret for application/json ContentType.
 type RotateReportSecretJSONRequestBody = SecretRotationRequest
+
+// CreateSubjectJSONRequestBody defines body for CreateSubject for application/json ContentType.
+type CreateSubjectJSONRequestBody = CreateSubjectRequest
+
+// UpdateSubjectJSONRequestBody defines body for UpdateSubject for application/json ContentType.
+type UpdateSubjectJSONRequestBody = UpdateSubjectRequest
 
 // Getter for additional properties for Event. Returns the specified
 // element and whether it was found
@@ -5103,6 +5212,15 @@ type ClientInterface interface {
 	// Corresponds with PUT /api/v3/metering/meters/{meterId} (the `UpdateMeter` operationId).
 	UpdateMeter(ctx context.Context, meterID string, body UpdateMeterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListDimensionValues List the values of a dimension that a meter has usage of
+	//
+	// An event without a value there has "".
+	//
+	// Scope: `usage:read`.
+	//
+	// Corresponds with GET /api/v3/metering/meters/{meterId}/dimensions/{dimension}/values (the `ListDimensionValues` operationId).
+	ListDimensionValues(ctx context.Context, meterID string, dimension string, params *ListDimensionValuesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListUsageEvents List the events behind usage
 	//
 	// The events that count in a row of a query or an entry of a delivery, named by its window, subject and dimensions; by the meter as it is now. Events without a usable value are not among them. At most 200000 events can stand behind an entry.
@@ -5222,6 +5340,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v3/metering/meters/{meterId}/revisions/{revision}/switch (the `SwitchMeterRevision` operationId).
 	SwitchMeterRevision(ctx context.Context, meterID string, revision string, body SwitchMeterRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListMeterSubjects List the subjects that a meter has usage of
+	//
+	// List the subjects that a meter has usage of.
+	//
+	// Scope: `usage:read`.
+	//
+	// Corresponds with GET /api/v3/metering/meters/{meterId}/subjects (the `ListMeterSubjects` operationId).
+	ListMeterSubjects(ctx context.Context, meterID string, params *ListMeterSubjectsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RedriveRefusalsWithBody Send refused inbox records anew, as they are
 	//
@@ -5586,6 +5713,77 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v3/metering/status (the `GetStatus` operationId).
 	GetStatus(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSubjects List subjects
+	//
+	// List the subjects that something is said of; events may name any others.
+	//
+	// Scope: `subjects:read`.
+	//
+	// Corresponds with GET /api/v3/metering/subjects (the `ListSubjects` operationId).
+	ListSubjects(ctx context.Context, params *ListSubjectsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSubjectWithBody Create a subject
+	//
+	// Create a subject.
+	//
+	// Scope: `subjects:write`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v3/metering/subjects (the `CreateSubject` operationId).
+	CreateSubjectWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSubject Create a subject
+	//
+	// Create a subject.
+	//
+	// Scope: `subjects:write`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v3/metering/subjects (the `CreateSubject` operationId).
+	CreateSubject(ctx context.Context, body CreateSubjectJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteSubject Delete a subject
+	//
+	// Erase what is said of a subject. Its events and its usage stay.
+	//
+	// Scope: `subjects:write`.
+	//
+	// Corresponds with DELETE /api/v3/metering/subjects/{subjectId} (the `DeleteSubject` operationId).
+	DeleteSubject(ctx context.Context, subjectID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSubject Get a subject
+	//
+	// Get a subject.
+	//
+	// Scope: `subjects:read`.
+	//
+	// Corresponds with GET /api/v3/metering/subjects/{subjectId} (the `GetSubject` operationId).
+	GetSubject(ctx context.Context, subjectID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateSubjectWithBody Update a subject
+	//
+	// Update a subject.
+	//
+	// Scope: `subjects:write`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v3/metering/subjects/{subjectId} (the `UpdateSubject` operationId).
+	UpdateSubjectWithBody(ctx context.Context, subjectID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateSubject Update a subject
+	//
+	// Update a subject.
+	//
+	// Scope: `subjects:write`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v3/metering/subjects/{subjectId} (the `UpdateSubject` operationId).
+	UpdateSubject(ctx context.Context, subjectID string, body UpdateSubjectJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // ListAccounts See what became of every event
@@ -6256,6 +6454,25 @@ func (c *Client) UpdateMeter(ctx context.Context, meterID string, body UpdateMet
 	return c.Client.Do(req)
 }
 
+// ListDimensionValues List the values of a dimension that a meter has usage of
+//
+// An event without a value there has "".
+//
+// Scope: `usage:read`.
+//
+// Corresponds with GET /api/v3/metering/meters/{meterId}/dimensions/{dimension}/values (the `ListDimensionValues` operationId).
+func (c *Client) ListDimensionValues(ctx context.Context, meterID string, dimension string, params *ListDimensionValuesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDimensionValuesRequest(c.Server, meterID, dimension, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListUsageEvents List the events behind usage
 //
 // The events that count in a row of a query or an entry of a delivery, named by its window, subject and dimensions; by the meter as it is now. Events without a usable value are not among them. At most 200000 events can stand behind an entry.
@@ -6486,6 +6703,25 @@ func (c *Client) SwitchMeterRevisionWithBody(ctx context.Context, meterID string
 // Corresponds with POST /api/v3/metering/meters/{meterId}/revisions/{revision}/switch (the `SwitchMeterRevision` operationId).
 func (c *Client) SwitchMeterRevision(ctx context.Context, meterID string, revision string, body SwitchMeterRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSwitchMeterRevisionRequest(c.Server, meterID, revision, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListMeterSubjects List the subjects that a meter has usage of
+//
+// List the subjects that a meter has usage of.
+//
+// Scope: `usage:read`.
+//
+// Corresponds with GET /api/v3/metering/meters/{meterId}/subjects (the `ListMeterSubjects` operationId).
+func (c *Client) ListMeterSubjects(ctx context.Context, meterID string, params *ListMeterSubjectsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListMeterSubjectsRequest(c.Server, meterID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -7210,6 +7446,147 @@ func (c *Client) TestReport(ctx context.Context, reportID string, reqEditors ...
 // Corresponds with GET /api/v3/metering/status (the `GetStatus` operationId).
 func (c *Client) GetStatus(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetStatusRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSubjects List subjects
+//
+// List the subjects that something is said of; events may name any others.
+//
+// Scope: `subjects:read`.
+//
+// Corresponds with GET /api/v3/metering/subjects (the `ListSubjects` operationId).
+func (c *Client) ListSubjects(ctx context.Context, params *ListSubjectsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSubjectsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSubjectWithBody Create a subject
+//
+// Create a subject.
+//
+// Scope: `subjects:write`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v3/metering/subjects (the `CreateSubject` operationId).
+func (c *Client) CreateSubjectWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSubjectRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSubject Create a subject
+//
+// Create a subject.
+//
+// Scope: `subjects:write`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v3/metering/subjects (the `CreateSubject` operationId).
+func (c *Client) CreateSubject(ctx context.Context, body CreateSubjectJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSubjectRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSubject Delete a subject
+//
+// Erase what is said of a subject. Its events and its usage stay.
+//
+// Scope: `subjects:write`.
+//
+// Corresponds with DELETE /api/v3/metering/subjects/{subjectId} (the `DeleteSubject` operationId).
+func (c *Client) DeleteSubject(ctx context.Context, subjectID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSubjectRequest(c.Server, subjectID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSubject Get a subject
+//
+// Get a subject.
+//
+// Scope: `subjects:read`.
+//
+// Corresponds with GET /api/v3/metering/subjects/{subjectId} (the `GetSubject` operationId).
+func (c *Client) GetSubject(ctx context.Context, subjectID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSubjectRequest(c.Server, subjectID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateSubjectWithBody Update a subject
+//
+// Update a subject.
+//
+// Scope: `subjects:write`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v3/metering/subjects/{subjectId} (the `UpdateSubject` operationId).
+func (c *Client) UpdateSubjectWithBody(ctx context.Context, subjectID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateSubjectRequestWithBody(c.Server, subjectID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateSubject Update a subject
+//
+// Update a subject.
+//
+// Scope: `subjects:write`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v3/metering/subjects/{subjectId} (the `UpdateSubject` operationId).
+func (c *Client) UpdateSubject(ctx context.Context, subjectID string, body UpdateSubjectJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateSubjectRequest(c.Server, subjectID, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8287,6 +8664,110 @@ func NewUpdateMeterRequestWithBody(server string, meterID string, contentType st
 	return req, nil
 }
 
+// NewListDimensionValuesRequest constructs an http.Request for the ListDimensionValues method
+func NewListDimensionValuesRequest(server string, meterID string, dimension string, params *ListDimensionValuesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "meterId", meterID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "dimension", dimension, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/meters/%s/dimensions/%s/values", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Contains != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "contains", *params.Contains, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListUsageEventsRequest constructs an http.Request for the ListUsageEvents method
 func NewListUsageEventsRequest(server string, meterID string, params *ListUsageEventsParams) (*http.Request, error) {
 	var err error
@@ -8840,6 +9321,103 @@ func NewSwitchMeterRevisionRequestWithBody(server string, meterID string, revisi
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListMeterSubjectsRequest constructs an http.Request for the ListMeterSubjects method
+func NewListMeterSubjectsRequest(server string, meterID string, params *ListMeterSubjectsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "meterId", meterID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/meters/%s/subjects", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Contains != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "contains", *params.Contains, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -10048,6 +10626,227 @@ func NewGetStatusRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListSubjectsRequest constructs an http.Request for the ListSubjects method
+func NewListSubjectsRequest(server string, params *ListSubjectsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/subjects")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Filter != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "filter", *params.Filter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateSubjectRequest calls the generic CreateSubject builder with application/json body
+func NewCreateSubjectRequest(server string, body CreateSubjectJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSubjectRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateSubjectRequestWithBody constructs an http.Request for the CreateSubject method, with any body, and a specified content type
+func NewCreateSubjectRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/subjects")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteSubjectRequest constructs an http.Request for the DeleteSubject method
+func NewDeleteSubjectRequest(server string, subjectID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "subjectId", subjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/subjects/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetSubjectRequest constructs an http.Request for the GetSubject method
+func NewGetSubjectRequest(server string, subjectID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "subjectId", subjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/subjects/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateSubjectRequest calls the generic UpdateSubject builder with application/json body
+func NewUpdateSubjectRequest(server string, subjectID string, body UpdateSubjectJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateSubjectRequestWithBody(server, subjectID, "application/json", bodyReader)
+}
+
+// NewUpdateSubjectRequestWithBody constructs an http.Request for the UpdateSubject method, with any body, and a specified content type
+func NewUpdateSubjectRequestWithBody(server string, subjectID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "subjectId", subjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/subjects/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 func (c *Client) applyEditors(ctx context.Context, req *http.Request, additionalEditors []RequestEditorFn) error {
 	for _, r := range c.RequestEditors {
 		if err := r(ctx, req); err != nil {
@@ -10468,6 +11267,17 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /api/v3/metering/meters/{meterId} (the `UpdateMeter` operationId).
 	UpdateMeterWithResponse(ctx context.Context, meterID string, body UpdateMeterJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateMeterAnswer, error)
 
+	// ListDimensionValuesWithResponse List the values of a dimension that a meter has usage of
+	//
+	// An event without a value there has "".
+	//
+	// Scope: `usage:read`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v3/metering/meters/{meterId}/dimensions/{dimension}/values (the `ListDimensionValues` operationId).
+	ListDimensionValuesWithResponse(ctx context.Context, meterID string, dimension string, params *ListDimensionValuesParams, reqEditors ...RequestEditorFn) (*ListDimensionValuesAnswer, error)
+
 	// ListUsageEventsWithResponse List the events behind usage
 	//
 	// The events that count in a row of a query or an entry of a delivery, named by its window, subject and dimensions; by the meter as it is now. Events without a usable value are not among them. At most 200000 events can stand behind an entry.
@@ -10599,6 +11409,17 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v3/metering/meters/{meterId}/revisions/{revision}/switch (the `SwitchMeterRevision` operationId).
 	SwitchMeterRevisionWithResponse(ctx context.Context, meterID string, revision string, body SwitchMeterRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*SwitchMeterRevisionAnswer, error)
+
+	// ListMeterSubjectsWithResponse List the subjects that a meter has usage of
+	//
+	// List the subjects that a meter has usage of.
+	//
+	// Scope: `usage:read`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v3/metering/meters/{meterId}/subjects (the `ListMeterSubjects` operationId).
+	ListMeterSubjectsWithResponse(ctx context.Context, meterID string, params *ListMeterSubjectsParams, reqEditors ...RequestEditorFn) (*ListMeterSubjectsAnswer, error)
 
 	// RedriveRefusalsWithBodyWithResponse Send refused inbox records anew, as they are
 	//
@@ -10995,6 +11816,83 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v3/metering/status (the `GetStatus` operationId).
 	GetStatusWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetStatusAnswer, error)
+
+	// ListSubjectsWithResponse List subjects
+	//
+	// List the subjects that something is said of; events may name any others.
+	//
+	// Scope: `subjects:read`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v3/metering/subjects (the `ListSubjects` operationId).
+	ListSubjectsWithResponse(ctx context.Context, params *ListSubjectsParams, reqEditors ...RequestEditorFn) (*ListSubjectsAnswer, error)
+
+	// CreateSubjectWithBodyWithResponse Create a subject
+	//
+	// Create a subject.
+	//
+	// Scope: `subjects:write`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/subjects (the `CreateSubject` operationId).
+	CreateSubjectWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSubjectAnswer, error)
+
+	// CreateSubjectWithResponse Create a subject
+	//
+	// Create a subject.
+	//
+	// Scope: `subjects:write`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/subjects (the `CreateSubject` operationId).
+	CreateSubjectWithResponse(ctx context.Context, body CreateSubjectJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSubjectAnswer, error)
+
+	// DeleteSubjectWithResponse Delete a subject
+	//
+	// Erase what is said of a subject. Its events and its usage stay.
+	//
+	// Scope: `subjects:write`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v3/metering/subjects/{subjectId} (the `DeleteSubject` operationId).
+	DeleteSubjectWithResponse(ctx context.Context, subjectID string, reqEditors ...RequestEditorFn) (*DeleteSubjectAnswer, error)
+
+	// GetSubjectWithResponse Get a subject
+	//
+	// Get a subject.
+	//
+	// Scope: `subjects:read`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v3/metering/subjects/{subjectId} (the `GetSubject` operationId).
+	GetSubjectWithResponse(ctx context.Context, subjectID string, reqEditors ...RequestEditorFn) (*GetSubjectAnswer, error)
+
+	// UpdateSubjectWithBodyWithResponse Update a subject
+	//
+	// Update a subject.
+	//
+	// Scope: `subjects:write`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v3/metering/subjects/{subjectId} (the `UpdateSubject` operationId).
+	UpdateSubjectWithBodyWithResponse(ctx context.Context, subjectID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateSubjectAnswer, error)
+
+	// UpdateSubjectWithResponse Update a subject
+	//
+	// Update a subject.
+	//
+	// Scope: `subjects:write`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v3/metering/subjects/{subjectId} (the `UpdateSubject` operationId).
+	UpdateSubjectWithResponse(ctx context.Context, subjectID string, body UpdateSubjectJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateSubjectAnswer, error)
 }
 
 type ListAccountsAnswer struct {
@@ -12032,6 +12930,54 @@ func (r UpdateMeterAnswer) ContentType() string {
 	return ""
 }
 
+type ListDimensionValuesAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ValuePage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListDimensionValuesAnswer) GetJSON200() *ValuePage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListDimensionValuesAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListDimensionValuesAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListDimensionValuesAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListDimensionValuesAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListDimensionValuesAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListUsageEventsAnswer struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -12451,6 +13397,54 @@ func (r SwitchMeterRevisionAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r SwitchMeterRevisionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListMeterSubjectsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ValuePage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListMeterSubjectsAnswer) GetJSON200() *ValuePage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListMeterSubjectsAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListMeterSubjectsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListMeterSubjectsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListMeterSubjectsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListMeterSubjectsAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -13712,6 +14706,239 @@ func (r GetStatusAnswer) ContentType() string {
 	return ""
 }
 
+type ListSubjectsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SubjectPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSubjectsAnswer) GetJSON200() *SubjectPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListSubjectsAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSubjectsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSubjectsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSubjectsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSubjectsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateSubjectAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Subject
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateSubjectAnswer) GetJSON201() *Subject {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateSubjectAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSubjectAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSubjectAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSubjectAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSubjectAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteSubjectAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteSubjectAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSubjectAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSubjectAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSubjectAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSubjectAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetSubjectAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Subject
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSubjectAnswer) GetJSON200() *Subject {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetSubjectAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSubjectAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSubjectAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSubjectAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSubjectAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UpdateSubjectAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Subject
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateSubjectAnswer) GetJSON200() *Subject {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r UpdateSubjectAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateSubjectAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateSubjectAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateSubjectAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateSubjectAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListAccountsWithResponse See what became of every event
 //
 // By hour of arrival in the log, source and type; and for each meter how many of its events counted. Of the namespace of the key only. While a meter is being filled in, it has counted fewer than it matches. What could not be read as an event of any namespace is shown to who may operate the installation.
@@ -14280,6 +15507,23 @@ func (c *ClientWithResponses) UpdateMeterWithResponse(ctx context.Context, meter
 	return ParseUpdateMeterAnswer(rsp)
 }
 
+// ListDimensionValuesWithResponse List the values of a dimension that a meter has usage of
+//
+// An event without a value there has "".
+//
+// Scope: `usage:read`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v3/metering/meters/{meterId}/dimensions/{dimension}/values (the `ListDimensionValues` operationId).
+func (c *ClientWithResponses) ListDimensionValuesWithResponse(ctx context.Context, meterID string, dimension string, params *ListDimensionValuesParams, reqEditors ...RequestEditorFn) (*ListDimensionValuesAnswer, error) {
+	rsp, err := c.ListDimensionValues(ctx, meterID, dimension, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListDimensionValuesAnswer(rsp)
+}
+
 // ListUsageEventsWithResponse List the events behind usage
 //
 // The events that count in a row of a query or an entry of a delivery, named by its window, subject and dimensions; by the meter as it is now. Events without a usable value are not among them. At most 200000 events can stand behind an entry.
@@ -14482,6 +15726,23 @@ func (c *ClientWithResponses) SwitchMeterRevisionWithResponse(ctx context.Contex
 		return nil, err
 	}
 	return ParseSwitchMeterRevisionAnswer(rsp)
+}
+
+// ListMeterSubjectsWithResponse List the subjects that a meter has usage of
+//
+// List the subjects that a meter has usage of.
+//
+// Scope: `usage:read`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v3/metering/meters/{meterId}/subjects (the `ListMeterSubjects` operationId).
+func (c *ClientWithResponses) ListMeterSubjectsWithResponse(ctx context.Context, meterID string, params *ListMeterSubjectsParams, reqEditors ...RequestEditorFn) (*ListMeterSubjectsAnswer, error) {
+	rsp, err := c.ListMeterSubjects(ctx, meterID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListMeterSubjectsAnswer(rsp)
 }
 
 // RedriveRefusalsWithBodyWithResponse Send refused inbox records anew, as they are
@@ -15094,6 +16355,125 @@ func (c *ClientWithResponses) GetStatusWithResponse(ctx context.Context, reqEdit
 		return nil, err
 	}
 	return ParseGetStatusAnswer(rsp)
+}
+
+// ListSubjectsWithResponse List subjects
+//
+// List the subjects that something is said of; events may name any others.
+//
+// Scope: `subjects:read`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v3/metering/subjects (the `ListSubjects` operationId).
+func (c *ClientWithResponses) ListSubjectsWithResponse(ctx context.Context, params *ListSubjectsParams, reqEditors ...RequestEditorFn) (*ListSubjectsAnswer, error) {
+	rsp, err := c.ListSubjects(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSubjectsAnswer(rsp)
+}
+
+// CreateSubjectWithBodyWithResponse Create a subject
+//
+// Create a subject.
+//
+// Scope: `subjects:write`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/subjects (the `CreateSubject` operationId).
+func (c *ClientWithResponses) CreateSubjectWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSubjectAnswer, error) {
+	rsp, err := c.CreateSubjectWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSubjectAnswer(rsp)
+}
+
+// CreateSubjectWithResponse Create a subject
+//
+// Create a subject.
+//
+// Scope: `subjects:write`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/subjects (the `CreateSubject` operationId).
+func (c *ClientWithResponses) CreateSubjectWithResponse(ctx context.Context, body CreateSubjectJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSubjectAnswer, error) {
+	rsp, err := c.CreateSubject(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSubjectAnswer(rsp)
+}
+
+// DeleteSubjectWithResponse Delete a subject
+//
+// Erase what is said of a subject. Its events and its usage stay.
+//
+// Scope: `subjects:write`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v3/metering/subjects/{subjectId} (the `DeleteSubject` operationId).
+func (c *ClientWithResponses) DeleteSubjectWithResponse(ctx context.Context, subjectID string, reqEditors ...RequestEditorFn) (*DeleteSubjectAnswer, error) {
+	rsp, err := c.DeleteSubject(ctx, subjectID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSubjectAnswer(rsp)
+}
+
+// GetSubjectWithResponse Get a subject
+//
+// Get a subject.
+//
+// Scope: `subjects:read`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v3/metering/subjects/{subjectId} (the `GetSubject` operationId).
+func (c *ClientWithResponses) GetSubjectWithResponse(ctx context.Context, subjectID string, reqEditors ...RequestEditorFn) (*GetSubjectAnswer, error) {
+	rsp, err := c.GetSubject(ctx, subjectID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSubjectAnswer(rsp)
+}
+
+// UpdateSubjectWithBodyWithResponse Update a subject
+//
+// Update a subject.
+//
+// Scope: `subjects:write`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v3/metering/subjects/{subjectId} (the `UpdateSubject` operationId).
+func (c *ClientWithResponses) UpdateSubjectWithBodyWithResponse(ctx context.Context, subjectID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateSubjectAnswer, error) {
+	rsp, err := c.UpdateSubjectWithBody(ctx, subjectID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateSubjectAnswer(rsp)
+}
+
+// UpdateSubjectWithResponse Update a subject
+//
+// Update a subject.
+//
+// Scope: `subjects:write`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v3/metering/subjects/{subjectId} (the `UpdateSubject` operationId).
+func (c *ClientWithResponses) UpdateSubjectWithResponse(ctx context.Context, subjectID string, body UpdateSubjectJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateSubjectAnswer, error) {
+	rsp, err := c.UpdateSubject(ctx, subjectID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateSubjectAnswer(rsp)
 }
 
 // ParseListAccountsAnswer parses an HTTP response from a ListAccountsWithResponse call
@@ -15810,6 +17190,39 @@ func ParseUpdateMeterAnswer(rsp *http.Response) (*UpdateMeterAnswer, error) {
 	return response, nil
 }
 
+// ParseListDimensionValuesAnswer parses an HTTP response from a ListDimensionValuesWithResponse call
+func ParseListDimensionValuesAnswer(rsp *http.Response) (*ListDimensionValuesAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListDimensionValuesAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ValuePage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListUsageEventsAnswer parses an HTTP response from a ListUsageEventsWithResponse call
 func ParseListUsageEventsAnswer(rsp *http.Response) (*ListUsageEventsAnswer, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -16089,6 +17502,39 @@ func ParseSwitchMeterRevisionAnswer(rsp *http.Response) (*SwitchMeterRevisionAns
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest MeterRevision
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListMeterSubjectsAnswer parses an HTTP response from a ListMeterSubjectsWithResponse call
+func ParseListMeterSubjectsAnswer(rsp *http.Response) (*ListMeterSubjectsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListMeterSubjectsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ValuePage
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -16957,6 +18403,167 @@ func ParseGetStatusAnswer(rsp *http.Response) (*GetStatusAnswer, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Status
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListSubjectsAnswer parses an HTTP response from a ListSubjectsWithResponse call
+func ParseListSubjectsAnswer(rsp *http.Response) (*ListSubjectsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSubjectsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SubjectPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateSubjectAnswer parses an HTTP response from a CreateSubjectWithResponse call
+func ParseCreateSubjectAnswer(rsp *http.Response) (*CreateSubjectAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSubjectAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Subject
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteSubjectAnswer parses an HTTP response from a DeleteSubjectWithResponse call
+func ParseDeleteSubjectAnswer(rsp *http.Response) (*DeleteSubjectAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSubjectAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetSubjectAnswer parses an HTTP response from a GetSubjectWithResponse call
+func ParseGetSubjectAnswer(rsp *http.Response) (*GetSubjectAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSubjectAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Subject
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUpdateSubjectAnswer parses an HTTP response from a UpdateSubjectWithResponse call
+func ParseUpdateSubjectAnswer(rsp *http.Response) (*UpdateSubjectAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateSubjectAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Subject
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

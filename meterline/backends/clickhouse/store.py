@@ -16,6 +16,7 @@ from meterline.backends.clickhouse.schema import missing, schema_found
 from meterline.backends.clickhouse.usage_answer import answer
 from meterline.backends.clickhouse.usage_portions import portions, total
 from meterline.backends.clickhouse.usage_sql import Part, rejected_statement
+from meterline.backends.clickhouse.usage_values import values
 from meterline.event import CHECK_BYTES, KEY_BYTES
 from meterline.event_list import EventQuery, ListedEvent
 from meterline.limits import FLUSH_YEARS_MAX, SEEN_CHUNK_ROWS
@@ -153,6 +154,12 @@ class ClickHouseUsageStore:
         """Whole minutes from tallies and members, cut minutes from raw events."""
         async with aclosing(self.usage_blocks(query)) as blocks:
             return [row async for block in blocks for row in block]
+
+    async def usage_values(
+        self, query: UsageQuery, limit: int, offset: int
+    ) -> tuple[list[str], int]:
+        """See the port."""
+        return await values(self._connection, query, limit, offset)
 
     def usage_blocks(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
         """The same, a part of the rows at a time."""

@@ -71,7 +71,7 @@ async def answer(
         return
     starts = starts_of(query, extent.first_ms, extent.end_ms)
     minutes = Minutes(tuple(parts), tuple(minutes_of(starts)))
-    cut = _folded_cuts(query, minutes, cuts)
+    cut = folded_cuts(query, minutes, cuts)
     if rows_max is not None and extent.rows + len(cut) > rows_max:
         await _within_rows(connection, query, minutes, rows_max)
     maker = RowMaker(query, starts, (extent.first_ms, extent.end_ms))
@@ -147,7 +147,7 @@ def _too_many(rows_max: int) -> Problem:
     return invalid(Fault("from", f"the answer has over {rows_max} rows; ask for less"))
 
 
-def _folded_cuts(query: UsageQuery, minutes: Minutes, cuts: Sequence[Cut]) -> dict[Key, Aggregate]:
+def folded_cuts(query: UsageQuery, minutes: Minutes, cuts: Sequence[Cut]) -> dict[Key, Aggregate]:
     """What cut minutes add by key, folded from raw events by the very rule of the aggregator."""
     found: dict[Key, Aggregate] = {}
     for meter, events in cuts:

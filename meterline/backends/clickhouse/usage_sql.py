@@ -188,6 +188,23 @@ SELECT count(), sum(value) FROM (
     return sql, statement.parameters
 
 
+def values_statement(
+    query: UsageQuery, minutes: Minutes, cut: Sequence[str]
+) -> tuple[str, dict[str, Any]]:
+    """A column `v`: the texts of the one name that rows are split by, each once, with those of cut
+    minutes.
+    """
+    (name,) = query.group_by
+    statement = Statement()
+    found = f"SELECT arrayJoin({{{statement.bind(list(cut))}:Array(String)}}) AS v"
+    if minutes.parts:
+        text = _key_of(minutes, name, statement)
+        where = _where(query, minutes, statement)
+        # versions of one tally only grow, so no FINAL is needed to see that something counted
+        found += f" UNION DISTINCT SELECT {text} AS v FROM tallies WHERE ({where}) AND counted > 0"  # noqa: S608 - values are bound
+    return f"SELECT DISTINCT v FROM ({found})", statement.parameters  # noqa: S608 - as above
+
+
 def rejected_statement(
     parts: Sequence[Part], after: tuple[int, int, int, int], rows_max: int
 ) -> tuple[str, dict[str, Any]]:

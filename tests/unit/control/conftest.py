@@ -42,7 +42,7 @@ from meterline.rows import (
 )
 from meterline.usage import UsageQuery, UsageRow
 from tests.openapi import documented
-from tests.portions import InPortions
+from tests.portions import InPortions, values_among
 
 NOW_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 NOTHING = AccountRow(1, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -77,6 +77,11 @@ class ShelfUsage(InPortions):
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         self.asked.append(query)
         return self.rows_of.get(query.meter.revision, self.rows)
+
+    async def usage_values(
+        self, query: UsageQuery, limit: int, offset: int
+    ) -> tuple[list[str], int]:
+        return values_among(await self.usage(query), limit, offset)
 
     async def usage_blocks(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
         rows = await self.usage(query)

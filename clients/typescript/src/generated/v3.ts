@@ -382,6 +382,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v3/metering/meters/{meterId}/dimensions/{dimension}/values": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the values of a dimension that a meter has usage of
+         * @description An event without a value there has "".
+         *
+         *     Scope: `usage:read`.
+         */
+        get: operations["list-dimension-values"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v3/metering/meters/{meterId}/events": {
         parameters: {
             query?: never;
@@ -542,6 +564,28 @@ export interface paths {
          *     Scope: `meters:write`.
          */
         post: operations["switch-meter-revision"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v3/metering/meters/{meterId}/subjects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the subjects that a meter has usage of
+         * @description List the subjects that a meter has usage of.
+         *
+         *     Scope: `usage:read`.
+         */
+        get: operations["list-meter-subjects"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1040,6 +1084,68 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v3/metering/subjects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List subjects
+         * @description List the subjects that something is said of; events may name any others.
+         *
+         *     Scope: `subjects:read`.
+         */
+        get: operations["list-subjects"];
+        put?: never;
+        /**
+         * Create a subject
+         * @description Create a subject.
+         *
+         *     Scope: `subjects:write`.
+         */
+        post: operations["create-subject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v3/metering/subjects/{subjectId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a subject
+         * @description Get a subject.
+         *
+         *     Scope: `subjects:read`.
+         */
+        get: operations["get-subject"];
+        /**
+         * Update a subject
+         * @description Update a subject.
+         *
+         *     Scope: `subjects:write`.
+         */
+        put: operations["update-subject"];
+        post?: never;
+        /**
+         * Delete a subject
+         * @description Erase what is said of a subject. Its events and its usage stay.
+         *
+         *     Scope: `subjects:write`.
+         */
+        delete: operations["delete-subject"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export interface webhooks {
     "report.meter": {
@@ -1382,6 +1488,20 @@ export interface components {
             replaces?: string;
             /** @description blake2b-256 of the body of that delivery. */
             replaced_digest?: string;
+        };
+        /** @description A subject, and what is said of it. */
+        CreateSubjectRequest: {
+            /** @description For people. */
+            name?: string;
+            /** @description Whatever its owner wants to find again. */
+            metadata?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /**
+             * @description `subject` of its events.
+             * @example customer-1
+             */
+            key: string;
         };
         /** @description What is said of a page. */
         CursorMeta: {
@@ -3327,6 +3447,31 @@ export interface components {
             rejected_before: number;
             rejected_after: number;
         };
+        /** @description Conditions on subjects, joined by and. One without a name has the name "". */
+        SubjectFilter: {
+            key?: components["schemas"]["TextFilter"];
+            name?: components["schemas"]["TextFilter"];
+        };
+        /** @description A page of subjects, by key. */
+        SubjectPage: {
+            data: components["schemas"]["Subject"][];
+            meta: components["schemas"]["NumberMeta"];
+        };
+        /** @description A subject, and what is said of it. What was not said is left out. */
+        Subject: {
+            /** @example 01M7ZMF4YA7D2SQ292V0W9JPT8 */
+            id: string;
+            /** @description `subject` of its events. */
+            key: string;
+            name?: string;
+            metadata?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+        };
         /** @description What came of a test delivery. */
         TestDelivery: {
             /** @description In `svix-id`; no delivery has it. */
@@ -3376,6 +3521,15 @@ export interface components {
         UnavailablePart: {
             part: string;
             reason: string;
+        };
+        /** @description What is said of a subject; what it leaves out stays. `""` and `{}` empty a member. */
+        UpdateSubjectRequest: {
+            /** @description For people. */
+            name?: string;
+            /** @description Whatever its owner wants to find again. */
+            metadata?: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
         };
         /** @description One operator of a filter with its operand. */
         UsageCondition: {
@@ -3500,6 +3654,11 @@ export interface components {
             counted: number;
             /** @description Events without a usable value. */
             rejected: number;
+        };
+        /** @description A page of texts, sorted by code points. */
+        ValuePage: {
+            data: string[];
+            meta: components["schemas"]["NumberMeta"];
         };
         /** @description received = new + duplicate + conflict + invalid, and new = matched + unmatched, always. */
         VerdictCounts: {
@@ -3807,6 +3966,7 @@ export type Change = components['schemas']['Change'];
 export type Comparison = components['schemas']['Comparison'];
 export type CorrectionPage = components['schemas']['CorrectionPage'];
 export type Correction = components['schemas']['Correction'];
+export type CreateSubjectRequest = components['schemas']['CreateSubjectRequest'];
 export type CursorMeta = components['schemas']['CursorMeta'];
 export type CursorPage = components['schemas']['CursorPage'];
 export type Cursors = components['schemas']['Cursors'];
@@ -3929,10 +4089,14 @@ export type Status = components['schemas']['Status'];
 export type SubjectConditionsRequest = components['schemas']['SubjectConditionsRequest'];
 export type SubjectConditions = components['schemas']['SubjectConditions'];
 export type SubjectDifference = components['schemas']['SubjectDifference'];
+export type SubjectFilter = components['schemas']['SubjectFilter'];
+export type SubjectPage = components['schemas']['SubjectPage'];
+export type Subject = components['schemas']['Subject'];
 export type TestDelivery = components['schemas']['TestDelivery'];
 export type TextFilter = components['schemas']['TextFilter'];
 export type TooLarge = components['schemas']['TooLarge'];
 export type UnavailablePart = components['schemas']['UnavailablePart'];
+export type UpdateSubjectRequest = components['schemas']['UpdateSubjectRequest'];
 export type UsageCondition = components['schemas']['UsageCondition'];
 export type UsageConditionsRequest = components['schemas']['UsageConditionsRequest'];
 export type UsageConditions = components['schemas']['UsageConditions'];
@@ -3943,6 +4107,7 @@ export type UsageEventsTotal = components['schemas']['UsageEventsTotal'];
 export type UsageFilters = components['schemas']['UsageFilters'];
 export type UsageQuery = components['schemas']['UsageQuery'];
 export type UsageRow = components['schemas']['UsageRow'];
+export type ValuePage = components['schemas']['ValuePage'];
 export type VerdictCounts = components['schemas']['VerdictCounts'];
 export type Way = components['schemas']['Way'];
 export type WindowEndFilter = components['schemas']['WindowEndFilter'];
@@ -5427,6 +5592,71 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    "list-dimension-values": {
+        parameters: {
+            query?: {
+                /** @description The time of usage is then or later. */
+                from?: string;
+                /** @description The time of usage is earlier. */
+                to?: string;
+                /** @description Only those that hold this text; the case of letters counts. */
+                contains?: string;
+                /** @description Which part of a list, by number. */
+                page?: components["schemas"]["NumberedPage"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description Id or key of a meter; an id wins over a key of the same spelling.
+                 * @example 01M7ZMF4YA7D2SQ292V0W9JPT8
+                 */
+                meterId: string;
+                /**
+                 * @description Name of a dimension of the meter.
+                 * @example model
+                 */
+                dimension: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of values. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         "large",
+                     *         "small"
+                     *       ],
+                     *       "meta": {
+                     *         "page": {
+                     *           "number": 1,
+                     *           "size": 20,
+                     *           "total": 2
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ValuePage"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     "list-usage-events": {
         parameters: {
             query: {
@@ -6036,6 +6266,66 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             413: components["responses"]["BodyTooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "list-meter-subjects": {
+        parameters: {
+            query?: {
+                /** @description The time of usage is then or later. */
+                from?: string;
+                /** @description The time of usage is earlier. */
+                to?: string;
+                /** @description Only those that hold this text; the case of letters counts. */
+                contains?: string;
+                /** @description Which part of a list, by number. */
+                page?: components["schemas"]["NumberedPage"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description Id or key of a meter; an id wins over a key of the same spelling.
+                 * @example 01M7ZMF4YA7D2SQ292V0W9JPT8
+                 */
+                meterId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of subjects. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         "customer-1",
+                     *         "customer-2"
+                     *       ],
+                     *       "meta": {
+                     *         "page": {
+                     *           "number": 1,
+                     *           "size": 20,
+                     *           "total": 2
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ValuePage"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -8106,6 +8396,262 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "list-subjects": {
+        parameters: {
+            query?: {
+                /** @description Which part of a list, by number. */
+                page?: components["schemas"]["NumberedPage"];
+                /** @description Conditions on subjects, joined by and. One without a name has the name "". */
+                filter?: components["schemas"]["SubjectFilter"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of subjects. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *           "key": "customer-1",
+                     *           "name": "Customer One",
+                     *           "metadata": {
+                     *             "hubspotId": "123456"
+                     *           },
+                     *           "created_at": "2026-01-31T10:00:00Z",
+                     *           "updated_at": "2026-01-31T10:00:00Z"
+                     *         }
+                     *       ],
+                     *       "meta": {
+                     *         "page": {
+                     *           "number": 1,
+                     *           "size": 20,
+                     *           "total": 1
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SubjectPage"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "create-subject": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "key": "customer-1",
+                 *       "name": "Customer One",
+                 *       "metadata": {
+                 *         "hubspotId": "123456"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateSubjectRequest"];
+            };
+        };
+        responses: {
+            /** @description The subject. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *       "key": "customer-1",
+                     *       "name": "Customer One",
+                     *       "metadata": {
+                     *         "hubspotId": "123456"
+                     *       },
+                     *       "created_at": "2026-01-31T10:00:00Z",
+                     *       "updated_at": "2026-01-31T10:00:00Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Subject"];
+                };
+            };
+            400: components["responses"]["BadRequestOrUnsupportedContentType"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["BodyTooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "get-subject": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Id or key of a subject; an id wins over a key of the same spelling.
+                 * @example customer-1
+                 */
+                subjectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The subject. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *       "key": "customer-1",
+                     *       "name": "Customer One",
+                     *       "metadata": {
+                     *         "hubspotId": "123456"
+                     *       },
+                     *       "created_at": "2026-01-31T10:00:00Z",
+                     *       "updated_at": "2026-01-31T10:00:00Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Subject"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "update-subject": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Id or key of a subject; an id wins over a key of the same spelling.
+                 * @example customer-1
+                 */
+                subjectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Customer One",
+                 *       "metadata": {
+                 *         "hubspotId": "123456"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["UpdateSubjectRequest"];
+            };
+        };
+        responses: {
+            /** @description The subject as it is now. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *       "key": "customer-1",
+                     *       "name": "Customer One",
+                     *       "metadata": {
+                     *         "hubspotId": "123456"
+                     *       },
+                     *       "created_at": "2026-01-31T10:00:00Z",
+                     *       "updated_at": "2026-01-31T10:00:00Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Subject"];
+                };
+            };
+            400: components["responses"]["BadRequestOrUnsupportedContentType"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["BodyTooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "delete-subject": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Id or key of a subject; an id wins over a key of the same spelling.
+                 * @example customer-1
+                 */
+                subjectId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Nothing is said of it any more. */
+            204: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

@@ -9,6 +9,7 @@ BODIES ?= 1000000
 ROUNDS ?= 2
 STEP ?= 1
 EVENTS ?= 10000000
+RUNS ?= 1000
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
@@ -18,7 +19,7 @@ UV := $(BIN)/uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run demo test check conformance simulate faults disk day clients bench format services lock clean
+.PHONY: help install run demo test check conformance simulate faults receivers disk day clients bench format services lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +59,9 @@ simulate: install ## live 10,000 worlds from seeds, with every fault, against an
 faults: install ## kill, freeze and cut off every process, 300 times, against an oracle (ROUNDS=...)
 	$(BIN)/python -m tests.services fetch
 	$(BIN)/python -m tests.faults --rounds $(ROUNDS)
+
+receivers: install ## make 1,000 runs to one receiver that fails half of the time, with kills (RUNS=...)
+	METERLINE_TEST_RUNS=$(RUNS) $(BIN)/pytest -s tests/journey/test_bad_receiver.py
 
 disk: install ## a full, failing or powerless disk at every call of each embedded store (STEP=10: every 10th)
 	$(BIN)/python -m tests.disk $(STEP)

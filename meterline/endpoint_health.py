@@ -86,9 +86,11 @@ class Health:
     outages: int = 0  # attempts in a row that found it out
     faults: int = 0  # deliveries in a row that failed at their first attempt, none taken between
     # Outages of late that may have been none: each doubles what is tolerated, so that a receiver
-    # that is out for some deliveries only holds up the others less and less.
+    # that is out for some deliveries only holds up the others less and less. One after which
+    # `CALM_ANSWERS` came without an outage is taken back: who is out for some soon is again.
     alarms: int = 0
-    places: int | None = None  # while it opens again; None: as many as there are
+    # While it opens again, and beyond all places until an alarm is taken back; None: all places.
+    places: int | None = None
     # While it is out: the next probe is not before; while one is under way, the end of its lease.
     probe_at_ms: int | None = None
     probes: int = 0  # that failed since it is out
@@ -145,7 +147,7 @@ def after(health: Health, heard: Heard, terms: HealthTerms) -> Health:
     if counted.outages >= terms.tolerated(counted.alarms):
         return _shut(replace(counted, alarms=counted.alarms + 1), heard, terms)
     if counted.places is not None:  # it opens again: more slowly
-        return replace(counted, places=max(2, counted.places // 2))
+        return replace(counted, places=max(2, min(counted.places, terms.places_max) // 2))
     return counted
 
 
@@ -174,17 +176,24 @@ def _taken(health: Health, heard: Heard, terms: HealthTerms) -> Health:
         if heard.at_ms - told_ms < limits.SUCCESS_WRITE_MS:
             return health
         alarms = max(0, alarms - 1)
-    opened = _opened(Health(places=health.places, probe_at_ms=health.probe_at_ms), terms)
+    fresh = Health(alarms=alarms, places=health.places, probe_at_ms=health.probe_at_ms)
     success_ms = max(heard.at_ms, told_ms or 0)
-    return replace(opened, last_success_at_ms=success_ms, alarms=alarms)
+    return replace(_opened(fresh, terms), last_success_at_ms=success_ms)
 
 
 def _opened(health: Health, terms: HealthTerms) -> Health:
-    """After an answer: two places where it was out, else one more."""
-    places = 1 if health.out else health.places
-    if places is not None:
-        places = None if places + 1 >= terms.places_max else places + 1
-    return replace(health, outages=0, faults=0, places=places, probe_at_ms=None, probes=0)
+    """After an answer: two places where it was out, else one more. When all are there, and enough
+    answers came beyond them, its outage was one: an alarm less.
+    """
+    places, alarms = 1 if health.out else health.places, health.alarms
+    calm = terms.places_max + (limits.CALM_ANSWERS if alarms else 0)
+    if places is not None and places + 1 >= calm:
+        places, alarms = None, max(0, alarms - 1)
+    elif places is not None:
+        places += 1
+    return replace(
+        health, outages=0, faults=0, alarms=alarms, places=places, probe_at_ms=None, probes=0
+    )
 
 
 def _failing(health: Health, heard: Heard, terms: HealthTerms) -> Health:

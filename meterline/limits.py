@@ -280,6 +280,9 @@ ENDPOINT_OUTAGES: Final = 3  # attempts in a row; one is chance, two may be a re
 # customers, so many in a row are chance once in 25,000; an outage costs no more than these.
 ENDPOINT_FAULTS: Final = 96
 FAULTS_SHARED_FROM: Final = 3  # from one in so many of these on, retries have half of the claims
+# Without an outage between, after one: it was out as a whole. Where it is out for a third of the
+# deliveries, so many in a row are chance once in 17,000.
+CALM_ANSWERS: Final = 24
 PROBE_PAUSE_S: Final = 1  # after an outage was noticed: most are over in seconds
 PROBES_A_PAUSE: Final = 3  # different deliveries are tried before the pause is doubled,
 PROBE_PAUSES_MAX: Final = 45  # up to so many: who is back is noticed, and served, within a minute,

@@ -11,6 +11,7 @@ from tests.bench import (
     bench_exactness,
     bench_gateway,
     bench_materialize,
+    bench_sick,
 )
 
 BENCHES: Final[dict[str, Callable[[], None]]] = {
@@ -20,6 +21,7 @@ BENCHES: Final[dict[str, Callable[[], None]]] = {
     "materialize": bench_materialize.main,
     "answers": bench_answers.main,
     "delivery": bench_delivery.main,
+    "sick": bench_sick.main,
 }
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meterline import limits
 from meterline.endpoint_health import Health, HealthTerms, Heard, Sign, after, doubted
 
 NOW = 1_770_000_000_000
@@ -181,8 +182,34 @@ def test_after_a_success_places_open_one_by_one_with_each_further_one() -> None:
         places.append(health.room(0, 8, TERMS.faults, now_ms))
         if health.places is None:
             break
-    assert places == [2, 3, 4, 5, 6, 7, 8]
-    assert health == Health(last_success_at_ms=now_ms, alarms=1)
+    assert places[:7] == [2, 3, 4, 5, 6, 7, 8]
+    assert set(places[7:]) == {8}
+    assert health == Health(last_success_at_ms=now_ms)
+
+
+def test_an_outage_after_which_all_is_well_is_no_alarm_and_one_that_comes_again_is() -> None:
+    calm = TERMS.places_max + limits.CALM_ANSWERS - 1
+    answers = [(Sign.TAKEN, NOW + 10_000 + n) for n in range(calm)]
+    assert told(out(), *answers[:-1]).alarms == 1
+    assert told(out(), *answers).alarms == 0
+    # it falls back to half of its places, and begins to count anew
+    failed = told(out(), *answers[:-1], (Sign.OUT, NOW + 20_000))
+    assert (failed.alarms, failed.places) == (1, TERMS.places_max // 2)
+    assert told(failed, (Sign.TAKEN, NOW + 21_000)).alarms == 1
+
+
+def test_outages_again_and_again_are_noticed_as_soon_as_the_first() -> None:
+    """A receiver that goes up and down costs few attempts each time."""
+    health, now_ms = Health(), NOW
+    for _ in range(20):
+        failures = 0
+        while not health.out:
+            now_ms, failures = now_ms + 100, failures + 1
+            health = told(health, (Sign.OUT, now_ms))
+        assert failures == TERMS.outages
+        for _ in range(40):
+            now_ms += 100
+            health = told(health, (Sign.TAKEN, now_ms))
 
 
 def test_a_failure_while_it_opens_halves_its_places() -> None:

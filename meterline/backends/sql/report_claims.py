@@ -228,7 +228,9 @@ async def claim(
 async def _next(connection: AsyncConnection, allotment: Allotment, now_ms: int) -> list[Any]:
     """What is claimed: first tries, then retries and what a courier's death left. But as many of
     these as the allotment says go first, and up to half of it to those that have given way for
-    `RETRY_WAIT_MS`: first tries may never end.
+    `RETRY_WAIT_MS`: first tries may never end. An odd one is theirs every other second: where
+    answers are slow, claims are of one. A probe is not: those that failed before an outage have
+    soon waited for so long, and would be every probe of it.
     """
     report_id, count = allotment.report_id, allotment.count
     giving_way: list[Any] = []
@@ -236,7 +238,8 @@ async def _next(connection: AsyncConnection, allotment: Allotment, now_ms: int) 
         for question in (_RETRIES, _LOST):
             giving_way += await _free(connection, question, report_id, now_ms, count)
         giving_way.sort(key=_order)
-    aged_ms, half = now_ms - limits.RETRY_WAIT_MS, max(1, count // 2)
+    aged_ms = now_ms - limits.RETRY_WAIT_MS
+    half = 0 if allotment.probe else (count + now_ms // 1_000 % 2) // 2
     aged = sum(row.due_at_ms <= aged_ms for row in giving_way[:half])
     before = max(aged, min(allotment.retries, len(giving_way)))
     first = await _free(connection, _FIRSTS, report_id, now_ms, count - before)

@@ -93,7 +93,8 @@ async def _due_again(
             reports.c.endpoint == address[1],
             deliveries.state == DeliveryState.RETRYING.value,
             deliveries.due_at_ms > now_ms,
-            attempts.started_at_ms >= since_ms,
+            # ended, not begun: those under way when the first one failed failed with it
+            attempts.started_at_ms + attempts.duration_ms >= since_ms,
             attempts.status.is_distinct_from(HTTPStatus.TOO_MANY_REQUESTS),
         )
         .order_by(deliveries.due_at_ms)

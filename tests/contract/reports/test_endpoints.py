@@ -4,6 +4,7 @@ import asyncio
 
 from msgspec.structs import replace
 
+from meterline import limits
 from meterline.endpoint_health import Health, HealthTerms, Heard, Sign
 from meterline.report import Report, ReportState
 from meterline.report_ports import ReportStore
@@ -106,6 +107,49 @@ async def test_of_all_dispatchers_one_has_the_probe(store: ReportStore, report: 
     assert (found.out, found.places, found.failing_since_ms) == (False, 2, None)
     # where nothing is out there is nothing to probe
     assert await probed(at_ms + 60_010) == []
+
+
+async def test_those_under_way_when_the_first_failed_are_due_when_it_is_back(
+    store: ReportStore, report: Report
+) -> None:
+    """They began before the outage was noticed, and failed by it."""
+    await delivering(store, report, "a", "b", "c")
+    parcels = await store.claim_deliveries([Allotment(report.id, 2)], NOW, LEASE)
+    later_ms = NOW + 300_000
+    ends = [heard(it, Sign.OUT, NOW + 12, retry_ms=later_ms) for it in parcels]
+    assert {end.attempt.started_at_ms for end in ends} == {NOW}
+    await store.record(ends, NOW + 12, TERMS)
+    at_ms = NOW + 12 + TERMS.probe_pause_ms
+    (probe,) = await store.claim_deliveries([Allotment(report.id, 1, probe=True)], at_ms, later_ms)
+    await store.record([heard(probe, Sign.TAKEN, at_ms + 10)], at_ms + 10, TERMS)
+    again = await store.claim_deliveries([Allotment(report.id, 9)], at_ms + 10, later_ms)
+    assert {it.delivery_id for it in again} == {it.delivery_id for it in parcels}
+
+
+async def test_a_probe_is_a_first_try_however_long_retries_have_waited(
+    store: ReportStore, report: Report
+) -> None:
+    at_ms = await out(store, report, "a", "b", "c", "d")
+    later_ms = at_ms + 10 * limits.RETRY_WAIT_MS
+    for instant in (later_ms, later_ms + limits.RETRY_WAIT_MS + 1_000):
+        probe = Allotment(report.id, 1, probe=True)
+        (parcel,) = await store.claim_deliveries([probe], instant, instant + 1_000)
+        assert (parcel.attempt, parcel.probe) == (1, True)
+        await store.record([heard(parcel, Sign.OUT, instant, retry_ms=LEASE)], instant, TERMS)
+
+
+async def test_where_claims_are_of_one_retries_that_waited_have_half_of_them(
+    store: ReportStore, report: Report
+) -> None:
+    await delivering(store, report, "a", "b", "c", "d")
+    parcels = await store.claim_deliveries([Allotment(report.id, 2)], NOW, LEASE)
+    await store.record([ended(it, DeliveryMove.RETRY, NOW + 20) for it in parcels], NOW)
+    attempts = []
+    for second in range(4):
+        instant = NOW + 2 * limits.RETRY_WAIT_MS + 1_000 * second
+        (parcel,) = await store.claim_deliveries([Allotment(report.id, 1)], instant, LEASE * 2)
+        attempts.append(parcel.attempt)
+    assert sorted(attempts) == [1, 1, 2, 2]
 
 
 async def test_those_behind_a_probe_use_up_no_attempt(store: ReportStore, report: Report) -> None:

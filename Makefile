@@ -10,6 +10,7 @@ ROUNDS ?= 2
 STEP ?= 1
 EVENTS ?= 10000000
 RUNS ?= 1000
+DELIVERIES ?= 10000
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
@@ -19,7 +20,7 @@ UV := $(BIN)/uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run demo test check conformance simulate faults receivers disk day clients bench format services lock clean
+.PHONY: help install run demo test check conformance simulate faults receivers outage disk day clients bench format services lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +63,10 @@ faults: install ## kill, freeze and cut off every process, 300 times, against an
 
 receivers: install ## make 1,000 runs to one receiver that fails half of the time, with kills (RUNS=...)
 	METERLINE_TEST_RUNS=$(RUNS) $(BIN)/pytest -s tests/journey/test_bad_receiver.py
+
+outage: install ## 10,000 deliveries over an outage of an hour, in simulated time (DELIVERIES=...)
+	METERLINE_TEST_DELIVERIES=$(DELIVERIES) $(BIN)/pytest -s -k outage_of_an_hour \
+		tests/unit/dispatcher/test_sick.py
 
 disk: install ## a full, failing or powerless disk at every call of each embedded store (STEP=10: every 10th)
 	$(BIN)/python -m tests.disk $(STEP)

@@ -15,6 +15,7 @@ from meterline.endpoint_health import HealthTerms
 from meterline.report import Report, ReportChange
 from meterline.resumption import Owed, Resumed
 from meterline.run import (
+    EVERY_RUN,
     Attempt,
     Delivery,
     DeliveryDraft,
@@ -22,6 +23,7 @@ from meterline.run import (
     Manifest,
     Run,
     RunMove,
+    RunQuery,
     Trigger,
 )
 from meterline.sending import Allotment, Answer, AttemptEnd, Due, Parcel
@@ -290,8 +292,14 @@ class ReportStore(Protocol):
         """
         ...
 
-    async def runs(self, report_id: str, limit: int, before: "Run | None" = None) -> list[Run]:
-        """Runs of a report, newest window first, after the one given."""
+    async def runs(
+        self,
+        report_id: str,
+        limit: int,
+        before: "Run | None" = None,
+        query: RunQuery = EVERY_RUN,
+    ) -> list[Run]:
+        """Runs of a report that are asked for, newest window first, after the one given."""
         ...
 
     async def run(self, report_id: str, run_id: str) -> Run | None:

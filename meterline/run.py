@@ -39,6 +39,21 @@ class RunState(StrEnum):
     RECORDED = "recorded"  # a revision that is kept and not sent
 
 
+@dataclass(frozen=True, slots=True)
+class RunQuery:
+    """Which runs of a report are asked for: all conditions hold at once; None or empty asks for
+    nothing. `from_min_ms` and `to_max_ms` bound their windows: those within are meant.
+    """
+
+    states: tuple[RunState, ...] = ()
+    triggers: tuple[Trigger, ...] = ()
+    from_min_ms: int | None = None
+    to_max_ms: int | None = None
+
+
+EVERY_RUN: Final = RunQuery()
+
+
 class RunMove(StrEnum):
     """What moves a run."""
 

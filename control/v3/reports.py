@@ -9,6 +9,7 @@ from control.names import REPORT_NAMES
 from control.pages import cursors
 from control.report_desk import ReportDesk, new_signing_secret
 from control.report_rules import V3_WORDS, change_of, new_report, read_change, read_report
+from control.v3.list_filters import ReportListParameters
 from control.v3.report_resumed import (
     REPORT_RESUMED_EXAMPLE,
     ReportResumedShown,
@@ -41,7 +42,7 @@ from meterline.http.operation import (
     optional_json_body,
     raw_body,
 )
-from meterline.http.shapes import CursorPage, NoParameters, Parameters
+from meterline.http.shapes import NoParameters
 from meterline.limits import CONTROL_BODY_BYTES_MAX
 from meterline.problem import Fault, ProblemType, invalid
 from meterline.report import Report
@@ -51,12 +52,6 @@ TAG: Final = "Reports"
 UNKEPT: Final = {"Cache-Control": "no-store"}
 UNKEPT_HEADERS: Final = {"Cache-Control": "Always no-store: the answer holds a secret."}
 _CURSOR: Final = re.compile(r"([0-9]{1,15})\.([0-7][0-9A-HJKMNP-TV-Z]{25})", re.ASCII)
-
-
-class ReportListParameters(Parameters):
-    """Which page."""
-
-    page: CursorPage = CursorPage()
 
 
 CREATE_REPORT: Final = Operation(
@@ -225,10 +220,14 @@ class V3Reports:
         after: tuple[int, str] | None = None
         if page.after is not None:
             after = _place(page.after)
-        # one more than asked for tells whether there is a following page
-        found = await desk.reports.reports(call.namespace, page.size + 1, after)
-        listed = found[: page.size]
         keys = await desk.meter_keys(call.namespace)
+        asked = call.parameters.filter
+        found = [
+            report
+            for report in await desk.reports.reports(call.namespace, None, after)  # 1,000 at most
+            if asked.accepts(report, keys.get(report.meter_id, ""))
+        ]
+        listed = found[: page.size]
         statuses = await desk.statuses.statuses(listed)
         now_ms = desk.now_ms
         answer: ReportPageShown = {

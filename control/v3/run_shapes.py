@@ -9,11 +9,9 @@ from typing_extensions import TypedDict
 from control.pages import CursorMetaShown
 from meterline.http.shapes import (
     Closed,
-    CursorPage,
     DecimalShown,
     Instant,
     InstantShown,
-    Parameters,
     Ulid,
 )
 from meterline.number import text
@@ -56,12 +54,6 @@ class RunBody(Closed):
             "subjects whose figures differ from what was delivered, so also what was only recorded."
         ),
     ] = False
-
-
-class RunListParameters(Parameters):
-    """Which page."""
-
-    page: CursorPage = CursorPage()
 
 
 class ManifestShown(TypedDict):

@@ -9,13 +9,13 @@ from control.names import REPORT_NAMES
 from control.pages import cursors
 from control.report_desk import ReportDesk
 from control.report_rules import window_faults
+from control.v3.list_filters import RunListParameters
 from control.v3.report_status import ReceiverShown, receiver_shown
 from control.v3.reports import TAG
 from control.v3.run_shapes import (
     RUN_EXAMPLE,
     RUN_PATTERN,
     RunBody,
-    RunListParameters,
     RunPageShown,
     RunShown,
     run_shown,
@@ -173,7 +173,8 @@ class V3Runs:
         if page.after is not None:
             before = await self._before(report, page.after)
         # one more than asked for tells whether there is a following page
-        found = await desk.reports.runs(report.id, page.size + 1, before)
+        asked = call.parameters.filter.query()
+        found = await desk.reports.runs(report.id, page.size + 1, before, asked)
         listed = found[: page.size]
         answer: RunPageShown = {
             "data": [run_shown(run) for run in listed],

@@ -2739,6 +2739,21 @@ type ReportedEntry struct {
 	Value string `json:"value"`
 }
 
+// ReportsFilter Conditions on reports, joined by and.
+type ReportsFilter struct {
+	// Meter Id or key of a meter.
+	Meter *string `json:"meter,omitempty"`
+
+	// Slug Conditions on a text, joined by and: `filter[key][contains]=token`. A value without operator,
+	// `filter[key]=tokens`, is one of `eq`.
+	Slug *TextFilter `json:"slug,omitempty"`
+
+	// State One, or several with commas between them.
+	//
+	// Examples: paused,parked
+	State *string `json:"state,omitempty"`
+}
+
 // ResumeRequest What is sent of what a report owes.
 type ResumeRequest struct {
 	// Owed What is sent of what the report owes: runs of all windows that were missed and all deliveries, those of the newest window, or nothing. The rest is recorded as skipped and cancelled, and can be run and replayed by hand.
@@ -2823,6 +2838,25 @@ type RunState string
 
 // RunTrigger `late`: events came for its window after it was decided.
 type RunTrigger string
+
+// RunFilter Conditions on runs, joined by and.
+type RunFilter struct {
+	// From A condition on the start of the window.
+	From *WindowStartFilter `json:"from,omitempty"`
+
+	// State One, or several with commas between them.
+	//
+	// Examples: failed,partly_failed
+	State *string `json:"state,omitempty"`
+
+	// To A condition on the end of the window.
+	To *WindowEndFilter `json:"to,omitempty"`
+
+	// Trigger One, or several with commas between them.
+	//
+	// Examples: manual
+	Trigger *string `json:"trigger,omitempty"`
+}
 
 // RunPage A page of runs, the newest window first.
 type RunPage struct {
@@ -3488,6 +3522,9 @@ type ListReplaysParams struct {
 type ListReportsParams struct {
 	// Page Which part of a list, by cursor.
 	Page *CursorPage `json:"page,omitempty"`
+
+	// Filter Conditions on reports, joined by and.
+	Filter *ReportsFilter `json:"filter,omitempty"`
 }
 
 // PreviewReportParams defines parameters for PreviewReport.
@@ -3512,6 +3549,9 @@ type PullDeliveriesParams struct {
 type ListReportRunsParams struct {
 	// Page Which part of a list, by cursor.
 	Page *CursorPage `json:"page,omitempty"`
+
+	// Filter Conditions on runs, joined by and.
+	Filter *RunFilter `json:"filter,omitempty"`
 }
 
 // ListRunCorrectionsParams defines parameters for ListRunCorrections.
@@ -9858,6 +9898,18 @@ func NewListReportsRequest(server string, params *ListReportsParams) (*http.Requ
 
 		}
 
+		if params.Filter != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "filter", *params.Filter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -10305,6 +10357,18 @@ func NewListReportRunsRequest(server string, reportID string, params *ListReport
 		if params.Page != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Filter != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "filter", *params.Filter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {

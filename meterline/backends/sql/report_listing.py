@@ -18,7 +18,7 @@ from meterline.backends.sql.schema_reports import (
     reports,
 )
 from meterline.delivery_list import DeliveryPlace, DeliveryQuery
-from meterline.run import Attempt, AttemptOutcome, Delivery, DeliveryState, Run, RunState
+from meterline.run import Attempt, AttemptOutcome, Delivery, DeliveryState, Run, RunQuery, RunState
 
 _runs = report_runs.c
 _deliveries = report_deliveries.c
@@ -27,10 +27,18 @@ BY_PLACE: Final = (_runs.decided_at_ms.desc(), _runs.id.desc(), _deliveries.numb
 
 
 async def runs(
-    connection: AsyncConnection, report_id: str, limit: int, before: Run | None
+    connection: AsyncConnection, report_id: str, limit: int, before: Run | None, query: RunQuery
 ) -> list[Run]:
-    """Runs of a report, newest window first, after the one given."""
+    """Runs of a report that are asked for, newest window first, after the one given."""
     question = select(report_runs).where(_runs.report_id == report_id)
+    if query.states:
+        question = question.where(_runs.state.in_(query.states))
+    if query.triggers:
+        question = question.where(_runs.trigger.in_(query.triggers))
+    if query.from_min_ms is not None:
+        question = question.where(_runs.from_ms >= query.from_min_ms)
+    if query.to_max_ms is not None:
+        question = question.where(_runs.to_ms <= query.to_max_ms)
     if before is not None:
         question = question.where(
             or_(

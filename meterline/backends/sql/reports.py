@@ -34,7 +34,18 @@ from meterline.problem import not_found
 from meterline.report import Report, ReportChange
 from meterline.report_ports import Booked, Claim, Plan, RetiredSecret
 from meterline.resumption import Owed, Resumed
-from meterline.run import Attempt, Delivery, DeliveryDraft, LogEnds, Manifest, Run, RunMove, Trigger
+from meterline.run import (
+    EVERY_RUN,
+    Attempt,
+    Delivery,
+    DeliveryDraft,
+    LogEnds,
+    Manifest,
+    Run,
+    RunMove,
+    RunQuery,
+    Trigger,
+)
 from meterline.sending import Allotment, AttemptEnd, Due, Parcel
 
 
@@ -285,10 +296,16 @@ class SqlReportStore:
 
         return await self._database.write(act)
 
-    async def runs(self, report_id: str, limit: int, before: Run | None = None) -> list[Run]:
+    async def runs(
+        self,
+        report_id: str,
+        limit: int,
+        before: Run | None = None,
+        query: RunQuery = EVERY_RUN,
+    ) -> list[Run]:
         """See the port."""
         return await self._database.read(
-            lambda connection: report_listing.runs(connection, report_id, limit, before)
+            lambda connection: report_listing.runs(connection, report_id, limit, before, query)
         )
 
     async def run(self, report_id: str, run_id: str) -> Run | None:

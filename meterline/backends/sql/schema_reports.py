@@ -163,6 +163,8 @@ report_runs: Final = Table(
     # the order in which deliveries are listed, of a namespace and of a report
     Index("ix_report_runs_decided", "namespace", "decided_at_ms", "id"),
     Index("ix_report_runs_decided_of_report", "report_id", "decided_at_ms", "id"),
+    # lists of runs in some state: few of very many
+    Index("ix_report_runs_state", "report_id", "state", "to_ms"),
     # Windows that an instant lies in: most are a day long at most, and end soon after it.
     Index("ix_report_runs_window_end", "report_id", "to_ms"),
     Index(

@@ -10,6 +10,7 @@ from meterline.report import Report
 from meterline.report_ports import ReportStore
 from meterline.run import (
     RunMove,
+    RunQuery,
     RunState,
     Trigger,
     digest_of,
@@ -279,3 +280,36 @@ async def test_runs_are_listed_newest_first_in_pages(store: ReportStore, report:
     rest = await store.runs(report.id, 9, before=page[-1])
     assert page + rest == runs[::-1]
     assert await store.run("other", runs[0].id) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "hours"),
+    [
+        (RunQuery(), [5, 4, 3, 2, 1, 0]),
+        (RunQuery(states=(RunState.DELIVERING,)), [1, 0]),
+        (RunQuery(states=(RunState.DELIVERING, RunState.SKIPPED)), [3, 1, 0]),
+        (RunQuery(triggers=(Trigger.MANUAL,)), [5]),
+        (RunQuery(triggers=(Trigger.MANUAL,), states=(RunState.SKIPPED,)), []),
+        (RunQuery(from_min_ms=START + HOUR_MS, to_max_ms=START + 4 * HOUR_MS), [3, 2, 1]),
+        (RunQuery(from_min_ms=START + HOUR_MS + 1), [5, 4, 3, 2]),
+        (RunQuery(to_max_ms=START + HOUR_MS - 1), []),
+    ],
+)
+async def test_runs_are_listed_by_what_is_asked_for(
+    store: ReportStore, report: Report, query: RunQuery, hours: list[int]
+) -> None:
+    runs = [scheduled(report, hour) for hour in range(5)]
+    runs[3] = replace(runs[3], state=RunState.SKIPPED, ended_at_ms=NOW)
+    await store.plan(report, runs, runs[-1].to_ms)
+    for run in runs[:2]:
+        await decided(store, run, "a")
+    by_hand = START + 5 * HOUR_MS
+    await store.ask_run(report, by_hand, by_hand + HOUR_MS, NOW, revise=False)
+    found = [
+        (run.from_ms - START) // HOUR_MS for run in await store.runs(report.id, 9, None, query)
+    ]
+    assert found == hours
+    if len(hours) > 1:  # pages go on within what is asked for
+        first = await store.runs(report.id, 1, None, query)
+        rest = await store.runs(report.id, 9, first[0], query)
+        assert [(run.from_ms - START) // HOUR_MS for run in first + rest] == hours

@@ -3160,6 +3160,17 @@ export interface components {
             /** @description Whether the run waited for the event. If not, it came while the run was made, or another revision of the meter counted it: it may be in, or not. */
             certain: boolean;
         };
+        /** @description Conditions on reports, joined by and. */
+        ReportsFilter: {
+            slug?: components["schemas"]["TextFilter"];
+            /** @description Id or key of a meter. */
+            meter?: string;
+            /**
+             * @description One, or several with commas between them.
+             * @example paused,parked
+             */
+            state?: string;
+        };
         /** @description What is sent of what a report owes. */
         ResumeRequest: {
             /**
@@ -3206,6 +3217,31 @@ export interface components {
              * @default false
              */
             revise?: boolean;
+        };
+        /** @description Conditions on runs, joined by and. */
+        RunFilter: {
+            /**
+             * @description One, or several with commas between them.
+             * @example failed,partly_failed
+             */
+            state?: string;
+            /**
+             * @description One, or several with commas between them.
+             * @example manual
+             */
+            trigger?: string;
+            /**
+             * @default {
+             *       "gte": null
+             *     }
+             */
+            from?: components["schemas"]["WindowStartFilter"];
+            /**
+             * @default {
+             *       "lte": null
+             *     }
+             */
+            to?: components["schemas"]["WindowEndFilter"];
         };
         /** @description A page of runs, the newest window first. */
         RunPage: {
@@ -4069,11 +4105,13 @@ export type ReportStatus = components['schemas']['ReportStatus'];
 export type ReportUpdateRequest = components['schemas']['ReportUpdateRequest'];
 export type ReportWithSecret = components['schemas']['ReportWithSecret'];
 export type ReportedEntry = components['schemas']['ReportedEntry'];
+export type ReportsFilter = components['schemas']['ReportsFilter'];
 export type ResumeRequest = components['schemas']['ResumeRequest'];
 export type RevisionProgress = components['schemas']['RevisionProgress'];
 export type RevisionState = components['schemas']['RevisionState'];
 export type RotationRequest = components['schemas']['RotationRequest'];
 export type RunRequest = components['schemas']['RunRequest'];
+export type RunFilter = components['schemas']['RunFilter'];
 export type RunPage = components['schemas']['RunPage'];
 export type Run = components['schemas']['Run'];
 export type RunWithReceiver = components['schemas']['RunWithReceiver'];
@@ -6957,6 +6995,8 @@ export interface operations {
             query?: {
                 /** @description Which part of a list, by cursor. */
                 page?: components["schemas"]["CursorPage"];
+                /** @description Conditions on reports, joined by and. */
+                filter?: components["schemas"]["ReportsFilter"];
             };
             header?: never;
             path?: never;
@@ -7866,6 +7906,8 @@ export interface operations {
             query?: {
                 /** @description Which part of a list, by cursor. */
                 page?: components["schemas"]["CursorPage"];
+                /** @description Conditions on runs, joined by and. */
+                filter?: components["schemas"]["RunFilter"];
             };
             header?: never;
             path: {

@@ -40,7 +40,7 @@ METER: Final = {
 FILL: Final = f"""
 INSERT INTO tallies SELECT %d AS revision, concat('customer-', toString(number %% {SUBJECTS})),
     '[]', {DAYS_FROM} + intDiv(number, {SUBJECTS}) * 1440 + number %% 1440 AS window,
-    1, number %% 4, 0, number, 1500000000000000000 * number, 1, 0, 1500000000000000000 * number,
+    9, number %% 4, 0, number, 1500000000000000000 * number, 1, 0, 1500000000000000000 * number,
     1500000000000000000 * number, window * 60000, window * 60000, toFixedString('0123456789abcdef',
     16), 1500000000000000000 * number FROM numbers({ROWS})
 """

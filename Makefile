@@ -20,7 +20,7 @@ UV := $(BIN)/uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run demo test check conformance simulate faults receivers outage disk day clients bench format services lock clean
+.PHONY: help needs install run demo test check conformance simulate faults receivers outage disk day clients bench format services lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,11 +37,23 @@ demo: install ## meter every flight that left New York in 2013, and deliver a re
 
 # --- work on it ---
 
-test: install ## run all tests; fetches and starts Kafka, ClickHouse and PostgreSQL
+# What `make check` and `make test` need beside Python: the command, and what to install for it.
+NEEDS := go:Go-1.24 node:Node.js-20 npm:npm mvn:Maven java:a-JDK-17 cc:a-C-compiler
+
+needs: ## say what is missing for `make check` and `make test`
+	@missing=; for one in $(NEEDS); do \
+		command -v "$${one%%:*}" >/dev/null 2>&1 || missing="$$missing, $${one#*:} ($${one%%:*})"; \
+	done; \
+	if [ -n "$$missing" ]; then \
+		echo "make test and make check need $${missing#, } on the path: install it and run this again." >&2; \
+		exit 1; \
+	fi
+
+test: needs install ## run all tests; fetches and starts Kafka, ClickHouse and PostgreSQL
 	$(BIN)/python -m tests.services fetch
 	$(BIN)/pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder $(TESTS)
 
-check: install ## lint, types, layers, deployment files
+check: needs install ## lint, types, layers, deployment files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from clients.openapi import generation
+from clients.openapi.baseline import DIGESTS, DOCUMENTS, digests
 from clients.openapi.comparison import RELEASED, breaks
 from clients.openapi.tools import HERE, ToolError, npm_packages, run
 
-DOCUMENTS: Final = ("v3.json", "v1.json")
 _QUIET: Final = {"REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true"}
 
 
@@ -34,6 +34,11 @@ def check(folder: Path) -> list[str]:
         f"{place} is not what the code makes: run `make clients`"
         for place in generation.stale(folder)
     ]
+    if DIGESTS.read_text(encoding="utf-8") != digests():
+        wrong.append(
+            f"{RELEASED.name}/ is not what was released: put it back, or, at a release, run"
+            f" `{_COMMAND} release` and say so in CHANGELOG.md"
+        )
     for name in DOCUMENTS:
         wrong += _broken(name, folder)
     if not wrong:
@@ -46,6 +51,7 @@ def release(_folder: Path) -> list[str]:
     RELEASED.mkdir(exist_ok=True)
     for name in DOCUMENTS:
         shutil.copyfile(HERE / name, RELEASED / name)
+    DIGESTS.write_text(digests(), encoding="utf-8")
     return []
 
 

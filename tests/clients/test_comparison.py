@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from clients.openapi.comparison import breaks
+from clients.openapi.baseline import DIGESTS, DOCUMENTS, digests
+from clients.openapi.comparison import RELEASED, breaks
 from clients.openapi.tools import HERE
 
 Document = dict[str, Any]
@@ -110,3 +111,15 @@ def test_what_breaks_is_refused(name: str, document: Document, tmp_path: Path) -
 @pytest.mark.parametrize("name", HARMLESS)
 def test_what_does_not_break_is_let_through(name: str, document: Document, tmp_path: Path) -> None:
     assert said(document, HARMLESS[name], tmp_path) == ""
+
+
+def test_the_released_documents_are_those_that_were_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert DIGESTS.read_text(encoding="utf-8") == digests()
+    for name in DOCUMENTS:
+        (tmp_path / name).write_bytes((RELEASED / name).read_bytes())
+    monkeypatch.setattr("clients.openapi.baseline.RELEASED", tmp_path)
+    assert DIGESTS.read_text(encoding="utf-8") == digests()
+    (tmp_path / DOCUMENTS[0]).write_bytes(b"{}")
+    assert DIGESTS.read_text(encoding="utf-8") != digests(), "a change of one is noticed"

@@ -200,6 +200,13 @@ async def test_csv_has_a_column_for_everything_grouped_by(api: Api) -> None:
     ]
 
 
+async def test_csv_cells_are_what_was_sent_also_where_they_look_like_formulas(api: Api) -> None:
+    texts = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "'quoted"]
+    api.usage.rows = [_row(UNIT, text, dest=text, origin="") for text in texts]
+    _, lines = await _csv(api, {"group_by_dimensions": ["subject", "dest"]})
+    assert [line[2:4] for line in lines[1:]] == [[text, text] for text in texts]
+
+
 async def test_csv_without_groups_and_without_rows(api: Api) -> None:
     assert (await _csv(api, {}))[1] == [["from", "to", "value"]]
 

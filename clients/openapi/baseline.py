@@ -1,0 +1,16 @@
+"""The documents of the last release, and the hashes by which a change of them is noticed."""
+
+from hashlib import sha256
+from typing import Final
+
+from clients.openapi.comparison import RELEASED
+
+DOCUMENTS: Final = ("v3.json", "v1.json")
+DIGESTS: Final = RELEASED / "SHA256SUMS"
+
+
+def digests() -> str:
+    """The lines of `DIGESTS` for the documents that are there, as `sha256sum` writes them."""
+    return "".join(
+        f"{sha256((RELEASED / name).read_bytes()).hexdigest()}  {name}\n" for name in DOCUMENTS
+    )

@@ -31,7 +31,7 @@ _RULES: Final = {
     "less_than_equal": "maximum",
     "json_invalid": "json",
 }
-_OWN_WORDS: Final = {
+OWN_WORDS: Final = {
     "missing": "is required",
     "extra_forbidden": "is not known here; leave it out",
     "string_type": "must be a string",
@@ -133,7 +133,7 @@ def _rule(found: ErrorDetails) -> str:
 
 
 def _words(found: ErrorDetails) -> str:
-    own, context = _OWN_WORDS.get(found["type"]), found.get("ctx", {})
+    own, context = OWN_WORDS.get(found["type"]), found.get("ctx", {})
     try:
         return found["msg"] if own is None else own.format_map(context)
     except KeyError:  # a fault of ours under the same rule, whose words are its own

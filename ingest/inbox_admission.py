@@ -42,7 +42,7 @@ def admit_record(record: InboxRecord, namespace: str, rules: AdmissionRules) -> 
     except Problem as problem:
         fault = problem.faults[0] if problem.faults else Fault("", problem.detail)
     except Exception as error:  # noqa: BLE001 - a fault of ours, or of a kind nobody thought of
-        fault = Fault("", f"cannot be read: {error or 'nobody knows why; please report it'}")
+        fault = Fault("", f"cannot be read: {str(error) or 'nobody knows why; please report it'}")
     else:
         return admitted
     # In binary mode the text is that of the whole event: so it can be read, mended and sent anew.

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.schedule import complete_needed_ms, due_runs
-from meterline.report import Interval, Report, ReportChange, Schedule, changed, in_force
+from meterline.report import Interval, Report, ReportChange, Schedule, Takeover, changed, in_force
 from meterline.report_ports import Plan
 from meterline.report_start import StartTerms
 from meterline.resumption import NOT_ASKED_FOR
@@ -158,3 +158,16 @@ def test_what_a_report_was_resumed_without_is_passed_over_to_the_last_window_and
         (RunState.SKIPPED, NOT_ASKED_FOR),
         (RunState.SCHEDULED, ""),
     ]
+
+
+@given(st.sampled_from(Interval), st.sampled_from(Interval), st.integers(0, 50), st.integers(0, 60))
+def test_a_border_is_as_many_windows_away_as_one_counts(
+    first: Interval, then: Interval, takeover: int, windows: int
+) -> None:
+    at_ms = START + takeover * first.length_ms
+    report = replace(plan(first, START).report, takeover=Takeover(Schedule(then, at_ms), at_ms))
+    border_ms = START
+    for _ in range(windows):
+        border_ms = report.window_end_ms(border_ms)
+    assert report.border_after_ms(START, windows) == border_ms
+    assert report.ended_windows(START, border_ms) == windows

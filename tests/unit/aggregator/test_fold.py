@@ -223,6 +223,19 @@ def test_each_cell_is_what_its_events_say_one_by_one(packs: list[list[Event]]) -
     )
 
 
+def test_a_value_that_comes_again_counts_each_time_and_is_one_member() -> None:
+    document = {
+        "specversion": "1.0", "source": "s", "type": "t", "subject": "x", "namespace": "default",
+        "time": "2026-01-01T00:00:00Z", "recordedtime": "2026-01-01T00:00:00Z", "data": {"v": "a"},
+    }  # fmt: skip
+    packs = [[decode_event(msgspec.json.encode({**document, "id": id_}))] for id_ in "pqr"]
+    unique = tuple(Aggregation).index(Aggregation.UNIQUE_COUNT)
+    for flush_after in (set[int](), {0, 1}):
+        _, flush = folded(packs, flush_after)
+        (row,) = (row for row in flush.tallies if row.revision == unique)
+        assert (row.counted, row.rejected, len(flush.members)) == (3, 0, 1)
+
+
 def test_what_cannot_be_read_is_invalid_and_stalls_nothing() -> None:
     open_slice = OpenSlice(ID, 0, MEASURES)
     record = Record(0, 0, 0, RecordKind.PACK, b"x", "log")

@@ -9,7 +9,8 @@ from meterline.limits import SLICE_SPAN_MS
 from meterline.meter import Aggregation
 from meterline.pack import Record, RecordKind, Unreadable, record_digest
 from meterline.ports import Unavailable
-from meterline.rows import Flush, Seal, SliceId
+from meterline.rowhash import MODULUS, together
+from meterline.rows import Counted, Flush, Seal, SliceId
 from tests.unit.aggregator.world import HORIZON_MS, PARTITIONS, Meters, World, numbered
 
 
@@ -131,3 +132,7 @@ async def test_a_log_whose_clock_steps_back_opens_no_slice(
     partition.drop_slice()
     assert partition.append_ms == 0, "it is read again as it was"
     await worker.close_all()
+
+
+def test_hashes_of_rows_written_in_parts_stay_within_what_a_store_says() -> None:
+    assert together(Counted(1, MODULUS - 1), Counted(2, 2)) == Counted(3, 1)

@@ -114,6 +114,13 @@ class Disk:
                 changed += 1
         return changed
 
+    def clear(self) -> None:
+        """Empty, as it was at first."""
+        for folder in (self.folder, self._synced):
+            shutil.rmtree(folder)
+            folder.mkdir()
+        self.spare()
+
     def close(self) -> None:
         """Let go of the files beside the folder."""
         self._plan.close()

@@ -2,27 +2,20 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.disk.disk import FOR_EVER, Calls, Disk, Kind
+from tests.disk.lived import Lived
 
 WITHIN_S = 120
 COUNTS = {Kind.FULL: FOR_EVER, Kind.BROKEN: 1, Kind.SHORT: 1, Kind.CUT: 1}
 
 
-@dataclass(frozen=True, slots=True)
-class Lived:
-    """What a life told."""
-
-    code: int
-    had: frozenset[str]
-    took: frozenset[str]
-    words: str
+Live = Callable[[str, Disk, str, frozenset[str]], Lived]
 
 
 def live(store: str, disk: Disk, name: str, expected: frozenset[str]) -> Lived:
@@ -37,12 +30,7 @@ def live(store: str, disk: Disk, name: str, expected: frozenset[str]) -> Lived:
         check=False,
         timeout=WITHIN_S,
     )
-    lines = [line.split(" ", 1) for line in ended.stdout.splitlines()]
-    had, took = (
-        frozenset(line[1] for line in lines if len(line) > 1 and line[0] == word)
-        for word in ("have", "took")
-    )
-    return Lived(ended.returncode, had, took, ended.stderr)
+    return Lived.told(ended.returncode, ended.stdout, ended.stderr)
 
 
 def calls_of(kind: Kind) -> Calls:
@@ -50,38 +38,40 @@ def calls_of(kind: Kind) -> Calls:
     return Calls.WRITE if kind is Kind.SHORT else Calls.ALL
 
 
-def length(store: str, kind: Kind, *, fresh: bool) -> int:
-    """How many calls a life has that a fault of this kind can meet."""
-    with tempfile.TemporaryDirectory() as scratch:
-        disk = Disk(Path(scratch) / store, Path(scratch) / "beside")
-        if not fresh:
-            live(store, disk, "first", frozenset())
-        disk.plan(Kind.NONE, calls=calls_of(kind))
-        live(store, disk, "second", frozenset())
-        return disk.calls
+def length(store: str, kind: Kind, disk: Disk, live: Live = live, *, fresh: bool) -> int:
+    """How many calls a life has that a fault of this kind can meet. The disk is empty before."""
+    if not fresh:
+        live(store, disk, "first", frozenset())
+    disk.plan(Kind.NONE, calls=calls_of(kind))
+    live(store, disk, "second", frozenset())
+    return disk.calls
 
 
 def tried(store: str, kind: Kind, call: int, *, fresh: bool) -> None:
-    """Meet the fault at this call, of the first life (`fresh`) or of the second one. Raises
-    `AssertionError` where it did not bite, or anything acknowledged is lost.
-    """
+    """Meet the fault at this call, on a disk of its own; see `meet`."""
     with tempfile.TemporaryDirectory() as scratch:
         disk = Disk(Path(scratch) / store, Path(scratch) / "beside")
-        taken: frozenset[str] = frozenset()
-        if not fresh:
-            first = live(store, disk, "first", frozenset())
-            assert (first.code, len(first.took)) == (0, 4), first.words
-            taken = first.took
-        disk.plan(kind, call, COUNTS[kind], calls_of(kind))
-        struck = live(store, disk, "struck", taken)
-        assert disk.hit, "the fault bit"
-        assert struck.code in ((-9,) if kind is Kind.CUT else (0, 1)), struck.words[-3000:]
-        taken |= struck.took
-        disk.spare()
-        if kind is Kind.CUT:
-            disk.lose()
-        again = live(store, disk, "again", taken)
-        assert (again.code, len(again.took)) == (0, 4), again.words[-3000:]
-        assert again.had == taken, f"lost: {sorted(taken - again.had)}"
+        meet(store, kind, call, disk, fresh=fresh)
         disk.close()
-        shutil.rmtree(disk.folder)
+
+
+def meet(store: str, kind: Kind, call: int, disk: Disk, live: Live = live, *, fresh: bool) -> None:
+    """Meet the fault at this call, of the first life (`fresh`) or of the second one, on a disk that
+    is empty. Raises `AssertionError` where it did not bite, or anything acknowledged is lost.
+    """
+    taken: frozenset[str] = frozenset()
+    if not fresh:
+        first = live(store, disk, "first", frozenset())
+        assert (first.code, len(first.took)) == (0, 4), first.words
+        taken = first.took
+    disk.plan(kind, call, COUNTS[kind], calls_of(kind))
+    struck = live(store, disk, "struck", taken)
+    assert disk.hit, "the fault bit"
+    assert struck.code in ((-9,) if kind is Kind.CUT else (0, 1)), struck.words[-3000:]
+    taken |= struck.took
+    disk.spare()
+    if kind is Kind.CUT:
+        disk.lose()
+    again = live(store, disk, "again", taken)
+    assert (again.code, len(again.took)) == (0, 4), again.words[-3000:]
+    assert again.had == taken, f"lost: {sorted(taken - again.had)}"

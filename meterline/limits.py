@@ -338,6 +338,15 @@ SEEN_CACHE_BYTES: Final = 8 * 1024 * 1024
 SEEN_WRITE_BUFFER_BYTES: Final = 8 * 1024 * 1024
 SEEN_ASIDE_MAX: Final = 3  # damaged copies of one partition kept for a person to look at
 
+# --- a start ---
+START_TIMEOUT_S: Final = 300  # a server that is started beside it is there by then
+START_WAIT_S_MIN: Final = 0.5  # between two attempts; doubled
+START_WAIT_S_MAX: Final = 10.0
+START_TELL_S: Final = 10  # an attempt that takes longer is told, and again each time
+START_PROBE_S: Final = 3  # for a connection, to tell why there is none
+# A wrong password stays wrong; a server that is being set up may get its database a little later.
+START_REFUSALS_MAX: Final = 4
+
 # --- the aggregator's shells ---
 CATALOGUE_POLL_MS: Final = 1_000  # a new meter is seen so soon
 CATALOGUE_PAUSE_MS: Final = 5_000  # after a change, which costs reading open slices again

@@ -15,10 +15,15 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import (
+    AuthenticationFailedError,
+    ClusterAuthorizationFailedError,
+    KafkaConnectionError,
     KafkaError,
     LeaderNotAvailableError,
     NoError,
+    SaslAuthenticationFailed,
     TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
     for_code,
 )
@@ -35,13 +40,19 @@ from aiokafka.protocol.types import (
 )
 
 from meterline.limits import PACK_BYTES_MAX
-from meterline.ports import Unavailable, Unsuitable
+from meterline.ports import AccessRefused, Unavailable, Unsuitable
 
 REPLICAS_WANTED: Final = 3
 IN_SYNC_WANTED: Final = 2  # of three: one broker may be away, and an acknowledged record is on two
 BATCH_BYTES_MAX: Final = 2 * 1024 * 1024  # `max.message.bytes`: a pack, and room that none needs
 REQUEST_TIMEOUT_MS: Final = 10_000
 UUID_BYTES: Final = 16
+_REFUSED: Final = (
+    AuthenticationFailedError,
+    ClusterAuthorizationFailedError,
+    SaslAuthenticationFailed,
+    TopicAuthorizationFailedError,
+)
 KNOWN_TRIES_MAX: Final = 50
 KNOWN_WAIT_S: Final = 0.1
 
@@ -160,7 +171,7 @@ async def ensure_topic(
         _check_settings(name, await _settings(admin, name), retention_ms)
         return topic
     except (KafkaError, OSError, TimeoutError) as error:
-        raise Unavailable(f"Kafka at {bootstrap}, topic {name}: {error!r}") from error
+        raise _told(f"Kafka at {bootstrap}, topic {name}", error) from error
     finally:
         await admin.close()
 
@@ -180,7 +191,7 @@ async def check_inbox_topic(bootstrap: str, name: str, security: dict[str, Any])
             )
         return topic
     except (KafkaError, OSError, TimeoutError) as error:
-        raise Unavailable(f"Kafka at {bootstrap}, topic {name}: {error!r}") from error
+        raise _told(f"Kafka at {bootstrap}, topic {name}", error) from error
     finally:
         await admin.close()
 
@@ -193,8 +204,16 @@ async def _started(bootstrap: str, security: dict[str, Any]) -> AIOKafkaAdminCli
         await admin.start()
     except (KafkaError, OSError) as error:
         await admin.close()
-        raise Unavailable(f"Kafka at {bootstrap} does not answer: {error!r}") from error
+        raise _told(f"Kafka at {bootstrap}", error) from error
     return admin
+
+
+def _told(where: str, error: Exception) -> Unavailable:
+    if isinstance(error, _REFUSED):
+        return AccessRefused(f"{where}: access refused: {error}")
+    if isinstance(error, TimeoutError | KafkaConnectionError | OSError):
+        return Unavailable(f"{where}: no answer in time")
+    return Unavailable(f"{where}: {error}")
 
 
 async def topic_now(client: AIOKafkaClient, name: str) -> Topic | None:

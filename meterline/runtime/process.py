@@ -6,9 +6,9 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import structlog
 import uvloop
@@ -17,13 +17,8 @@ from aiohttp.typedefs import Middleware
 
 from meterline.http import SERVER_OPTIONS, problem_middleware, with_request_id
 from meterline.http.connections import Runner
-from meterline.ports import Clock, Unavailable, Unsuitable
+from meterline.ports import Clock, Unsuitable
 
-logger = structlog.get_logger()
-T = TypeVar("T")
-
-RETRY_S_MIN: Final = 0.5
-RETRY_S_MAX: Final = 10.0
 # Rows live for a second or for minutes: collecting often only walks over them.
 GC_THRESHOLDS: Final = (50_000, 20, 50)
 LOCK_SWITCH_S: Final = 0.001
@@ -66,24 +61,6 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
 def _stop(stop: asyncio.Event, loop: asyncio.AbstractEventLoop, number: int) -> None:
     stop.set()
     loop.remove_signal_handler(number)
-
-
-async def patiently(what: str, stop: asyncio.Event, act: Callable[[], Awaitable[T]]) -> T:
-    """The result of `act`, tried until what it needs is there; words about the wait go to the log.
-
-    Raises `asyncio.CancelledError` when `stop` is set first.
-    """
-    wait_s = RETRY_S_MIN
-    while not stop.is_set():
-        try:
-            return await act()
-        except Unavailable as error:
-            logger.warning("waiting", part=what, reason=str(error), wait_s=wait_s)
-            try:
-                await asyncio.wait_for(stop.wait(), wait_s)
-            except TimeoutError:
-                wait_s = min(2 * wait_s, RETRY_S_MAX)
-    raise asyncio.CancelledError
 
 
 async def serve(

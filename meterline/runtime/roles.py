@@ -16,11 +16,13 @@ from dispatcher.worker import Dispatcher
 from ingest.gateway import Gateway
 from ingest.gateway import routes as event_routes
 from meterline.backends.sql.access import SqlAccessStore
+from meterline.backends.sql.engine import Database
 from meterline.backends.sql.migrate import check_migrated, migrate
 from meterline.http.gate import Gate
 from meterline.runtime import documents, report_wiring, wiring
 from meterline.runtime.access_wiring import OpenGate, host_guard, open_gate
-from meterline.runtime.process import patiently, serve
+from meterline.runtime.patience import Patience
+from meterline.runtime.process import serve
 from meterline.runtime.settings import Settings
 from meterline.runtime.wiring import CLOCK, Opened, OpenLog, Worker
 
@@ -30,13 +32,13 @@ logger = structlog.get_logger()
 async def up(settings: Settings, stop: asyncio.Event) -> None:
     """All roles in one process and one folder."""
     wiring.check_room(settings)
+    patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
         settings.data_dir.mkdir(parents=True, exist_ok=True)
-        log = await wiring.open_log(settings, stack)
+        log = await patience.wait("log", lambda: wiring.open_log(settings, stack))
         database = wiring.open_control_database(settings, stack)
-        await migrate(database)
-        usage = await wiring.open_usage(settings, stack)
-        opened = await wiring.open_all(settings, database, usage, log)
+        await patience.wait("control", lambda: migrate(database))
+        opened = await _gathered(settings, patience, stack, database, log)
         await wiring.put_meters(settings, opened)
         box = wiring.secret_box(settings)
         worker = wiring.aggregation_worker(settings, opened, wiring.inbox_watch(settings, stack))
@@ -55,8 +57,9 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
 
 async def ingest(settings: Settings, stop: asyncio.Event) -> None:
     """The door alone: it needs the log and nothing else."""
+    patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
-        log = await patiently("log", stop, lambda: wiring.open_log(settings, stack))
+        log = await patience.wait("log", lambda: wiring.open_log(settings, stack))
         database = wiring.open_control_database(settings, stack)  # asked for keys only
         gate = await open_gate(settings, database, stack, CLOCK)
         gateway = await _gateway(settings, log, gate.gate, stack, with_inbox=True)
@@ -70,8 +73,9 @@ async def ingest(settings: Settings, stop: asyncio.Event) -> None:
 async def aggregate(settings: Settings, stop: asyncio.Event) -> None:
     """Counting alone."""
     wiring.check_room(settings)
+    patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
-        opened = await _opened(settings, stop, stack)
+        opened = await _opened(settings, patience, stack)
         worker = wiring.aggregation_worker(settings, opened, wiring.inbox_watch(settings, stack))
         checks = checks_of(opened.stores)
         checks["disk"] = partial(wiring.check_disk, settings)
@@ -81,8 +85,9 @@ async def aggregate(settings: Settings, stop: asyncio.Event) -> None:
 
 async def dispatch(settings: Settings, stop: asyncio.Event) -> None:
     """Reports alone."""
+    patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
-        opened = await _opened(settings, stop, stack)
+        opened = await _opened(settings, patience, stack)
         sender = report_wiring.webhook_sender(settings, stack)
         dispatcher = report_wiring.dispatcher(settings, opened, wiring.secret_box(settings), sender)
         await _serve_health(stack, settings, "dispatch", checks_of(opened.stores))
@@ -91,9 +96,10 @@ async def dispatch(settings: Settings, stop: asyncio.Event) -> None:
 
 async def control(settings: Settings, stop: asyncio.Event) -> None:
     """The whole API, events included; no counting and no sending."""
+    patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
-        opened = await _opened(settings, stop, stack)
-        await patiently("control", stop, lambda: wiring.put_meters(settings, opened))
+        opened = await _opened(settings, patience, stack)
+        await patience.wait("control", lambda: wiring.put_meters(settings, opened))
         box = wiring.secret_box(settings)
         gate = await open_gate(settings, opened.database, stack, CLOCK)
         gateway = await _gateway(settings, opened.log, gate.gate, stack)
@@ -108,22 +114,28 @@ async def control(settings: Settings, stop: asyncio.Event) -> None:
 async def migrate_all(settings: Settings, stop: asyncio.Event) -> None:
     """Bring every store to this release: topic, tables, control store."""
     wiring.check_room(settings)
+    patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
         database = wiring.open_control_database(settings, stack)
-        await patiently("control", stop, lambda: migrate(database))
-        usage = await patiently("usage", stop, lambda: wiring.open_usage(settings, stack))
-        log = await patiently("log", stop, lambda: wiring.open_log(settings, stack))
+        await patience.wait("control", lambda: migrate(database))
+        log = await patience.wait("log", lambda: wiring.open_log(settings, stack))
         # They know each other from here on: one that is lost later is noticed.
-        await patiently("control", stop, lambda: wiring.open_all(settings, database, usage, log))
+        await _gathered(settings, patience, stack, database, log)
         logger.info("migrated")
 
 
-async def _opened(settings: Settings, stop: asyncio.Event, stack: AsyncExitStack) -> Opened:
-    log = await patiently("log", stop, lambda: wiring.open_log(settings, stack))
+async def _opened(settings: Settings, patience: Patience, stack: AsyncExitStack) -> Opened:
+    log = await patience.wait("log", lambda: wiring.open_log(settings, stack))
     database = wiring.open_control_database(settings, stack)
-    await patiently("control", stop, lambda: check_migrated(database))
-    usage = await patiently("usage", stop, lambda: wiring.open_usage(settings, stack))
-    return await patiently("control", stop, lambda: wiring.open_all(settings, database, usage, log))
+    await patience.wait("control", lambda: check_migrated(database))
+    return await _gathered(settings, patience, stack, database, log)
+
+
+async def _gathered(
+    settings: Settings, patience: Patience, stack: AsyncExitStack, database: Database, log: OpenLog
+) -> Opened:
+    usage = await patience.wait("usage", lambda: wiring.open_usage(settings, stack))
+    return await patience.wait("stores", lambda: wiring.open_all(settings, database, usage, log))
 
 
 async def _gateway(

@@ -126,6 +126,19 @@ AllowedHosts = Annotated[
 ]
 
 
+StartTimeout = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=86_400,
+        description="How long a start waits for Kafka, ClickHouse and PostgreSQL before it ends "
+        "with code 1. Whoever has servers that take longer, or a scheduler that starts again "
+        "itself.",
+        examples=[300],
+    ),
+]
+
+
 def checked_grace(grace_ms: int, info: ValidationInfo) -> int:
     """A run must not start before the last event of its window is durable (design.md 4.3). Raises
     `ValueError`.

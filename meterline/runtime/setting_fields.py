@@ -31,6 +31,7 @@ from meterline.runtime.setting_checks import (
     AllowedHosts,
     PlanName,
     PlanSetting,
+    StartTimeout,
     checked_control_url,
     checked_grace,
     checked_inboxes,
@@ -323,6 +324,7 @@ class Settings(BaseSettings):
     )
 
     # --- the rest ---
+    start_timeout_s: StartTimeout = limits.START_TIMEOUT_S
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info",
         description="What is told on stderr. Whoever looks for a fault.",

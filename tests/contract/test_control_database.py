@@ -19,7 +19,7 @@ from meterline.backends.sql.engine import (
     put_greatest,
 )
 from meterline.backends.sql.schema import flushed, logs
-from meterline.ports import Unavailable
+from meterline.ports import AccessRefused, Unavailable
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
         await database.close()
 
 
-async def test_a_database_that_is_not_there_is_unavailable(postgres: str) -> None:
+async def test_a_database_that_is_not_there_refuses_the_access(postgres: str) -> None:
     database = open_database(f"{postgres.rsplit('/', 1)[0]}/no_such_database")
-    with pytest.raises(Unavailable, match="no_such_database"):
+    with pytest.raises(AccessRefused, match="no_such_database"):
         await database.read(_one)
     await database.close()
 

@@ -14,7 +14,7 @@ from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.meter import Aggregation
 from meterline.number import UNIT, text
 from meterline.pack import Record, RecordKind
-from meterline.ports import Unavailable
+from meterline.ports import AccessRefused, Unavailable
 from meterline.rows import AccountRow, Flush, SeenRow, SliceId, TallyRow
 from meterline.usage import Filter, Operator, UsageQuery, UsageRow
 from meterline.window import WindowSize, parse_instant, rfc3339, window_starts
@@ -327,3 +327,10 @@ async def test_a_value_that_no_column_takes_is_our_fault_and_not_waited_for(
     ):
         with pytest.raises(DataError):
             await store.write(Flush(seen=[seen]))
+
+
+async def test_a_wrong_password_refuses_the_access(clickhouse: str) -> None:
+    store = Connection(clickhouse.replace("://", "://default:wrong@").replace("default:@", ""))
+    with pytest.raises(AccessRefused, match="Authentication failed"):
+        await store.execute("SELECT 1")
+    await store.close()

@@ -42,7 +42,8 @@ def length(store: str, kind: Kind, disk: Disk, live: Live = live, *, fresh: bool
     """How many calls a life has that a fault of this kind can meet. The disk is empty before."""
     if not fresh:
         live(store, disk, "first", frozenset())
-    disk.plan(Kind.NONE, calls=calls_of(kind))
+    # This kind of disk, without the fault: a store that finds no room free may make fewer calls.
+    disk.plan(kind, FOR_EVER - 1, 1, calls_of(kind))
     live(store, disk, "second", frozenset())
     return disk.calls
 

@@ -32,7 +32,7 @@ from meterline.limits import (
     USAGE_STORE_TIMEOUT_S,
     USAGE_STREAMS_MAX,
 )
-from meterline.ports import Unavailable
+from meterline.ports import AccessRefused, Unavailable
 
 # The engine's own insert de-duplication would eat a repair; an asynchronous insert would be
 # acknowledged too early.
@@ -57,6 +57,8 @@ _READING: Final = re.compile(
 _OURS: Final = (DataError, ProgrammingError, NotSupportedError)
 # TOO_MANY_ROWS, TIMEOUT_EXCEEDED, TOO_SLOW: what a query was bounded by.
 _EXCEEDED: Final = re.compile(r"Code: (158|159|160)\b")
+# UNKNOWN_DATABASE, UNKNOWN_USER, WRONG_PASSWORD, ACCESS_DENIED, AUTHENTICATION_FAILED
+_REFUSED: Final = re.compile(r"Code: (81|192|193|497|516)\b")
 ERROR_CHARS_MAX: Final = 300
 T = TypeVar("T")
 Rows = Sequence[Sequence[Any]]
@@ -230,6 +232,8 @@ def _told() -> Iterator[None]:
     except (ClickHouseError, OSError, HTTPError) as error:
         if _EXCEEDED.search(str(error)):
             raise Exceeded(_words(error)) from error
+        if _REFUSED.search(str(error)):
+            raise AccessRefused(f"usage store: {_words(error)}") from error
         raise Unavailable(f"usage store: {_words(error)}") from error
 
 

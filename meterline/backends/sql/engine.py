@@ -24,7 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.util import await_only
 
 from meterline.backends.sql.one_trip import OneTripSqlite, begin_with_next
-from meterline.ports import Unavailable
+from meterline.ports import AccessRefused, Unavailable
 
 POOL_CONNECTIONS: Final = 5  # of one process; a transaction is a few milliseconds
 POOL_WAIT_S: Final = 10  # for a free connection, before the answer is "unavailable"
@@ -44,6 +44,7 @@ _BROKEN_OFF: Final = frozenset({"40001", "40P01", "55P03"})  # serialization, de
 # PostgreSQL's classes: connection, login, no database, rollback, resources, object state, operator,
 # system.
 _WORLD_CLASSES: Final = frozenset({"08", "28", "3D", "40", "53", "55", "57", "58"})
+_REFUSED_CLASSES: Final = frozenset({"28", "3D"})
 _READ_ONLY: Final = "25006"  # a server that became a standby
 _LOCKED: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -90,6 +91,8 @@ class Database:
                 return await self._once(act, writes=writes)
             except (DBAPIError, PoolTimeoutError, OSError, *_DRIVER_ERRORS) as error:
                 if not _is_broken_off(error) or tries == TRIES_MAX:
+                    if _state_of(error)[:2] in _REFUSED_CLASSES:
+                        raise AccessRefused(_words(error)) from error
                     if _is_of_the_world(error):
                         raise Unavailable(f"control store: {_words(error)}") from error
                     raise
@@ -253,6 +256,12 @@ def _is_of_the_world(error: Exception) -> bool:
     return True
 
 
+def _state_of(error: Exception) -> str:
+    """PostgreSQL's code of an error, of the driver or wrapped; "" of all others."""
+    found = error.orig if isinstance(error, DBAPIError) else error
+    return str(getattr(found, "sqlstate", None) or "")
+
+
 def _sqlstate(error: DBAPIError) -> str:
     return str(getattr(error.orig, "sqlstate", None) or "")
 
@@ -264,6 +273,8 @@ def _sqlite_code(error: DBAPIError) -> int | None:
 
 def _words(error: Exception) -> str:
     """What the driver said, without SQL, values and addresses of manuals."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
     said = str(error.orig if isinstance(error, DBAPIError) else error).strip()
     first = (said.splitlines() or [""])[0] or type(error).__name__
     if isinstance(error, DBAPIError) and _sqlite_code(error) in _DAMAGED:

@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -330,7 +331,7 @@ async def test_a_value_that_no_column_takes_is_our_fault_and_not_waited_for(
 
 
 async def test_a_wrong_password_refuses_the_access(clickhouse: str) -> None:
-    store = Connection(clickhouse.replace("://", "://default:wrong@").replace("default:@", ""))
+    store = Connection(f"http://default:wrong@{urlsplit(clickhouse).netloc.rpartition('@')[2]}")
     with pytest.raises(AccessRefused, match="Authentication failed"):
         await store.execute("SELECT 1")
     await store.close()

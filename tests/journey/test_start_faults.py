@@ -12,7 +12,7 @@ from tests.journey.processes import PROGRAM
 from tests.journey.refusal import refusal
 from tests.journey.setups import embedded, telling
 from tests.journey.test_lost_store import EVENTS, counted, send
-from tests.services.local import free_port
+from tests.services.local import free_port, nobody_at
 
 Damage = Callable[[Path], None]
 
@@ -112,6 +112,20 @@ def test_a_port_or_an_address_that_cannot_be_had_is_told(data: Path, tmp_path: P
         line = refusal([str(PROGRAM), "up"], tmp_path, taken)
     assert "cannot listen on 127.0.0.1" in line
     assert "set host and port to a free address" in line
+
+
+def test_a_server_that_does_not_come_ends_a_start(tmp_path: Path) -> None:
+    with nobody_at() as port:
+        given = {
+            "METERLINE_DATA_DIR": str(tmp_path),
+            "METERLINE_CONTROL_URL": f"postgresql://user:hidden@127.0.0.1:{port}/base",
+            "METERLINE_START_TIMEOUT_S": "1",
+        }
+        line = refusal([str(PROGRAM), "migrate"], tmp_path, given)
+    assert line == (
+        f"meterline: PostgreSQL at 127.0.0.1:{port}: connection refused. It was tried for 1 s"
+        " (start_timeout_s). Start it, or correct control_url, then start again"
+    )
 
 
 def test_a_damaged_seen_store_is_set_aside_and_rebuilt(data: Path, tmp_path: Path) -> None:

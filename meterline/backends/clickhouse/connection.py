@@ -57,8 +57,9 @@ _READING: Final = re.compile(
 _OURS: Final = (DataError, ProgrammingError, NotSupportedError)
 # TOO_MANY_ROWS, TIMEOUT_EXCEEDED, TOO_SLOW: what a query was bounded by.
 _EXCEEDED: Final = re.compile(r"Code: (158|159|160)\b")
-# UNKNOWN_DATABASE, UNKNOWN_USER, WRONG_PASSWORD, ACCESS_DENIED, AUTHENTICATION_FAILED
-_REFUSED: Final = re.compile(r"Code: (81|192|193|497|516)\b")
+# UNKNOWN_DATABASE, UNKNOWN_USER, WRONG_PASSWORD, REQUIRED_PASSWORD, ACCESS_DENIED,
+# AUTHENTICATION_FAILED
+_REFUSED: Final = re.compile(r"Code: (81|192|193|194|497|516)\b")
 ERROR_CHARS_MAX: Final = 300
 T = TypeVar("T")
 Rows = Sequence[Sequence[Any]]

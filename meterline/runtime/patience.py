@@ -68,10 +68,20 @@ def _of_url(name: str, setting: str, url: str) -> Server:
     return Server(name, setting, ((parts.hostname, parts.port or _PORTS[parts.scheme]),))
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds: of the first and the longest pause, and after which a long attempt is told."""
+
+    first_s: float = START_WAIT_S_MIN
+    longest_s: float = START_WAIT_S_MAX
+    tell_s: float = START_TELL_S
+
+
 class Patience:
     """Of one start. All its waits together last `start_timeout_s` at most, and one attempt."""
 
-    def __init__(self, settings: Settings, stop: asyncio.Event) -> None:
+    def __init__(self, settings: Settings, stop: asyncio.Event, pace: Pace = Pace()) -> None:
+        self._pace = pace
         self._servers = servers(settings)
         self._timeout_s = settings.start_timeout_s
         self._stop = stop
@@ -84,7 +94,7 @@ class Patience:
         access a few times; what an embedded part raises passes at once, for no wait mends it.
         Raises `asyncio.CancelledError` when the process is told to stop first.
         """
-        server, refused, wait_s = self._servers[part], 0, START_WAIT_S_MIN
+        server, refused, wait_s = self._servers[part], 0, self._pace.first_s
         while not self._stop.is_set():
             try:
                 with _quiet():
@@ -109,7 +119,7 @@ class Patience:
                     left_s=round(self._left_s()),
                 )
                 await self._pause(wait_s)
-                wait_s = min(2 * wait_s, START_WAIT_S_MAX)
+                wait_s = min(2 * wait_s, self._pace.longest_s)
         raise asyncio.CancelledError
 
     async def _attempt(self, part: Part, server: Server, act: Callable[[], Awaitable[T]]) -> T:
@@ -120,7 +130,7 @@ class Patience:
         try:
             while not trying.done() and not stopped.done():
                 both: set[asyncio.Future[Any]] = {trying, stopped}
-                await asyncio.wait(both, timeout=START_TELL_S, return_when=FIRST_COMPLETED)
+                await asyncio.wait(both, timeout=self._pace.tell_s, return_when=FIRST_COMPLETED)
                 if not trying.done() and not stopped.done():
                     so_far_s = round(asyncio.get_running_loop().time() - begun_s)
                     reason = f"no answer for {so_far_s} s"

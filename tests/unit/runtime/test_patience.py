@@ -10,18 +10,14 @@ from structlog.testing import capture_logs
 
 from meterline.limits import START_REFUSALS_MAX
 from meterline.ports import AccessRefused, Unavailable, Unsuitable
-from meterline.runtime import patience
-from meterline.runtime.patience import Patience
+from meterline.runtime.patience import Pace, Patience
 from meterline.runtime.settings import Settings
 from tests.services.local import nobody_at
 
 Act = Callable[[], Awaitable[str]]
 
 
-@pytest.fixture(autouse=True)
-def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "START_WAIT_S_MIN", 0.001)
-    monkeypatch.setattr(patience, "START_WAIT_S_MAX", 0.4)
+HASTY = Pace(first_s=0.001, longest_s=0.4, tell_s=0.001)
 
 
 @contextmanager
@@ -54,7 +50,7 @@ def settings(port: int) -> Settings:
 
 async def test_each_wait_is_told_with_server_reason_and_advice() -> None:
     with nobody_at() as port, capture_logs() as lines:
-        waiting = Patience(settings(port), asyncio.Event())
+        waiting = Patience(settings(port), asyncio.Event(), HASTY)
         act = raising([Unavailable("client's words"), Unavailable("client's words")])
         assert await waiting.wait("control", act) == "there"
     assert len(lines) == 2
@@ -70,7 +66,7 @@ async def test_each_wait_is_told_with_server_reason_and_advice() -> None:
 
 async def test_a_server_that_connects_is_told_in_its_client_s_words() -> None:
     with taking() as port, capture_logs() as lines:
-        waiting = Patience(settings(port), asyncio.Event())
+        waiting = Patience(settings(port), asyncio.Event(), HASTY)
         await waiting.wait("log", raising([Unavailable("Kafka: no answer in time")]))
     assert lines[0]["reason"] == "connected, but Kafka: no answer in time"
 
@@ -78,7 +74,7 @@ async def test_a_server_that_connects_is_told_in_its_client_s_words() -> None:
 async def test_when_the_time_is_over_one_line_says_all_of_it() -> None:
     never = raising([Unavailable("")] * 1_000)
     with nobody_at() as port:
-        waiting = Patience(settings(port), asyncio.Event())
+        waiting = Patience(settings(port), asyncio.Event(), HASTY)
         with pytest.raises(Unsuitable) as ended:
             await waiting.wait("log", never)
     server = f"127.0.0.1:{port}"
@@ -91,7 +87,7 @@ async def test_when_the_time_is_over_one_line_says_all_of_it() -> None:
 async def test_access_that_is_refused_ends_after_a_few_tries() -> None:
     refusals: list[Exception] = [AccessRefused("control store: wrong password")] * 10
     with taking() as port:
-        waiting = Patience(settings(port), asyncio.Event())
+        waiting = Patience(settings(port), asyncio.Event(), HASTY)
         with pytest.raises(Unsuitable) as ended:
             await waiting.wait("control", raising(refusals))
     assert len(refusals) == 10 - START_REFUSALS_MAX
@@ -102,13 +98,12 @@ async def test_access_that_is_refused_ends_after_a_few_tries() -> None:
 
 
 async def test_an_embedded_store_is_not_waited_for() -> None:
-    waiting = Patience(Settings(), asyncio.Event())
+    waiting = Patience(Settings(), asyncio.Event(), HASTY)
     with pytest.raises(Unavailable, match="damaged"):
         await waiting.wait("control", raising([Unavailable("control.db is damaged")]))
 
 
-async def test_a_start_that_is_stopped_waits_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "START_TELL_S", 0.001)
+async def test_a_start_that_is_stopped_waits_no_longer() -> None:
     stop = asyncio.Event()
 
     told = asyncio.Event()
@@ -120,7 +115,9 @@ async def test_a_start_that_is_stopped_waits_no_longer(monkeypatch: pytest.Monke
         return ""
 
     with taking() as port, capture_logs() as lines:
-        waiting = asyncio.ensure_future(Patience(settings(port), stop).wait("control", hangs))
+        waiting = asyncio.ensure_future(
+            Patience(settings(port), stop, HASTY).wait("control", hangs)
+        )
         await told.wait()
         stop.set()
         with pytest.raises(asyncio.CancelledError):

@@ -33,10 +33,6 @@ class Unavailable(Exception):
     """
 
 
-class AccessRefused(Unavailable):
-    """A server answers, but not to this user, password or database: a person must correct it."""
-
-
 class StoreLost(Unavailable):
     """A store answers, but does not hold what was written to it: no answer may rest on it.
 

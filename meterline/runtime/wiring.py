@@ -49,6 +49,7 @@ from meterline.backends.sql.seal_ledger import SqlSealLedger
 from meterline.backends.sql.subjects import SqlSubjectStore
 from meterline.backends.sql.traces import SqlTraces
 from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
+from meterline.checked_readers import CheckedAccounts, CheckedRefusals, CheckedTraces
 from meterline.event import DEFAULT_NAMESPACE
 from meterline.meter import MeterDraft, faults_of
 from meterline.pack import Record
@@ -216,16 +217,16 @@ def ledger(settings: Settings, opened: Opened) -> Ledger:
         settings.losses_accepted,
     )
     return Ledger(
-        ClickHouseAccounts(opened.connection),
+        CheckedAccounts(ClickHouseAccounts(opened.connection), opened.integrity),
         auditor,
-        ClickHouseTraces(opened.connection),
+        CheckedTraces(ClickHouseTraces(opened.connection), opened.integrity),
         SqlTraces(opened.database),
     )
 
 
 def refusal_desk(opened: Opened, door: Door) -> RefusalDesk:
     """Where refusals are settled; events that are sent anew go through `door`."""
-    refused = ClickHouseRefusals(opened.connection)
+    refused = CheckedRefusals(ClickHouseRefusals(opened.connection), opened.integrity)
     return RefusalDesk(opened.stores, refused, SqlSettlementStore(opened.database), door)
 
 

@@ -162,6 +162,9 @@ def test_a_server_that_lost_its_tables_is_told_while_everything_runs(
             answer = setup.control.ask("POST", QUERY, {})
             assert answer.status == 503, answer.body
             assert "has lost data that was counted before" in answer.json["detail"]
+            for path in ("accounts", "refusals", "event-trace?source=s&id=1"):
+                asked = setup.control.ask("GET", f"/api/v3/metering/{path}")
+                assert (path, asked.status) == (path, 503)
             status = setup.status
             assert (status["caught_up"], status["complete_until"]) == (None, None)
             assert "lost what was counted" in status["unavailable"][0]["reason"]

@@ -1,5 +1,6 @@
 """Files of a store that are damaged: a seen store is set aside, a part of a table is named."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from meterline.backends.rocksdb import RocksSeenStore
-from meterline.ports import SeenDamaged
+from meterline.backends.sql.engine import open_database
+from meterline.backends.sql.migrate import migrate
+from meterline.backends.sql.progress import SqlProgressStore
+from meterline.backends.sql.seal_ledger import SqlSealLedger
+from meterline.ports import SeenDamaged, Unavailable
 from meterline.rows import SeenRow
 
 HORIZON_MS = 1_000_000
@@ -85,3 +90,30 @@ def test_damage_that_a_read_finds_is_told_and_a_discarded_store_begins_anew(tmp_
     assert again.applied == 0
     again.close()
     assert len(list(tmp_path.glob("*.damaged-1"))) == 1
+
+
+@pytest.mark.parametrize("in_journal", [True, False])
+async def test_a_header_that_is_lost_is_read_from_the_journal_or_told(
+    tmp_path: Path, *, in_journal: bool
+) -> None:
+    """As after a kill: SQLite's journal is there, with the first page in it or without."""
+    whole, damaged = tmp_path / "whole.db", tmp_path / "damaged.db"
+    database = open_database(f"sqlite:///{whole}")
+    await migrate(database)
+    if not in_journal:
+        await database.close()  # it is written into the file
+        database = open_database(f"sqlite:///{whole}")
+    await SqlProgressStore(database).register_log("log", 1)
+    for end in ("", "-wal"):
+        shutil.copy(f"{whole}{end}", f"{damaged}{end}")
+    await database.close()
+    with damaged.open("r+b") as file:
+        file.write(b"\xa5" * 100)
+    database = open_database(f"sqlite:///{damaged}")
+    if in_journal:
+        await migrate(database)
+        assert await SqlSealLedger(database).knows_log("log")
+    else:
+        with pytest.raises(Unavailable, match="control.db is damaged. Stop, and restore"):
+            await migrate(database)
+    await database.close()

@@ -114,6 +114,6 @@ async def test_a_header_that_is_lost_is_read_from_the_journal_or_told(
         await migrate(database)
         assert await SqlSealLedger(database).knows_log("log")
     else:
-        with pytest.raises(Unavailable, match="control.db is damaged. Stop, and restore"):
+        with pytest.raises(Unavailable, match="is damaged"):
             await migrate(database)
     await database.close()

@@ -2,6 +2,7 @@
 
 from hashlib import sha256
 from pathlib import Path
+from pathlib import Path
 from typing import Final
 
 from clients.openapi.comparison import RELEASED

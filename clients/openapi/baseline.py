@@ -2,7 +2,6 @@
 
 from hashlib import sha256
 from pathlib import Path
-from pathlib import Path
 from typing import Final
 
 from clients.openapi.comparison import RELEASED

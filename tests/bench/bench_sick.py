@@ -185,7 +185,8 @@ class Bench:
         asked_s = reported(self._api, f"r{self._trials}", f"{self._receiver.url}{path}")
         ours = told(self._receiver, path, healthy)
         # the retries of its sick ones are no part of the next round
-        self._api.ask("POST", f"{V3}/reports/r{self._trials}/pause")
+        paused = self._api.ask("POST", f"{V3}/reports/r{self._trials}/pause")
+        assert paused.status == 200, paused
         return (
             ours["took_s"] / plain["took_s"],
             ours["took_s"],

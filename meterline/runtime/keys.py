@@ -263,7 +263,8 @@ def _instant_ms(text: str, now_ms: int) -> int:
     try:
         return parse_instant(text)
     except (ValueError, OverflowError) as error:
-        raise invalid(Fault("expires", f"{text!r} is neither a time nor one from now")) from error
+        words = f"{text!r} is neither a time, such as 2027-01-31T00:00:00Z, nor a span, such as 90d"
+        raise invalid(Fault("expires", words)) from error
 
 
 def _duration_s(text: str) -> int | None:

@@ -121,7 +121,7 @@ def _instant(_context: click.Context, _parameter: click.Parameter, text: str | N
     try:
         return parse_instant(text)
     except (ValueError, OverflowError) as error:
-        raise click.BadParameter(f"{text!r} is no time such as 2026-01-31T00:00:00Z") from error
+        raise click.BadParameter(str(error)) from error
 
 
 def _bar(console: Console) -> Progress:

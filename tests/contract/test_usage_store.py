@@ -7,6 +7,7 @@ from decimal import Decimal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
+import msgspec
 import pytest
 from clickhouse_connect.driver.exceptions import DataError
 
@@ -273,6 +274,28 @@ async def test_sums_do_not_wrap(store: ClickHouseUsageStore, fresh_numbers: Iter
     await store.write(folded(log, [of], events).take())
     (row,) = await store.usage(UsageQuery(of))
     assert text(row.value) == "39999999999999999999999.9999999999999996"
+
+
+async def test_latest_of_equal_times_is_what_came_last_then_the_greatest_key(
+    store: ClickHouseUsageStore, fresh_numbers: Iterator[int]
+) -> None:
+    at = "2026-03-01T10:00:00Z"
+    for ascending in (True, False):  # neither the place in a pack nor the slice decides
+        log, of = next(fresh_numbers), meter(next(fresh_numbers), Aggregation.LATEST)
+        together = [event(of, i, at, {"v": i}) for i in range(1, 6)]
+        together.sort(key=lambda one: one.key, reverse=not ascending)
+        greatest = max(together, key=lambda one: one.key)
+        await store.write(folded(log, [of], together[:3]).take())
+        await store.write(folded(log, [of], together[3:], offset=9).take())
+        (row,) = await store.usage(UsageQuery(of))
+        assert text(row.value) == greatest.id.removeprefix("e")
+        least = min(together, key=lambda one: one.key)
+        later = msgspec.structs.replace(
+            event(of, 7, at, {"v": 7}), key=least.key, recorded_ms=least.recorded_ms + 1
+        )
+        await store.write(folded(log, [of], [later], offset=18).take())
+        (row,) = await store.usage(UsageQuery(of))
+        assert text(row.value) == "7"
 
 
 async def test_nothing_is_there_at_first(

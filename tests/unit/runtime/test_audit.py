@@ -114,7 +114,9 @@ async def test_an_audit_that_cannot_be_made_is_told(server: Server) -> None:
     assert (await server.run()).exit_code == command.EXIT_NOT_MADE
     result = await server.run("--from", "yesterday")
     assert result.exit_code == 2
-    assert "is no time such as" in result.stderr
+    assert "is no RFC 3339 timestamp, such as" in result.stderr
+    result = await server.run("--to", "2026-01-31T12:00:60Z")
+    assert (result.exit_code, "only at 23:59" in result.stderr) == (2, True)
 
 
 async def test_a_server_that_is_away_is_told() -> None:

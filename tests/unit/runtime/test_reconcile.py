@@ -187,7 +187,9 @@ async def test_what_cannot_be_compared_is_told(server: Server) -> None:
     assert "booked: line 1 names no column delivery_id" in result.stderr
     result = await server.run("", "--from", "yesterday")
     assert result.exit_code == 2
-    assert "is no time such as" in result.stderr
+    assert "is no RFC 3339 timestamp, such as" in result.stderr
+    result = await server.run("", "--to", "2026-01-31T12:00:60Z")
+    assert (result.exit_code, "only at 23:59" in result.stderr) == (2, True)
 
 
 async def test_a_server_that_is_away_is_told() -> None:

@@ -193,6 +193,8 @@ class UsageStore(SubjectUsageStore, Protocol):
     ) -> tuple[list[str], int]:
         """The texts that the one name of `group_by` has in the rows of a query without windows:
         sorted, `limit` of them behind the first `offset`; and how many there are.
+
+        Raises `Problem` where too much would have to be read to find them.
         """
         ...
 

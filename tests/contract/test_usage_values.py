@@ -9,7 +9,9 @@ from dataclasses import replace
 import pytest
 
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
+from meterline.backends.clickhouse.usage_values import BOUNDS, ValueListing
 from meterline.meter import Aggregation
+from meterline.problem import Problem
 from meterline.usage import Filter, Operator, UsageQuery
 from meterline.window import MINUTE_MS, parse_instant, rfc3339
 from tests.contract.usage import event, folded, meter
@@ -64,3 +66,17 @@ async def test_what_was_only_rejected_is_no_usage(
         query = UsageQuery(of, to_ms=to_ms, group_by=("subject",))
         assert await usage_store.usage_values(query, 10, 0) == ([], 0)
         assert await usage_store.usage_values(query, 10, 10) == ([], 0)
+
+
+async def test_a_list_that_reads_too_much_is_refused_with_what_to_do(
+    usage_store: ClickHouseUsageStore, fresh_numbers: Iterator[int]
+) -> None:
+    log, of = next(fresh_numbers), meter(next(fresh_numbers))
+    events = [event(of, n, rfc3339(START_MS), {"v": 1}, f"s{n}") for n in range(20)]
+    await usage_store.write(folded(log, [of], events).take())
+    query = UsageQuery(of, group_by=("subject",))
+    roomy = ValueListing(usage_store.connection, {**BOUNDS, "max_rows_to_read": 1_000_000})
+    assert (await roomy.page(query, 5, 0))[1] == 20
+    tight = ValueListing(usage_store.connection, {**BOUNDS, "max_rows_to_read": 10})
+    with pytest.raises(Problem, match="give from and to that span less"):
+        await tight.page(query, 5, 0)

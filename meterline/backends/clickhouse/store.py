@@ -16,7 +16,7 @@ from meterline.backends.clickhouse.schema import missing, schema_found
 from meterline.backends.clickhouse.usage_answer import answer
 from meterline.backends.clickhouse.usage_portions import portions, total
 from meterline.backends.clickhouse.usage_sql import Part, rejected_statement
-from meterline.backends.clickhouse.usage_values import values
+from meterline.backends.clickhouse.usage_values import ValueListing
 from meterline.event import CHECK_BYTES, KEY_BYTES
 from meterline.event_list import EventQuery, ListedEvent
 from meterline.limits import FLUSH_YEARS_MAX, SEEN_CHUNK_ROWS
@@ -63,6 +63,7 @@ class ClickHouseUsageStore:
         self.connection = connection  # for what else is asked of the same store
         self._connection = connection
         self._listing = EventListing(connection)
+        self._values = ValueListing(connection)
 
     async def create_tables(self) -> None:
         """Make the tables that are not there, and the columns that older ones lack. Where all is
@@ -159,7 +160,7 @@ class ClickHouseUsageStore:
         self, query: UsageQuery, limit: int, offset: int
     ) -> tuple[list[str], int]:
         """See the port."""
-        return await values(self._connection, query, limit, offset)
+        return await self._values.page(query, limit, offset)
 
     def usage_blocks(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
         """The same, a part of the rows at a time."""

@@ -201,8 +201,9 @@ def values_statement(
         text = _key_of(minutes, name, statement)
         where = _where(query, minutes, statement)
         # versions of one tally only grow, so no FINAL is needed to see that something counted
-        found += f" UNION DISTINCT SELECT {text} AS v FROM tallies WHERE ({where}) AND counted > 0"  # noqa: S608 - values are bound
-    return f"SELECT DISTINCT v FROM ({found})", statement.parameters  # noqa: S608 - as above
+        found += f"""
+UNION ALL SELECT {text} AS v FROM tallies WHERE ({where}) AND counted > 0 GROUP BY v"""  # noqa: S608 - values are bound
+    return f"SELECT v FROM ({found}) GROUP BY v", statement.parameters  # noqa: S608 - as above
 
 
 def rejected_statement(

@@ -24,6 +24,7 @@ from control.v3.audit import V3Audit
 from control.v3.changes import V3Changes
 from control.v3.corrections import V3Corrections
 from control.v3.deliveries import V3Deliveries
+from control.v3.event_subjects import V3EventSubjects
 from control.v3.event_trace import V3EventTrace
 from control.v3.events import V3Events
 from control.v3.keys import V3Keys
@@ -76,6 +77,7 @@ def bound_v3(api: Api) -> list[Bound]:
     stores, desk = api.stores, api.desk
     parts = (
         V3Events(stores),
+        V3EventSubjects(stores),
         V3Meters(stores),
         V3MeterRevisions(stores),
         V3MeterPreview(stores, api.ledger, api.answers),

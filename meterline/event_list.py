@@ -118,6 +118,26 @@ class EventQuery:
     unowned: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class SubjectQuery:
+    """At most `limit` subjects of new events of a namespace that meet conditions, joined by and;
+    by code points, from the one after a subject.
+    """
+
+    namespace: str
+    limit: int
+    conditions: tuple[tuple[Column, Condition], ...] = ()
+    after: str | None = None
+
+
+class EventSubject(NamedTuple):
+    """A subject, and the first and the last `time` of those of its events that were asked for."""
+
+    subject: str
+    first_ms: int
+    last_ms: int
+
+
 class ListedEvent(NamedTuple):
     """An event with its verdict. `first` is the position of the new event with the same identity,
     in the same log and partition, where there is one (`NO_POSITION`: none).

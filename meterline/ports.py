@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Protocol
 
 from meterline.change import AGGREGATOR, COMMAND
-from meterline.event_list import EventQuery, ListedEvent
+from meterline.event_list import EventQuery, EventSubject, ListedEvent, SubjectQuery
 from meterline.meter import Catalogue, Meter, MeterChange, MeterDraft
 from meterline.pack import Record, RecordKind
 from meterline.rows import (
@@ -209,6 +209,10 @@ class UsageStore(SubjectUsageStore, Protocol):
 
         Raises `Problem` where too much would have to be looked at to find it.
         """
+        ...
+
+    async def event_subjects(self, query: SubjectQuery) -> list[EventSubject]:
+        """The subjects of new events that are kept. Raises `Problem` as `listed_events` does."""
         ...
 
     async def new_events(self, positions: Sequence[tuple[int, int, int, int]]) -> list[ListedEvent]:

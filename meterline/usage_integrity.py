@@ -10,7 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from meterline.event_list import EventQuery, ListedEvent
+from meterline.event_list import EventQuery, EventSubject, ListedEvent, SubjectQuery
 from meterline.meter import Meter
 from meterline.ports import StoreLost, Unsuitable, UsageStore
 from meterline.revision_ports import LateEvents, Stretch, Touched
@@ -336,6 +336,12 @@ class CheckedUsageStore:
         events = await self._store.listed_events(query)
         await self._check()
         return events
+
+    async def event_subjects(self, query: SubjectQuery) -> list[EventSubject]:
+        """See the port."""
+        found = await self._store.event_subjects(query)
+        await self._check()
+        return found
 
     async def new_events(self, positions: Sequence[tuple[int, int, int, int]]) -> list[ListedEvent]:
         """See the port."""

@@ -14,7 +14,17 @@ from meterline.backends.clickhouse.named_sql import QUERIES, TABLES
 from meterline.backends.clickhouse.schema import missing, schema_found
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.event import Event
-from meterline.event_list import Column, Condition, EventQuery, ListedEvent, Op, Order, Place
+from meterline.event_list import (
+    Column,
+    Condition,
+    EventQuery,
+    EventSubject,
+    ListedEvent,
+    Op,
+    Order,
+    Place,
+    SubjectQuery,
+)
 from meterline.pack import Unreadable, offset_of
 from meterline.problem import Problem
 from meterline.rows import NO_POSITION, Flush, RejectRow, Verdict
@@ -259,3 +269,38 @@ async def _made(url: str) -> set[tuple[object, ...]]:
     await connection.close()
     assert len(found) > 60
     return found
+
+
+def _subjects(events: list[ListedEvent]) -> list[EventSubject]:
+    """An oracle: of all these events."""
+    times: dict[str, list[int]] = {}
+    for one in events:
+        times.setdefault(one.subject, []).append(one.time_ms)
+    return [EventSubject(name, min(at), max(at)) for name, at in sorted(times.items())]
+
+
+async def test_subjects_are_those_of_new_events_that_meet_the_conditions(
+    feed: Feed, fresh_numbers: Iterator[int]
+) -> None:
+    rng = random.Random(5)
+    await feed.many(40, rng)
+    await Feed(feed.store, next(fresh_numbers), uuid4().hex).many(5, rng)  # of somebody else
+    new = frozenset({Verdict.NEW})
+    listed: list[tuple[tuple[Column, Condition], ...]] = [()]
+    listed += [(one,) for one in _conditions(rng) if rng.random() < 0.3]
+    for conditions in listed:
+        wanted = _subjects(
+            expected(feed, _query(feed, limit=1_000, verdicts=new, conditions=conditions))
+        )
+        query = SubjectQuery(feed.namespace, 1_000, conditions)
+        assert await feed.store.event_subjects(query) == wanted, conditions
+        if len(wanted) > 2:
+            page = replace(query, after=wanted[0].subject, limit=1)
+            assert await feed.store.event_subjects(page) == wanted[1:2]
+
+
+async def test_subjects_of_too_many_events_are_refused(feed: Feed) -> None:
+    await feed.many(20, random.Random(3))
+    tight = EventListing(feed.store.connection, {**BOUNDS, "max_rows_to_read": 5})
+    with pytest.raises(Problem, match="filter on stored_at"):
+        await tight.subjects(SubjectQuery(feed.namespace, 7))

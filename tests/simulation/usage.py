@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from meterline.event_list import EventQuery, ListedEvent
+from meterline.event_list import EventQuery, EventSubject, ListedEvent, SubjectQuery
 from meterline.measure import decode_groups
 from meterline.meter import Aggregation, Meter
 from meterline.meter_revision import revision_at
@@ -326,6 +326,9 @@ class SimulatedUsage(InPortions):
         )
 
     async def listed_events(self, query: EventQuery) -> list[ListedEvent]:
+        raise NotImplementedError("nobody lists events here")
+
+    async def event_subjects(self, query: SubjectQuery) -> list[EventSubject]:
         raise NotImplementedError("nobody lists events here")
 
     async def new_events(self, positions: Sequence[tuple[int, int, int, int]]) -> list[ListedEvent]:

@@ -1185,6 +1185,47 @@ type EventRequestDatacontenttype string
 // EventRequestSpecversion defines model for EventRequest.Specversion.
 type EventRequestSpecversion string
 
+// EventSubject A subject, and when its events happened that meet the conditions.
+type EventSubject struct {
+	// FirstEventAt `time` of the earliest.
+	FirstEventAt time.Time `json:"first_event_at"`
+
+	// LastEventAt `time` of the latest.
+	LastEventAt time.Time `json:"last_event_at"`
+	Subject     string    `json:"subject"`
+}
+
+// EventSubjectFilter Conditions on events, joined by and: a subject is listed if one of its events meets them.
+type EventSubjectFilter struct {
+	// Source Conditions on a text, joined by and: `filter[subject][eq]=customer-1`. Without an operator,
+	// `filter[subject]=customer-1`, it is `eq`; without a value as well, `exists`.
+	Source *EventTextFilter `json:"source,omitempty"`
+
+	// StoredAt Conditions on an instant, joined by and: `filter[time][gte]=2026-01-31T10:00:00Z`. Without an
+	// operator it is `eq`.
+	StoredAt *EventTimeFilter `json:"stored_at,omitempty"`
+
+	// Subject Conditions on a text, joined by and: `filter[subject][eq]=customer-1`. Without an operator,
+	// `filter[subject]=customer-1`, it is `eq`; without a value as well, `exists`.
+	Subject *EventTextFilter `json:"subject,omitempty"`
+
+	// Time Conditions on an instant, joined by and: `filter[time][gte]=2026-01-31T10:00:00Z`. Without an
+	// operator it is `eq`.
+	Time *EventTimeFilter `json:"time,omitempty"`
+
+	// Type Conditions on a text, joined by and: `filter[subject][eq]=customer-1`. Without an operator,
+	// `filter[subject]=customer-1`, it is `eq`; without a value as well, `exists`.
+	Type *EventTextFilter `json:"type,omitempty"`
+}
+
+// EventSubjectPage A page of subjects, sorted by code points.
+type EventSubjectPage struct {
+	Data []EventSubject `json:"data"`
+
+	// Meta What is said of a page.
+	Meta CursorMeta `json:"meta"`
+}
+
 // EventTextFilter Conditions on a text, joined by and: `filter[subject][eq]=customer-1`. Without an operator,
 // `filter[subject]=customer-1`, it is `eq`; without a value as well, `exists`.
 type EventTextFilter struct {
@@ -3416,6 +3457,15 @@ type IngestMeteringEventsJSONBody struct {
 // IngestMeteringEventsJSONBody1 defines parameters for IngestMeteringEvents.
 type IngestMeteringEventsJSONBody1 = []EventRequest
 
+// ListEventSubjectsParams defines parameters for ListEventSubjects.
+type ListEventSubjectsParams struct {
+	// Filter Conditions on events, joined by and: a subject is listed if one of its events meets them.
+	Filter *EventSubjectFilter `json:"filter,omitempty"`
+
+	// Page Which part of a list, by cursor.
+	Page *CursorPage `json:"page,omitempty"`
+}
+
 // ListMetersParams defines parameters for ListMeters.
 type ListMetersParams struct {
 	// Page Which part of a list, by number.
@@ -5159,6 +5209,15 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v3/metering/events (the `IngestMeteringEvents` operationId).
 	IngestMeteringEvents(ctx context.Context, body IngestMeteringEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListEventSubjects List the subjects that events name
+	//
+	// Only events that are kept are looked at, without copies of one. A search that would read too much is answered 400: give `filter[stored_at]` a span.
+	//
+	// Scope: `usage:read`.
+	//
+	// Corresponds with GET /api/v3/metering/events/subjects (the `ListEventSubjects` operationId).
+	ListEventSubjects(ctx context.Context, params *ListEventSubjectsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// PreviewMeterWithBody Try a meter on the events that there are
 	//
 	// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
@@ -6301,6 +6360,25 @@ func (c *Client) IngestMeteringEventsWithApplicationCloudeventsBatchPlusJSONBody
 // Corresponds with POST /api/v3/metering/events (the `IngestMeteringEvents` operationId).
 func (c *Client) IngestMeteringEvents(ctx context.Context, body IngestMeteringEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewIngestMeteringEventsRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListEventSubjects List the subjects that events name
+//
+// Only events that are kept are looked at, without copies of one. A search that would read too much is answered 400: give `filter[stored_at]` a span.
+//
+// Scope: `usage:read`.
+//
+// Corresponds with GET /api/v3/metering/events/subjects (the `ListEventSubjects` operationId).
+func (c *Client) ListEventSubjects(ctx context.Context, params *ListEventSubjectsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListEventSubjectsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -8427,6 +8505,72 @@ func NewIngestMeteringEventsRequestWithBody(server string, contentType string, b
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListEventSubjectsRequest constructs an http.Request for the ListEventSubjects method
+func NewListEventSubjectsRequest(server string, params *ListEventSubjectsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/events/subjects")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Filter != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "filter", *params.Filter, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -11232,6 +11376,17 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v3/metering/events (the `IngestMeteringEvents` operationId).
 	IngestMeteringEventsWithResponse(ctx context.Context, body IngestMeteringEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*IngestMeteringEventsAnswer, error)
 
+	// ListEventSubjectsWithResponse List the subjects that events name
+	//
+	// Only events that are kept are looked at, without copies of one. A search that would read too much is answered 400: give `filter[stored_at]` a span.
+	//
+	// Scope: `usage:read`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v3/metering/events/subjects (the `ListEventSubjects` operationId).
+	ListEventSubjectsWithResponse(ctx context.Context, params *ListEventSubjectsParams, reqEditors ...RequestEditorFn) (*ListEventSubjectsAnswer, error)
+
 	// PreviewMeterWithBodyWithResponse Try a meter on the events that there are
 	//
 	// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
@@ -12707,6 +12862,54 @@ func (r IngestMeteringEventsAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r IngestMeteringEventsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListEventSubjectsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EventSubjectPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListEventSubjectsAnswer) GetJSON200() *EventSubjectPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListEventSubjectsAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListEventSubjectsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListEventSubjectsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListEventSubjectsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListEventSubjectsAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -15418,6 +15621,23 @@ func (c *ClientWithResponses) IngestMeteringEventsWithResponse(ctx context.Conte
 	return ParseIngestMeteringEventsAnswer(rsp)
 }
 
+// ListEventSubjectsWithResponse List the subjects that events name
+//
+// Only events that are kept are looked at, without copies of one. A search that would read too much is answered 400: give `filter[stored_at]` a span.
+//
+// Scope: `usage:read`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v3/metering/events/subjects (the `ListEventSubjects` operationId).
+func (c *ClientWithResponses) ListEventSubjectsWithResponse(ctx context.Context, params *ListEventSubjectsParams, reqEditors ...RequestEditorFn) (*ListEventSubjectsAnswer, error) {
+	rsp, err := c.ListEventSubjects(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListEventSubjectsAnswer(rsp)
+}
+
 // PreviewMeterWithBodyWithResponse Try a meter on the events that there are
 //
 // What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
@@ -17047,6 +17267,39 @@ func ParseIngestMeteringEventsAnswer(rsp *http.Response) (*IngestMeteringEventsA
 	switch {
 	case rsp.StatusCode == 202:
 		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListEventSubjectsAnswer parses an HTTP response from a ListEventSubjectsWithResponse call
+func ParseListEventSubjectsAnswer(rsp *http.Response) (*ListEventSubjectsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListEventSubjectsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EventSubjectPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem

@@ -8,10 +8,12 @@ from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection,
 from meterline.backends.clickhouse.event_sql import (
     Span,
     places_statement,
+    subjects_statement,
     tables_of,
     whole_statement,
 )
-from meterline.event_list import EventQuery, ListedEvent, Place
+from meterline.backends.clickhouse.usage_sql import ROWS_SETTINGS
+from meterline.event_list import EventQuery, EventSubject, ListedEvent, Place, SubjectQuery
 from meterline.limits import (
     EVENT_SEARCHES_MAX,
     EVENTS_SEARCH_S_MAX,
@@ -59,6 +61,16 @@ class EventListing:
             rows.update((event[:4], event) for event in await self.whole(table, positions))
         # a row may be gone by now: what is deleted is not shown
         return [rows[place[1:]] for place, _ in chosen if place[1:] in rows]
+
+    async def subjects(self, query: SubjectQuery) -> list[EventSubject]:
+        """The subjects of a page. Raises `Problem` for a search beyond the bounds."""
+        settings = {**ROWS_SETTINGS, **self._bounds}
+        try:
+            async with self._turns:
+                rows = await self._connection.query(*subjects_statement(query), settings=settings)
+        except Exceeded as error:
+            raise invalid(Fault("filter", _NARROWER, source="query")) from error
+        return [EventSubject(*row) for row in rows]
 
     async def whole(
         self, table: str, positions: Sequence[tuple[int, int, int, int]]

@@ -9,7 +9,15 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from meterline.backends.clickhouse.usage_sql import Statement
-from meterline.event_list import INSTANTS, Column, Condition, EventQuery, Op, like_parts
+from meterline.event_list import (
+    INSTANTS,
+    Column,
+    Condition,
+    EventQuery,
+    Op,
+    SubjectQuery,
+    like_parts,
+)
 from meterline.rows import Verdict
 
 IDENTITY: Final = "log, partition, offset, place"
@@ -79,6 +87,25 @@ FROM {table}
 WHERE {" AND ".join(parts)}
 ORDER BY {order}
 LIMIT {rows_max}"""  # noqa: S608 - values are bound, names come from this module
+    return sql, statement.parameters
+
+
+def subjects_statement(query: SubjectQuery) -> tuple[str, dict[str, object]]:
+    """A page of subjects, each with the first and the last `time` of its events: the same, however
+    often a row is there.
+    """
+    statement = Statement()
+    parts = [f"namespace = {{{statement.bind(query.namespace)}:String}}"]
+    parts += [_on(column, condition, statement) for column, condition in query.conditions]
+    if query.after is not None:
+        parts.append(f"subject > {{{statement.bind(query.after)}:String}}")
+    sql = f"""
+SELECT subject, min(time_ms), max(time_ms)
+FROM events
+WHERE {" AND ".join(parts)}
+GROUP BY subject
+ORDER BY subject
+LIMIT {query.limit}"""  # noqa: S608 - values are bound, names come from this module
     return sql, statement.parameters
 
 

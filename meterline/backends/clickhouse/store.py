@@ -18,7 +18,7 @@ from meterline.backends.clickhouse.usage_portions import portions, total
 from meterline.backends.clickhouse.usage_sql import Part, rejected_statement
 from meterline.backends.clickhouse.usage_values import ValueListing
 from meterline.event import CHECK_BYTES, KEY_BYTES
-from meterline.event_list import EventQuery, ListedEvent
+from meterline.event_list import EventQuery, EventSubject, ListedEvent, SubjectQuery
 from meterline.limits import FLUSH_YEARS_MAX, SEEN_CHUNK_ROWS
 from meterline.meter import Meter
 from meterline.meter_revision import pieces
@@ -186,6 +186,10 @@ class ClickHouseUsageStore:
     async def listed_events(self, query: EventQuery) -> list[ListedEvent]:
         """A page of the list of events."""
         return await self._listing.page(query)
+
+    async def event_subjects(self, query: SubjectQuery) -> list[EventSubject]:
+        """A page of the subjects that events name."""
+        return await self._listing.subjects(query)
 
     async def new_events(self, positions: Sequence[tuple[int, int, int, int]]) -> list[ListedEvent]:
         """Events by position."""

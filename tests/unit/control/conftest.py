@@ -24,7 +24,7 @@ from meterline.backends.sql.progress import SqlProgressStore
 from meterline.backends.sql.redrives import SqlSettlementStore
 from meterline.backends.sql.subjects import SqlSubjectStore
 from meterline.backends.sqlite_log import open_sqlite_log
-from meterline.event_list import EventQuery, ListedEvent
+from meterline.event_list import EventQuery, EventSubject, ListedEvent, SubjectQuery
 from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate
 from meterline.meter import Meter
@@ -68,6 +68,8 @@ class ShelfUsage(InPortions):
     rejected_rows: list[RejectedRow] = field(default_factory=list)
     events: list[ListedEvent] = field(default_factory=list)
     event_queries: list[EventQuery] = field(default_factory=list)
+    subjects: list[EventSubject] = field(default_factory=list)
+    subject_queries: list[SubjectQuery] = field(default_factory=list)
     account_row: AccountRow = NOTHING
     asked: list[UsageQuery] = field(default_factory=list)
     away: bool = False
@@ -103,6 +105,11 @@ class ShelfUsage(InPortions):
         places = [one.place_by(query.order) for one in found]
         first = 0 if query.after is None else places.index(query.after) + 1
         return found[first : first + query.limit]
+
+    async def event_subjects(self, query: SubjectQuery) -> list[EventSubject]:
+        self.subject_queries.append(query)
+        found = [one for one in self.subjects if one.subject > (query.after or "")]
+        return found[: query.limit]
 
     async def new_events(self, positions: Sequence[tuple[int, int, int, int]]) -> list[ListedEvent]:
         return [one for one in self._at(positions) if one.verdict is Verdict.NEW]

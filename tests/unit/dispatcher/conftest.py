@@ -42,7 +42,7 @@ from meterline.backends.sql.report_bytes import SqlDeliveryBytes
 from meterline.backends.sql.reports import SqlReportStore
 from meterline.backends.webhook_http import HttpWebhookSender
 from meterline.delivery_headers import NO_HEADERS, SealedHeaders, headers_text
-from meterline.event_list import EventQuery, ListedEvent
+from meterline.event_list import EventQuery, EventSubject, ListedEvent, SubjectQuery
 from meterline.meter import Aggregation, Meter, MeterDraft
 from meterline.ports import Unavailable
 from meterline.problem import Problem
@@ -126,6 +126,9 @@ class CellUsage(InPortions):
         raise AssertionError(f"no seen rows: {log, partition, offset_first, offset_end}")
 
     async def listed_events(self, query: EventQuery) -> list[ListedEvent]:
+        raise AssertionError(f"the dispatcher lists no events: {query}")
+
+    async def event_subjects(self, query: SubjectQuery) -> list[EventSubject]:
         raise AssertionError(f"the dispatcher lists no events: {query}")
 
     async def new_events(self, positions: Sequence[tuple[int, int, int, int]]) -> list[ListedEvent]:

@@ -298,6 +298,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v3/metering/events/subjects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the subjects that events name
+         * @description Only events that are kept are looked at, without copies of one. A search that would read too much is answered 400: give `filter[stored_at]` a span.
+         *
+         *     Scope: `usage:read`.
+         */
+        get: operations["list-event-subjects"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v3/metering/meter-preview": {
         parameters: {
             query?: never;
@@ -1780,6 +1802,33 @@ export interface components {
             } | null;
         } & {
             [key: string]: unknown;
+        };
+        /** @description Conditions on events, joined by and: a subject is listed if one of its events meets them. */
+        EventSubjectFilter: {
+            subject?: components["schemas"]["EventTextFilter"];
+            source?: components["schemas"]["EventTextFilter"];
+            type?: components["schemas"]["EventTextFilter"];
+            time?: components["schemas"]["EventTimeFilter"];
+            stored_at?: components["schemas"]["EventTimeFilter"];
+        };
+        /** @description A page of subjects, sorted by code points. */
+        EventSubjectPage: {
+            data: components["schemas"]["EventSubject"][];
+            meta: components["schemas"]["CursorMeta"];
+        };
+        /** @description A subject, and when its events happened that meet the conditions. */
+        EventSubject: {
+            subject: string;
+            /**
+             * Format: date-time
+             * @description `time` of the earliest.
+             */
+            first_event_at: string;
+            /**
+             * Format: date-time
+             * @description `time` of the latest.
+             */
+            last_event_at: string;
         };
         /**
          * @description Conditions on a text, joined by and: `filter[subject][eq]=customer-1`. Without an operator,
@@ -4021,6 +4070,9 @@ export type EventFilter = components['schemas']['EventFilter'];
 export type EventIdentity = components['schemas']['EventIdentity'];
 export type EventPage = components['schemas']['EventPage'];
 export type Event = components['schemas']['Event'];
+export type EventSubjectFilter = components['schemas']['EventSubjectFilter'];
+export type EventSubjectPage = components['schemas']['EventSubjectPage'];
+export type EventSubject = components['schemas']['EventSubject'];
 export type EventTextFilter = components['schemas']['EventTextFilter'];
 export type EventTimeFilter = components['schemas']['EventTimeFilter'];
 export type EventTrace = components['schemas']['EventTrace'];
@@ -5261,6 +5313,60 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             413: components["responses"]["BodyTooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "list-event-subjects": {
+        parameters: {
+            query?: {
+                /** @description Conditions on events, joined by and: a subject is listed if one of its events meets them. */
+                filter?: components["schemas"]["EventSubjectFilter"];
+                /** @description Which part of a list, by cursor. */
+                page?: components["schemas"]["CursorPage"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of subjects. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "subject": "customer-1",
+                     *           "first_event_at": "2026-01-02T08:00:00Z",
+                     *           "last_event_at": "2026-01-31T10:00:00Z"
+                     *         }
+                     *       ],
+                     *       "meta": {
+                     *         "page": {
+                     *           "size": 20,
+                     *           "next": null,
+                     *           "previous": null,
+                     *           "first": "customer-1",
+                     *           "last": "customer-1"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EventSubjectPage"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

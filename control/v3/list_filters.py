@@ -35,7 +35,11 @@ class ReportsFilter(Parameters):
         """Whether a report is listed."""
         return (
             (self.slug is None or self.slug.accepts(report.slug))
-            and (self.meter is None or self.meter in (report.meter_id, meter_key))
+            and (
+                self.meter is None
+                or meter_key == self.meter
+                or report.meter_id == self.meter.upper()
+            )
             and (self.state is None or report.state in self.state.split(","))
         )
 

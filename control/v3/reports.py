@@ -9,7 +9,7 @@ from control.names import REPORT_NAMES
 from control.pages import cursors
 from control.report_desk import ReportDesk, new_signing_secret
 from control.report_rules import V3_WORDS, change_of, new_report, read_change, read_report
-from control.v3.list_filters import ReportListParameters
+from control.v3.list_filters import ReportListParameters, ReportsFilter
 from control.v3.report_resumed import (
     REPORT_RESUMED_EXAMPLE,
     ReportResumedShown,
@@ -222,9 +222,12 @@ class V3Reports:
             after = _place(page.after)
         keys = await desk.meter_keys(call.namespace)
         asked = call.parameters.filter
+        # One more than asked for tells whether there is a following page. A filter looks at all:
+        # there are 1,000 at most.
+        limit = page.size + 1 if asked == ReportsFilter() else None
         found = [
             report
-            for report in await desk.reports.reports(call.namespace, None, after)  # 1,000 at most
+            for report in await desk.reports.reports(call.namespace, limit, after)
             if asked.accepts(report, keys.get(report.meter_id, ""))
         ]
         listed = found[: page.size]

@@ -1,5 +1,5 @@
-"""The subjects that events name (API v3): where a search for a customer begins, whether or not a
-meter counts these events.
+"""The subjects that events name (API v3, by the peer's path and names): where a search for a
+customer begins, whether or not a meter counts these events.
 """
 
 from typing import Annotated, Final
@@ -23,7 +23,7 @@ from meterline.window import rfc3339
 class EventSubjectFilter(Parameters):
     """Conditions on events, joined by and: a subject is listed if one of its events meets them."""
 
-    subject: EventTextFilter | None = None
+    key: Annotated[EventTextFilter | None, Field(description="The subject.")] = None
     source: EventTextFilter | None = None
     type: EventTextFilter | None = None
     time: EventTimeFilter | None = None
@@ -35,7 +35,8 @@ class EventSubjectFilter(Parameters):
         for name in type(self).model_fields:
             asked: EventTextFilter | EventTimeFilter | None = getattr(self, name)
             if asked is not None:
-                found += [(Column(name), condition) for condition in asked.conditions()]
+                column = Column.SUBJECT if name == "key" else Column(name)
+                found += [(column, condition) for condition in asked.conditions()]
         return tuple(found)
 
 
@@ -49,7 +50,7 @@ class EventSubjectsParameters(Parameters):
 class EventSubjectShown(TypedDict):
     """A subject, and when its events happened that meet the conditions."""
 
-    subject: str
+    key: Annotated[str, Field(description="`subject` of its events.")]
     first_event_at: Annotated[InstantShown, Field(description="`time` of the earliest.")]
     last_event_at: Annotated[InstantShown, Field(description="`time` of the latest.")]
 
@@ -80,7 +81,7 @@ LIST_EVENT_SUBJECTS: Final = Operation(
             example={
                 "data": [
                     {
-                        "subject": "customer-1",
+                        "key": "customer-1",
                         "first_event_at": "2026-01-02T08:00:00Z",
                         "last_event_at": "2026-01-31T10:00:00Z",
                     }
@@ -115,7 +116,7 @@ class V3EventSubjects:
         answer: EventSubjectPageShown = {
             "data": [
                 {
-                    "subject": one.subject,
+                    "key": one.subject,
                     "first_event_at": rfc3339(one.first_ms),
                     "last_event_at": rfc3339(one.last_ms),
                 }

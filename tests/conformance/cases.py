@@ -135,7 +135,7 @@ QUERIES: Final[dict[str, Callable[[Names], Mapping[str, str]]]] = {
     "list-metering-events": lambda names: {"filter[subject]": names["subjectIdOrKey"]},
     "get-event-trace": lambda _: {"source": "walls", "id": "1"},
     "list-usage-events": lambda names: {**WINDOW, "subject": names["subjectIdOrKey"]},
-    "list-event-subjects": lambda names: {"filter[subject]": names["subjectIdOrKey"]},
+    "list-event-subjects": lambda names: {"filter[key]": names["subjectIdOrKey"]},
     "list-meter-subjects": lambda names: {"contains": names["subjectIdOrKey"][:1]},
     "list-dimension-values": lambda _: WINDOW,
     "list-subjects": lambda names: {"filter[key]": names["subjectIdOrKey"]},

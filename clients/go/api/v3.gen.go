@@ -1190,13 +1190,18 @@ type EventSubject struct {
 	// FirstEventAt `time` of the earliest.
 	FirstEventAt time.Time `json:"first_event_at"`
 
+	// Key `subject` of its events.
+	Key string `json:"key"`
+
 	// LastEventAt `time` of the latest.
 	LastEventAt time.Time `json:"last_event_at"`
-	Subject     string    `json:"subject"`
 }
 
 // EventSubjectFilter Conditions on events, joined by and: a subject is listed if one of its events meets them.
 type EventSubjectFilter struct {
+	// Key The subject.
+	Key *EventTextFilter `json:"key,omitempty"`
+
 	// Source Conditions on a text, joined by and: `filter[subject][eq]=customer-1`. Without an operator,
 	// `filter[subject]=customer-1`, it is `eq`; without a value as well, `exists`.
 	Source *EventTextFilter `json:"source,omitempty"`
@@ -1204,10 +1209,6 @@ type EventSubjectFilter struct {
 	// StoredAt Conditions on an instant, joined by and: `filter[time][gte]=2026-01-31T10:00:00Z`. Without an
 	// operator it is `eq`.
 	StoredAt *EventTimeFilter `json:"stored_at,omitempty"`
-
-	// Subject Conditions on a text, joined by and: `filter[subject][eq]=customer-1`. Without an operator,
-	// `filter[subject]=customer-1`, it is `eq`; without a value as well, `exists`.
-	Subject *EventTextFilter `json:"subject,omitempty"`
 
 	// Time Conditions on an instant, joined by and: `filter[time][gte]=2026-01-31T10:00:00Z`. Without an
 	// operator it is `eq`.

@@ -1805,7 +1805,8 @@ export interface components {
         };
         /** @description Conditions on events, joined by and: a subject is listed if one of its events meets them. */
         EventSubjectFilter: {
-            subject?: components["schemas"]["EventTextFilter"];
+            /** @description The subject. */
+            key?: components["schemas"]["EventTextFilter"];
             source?: components["schemas"]["EventTextFilter"];
             type?: components["schemas"]["EventTextFilter"];
             time?: components["schemas"]["EventTimeFilter"];
@@ -1818,7 +1819,8 @@ export interface components {
         };
         /** @description A subject, and when its events happened that meet the conditions. */
         EventSubject: {
-            subject: string;
+            /** @description `subject` of its events. */
+            key: string;
             /**
              * Format: date-time
              * @description `time` of the earliest.
@@ -5345,7 +5347,7 @@ export interface operations {
                      * @example {
                      *       "data": [
                      *         {
-                     *           "subject": "customer-1",
+                     *           "key": "customer-1",
                      *           "first_event_at": "2026-01-02T08:00:00Z",
                      *           "last_event_at": "2026-01-31T10:00:00Z"
                      *         }

@@ -5,9 +5,15 @@ A store records a change in the transaction that makes it, so that neither is wi
 call that finds nothing to do records none. A change tells what happened, never a secret.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
 from typing import Final
+
+import msgspec
+
+from meterline.limits import CHANGE_VALUE_BYTES_MAX
 
 COMMAND: Final = "command"
 """The author of what is done by a command on the installation's own machine."""
@@ -53,6 +59,7 @@ class Action(StrEnum):
     TEST = "test"  # of a report: a test delivery was sent
     REDRIVE = "redrive"  # of what was refused: an event was sent anew
     DISMISS = "dismiss"
+    SHOW = "show"  # a signing secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,8 @@ class Change:
     """One change. `subject_id` and `name` are those of what was changed, as they are after it.
 
     `author` is a `Principal.author`. `detail` says in a few words what changed, empty where the
-    action says it all. `id`, a ULID, is given when the change is recorded.
+    action says it all; `members`, a text of `members_text`, what differs before and after. `id`, a
+    ULID, is given when the change is recorded.
     """
 
     namespace: str
@@ -71,4 +79,43 @@ class Change:
     subject_id: str
     name: str
     detail: str = ""
+    members: str = ""
     id: str = ""
+
+
+class ChangedMember(msgspec.Struct, frozen=True):
+    """A member of what was changed, as JSON shows it; None where it was or is absent."""
+
+    member: str
+    before: object
+    after: object
+
+
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
+_decode: Final = msgspec.json.Decoder(list[ChangedMember]).decode
+
+
+def members_text(before: Mapping[str, object], after: Mapping[str, object]) -> str:
+    """The members that differ, to be kept with a change; "" where none does.
+
+    A value of over `CHANGE_VALUE_BYTES_MAX` as JSON is told by its size and its SHA-256, so that
+    the record stays small and the value can still be recognised. Members must hold no secret.
+    """
+    found = [
+        ChangedMember(name, _told(before.get(name)), _told(after.get(name)))
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
+    ]
+    return _encode(found).decode() if found else ""
+
+
+def members_of(text: str) -> list[ChangedMember]:
+    """What `members_text` made a text of."""
+    return _decode(text) if text else []
+
+
+def _told(value: object) -> object:
+    encoded = _encode(value)
+    if len(encoded) <= CHANGE_VALUE_BYTES_MAX:
+        return value
+    return f"({len(encoded)} bytes, SHA-256 {sha256(encoded).hexdigest()})"

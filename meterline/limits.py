@@ -53,6 +53,8 @@ STRANGER_WINDOW_S: Final = 60  # a sender with a wrong key that tries 16 times a
 LIMIT_WINDOW_S_MAX: Final = 86_400
 LIMIT_QUOTA_MAX: Final = 1_000_000_000_000
 CHANGE_DETAIL_CHARS_MAX: Final = 256
+CHANGE_VALUE_BYTES_MAX: Final = 4_096  # of a value in the record of changes; larger: its hash
+SECRET_SHOWN_ONCE_MS: Final = 60_000  # showings of a secret to one author: one line a minute
 
 # --- the log ---
 PACK_EVENTS_MAX: Final = (

@@ -130,6 +130,14 @@ class ReportStore(Protocol):
         """
         ...
 
+    async def tell_secret_shown(
+        self, report: Report, now_ms: int, *, author: str = COMMAND
+    ) -> None:
+        """Record that the signing secret is shown to someone; many showings to one author are told
+        once a minute.
+        """
+        ...
+
     async def retired_secrets(self, report_id: str, now_ms: int) -> list[RetiredSecret]:
         """Secrets from before that sign still, the newest first."""
         ...

@@ -134,7 +134,9 @@ class V1Reports:
     async def secret(self, call: _Call) -> web.Response:
         """The signing secret."""
         report = await self._found(call)
-        secret = self._desk.opened(report.signing_secret_sealed)
+        desk = self._desk
+        secret = desk.opened(report.signing_secret_sealed)
+        await desk.reports.tell_secret_shown(report, desk.now_ms, author=call.principal.author)
         return json_response({"signingSecret": secret}, headers=_UNKEPT)
 
     async def resume(self, call: Call[AnyParameters, ResumeBody]) -> web.Response:

@@ -3,13 +3,13 @@
 from typing import Annotated, Final, NotRequired
 
 from aiohttp import web
-from pydantic import Field
+from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
 from control.pages import CursorMetaShown, cursors, id_after
 from meterline.access import Scope
 from meterline.access_ports import AccessStore
-from meterline.change import Action, Change, Kind
+from meterline.change import Action, Change, Kind, members_of
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import CursorPage, InstantShown, NoNul, Parameters, Ulid
@@ -34,6 +34,14 @@ class ChangesParameters(Parameters):
     filter: ChangeFilter = ChangeFilter()
 
 
+class ChangedMemberShown(TypedDict):
+    """A member of what was changed. Null: it was or is absent."""
+
+    member: str
+    before: JsonValue
+    after: JsonValue
+
+
 class ChangeShown(TypedDict):
     """One change, never with a secret."""
 
@@ -48,6 +56,15 @@ class ChangeShown(TypedDict):
     resource_id: Annotated[str, Field(description="Id of what was changed.")]
     name: Annotated[str, Field(description="Its key, slug or name after the change.")]
     detail: NotRequired[Annotated[str, Field(description="What of it, in a few words.")]]
+    members: NotRequired[
+        Annotated[
+            list[ChangedMemberShown],
+            Field(
+                description="What differs, before and after: of updates of meters, reports and API "
+                "keys. No secret is among it. A value of over 4,096 bytes is told by its hash."
+            ),
+        ]
+    ]
 
 
 class ChangePageShown(TypedDict):
@@ -65,7 +82,8 @@ _EXAMPLE: Final[ChangeShown] = {
     "kind": Kind.METER,
     "resource_id": "01M7ZM2222222222222222222B",
     "name": "tokens_total",
-    "detail": "name, dimensions",
+    "detail": "name",
+    "members": [{"member": "name", "before": "Tokens", "after": "Tokens, all models"}],
 }
 _PAGE_EXAMPLE: Final[ChangePageShown] = {
     "data": [_EXAMPLE],
@@ -128,4 +146,9 @@ def members(change: Change) -> ChangeShown:
     }
     if change.detail:
         shown["detail"] = change.detail
+    if change.members:
+        shown["members"] = [
+            {"member": one.member, "before": one.before, "after": one.after}  # type: ignore[typeddict-item]
+            for one in members_of(change.members)
+        ]
     return shown

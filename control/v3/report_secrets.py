@@ -118,7 +118,10 @@ class V3ReportSecrets:
 
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The secrets that sign now."""
-        return json_response(await self._signing(await self._found(call)), headers=UNKEPT)
+        desk, report = self._desk, await self._found(call)
+        signing = await self._signing(report)
+        await desk.reports.tell_secret_shown(report, desk.now_ms, author=call.principal.author)
+        return json_response(signing, headers=UNKEPT)
 
     async def rotate(self, call: Call[NoParameters, SecretRotationBody]) -> web.Response:
         """The secrets that sign now, the new one first; 409 where too many overlap."""

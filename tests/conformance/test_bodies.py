@@ -21,7 +21,7 @@ INGEST = {"ingest-metering-events", "ingestEvents"}
 # Members in which NUL is a letter as others: kept in JSON or in ClickHouse, or only compared.
 FREE = {
     **dict.fromkeys(INGEST, "data"),
-    "upsertSubject": "metadata",
+    **dict.fromkeys(("upsertSubject", "create-subject", "update-subject"), "metadata"),
     "query-meter": "filters",
     "queryMeterPost": "filterGroupBy",
     "redrive-refusal": "event.data",

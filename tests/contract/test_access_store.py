@@ -12,7 +12,7 @@ from meterline.access_ports import AccessStore, Rotation
 from meterline.backends.sql.access import SqlAccessStore
 from meterline.backends.sql.changes import record_change
 from meterline.backends.sql.engine import Database
-from meterline.change import Action, Change, Kind
+from meterline.change import Action, Change, Kind, members_of
 from meterline.problem import Problem, ProblemType
 
 NOW_MS = 1_700_000_000_123
@@ -161,6 +161,14 @@ async def test_an_update_changes_what_it_names(store: AccessStore) -> None:
         ("command", "create", "gateway", ""),
         ("key:a", "update", "door", "name, scopes"),
         ("command", "update", "door", "plan"),
+    ]
+    plan, named, _ = await store.changes("default", 10)
+    assert [(it.member, it.before, it.after) for it in members_of(plan.members)] == [
+        ("plan", KEY.plan, None)
+    ]
+    assert [(it.member, it.before, it.after) for it in members_of(named.members)] == [
+        ("name", KEY.name, "door"),
+        ("scopes", sorted(KEY.scopes), ["events:write"]),
     ]
 
 

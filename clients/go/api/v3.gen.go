@@ -33,6 +33,7 @@ const (
 	ActionRevoke  Action = "revoke"
 	ActionRotate  Action = "rotate"
 	ActionRun     Action = "run"
+	ActionShow    Action = "show"
 	ActionSwitch  Action = "switch"
 	ActionTest    Action = "test"
 	ActionUpdate  Action = "update"
@@ -764,6 +765,9 @@ type Change struct {
 	// Kind What was changed.
 	Kind Kind `json:"kind"`
 
+	// Members What differs, before and after: of updates of meters, reports and API keys. No secret is among it. A value of over 4,096 bytes is told by its hash.
+	Members []ChangedMember `json:"members,omitzero"`
+
 	// Name Its key, slug or name after the change.
 	Name string `json:"name"`
 
@@ -786,6 +790,13 @@ type ChangePage struct {
 
 	// Meta What is said of a page.
 	Meta CursorMeta `json:"meta"`
+}
+
+// ChangedMember A member of what was changed. Null: it was or is absent.
+type ChangedMember struct {
+	After  JSONValue `json:"after"`
+	Before JSONValue `json:"before"`
+	Member string    `json:"member"`
 }
 
 // Comparison A page of what two revisions make of the same events, by subject.

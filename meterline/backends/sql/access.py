@@ -13,10 +13,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.access import ApiKey, KeyUpdate, Scope
 from meterline.access_ports import Rotation
+from meterline.backends.sql.change_members import of_key
 from meterline.backends.sql.changes import read_changes, record_change
 from meterline.backends.sql.engine import Database, insert
 from meterline.backends.sql.schema_access import api_keys, keys_version
-from meterline.change import COMMAND, Action, Change, Kind
+from meterline.change import COMMAND, Action, Change, Kind, members_text
 from meterline.limits import KEYS_HELD_MAX, KEYS_MAX
 from meterline.problem import Problem, ProblemType, not_found
 
@@ -82,7 +83,9 @@ class SqlAccessStore:
             if not values:
                 return key
             changed = await _change(connection, key.id, version, values)
-            await _record(connection, changed, Action.UPDATE, now_ms, author, ", ".join(values))
+            members = members_text(of_key(key), of_key(changed))
+            told = ", ".join(values)
+            await _record(connection, changed, Action.UPDATE, now_ms, author, told, members)
             return changed
 
         return await self._database.write(act)
@@ -260,6 +263,7 @@ async def _record(
     at_ms: int,
     author: str,
     detail: str = "",
+    members: str = "",
 ) -> None:
     change = Change(
         namespace=key.namespace,
@@ -270,6 +274,7 @@ async def _record(
         subject_id=key.id,
         name=key.name,
         detail=detail,
+        members=members,
     )
     await record_change(connection, change)
 

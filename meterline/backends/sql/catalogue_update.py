@@ -10,9 +10,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from meterline.backends.sql import catalogue_rows as rows
 from meterline.backends.sql import revision_rows as revisions
 from meterline.backends.sql.catalogue_rate import mind_rate
+from meterline.backends.sql.change_members import of_meter
 from meterline.backends.sql.changes import record_change
 from meterline.backends.sql.schema import meters
-from meterline.change import Action, Change, Kind
+from meterline.change import Action, Change, Kind, members_text
 from meterline.limits import METER_PROPOSALS_MAX, METER_TIMELINE_MAX
 from meterline.meter import (
     Meter,
@@ -93,7 +94,8 @@ async def revise(
     await rows.set_words(connection, there, draft, asked.now_ms, from_settings=from_settings)
     after = await rows.found(connection, there.namespace, there.id)
     assert after is not None, "it was just written"
-    await record(connection, after, Action.UPDATE, asked, ", ".join(told))
+    members = members_text(of_meter(latest), of_meter(draft))
+    await record(connection, after, Action.UPDATE, asked, ", ".join(told), members)
     return after
 
 
@@ -166,9 +168,9 @@ async def propose(
     await rows.put_revision(
         connection, version, there.id, draft, asked.now_ms, state=RevisionState.PROPOSED
     )
-    await record(
-        connection, there, Action.PROPOSE, asked, ", ".join([*differing, f"revision {version}"])
-    )
+    told = ", ".join([*differing, f"revision {version}"])
+    members = members_text(of_meter(there), of_meter(draft))
+    await record(connection, there, Action.PROPOSE, asked, told, members)
     return await _revision(connection, there, version)
 
 
@@ -274,7 +276,12 @@ async def keep_reports(connection: AsyncConnection, there: Meter, draft: MeterDr
 
 
 async def record(
-    connection: AsyncConnection, meter: Meter, action: Action, asked: Asked, detail: str = ""
+    connection: AsyncConnection,
+    meter: Meter,
+    action: Action,
+    asked: Asked,
+    detail: str = "",
+    members: str = "",
 ) -> None:
     """Tell of a change, in its transaction."""
     change = Change(
@@ -286,6 +293,7 @@ async def record(
         subject_id=meter.id,
         name=meter.key,
         detail=detail,
+        members=members,
     )
     await record_change(connection, change)
 

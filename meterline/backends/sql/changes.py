@@ -61,5 +61,6 @@ def _change(row: Row[tuple[object, ...]]) -> Change:
         subject_id=row.subject_id,
         name=row.name,
         detail=row.detail,
+        members=row.members,
         id=row.id,
     )

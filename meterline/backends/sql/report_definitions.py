@@ -10,6 +10,7 @@ from sqlalchemy import Row, Select, and_, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
+from meterline.backends.sql.change_members import of_report
 from meterline.backends.sql.changes import record_change
 from meterline.backends.sql.engine import insert
 from meterline.backends.sql.report_room import check_room
@@ -17,7 +18,7 @@ from meterline.backends.sql.report_run_rows import run_row
 from meterline.backends.sql.revision_rows import hold_dimensions
 from meterline.backends.sql.schema import meters
 from meterline.backends.sql.schema_reports import report_deliveries, report_runs, reports
-from meterline.change import Action, Change, Kind
+from meterline.change import Action, Change, Kind, members_text
 from meterline.delivery_headers import SealedHeaders
 from meterline.limits import CHANGE_DETAIL_CHARS_MAX
 from meterline.number import from_json_float
@@ -163,7 +164,8 @@ async def update_definition(
         "headers": after.headers != before.headers,
     }
     detail = ", ".join(name for name, differs in parts.items() if differs)
-    await tell(connection, after, Action.UPDATE, now_ms, author, detail)
+    members = members_text(of_report(before), of_report(after))
+    await tell(connection, after, Action.UPDATE, now_ms, author, detail, members)
     return after
 
 
@@ -384,9 +386,8 @@ async def tell(
     now_ms: int,
     author: str,
     detail: str = "",
+    members: str = "",
 ) -> None:
     """Record a change of a report."""
-    change = Change(
-        report.namespace, now_ms, author, action, Kind.REPORT, report.id, report.slug, detail
-    )
-    await record_change(connection, change)
+    of = (report.namespace, now_ms, author, action, Kind.REPORT, report.id, report.slug)
+    await record_change(connection, Change(*of, detail, members))

@@ -7,10 +7,12 @@ from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.backends.sql.report_definitions import locked, report_of, tell
+from meterline.backends.sql.schema_access import changes
 from meterline.backends.sql.schema_reports import report_secrets, reports
 from meterline.change import Action
-from meterline.limits import SIGNING_SECRETS_RETIRED_MAX
+from meterline.limits import SECRET_SHOWN_ONCE_MS, SIGNING_SECRETS_RETIRED_MAX
 from meterline.problem import Problem, ProblemType, not_found
+from meterline.report import Report
 from meterline.report_ports import RetiredSecret
 from meterline.window import rfc3339
 
@@ -82,3 +84,20 @@ async def retired(connection: AsyncConnection, report_id: str, now_ms: int) -> l
         .order_by(secrets.number.desc())
     )
     return [RetiredSecret(row.secret_sealed, int(row.signs_until_ms)) for row in rows]
+
+
+async def shown(connection: AsyncConnection, report: Report, now_ms: int, author: str) -> None:
+    """Tell that the secret is shown, unless that was told of this author a moment ago."""
+    told = (
+        select(changes.c.id)
+        .where(
+            changes.c.namespace == report.namespace,
+            changes.c.subject_id == report.id,
+            changes.c.at_ms > now_ms - SECRET_SHOWN_ONCE_MS,
+            changes.c.action == Action.SHOW.value,
+            changes.c.author == author,
+        )
+        .limit(1)
+    )
+    if (await connection.execute(told)).first() is None:
+        await tell(connection, report, Action.SHOW, now_ms, author, "signing secret")

@@ -119,6 +119,14 @@ class SqlReportStore:
             )
         )
 
+    async def tell_secret_shown(
+        self, report: Report, now_ms: int, *, author: str = COMMAND
+    ) -> None:
+        """See the port."""
+        await self._database.write(
+            lambda connection: report_secrets.shown(connection, report, now_ms, author)
+        )
+
     async def retired_secrets(self, report_id: str, now_ms: int) -> list[RetiredSecret]:
         """See the port."""
         return await self._database.read(

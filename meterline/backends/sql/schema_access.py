@@ -11,6 +11,7 @@ from sqlalchemy import (
     LargeBinary,
     Table,
     Text,
+    text,
 )
 
 from meterline.backends.sql.schema import metadata
@@ -59,6 +60,7 @@ changes: Final = Table(
     Column("subject_id", Text, nullable=False),
     Column("name", Text, nullable=False),
     Column("detail", Text, nullable=False),
+    Column("members", Text, nullable=False, server_default=text("''")),  # JSON: before and after
     Index("ix_changes_at_ms", "namespace", "at_ms", "id"),
     Index("ix_changes_subject_id", "namespace", "subject_id", "at_ms", "id"),
 )

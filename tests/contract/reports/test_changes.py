@@ -7,7 +7,9 @@ import pytest
 
 from meterline.backends.sql.changes import read_changes
 from meterline.backends.sql.engine import Database
-from meterline.change import Action, Kind
+from meterline.change import Action, Change, Kind, members_of
+from meterline.delivery_headers import SealedHeaders
+from meterline.limits import SECRET_SHOWN_ONCE_MS
 from meterline.problem import Problem, ProblemType
 from meterline.report import Interval, Report, ReportChange, ReportState, Schedule, Takeover
 from meterline.report_filter import EVERYTHING
@@ -48,6 +50,13 @@ class Told:
         )
         assert {(it.subject_id, it.name) for it in found} <= {("01R", "monthly")}
         return [(it.author, it.action.value, it.detail) for it in reversed(found)]
+
+    async def newest(self) -> Change:
+        """The last change of a report."""
+        (found,) = await self._database.read(
+            lambda connection: read_changes(connection, "default", 1, kind=Kind.REPORT)
+        )
+        return found
 
 
 async def test_every_change_is_told_once_with_its_author(
@@ -281,4 +290,39 @@ async def test_asking_for_a_skipped_run_is_told(
         "key:1",
         "key:3",
         "key:5",
+    ]
+
+
+async def test_an_update_tells_what_was_and_what_is_and_no_secret(
+    store: ReportStore, report: Report, told: Told
+) -> None:
+    headers = SealedHeaders(("X-Key",), b"sealed")
+    change = ReportChange(
+        endpoint="https://other.example/", headers=headers, grace_ms=90_000, filter=EVERYTHING
+    )
+    await store.update_report(report.id, change, NOW)
+    last = await told.newest()
+    found = {one.member: (one.before, one.after) for one in members_of(last.members)}
+    assert found.pop("filter")[1] == {}
+    assert found == {
+        "endpoint.url": (report.endpoint, "https://other.example/"),
+        "endpoint.user_info": (True, False),
+        "endpoint.headers": ([], ["X-Key"]),
+        "grace_seconds": (None, 90),
+    }
+    assert "sealed" not in last.members
+
+
+async def test_showing_a_secret_is_told_once_a_minute_and_author(
+    store: ReportStore, report: Report, told: Told
+) -> None:
+    for at_ms, author in (
+        (0, "key:1"),
+        (1, "key:1"),
+        (2, "key:2"),
+        (SECRET_SHOWN_ONCE_MS, "key:1"),
+    ):
+        await store.tell_secret_shown(report, NOW + at_ms, author=author)
+    assert [it for it in await told() if it[1] == "show"] == [
+        (author, "show", "signing secret") for author in ("key:1", "key:2", "key:1")
     ]

@@ -97,7 +97,9 @@ async def test_half_of_a_claim_is_of_retries_that_have_waited_for_long(
     assert await claim(NOW + 1, 4) == [True] * 4
     aged_ms = NOW + limits.RETRY_WAIT_MS
     assert await claim(aged_ms, 4) == [False, False, True, True]
-    assert await claim(aged_ms, 1) == [False]
+    even_ms = aged_ms + aged_ms // 1_000 % 2 * 1_000
+    assert await claim(even_ms, 1) == [True], "claims of one are shared by the second"
+    assert await claim(even_ms + 1_000, 1) == [False]
     assert await claim(aged_ms, 9) == [False] * 3 + [True] * 5
     assert (await states(store, run)).count(RETRYING) == 3
 

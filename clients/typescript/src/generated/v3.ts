@@ -1241,7 +1241,7 @@ export interface components {
          * @description What was done to it.
          * @enum {string}
          */
-        Action: "create" | "update" | "delete" | "rotate" | "revoke" | "pause" | "park" | "resume" | "run" | "propose" | "switch" | "discard" | "replay" | "cancel" | "test" | "redrive" | "dismiss";
+        Action: "create" | "update" | "delete" | "rotate" | "revoke" | "pause" | "park" | "resume" | "run" | "propose" | "switch" | "discard" | "replay" | "cancel" | "test" | "redrive" | "dismiss" | "show";
         /**
          * @description How the values of a window become one; spelled in v3 as here, in v1 and deliveries in
          *     capitals.
@@ -1463,6 +1463,14 @@ export interface components {
             name: string;
             /** @description What of it, in a few words. */
             detail?: string;
+            /** @description What differs, before and after: of updates of meters, reports and API keys. No secret is among it. A value of over 4,096 bytes is told by its hash. */
+            members?: components["schemas"]["ChangedMember"][];
+        };
+        /** @description A member of what was changed. Null: it was or is absent. */
+        ChangedMember: {
+            member: string;
+            before: components["schemas"]["JsonValue"];
+            after: components["schemas"]["JsonValue"];
         };
         /** @description A page of what two revisions make of the same events, by subject. */
         Comparison: {
@@ -4050,6 +4058,7 @@ export type AuditStep = components['schemas']['AuditStep'];
 export type ChangeFilter = components['schemas']['ChangeFilter'];
 export type ChangePage = components['schemas']['ChangePage'];
 export type Change = components['schemas']['Change'];
+export type ChangedMember = components['schemas']['ChangedMember'];
 export type Comparison = components['schemas']['Comparison'];
 export type CorrectionPage = components['schemas']['CorrectionPage'];
 export type Correction = components['schemas']['Correction'];
@@ -4722,7 +4731,14 @@ export interface operations {
                      *           "kind": "meter",
                      *           "resource_id": "01M7ZM2222222222222222222B",
                      *           "name": "tokens_total",
-                     *           "detail": "name, dimensions"
+                     *           "detail": "name",
+                     *           "members": [
+                     *             {
+                     *               "member": "name",
+                     *               "before": "Tokens",
+                     *               "after": "Tokens, all models"
+                     *             }
+                     *           ]
                      *         }
                      *       ],
                      *       "meta": {

@@ -16,7 +16,9 @@ def needs(folder: Path, tools: tuple[str, ...]) -> subprocess.CompletedProcess[s
     for tool in tools:
         (folder / tool).write_text("#!/bin/sh\n")
         (folder / tool).chmod(0o755)
-    environment = {**os.environ, "PATH": str(folder)}
+    outer = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")  # of a `make test` that runs this
+    kept = {name: value for name, value in os.environ.items() if name not in outer}
+    environment = {**kept, "PATH": str(folder)}
     return subprocess.run(
         [make, "--no-print-directory", "-C", str(ROOT), "needs"],
         env=environment,

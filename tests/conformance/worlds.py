@@ -66,10 +66,16 @@ class World:
     """Every id in the answers to its owner, none of which is anybody else's business."""
 
     def everything(self) -> dict[str, str]:
-        """What its owner reads, by operation; without what changes by itself."""
-        return {
+        """What its owner reads, by operation; without what changes by itself, or by reading."""
+        found = {
             one.id: json.dumps(_resting(answer.json), sort_keys=True) for one, answer in self.read()
         }
+        return {**found, "list-changes": json.dumps(self.changes(), sort_keys=True)}
+
+    def changes(self) -> list[Any]:
+        """The newest changes, but for what reading a secret adds to them."""
+        page = self.owner.wanted("GET", f"{V3}/changes?page[size]=100", 200)
+        return [one for one in page["data"] if one["action"] != "show"][:50]
 
     def read(self) -> Iterator[tuple[Published, Answer]]:
         """The answer of each operation that only reads."""

@@ -30,6 +30,13 @@ class Caps:
         """The last places, for endpoints that hold none."""
         return self.total // limits.PLACES_RESERVED_SHARE
 
+    @property
+    def faults_ahead(self) -> int:
+        """After so many faults in a row nothing more is begun ahead of their record: with those
+        under way they are what makes an endpoint out.
+        """
+        return max(1, self.faults - self.endpoint)
+
     def may_begin(self, under_way: int, of_endpoint: int) -> bool:
         """Whether an endpoint with so many under way, of so many in all, may have one more."""
         most = self.total - self.reserve if of_endpoint else self.total

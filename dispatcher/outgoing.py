@@ -47,6 +47,7 @@ class Outgoing:
         self._under_way: Counter[Address] = Counter()
         self._answered = Answered()
         self._outs: Counter[Address] = Counter()  # in a row, of what is claimed
+        self._faults: Counter[Address] = Counter()  # in a row, of first tries of what is claimed
         self._pace = Pace(terms.per_second)
         self._posts: set[asyncio.Task[None]] = set()
         self._sent: list[Sent] = []  # to be recorded; both are bounded by what is claimed
@@ -101,19 +102,28 @@ class Outgoing:
             self._waiting.add(parcel, self._clock.now_ms())
         if self._stopping:
             self._return(self._waiting.all())
+        for address in self._failing():  # it was claimed before that was known
+            self._return(self._waiting.of(address))
         self._begin()
         return bool(found)
 
     def _load(self, now_ms: int) -> Load:
+        for address in self._faults.keys() - self._claimed.keys():
+            del self._faults[address]  # all is recorded: the store knows, and is asked after this
         roomy = self._claimed_bytes < limits.AHEAD_BYTES_MAX
         answered = self._answered.counts(now_ms) if roomy else {}
         return Load(
-            claimed=dict(self._claimed),
+            claimed={**self._claimed, **dict.fromkeys(self._failing(), self._terms.caps.faults)},
             under_way=self._under_way.total(),
             bytes=self._claimed_bytes,
             ahead={address: limits.AHEAD_TIMES * count for address, count in answered.items()},
             proven=self._answered.proven(now_ms),
         )
+
+    def _failing(self) -> list[Address]:
+        """Those that fail for all: no more is in hand until what is under way is recorded."""
+        most = self._terms.caps.faults_ahead
+        return [address for address, faults in self._faults.items() if faults >= most]
 
     def _begin(self) -> None:
         """Post what has a place now."""
@@ -171,6 +181,11 @@ class Outgoing:
             away |= self._outs[address] >= limits.ENDPOINT_OUTAGES
         else:
             self._outs.pop(address, None)
+        if heard.sign is Sign.FAULT:
+            self._faults[address] += heard.first
+            away |= self._faults[address] >= self._terms.caps.faults_ahead
+        elif heard.sign is not Sign.OUT:
+            self._faults.pop(address, None)
         if away:
             self._answered.forget(address)
             self._return(self._waiting.of(address))

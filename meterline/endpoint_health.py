@@ -102,13 +102,16 @@ class Health:
         return self.probe_at_ms is not None
 
     def room(self, in_flight: int, places_max: int, faults_max: int, now_ms: int) -> int:
-        """How many more deliveries may be claimed for it now, beside those in hand: never more than
-        may fail before it is out.
+        """How many more deliveries may be claimed for it now, beside those in hand. Once a share of
+        the faults that make it out came in a row: never more than may fail before it is out. Before
+        that, who sends them counts faults himself, and gives back what waits.
         """
         if self.probe_at_ms is not None:
             return int(in_flight == 0 and self.probe_at_ms <= now_ms)
         places = places_max if self.places is None else min(self.places, places_max)
-        return max(0, min(places, max(1, faults_max - self.faults)) - in_flight)
+        if self._doubtful(faults_max):
+            places = min(places, max(1, faults_max - self.faults))
+        return max(0, places - in_flight)
 
     def retries(self, count: int, faults_max: int) -> int:
         """How many of so many claimed deliveries are retries although first tries wait.
@@ -118,9 +121,10 @@ class Health:
         """
         if self.out:
             return min(count, int(self.probes % limits.PROBES_A_PAUSE == limits.PROBES_A_PAUSE - 1))
-        if self.faults < faults_max // limits.FAULTS_SHARED_FROM:
-            return 0
-        return (count + self.faults % 2) // 2
+        return (count + self.faults % 2) // 2 if self._doubtful(faults_max) else 0
+
+    def _doubtful(self, faults_max: int) -> bool:
+        return self.faults >= faults_max // limits.FAULTS_SHARED_FROM
 
 
 UNHEARD: Final = Health()

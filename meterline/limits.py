@@ -267,7 +267,7 @@ ENDPOINT_UNPROVEN_MAX: Final = 2  # of one that took nothing of late: it may be 
 PROVEN_MS: Final = 60_000  # what is "of late"
 PLACES_RESERVED_SHARE: Final = 4  # one place in so many is for endpoints that hold none
 AHEAD_MS: Final = 1_000  # what an endpoint took in so long is claimed ahead of its places,
-AHEAD_TIMES: Final = 2  # so many times: half of it is answered by then, and not recorded yet
+AHEAD_TIMES: Final = 4  # so many times: half is not recorded yet, and claims are to grow soon
 DELIVERIES_AHEAD_MAX: Final = 1_024  # no more than this: bounds memory and what a death leaves open
 AHEAD_WAIT_MS: Final = 3_000  # what waits longer for a place is given back: a pause soon holds
 AHEAD_BYTES_MAX: Final = (
@@ -284,7 +284,9 @@ ENDPOINT_OUTAGES: Final = 3  # attempts in a row; one is chance, two may be a re
 # Different deliveries in a row that are answered 500. Where a receiver fails for nine of ten
 # customers, so many in a row are chance once in 25,000; an outage costs no more than these.
 ENDPOINT_FAULTS: Final = 96
-FAULTS_SHARED_FROM: Final = 3  # from one in so many of these on, retries have half of the claims
+# From one in so many of these on retries have half of the claims, and no more are in hand than may
+# still fail.
+FAULTS_SHARED_FROM: Final = 3
 # Without an outage between, after one: it was out as a whole. Where it is out for a third of the
 # deliveries, so many in a row are chance once in 17,000.
 CALM_ANSWERS: Final = 24

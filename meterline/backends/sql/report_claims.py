@@ -26,6 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline import limits
+from meterline.backends.sql.among import among
 from meterline.backends.sql.one_step import Question
 from meterline.backends.sql.report_attempts import write_lost
 from meterline.backends.sql.report_endpoints import HEALTH_COLUMNS, health_of, take_probes
@@ -131,7 +132,7 @@ _RETRIES: Final = _free_in(DeliveryState.RETRYING)
 _LOST: Final = _free_in(DeliveryState.SENDING)  # their courier died
 _TAKE: Final = (
     update(report_deliveries)
-    .where(_deliveries.id.in_(bindparam("ids", expanding=True)))
+    .where(among(_deliveries.id, "ids"))
     .values(
         state=DeliveryState.SENDING.value,
         attempts=_deliveries.attempts + 1,
@@ -155,12 +156,12 @@ _OPEN_ATTEMPTS: Final = insert(report_attempts).from_select(
         reports.c.endpoint,
     )
     .join(reports, reports.c.id == _deliveries.report_id)
-    .where(_deliveries.id.in_(bindparam("ids", expanding=True))),
+    .where(among(_deliveries.id, "ids")),
 )
 _BODIES: Final = (
     select(_deliveries.id, report_bodies.c.body)
     .join(report_bodies, _BODY)
-    .where(_deliveries.id.in_(bindparam("ids", expanding=True)))
+    .where(among(_deliveries.id, "ids"))
 )
 _of_reports = reports.c
 _SENDERS: Final = (
@@ -180,7 +181,7 @@ _SENDERS: Final = (
             report_secrets.c.signs_until_ms > bindparam("now_ms"),
         ),
     )
-    .where(_of_reports.id.in_(bindparam("ids", expanding=True)))
+    .where(among(_of_reports.id, "ids"))
     .order_by(_of_reports.id, report_secrets.c.number.desc())
 )
 

@@ -9,6 +9,7 @@ from typing import Final
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from meterline.backends.sql.among import among
 from meterline.backends.sql.one_step import Change, Question
 from meterline.backends.sql.report_attempts import in_hand, write_lost
 from meterline.backends.sql.report_definitions import report_of, tell
@@ -54,14 +55,14 @@ _SENT: Final = Question(
         report_deliveries.c.attempts,
         report_deliveries.c.attempts_before,
     )
-    .where(report_deliveries.c.id.in_(bindparam("ids", expanding=True)))
+    .where(among(report_deliveries.c.id, "ids"))
     .order_by(report_deliveries.c.id)
     .with_for_update()
 )
 _END_ATTEMPTS: Final = Change(report_attempts, ("delivery_id", "number"), _ATTEMPT_ENDS)
 _END: Final = (
     update(report_deliveries)
-    .where(report_deliveries.c.id.in_(bindparam("ids", expanding=True)))
+    .where(among(report_deliveries.c.id, "ids"))
     .values(state=bindparam("state"), due_at_ms=None, ended_at_ms=bindparam("ended_at_ms"))
 )
 _LATER: Final = Change(report_deliveries, ("id",), ("state", "due_at_ms", "ended_at_ms"))
@@ -76,7 +77,7 @@ _ADD: Final = (
 )
 _COUNTS: Final = select(
     _runs.id, _runs.state, _runs.reason, _runs.delivered, _runs.failed, _runs.deliveries
-).where(_runs.id.in_(bindparam("ids", expanding=True)))
+).where(among(_runs.id, "ids"))
 _MOVE: Final = (
     update(report_runs)
     .where(_runs.id == bindparam("of_id"))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dispatcher.ahead import Answered, Waiting
 from dispatcher.fairness import Caps
+from dispatcher.retry import RetryPolicy
 from meterline import limits
 from meterline.run import AttemptOutcome, DeliveryState, Run
 from meterline.sending import Address, Answer, Parcel
@@ -145,6 +146,25 @@ async def test_one_that_begins_to_fail_is_sent_no_more_than_was_under_way(
     (due,) = await desk.reports.due(2**50)
     assert due.health.outages <= bound
     assert (await the_run(desk, run)).ended_at_ms is None
+
+
+async def test_one_that_begins_to_fail_for_all_is_out_before_what_was_claimed_ahead_is_sent(
+    desk: Desk, mailbox: Mailboxes
+) -> None:
+    box = await mailbox()
+    caps, retry = replace(desk.send_terms.caps, faults=24), RetryPolicy((0, 60, 60))
+    desk.send_terms = replace(desk.send_terms, caps=caps, retry=retry, probe_pause_s=30)
+    await sent_once(desk, await desk.report(box.url), MANY)
+    async with working(desk):
+        await until(lambda: arrived(box, 60))
+        box.answers = [500] * 1_000
+        await until(lambda: tried(box, caps.faults))
+        await asyncio.sleep(0.5)
+        failed = 1_000 - len(box.answers)
+    # those under way at first had begun before the last one was taken, and say nothing
+    assert failed <= caps.faults + 2 * caps.endpoint
+    (due,) = await desk.reports.due(2**50)
+    assert due.health.out
 
 
 async def tried(box: Mailbox, count: int) -> bool:

@@ -50,7 +50,7 @@ async def test_control_an_endpoint_that_is_out_after_three_faults_starves_the_he
     desk: Desk,
 ) -> None:
     """The rule as it was: the test above must be able to fail."""
-    sick = sick_ones(0.3, "alternating", SUBJECTS)
+    sick = sick_ones(0.7, "alternating", SUBJECTS)
     at_work = await trial(desk, sick_with(sick, FAULT), SUBJECTS)
     at_work.terms = replace(at_work.terms, caps=replace(Caps(), faults=3))
     healthy = SUBJECTS - len(sick)

@@ -160,6 +160,10 @@ class UsageIntegrity:
                 for table, count in rows.by_table().items():
                     self._known.need[table] = self._known.need.get(table, 0) + count
         sealed, there = await self._look()
+        if there.ids and sealed.store_id is None:
+            # Another process started for the first time in between. It told the control store
+            # first: whatever id is in the usage store is known there by now.
+            sealed, there = await self._look()
         known = sealed.store_id
         if there.ids and known not in there.ids:
             raise Unsuitable(_other_store(known, there.ids))

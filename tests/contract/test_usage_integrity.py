@@ -136,6 +136,21 @@ async def test_new_stores_come_to_know_each_other_and_nothing_is_lost_in_empty_o
     assert stores.there.ids == ("fresh",)
 
 
+async def test_two_processes_may_start_for_the_first_time_at_once() -> None:
+    class Slow(Stores):
+        """Another process gives both stores their id while this one reads."""
+
+        async def sealed(self, log: int, after: dict[int, int]) -> Sealed:
+            found = await super().sealed(log, after)
+            if self.known is None:
+                self.known, self.there = "first", Holdings(("first",), {}, set())
+            return found
+
+    integrity = await begun(Slow())
+    assert integrity.store_id == "first"
+    await integrity.check()
+
+
 async def test_a_store_is_refused_that_is_empty_older_or_of_another() -> None:
     stores = Stores()
     integrity = await begun(stores)

@@ -14,19 +14,23 @@ from typing import Final
 
 from tests.simulation.defences import CONTROLS
 from tests.simulation.life import Outcome, lived
+from tests.simulation.parts import Substitutes
+from tests.simulation.profile import LOST
 
 TOLD_EVERY_S: Final = 2.0  # on a terminal
 LOGGED_EVERY_S: Final = 30.0
 FAILURES_MAX: Final = 10  # then there is enough to look at
 AGAIN: Final = "python -m tests.simulation"
 SEEDS: Final = 1 << 40
+LOST_EVERY: Final = 20  # of so many worlds one loses its usage store
+LOST_STORE: Final = Substitutes(profile=LOST)
 
 
 def main() -> None:
     """Exits with 1 where a world is not as it must be, and says how to see it again."""
     asked = _asked()
     if asked.seed is not None:
-        _replay(asked.seed, trace=asked.trace)
+        _replay(asked.seed, LOST_STORE if asked.lost_store else None, trace=asked.trace)
     elif asked.controls:
         _controls(asked.schedules, asked.first_seed or 0)
     else:
@@ -40,6 +44,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="at most so long")
     parser.add_argument("--first-seed", type=int, help="the seed of the first; others follow it")
     parser.add_argument("--seed", type=int, help="live this world again")
+    parser.add_argument("--lost-store", action="store_true", help="its usage store is lost once")
     parser.add_argument("--trace", action="store_true", help="tell every turn of it")
     parser.add_argument("--controls", action="store_true", help="take away each defence in turn")
     asked = parser.parse_args()
@@ -48,8 +53,8 @@ def _asked() -> argparse.Namespace:
     return asked
 
 
-def _replay(seed: int, *, trace: bool) -> None:
-    outcome = lived(seed, trace=_say if trace else None)
+def _replay(seed: int, substitutes: Substitutes | None, *, trace: bool) -> None:
+    outcome = lived(seed, substitutes, _say if trace else None)
     _say(f"seed {seed}: {outcome.events} events, fingerprint {outcome.fingerprint}")
     if outcome.failures:
         _tell_failure(outcome)
@@ -64,10 +69,11 @@ def _schedules(schedules: int, seconds: float, first: int) -> None:
     every_s = TOLD_EVERY_S if terminal else LOGGED_EVERY_S
     total = Total()
     while total.done < schedules and time.monotonic() - began_s < seconds:
-        outcome = lived(first + total.done)
+        lost = total.done % LOST_EVERY == LOST_EVERY - 1
+        outcome = lived(first + total.done, LOST_STORE if lost else None)
         total.add(outcome)
         if outcome.failures:
-            _tell_failure(outcome)
+            _tell_failure(outcome, " --lost-store" if lost else "")
             if len(total.failed) >= FAILURES_MAX:
                 break
         if time.monotonic() - told_s > every_s:
@@ -129,11 +135,11 @@ def _table(title: str, counts: Counter[str]) -> None:
         _say(f"  {count:>9}  {name}")
 
 
-def _tell_failure(outcome: Outcome) -> None:
+def _tell_failure(outcome: Outcome, how: str = "") -> None:
     _say(f"\rseed {outcome.seed} fails:")
     for failure in outcome.failures:
         _say(f"  {failure}")
-    _say(f"  again, with every turn: {AGAIN} --seed {outcome.seed} --trace")
+    _say(f"  again, with every turn: {AGAIN} --seed {outcome.seed}{how} --trace")
 
 
 def _say(words: str, end: str = "\n") -> None:

@@ -22,7 +22,7 @@ from meterline.run import AttemptOutcome, Manifest
 from meterline.sending import Answer
 from tests.simulation.fates import Rates
 from tests.simulation.parts import Substitutes
-from tests.simulation.profile import STEADY
+from tests.simulation.profile import LOST, STEADY
 from tests.simulation.stores import Seen
 from tests.simulation.usage import SimulatedUsage, UsageState
 
@@ -322,5 +322,6 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     "the inbox in the completeness": Substitutes(inbox_watched=False),
     "the digest in the seal": Substitutes(progress=WithoutDigests, profile={"log_restored": True}),
     "one pinned replica": Substitutes(usage=AnyReplica, profile={"replicas_lag": True}),
+    "the comparison of both stores": Substitutes(usage_compared=False, profile=LOST),
     "completeness by catalogue": Substitutes(progress=OneCatalogue),
 }

@@ -11,10 +11,11 @@ from typing import Any, Final
 from meterline.limits import SLICE_SPAN_MS
 from meterline.meter import Aggregation, Meter
 from meterline.pack import RecordKind
-from meterline.ports import Unavailable
+from meterline.ports import Unavailable, Unsuitable
 from meterline.problem import Problem
 from meterline.run import Trigger
 from meterline.window import MINUTE_MS
+from tests.simulation.asking import look
 from tests.simulation.couriers import OPEN
 from tests.simulation.judge import judge
 from tests.simulation.misfortunes import (
@@ -25,6 +26,7 @@ from tests.simulation.misfortunes import (
     jumps,
     kills,
     long_sleeps,
+    losses,
     outages,
     paused,
     rebalances,
@@ -126,6 +128,7 @@ def _kinds(world: World) -> Counter[str]:
             "whose store forgets rows": bool(profile.lossy),
             "with clocks that break their bound": profile.wild_clocks,
             "with replicas that lag": profile.replicas_lag,
+            "whose usage store is lost and comes back": profile.usage_lost,
             "that ended with words, uncounted records being gone": world.lost(),
         }
     )
@@ -135,6 +138,7 @@ def _judge_ends(world: World, errors: list[BaseException]) -> None:
     """No task of anybody may have ended with what is not of the world."""
     for error in errors:
         fine = may_end_so(error, replicas_lag=world.profile.replicas_lag)
+        fine = fine or (world.profile.usage_lost and isinstance(error, Unsuitable))
         if not (isinstance(error, Killed | Unavailable | Problem) or fine):
             world.fail(f"a task ended with {error!r}")
 
@@ -174,6 +178,7 @@ async def _course(world: World) -> None:
         clocks(world, everybody),
         rebalances(world, workers),
         restoration(world, everybody),
+        losses(world, everybody, workers),
     )
     await _rest(world, [*slots, *readers, *dispatchers], workers)
     judge(world)
@@ -231,7 +236,7 @@ def _change_meter(world: World, meter: Meter) -> None:
 
 async def _looks(world: World) -> None:
     while await paused(world, 0.7):
-        await world.look()
+        await look(world)
 
 
 async def _inbox(world: World) -> None:
@@ -314,7 +319,7 @@ async def _settled(world: World, workers: list[Slot]) -> None:
             await assign(world, workers, keep=True)
         await asyncio.sleep(0.7)
         world.time.jumped_ms += world.rng.choice((0, 1_000, 20_000))
-        await world.look()
+        await look(world)
         turn += 1
         if world.late_is_revised and turn % 5 == 0:
             _close_slices(world, world.unsealed())

@@ -6,11 +6,14 @@ from typing import Final
 from meterline.limits import SLICE_SPAN_MS
 from meterline.pack import RecordKind
 from meterline.window import MINUTE_MS
+from tests.simulation.asking import look
+from tests.simulation.lost_store import Loss, copied
 from tests.simulation.parts import Slot
 from tests.simulation.senders import poison
 from tests.simulation.world import World
 
 ROUGH_S: Final = 6.0
+SEALING_TRIES: Final = 24  # half a second each, until there is something that can be lost
 HOUR_MS: Final = 60 * MINUTE_MS
 STORES: Final = ("log", "usage", "progress", "catalogue", "reports", "inbox")
 
@@ -112,7 +115,72 @@ async def restoration(world: World, slots: list[Slot]) -> None:
     for slot in slots:
         slot.process.die()
     for number in range(world.profile.partitions):
-        world.restore_log(number)
+        _restore_log(world, number)
+
+
+def _restore_log(world: World, number: int) -> None:
+    """To a state from before the last seal, if there is one; and it grows again."""
+    rng = world.rng
+    seal = world.progress.last_seal(world.log.number, number)
+    kept = world.log.partitions[number]
+    older = [] if seal is None else [r for r in kept.records if r.offset < seal.end]
+    if not older or (world.restored and rng.random() < 0.5):
+        return
+    end = kept.next_offset
+    world.restored[number] = kept.all
+    world.fates.note("partition restored to an older state")
+    world.log.restore(number, rng.choice(older).offset)
+    while rng.random() < 0.9 and kept.next_offset <= end:
+        world.log.append(number, b"[]", RecordKind.PACK)
+
+
+async def losses(world: World, slots: list[Slot], workers: list[Slot]) -> None:
+    """The usage store is lost when something is sealed, and comes back as it was; then everybody
+    is started again.
+    """
+    if not world.profile.usage_lost:
+        return
+    rng = world.rng
+    await asyncio.sleep(0.5 + ROUGH_S / 4 * rng.random())
+    loss, older = rng.choice(list(Loss)), copied(world.usage)
+    # Of parts that are gone, no more is told than what cannot be made up by what is not sealed yet.
+    events_max = world.profile.senders * world.profile.events
+    enough = events_max // 2 + 1 if loss is Loss.PARTS else 1
+    sealed = await _sealed(world, workers, enough)
+    if not sealed:
+        world.fates.note("nothing was sealed that could be lost")
+        return
+    older_has_all = not world.binding.sealed_in_vain(older)
+    if (loss is Loss.OLDER and older_has_all) or sealed < enough:
+        loss = Loss.EMPTY
+    world.binding.lose(loss, older, events_max, rng)
+    world.fates.note(f"usage store lost: {loss}")
+    world.say(f"LOST: {loss}")
+    for _ in range(rng.randrange(2, 8)):
+        await asyncio.sleep(0.5)
+        await look(world)
+    for seal in world.binding.sealed_in_vain(world.binding.whole)[:1]:
+        world.fail(f"sealed in {world.binding.lost}: {seal}")
+    for slot in slots:
+        slot.process.die()
+    world.binding.bring_back()
+    world.say("the usage store is back")
+
+
+async def _sealed(world: World, workers: list[Slot], enough: int) -> int:
+    """Slices end, and are sealed; how many events they hold, once these are enough."""
+    events = 0
+    for _ in range(SEALING_TRIES):
+        world.time.jumped_ms += SLICE_SPAN_MS
+        for number in range(world.profile.partitions):
+            world.log.append(number, b"[]", RecordKind.PACK)
+        if world.profile.faust:  # who has just begun has nothing yet
+            await assign(world, workers, keep=True)
+        await asyncio.sleep(0.5)
+        events = sum(seal.events for seal in world.progress.seals.values())
+        if events >= enough:
+            break
+    return events
 
 
 async def rebalances(world: World, workers: list[Slot]) -> None:

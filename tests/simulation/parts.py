@@ -9,6 +9,7 @@ from typing import Any
 from aggregator.completeness import Completeness
 from aggregator.step import Aggregator
 from meterline.meter import Meter
+from meterline.usage_integrity import UsageIntegrity
 from tests.simulation.network import Process
 from tests.simulation.workers import Disk
 
@@ -34,6 +35,7 @@ class Substitutes:
     publisher: Callable[[Any], Any] = same
     clock: Callable[[Any], Any] = same
     inbox_watched: bool = True
+    usage_compared: bool = True
     profile: Mapping[str, Any] = field(default_factory=dict)  # what is not drawn from the seed
 
 
@@ -65,3 +67,4 @@ class Slot:
     process: Process
     disk: Disk = field(default_factory=Disk)
     lives: int = 0
+    integrity: UsageIntegrity | None = None  # of this life, where stores are compared

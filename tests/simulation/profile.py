@@ -25,6 +25,24 @@ STEADY: Final[dict[str, Any]] = {
 }
 
 
+# The usage store is lost in the middle and comes back. Drawn for no other world: what a seed means
+# would change.
+LOST: Final[dict[str, Any]] = {
+    "usage_lost": True,
+    "wild_clocks": False,
+    "log_restored": False,
+    "replicas_lag": False,
+    "lossy": 0.0,
+    "expire_ms": 0,
+    "dispatchers": 2,
+    "inbox_readers": 0,
+    "rates": Rates(crash=1),  # something must be sealed before it can be lost
+    "workers_die_s": 20.0,
+    "hour_zombies_s": 60.0,
+    "outages_s": 60.0,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Who lives in a world and how rough it is."""
@@ -56,6 +74,7 @@ class Profile:
     replicas_lag: bool  # what may be asked of a replica is of before
     log_restored: bool  # once, to an older state: counting must stop then
     lossy: float  # share of the flushes of which the store forgets rows: claims mean nothing then
+    usage_lost: bool = False  # the whole store, once, and brought back; never drawn: see LOST
 
 
 def drawn(rng: random.Random) -> Profile:

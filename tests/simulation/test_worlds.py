@@ -10,8 +10,10 @@ import pytest
 from tests.simulation.defences import CONTROLS
 from tests.simulation.life import lived
 from tests.simulation.parts import Substitutes
+from tests.simulation.profile import LOST
 
 FRESH_WORLDS = 40
+LOST_WORLDS = 12
 FAULTS_MIN = 10  # kinds of faults that so many worlds bring about
 CONTROL_SEEDS_MAX = 600
 # What the simulation found in the product, and seeds that show it where the mending is taken away.
@@ -45,6 +47,7 @@ BITES = {
     "the inbox in the completeness": 1,
     "the digest in the seal": 6,
     "one pinned replica": 26,
+    "the comparison of both stores": 4,
     "completeness by catalogue": 499,
 }
 
@@ -81,6 +84,17 @@ def test_fresh_seeds() -> None:
         lives += 1
     assert lives == FRESH_WORLDS
     assert len(dealt) >= FAULTS_MIN, f"only {sorted(dealt)} happened in {lives} worlds"
+
+
+def test_a_usage_store_that_is_lost_is_told_and_what_comes_back_is_whole() -> None:
+    first = secrets.randbelow(1 << 40)
+    dealt: Counter[str] = Counter()
+    for seed in range(first, first + LOST_WORLDS):
+        outcome = lived(seed, Substitutes(profile=LOST))
+        again = f"python -m tests.simulation --seed {seed} --lost-store --trace"
+        assert outcome.failures == (), again
+        dealt += outcome.dealt
+    assert any(what.startswith("usage store lost") for what in dealt), f"from seed {first} on"
 
 
 @pytest.mark.parametrize("defence", CONTROLS)

@@ -10,9 +10,9 @@ from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
 from dispatcher.late import LateSources, LateUsage
 from dispatcher.planner import PlanTerms, Sources
-from meterline.meter_revision import answering
-from meterline.pack import Record, RecordKind
-from meterline.usage import UsageQuery
+from meterline.pack import Record
+from meterline.ports import Unsuitable
+from meterline.usage_integrity import CheckedLateEvents, CheckedUsageStore, UsageIntegrity
 from tests.simulation.couriers import (
     Outbox,
     Receivers,
@@ -25,7 +25,8 @@ from tests.simulation.group import Committed, Group, SimulatedFaustWorker, Strea
 from tests.simulation.inbox import InboxState, SimulatedWatch, read_for_ever
 from tests.simulation.late import LateState, SimulatedLate, late_terms
 from tests.simulation.log import LogState, SimulatedLog
-from tests.simulation.network import CalmNet, FatefulNet, Killed, Process, Time
+from tests.simulation.lost_store import Binding, begun
+from tests.simulation.network import FatefulNet, Killed, Process, Time
 from tests.simulation.parts import Claimed, Shown, Slot, Substitutes
 from tests.simulation.profile import drawn
 from tests.simulation.reports import (
@@ -54,11 +55,6 @@ REST_S_MAX: Final = 90.0  # after the last fault everything is counted within th
 SKEW_MS: Final = 450  # of a process: two differ by less than the bound
 
 
-def _least(instants: list[int | None]) -> int | None:
-    known = [it for it in instants if it is not None]
-    return min(known) if len(known) == len(instants) else None
-
-
 class World:
     """Everything that outlives a process, and the processes."""
 
@@ -85,6 +81,7 @@ class World:
         self.usage.forgets = self.rng if self.profile.lossy else None
         self.usage.forgets_share = self.profile.lossy
         self.progress = ProgressState(self.rng)
+        self.binding = Binding(self.usage, self.progress)
         self.progress.watch = self._note_claims
         self.catalogue = CatalogueState(self.rng)
         self.committed = Committed()
@@ -103,6 +100,7 @@ class World:
         self.groups: dict[str, Group] = {}
         self.over = False
         self.differed = 0  # count-backs that found a difference
+        self.asked: UsageIntegrity | None = None  # by whoever asks for usage
         self._trace = trace
         self.senders = Senders(
             self.rng,
@@ -118,20 +116,6 @@ class World:
         self.progress.replica = self.progress.copied()
         self.catalogue.replica = self.catalogue.catalogue()
         self.usage.replicated = self.usage.writes
-
-    def restore_log(self, number: int) -> None:
-        """To a state from before the last seal, if there is one; and it grows again."""
-        seal = self.progress.last_seal(self.log.number, number)
-        kept = self.log.partitions[number]
-        older = [] if seal is None else [r for r in kept.records if r.offset < seal.end]
-        if not older or (self.restored and self.rng.random() < 0.5):
-            return
-        end = kept.next_offset
-        self.restored[number] = kept.all
-        self.fates.note("partition restored to an older state")
-        self.log.restore(number, self.rng.choice(older).offset)
-        while self.rng.random() < 0.9 and kept.next_offset <= end:
-            self.log.append(number, b"[]", RecordKind.PACK)
 
     def unsealed(self) -> list[int]:
         """Partitions with records behind their last seal that hold anything."""
@@ -196,11 +180,25 @@ class World:
 
         return Ports(
             change.log(SimulatedLog(self.log, net)),
-            change.usage(SimulatedUsage(self.usage, net)),
+            change.usage(self._usage_of(slot, net)),
             change.progress(SimulatedProgress(self.progress, net)),
             SimulatedCatalogue(self.catalogue, net),  # type: ignore[arg-type]
             open_seen,
         )
+
+    def _usage_of(self, slot: Slot, net: FatefulNet) -> Any:
+        usage = SimulatedUsage(self.usage, net)
+        return usage if slot.integrity is None else CheckedUsageStore(usage, slot.integrity)
+
+    @property
+    def compares(self) -> bool:
+        """Whether each start and each answer compares both stores: where one may be lost."""
+        return self.profile.usage_lost and self.substitutes.usage_compared
+
+    async def _compare(self, slot: Slot) -> None:
+        if self.compares:
+            log, partitions, of = self.log.number, self.profile.partitions, slot.process.name
+            slot.integrity = await begun(self.binding, self.net(slot.process), log, partitions, of)
 
     async def keep_alive(self, slot: Slot, live: Callable[[Slot], Awaitable[None]]) -> None:
         """One life after the other, as whatever supervises a process does."""
@@ -225,6 +223,8 @@ class World:
         if error is not None:
             self.fates.note(f"worker stopped by {type(error).__name__}")
             self.say(f"{slot.process.name}: {error!r}")
+        if isinstance(error, Unsuitable) and self.binding.lost is not None:
+            return
         if not may_end_so(error, replicas_lag=self.profile.replicas_lag):
             self.fail(f"{slot.process.name} ended with {error!r}")
 
@@ -238,6 +238,7 @@ class World:
 
     async def live_dispatcher(self, slot: Slot) -> None:
         """The life of a dispatcher: it makes runs, looks for late usage, and sends."""
+        await self._compare(slot)
         net = self.net(slot.process, self.dispatch_fates)
         reports, late = SimulatedReports(self.reports, net), SimulatedLate(self.late, net)
         nothing: Any = None  # bytes are removed by the shell, which is not here
@@ -245,14 +246,16 @@ class World:
             self.substitutes.reports(reports),
             SimulatedCatalogue(self.catalogue, net),  # type: ignore[arg-type]
             SimulatedProgress(self.progress, net),
-            SimulatedUsage(self.usage, net),
+            self._usage_of(slot, net),
             late,
             nothing,
             SimulatedSpool,
         )
         log, partitions = self.log.number, self.profile.partitions
         terms = PlanTerms(log, partitions, lease_ms=LEASE_MS)
-        search = LateSources(late, late, sources.catalogue, sources.progress)
+        held = slot.integrity
+        events = late if held is None else CheckedLateEvents(late, held)
+        search = LateSources(late, events, sources.catalogue, sources.progress)
         usage = self.substitutes.late(LateUsage(search, late_terms(log, partitions)))
         sender = self.substitutes.sender(SimulatedSender(self.receivers, net))
         sending = SendingReports(self.reports, self.outbox, net)
@@ -264,12 +267,14 @@ class World:
 
     async def live_poll(self, slot: Slot) -> None:
         """The life of a worker that polls."""
+        await self._compare(slot)
         stop = asyncio.Event()
         clock = self.substitutes.clock(slot.process)
         await self._stoppable(slot, stop, poll(self.parts(slot), clock, stop))
 
     async def live_faust(self, slot: Slot) -> None:
         """The life of a member of the consumer group."""
+        await self._compare(slot)
         stop = asyncio.Event()
         process = slot.process
         log = SimulatedLog(self.log, self.net(process))
@@ -323,21 +328,7 @@ class World:
                 return True
         return False
 
-    # --- asking ---
-
-    async def look(self) -> None:
-        """Ask for usage as the dispatcher does: first how complete it is, then the numbers."""
-        net = CalmNet()
-        progress, usage = SimulatedProgress(self.progress, net), SimulatedUsage(self.usage, net)
-        for meter in self.catalogue.in_force:
-            known = [
-                await progress.complete_until(self.log.number, self.profile.partitions, revision)
-                for revision in sorted(answering(meter))
-            ]
-            if (until_ms := _least(known)) is not None:
-                rows = await usage.usage(UsageQuery(meter))
-                units, counted = (rows[0].value, rows[0].count) if rows else (0, 0)
-                self.shown.append(Shown(meter, until_ms, units, counted))
+    # --- at rest ---
 
     def at_rest(self, since_ms: int) -> bool:
         """Whether everything of the log is counted, filled in and claimed, since an instant."""

@@ -1,0 +1,183 @@
+"""A usage store that is lost while everybody works, and the two sides of the comparison that tells
+it (`meterline.usage_integrity`).
+
+It is lost as volumes are: not mounted, another one in its place, parts gone, an older copy. What
+is written meanwhile goes there. In the end the volume comes back as it was, and everybody is
+started again: then everything must be as if nothing had been.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from meterline.ports import Unavailable
+from meterline.rows import Seal
+from meterline.usage_integrity import Holdings, Sealed, SealedRows, UsageIntegrity
+from tests.simulation.network import Net
+from tests.simulation.stores import ProgressState
+from tests.simulation.usage import STAGES, UsageState
+
+START_PAUSE_S: Final = 0.2
+TABLES: Final = tuple(name for stage in STAGES for name in stage)
+
+
+class Loss(StrEnum):
+    """How a store is lost."""
+
+    EMPTY = "a new and empty store"
+    OTHER = "the store of another installation"
+    TRUNCATED = "all tables without parts"
+    PARTS = "a table without most of its parts"
+    OLDER = "an older copy of the store"
+
+
+class Binding:
+    """The id of the usage store, as both stores have it."""
+
+    def __init__(self, usage: UsageState, progress: ProgressState) -> None:
+        self.usage = usage
+        self.progress = progress
+        self.known: str | None = None
+        self.ids: tuple[str, ...] = ()
+        self.lost: Loss | None = None
+        self.whole = usage  # while it is lost: what comes back
+        self._ids: tuple[str, ...] = ()
+
+    # --- the control store's side ---
+
+    def sealed(self, log: int, after: Mapping[int, int]) -> Sealed:
+        by_partition: dict[int, list[Seal]] = {}
+        for seal in self.progress.seals.values():
+            if seal.log == log and (not after or seal.slice > after.get(seal.partition, 1 << 60)):
+                by_partition.setdefault(seal.partition, []).append(seal)
+        return Sealed(self.known, [_summed(n, seals) for n, seals in by_partition.items()])
+
+    def counted(self) -> bool:
+        return bool(self.progress.seals) or any(self.progress.ends.values())
+
+    def bind(self, store_id: str) -> str:
+        self.known = self.known or store_id
+        return self.known
+
+    # --- the usage store's side ---
+
+    def holdings(self, log: int, slices: Mapping[int, int]) -> Holdings:
+        accounts = self.usage.tables["accounts"]
+        there = {place for place in slices.items() if (log, *place) in accounts}
+        return Holdings(self.ids, {name: len(self.usage.tables[name]) for name in TABLES}, there)
+
+    def adopt(self, store_id: str) -> None:
+        self.ids = (store_id,)
+
+    # --- what befalls it ---
+
+    def lose(self, loss: Loss, older: UsageState, events_max: int, rng: random.Random) -> None:
+        """From now on another state is there; of `events_max` events so many are sealed that parts
+        can be missed.
+        """
+        self.whole, self.lost, self._ids = copied(self.usage), loss, self.ids
+        if loss is Loss.OLDER:
+            _set(self.usage, older)
+            return
+        if loss is Loss.PARTS:
+            sealed = sum(seal.events for seal in self.progress.seals.values())
+            _thin(self.usage, rng.choice(("events", "seen")), 2 * sealed - events_max - 1)
+            return
+        _set(self.usage, UsageState())
+        self.ids = {Loss.EMPTY: (), Loss.OTHER: ("another",)}.get(loss, self.ids)
+
+    def bring_back(self) -> None:
+        """As it was."""
+        _set(self.usage, self.whole)
+        self.ids, self.lost = self._ids, None
+
+    def sealed_in_vain(self, whole: UsageState) -> list[Seal]:
+        """Seals whose events a state of the store does not hold."""
+        return [
+            seal
+            for seal in self.progress.seals.values()
+            if len(whole.by_slice.get(("events", seal.partition, seal.slice), {})) < seal.events
+        ]
+
+    @property
+    def lacking(self) -> bool:
+        """Whether it is lost, and lacks what was sealed: what is written late may mend it."""
+        return self.lost is not None and (
+            self.ids != self._ids or bool(self.sealed_in_vain(self.usage))
+        )
+
+
+def _summed(partition: int, seals: list[Seal]) -> SealedRows:
+    counts = (
+        sum(getattr(seal, name) for seal in seals)
+        for name in ("events", "rejects", "tallies", "members", "rejected")
+    )
+    return SealedRows(partition, max(seal.slice for seal in seals), len(seals), *counts)
+
+
+def copied(state: UsageState) -> UsageState:
+    """Its rows as they are now."""
+    made = UsageState()
+    made.tables = {name: dict(rows) for name, rows in state.tables.items()}
+    made.by_slice = {key: dict(rows) for key, rows in state.by_slice.items()}
+    made.landed, made.first_at = dict(state.landed), dict(state.first_at)
+    return made
+
+
+def _set(state: UsageState, other: UsageState) -> None:
+    """Its rows become those of another, which keeps its own."""
+    made = copied(other)
+    state.tables, state.by_slice = made.tables, made.by_slice
+    state.landed, state.first_at = made.landed, made.first_at
+
+
+def _thin(state: UsageState, table: str, left: int) -> None:
+    """Of a table only so many rows are left, the newest."""
+    gone = list(state.tables[table])[: len(state.tables[table]) - left]
+    for identity in gone:
+        row = state.tables[table].pop(identity)
+        del state.landed[table, identity]
+        del state.by_slice[table, row.partition, row.slice][identity]
+
+
+class SimulatedLedger:
+    """`SealLedger` and `UsageHoldings` as one process reaches them."""
+
+    def __init__(self, binding: Binding, net: Net) -> None:
+        self._binding = binding
+        self._net = net
+
+    async def sealed(self, log: int, after: Mapping[int, int]) -> Sealed:
+        return await self._net.call("progress.sealed", lambda: self._binding.sealed(log, after))
+
+    async def counted(self) -> bool:
+        return await self._net.call("progress.counted", self._binding.counted)
+
+    async def bind(self, store_id: str, lost: str | None = None) -> str:
+        assert lost is None, "nobody accepts a loss here"
+        return await self._net.call(
+            f"progress.bind {store_id}", lambda: self._binding.bind(store_id), writes=True
+        )
+
+    async def holdings(self, log: int, slices: Mapping[int, int]) -> Holdings:
+        return await self._net.call("usage.holdings", lambda: self._binding.holdings(log, slices))
+
+    async def adopt(self, store_id: str) -> None:
+        await self._net.call(
+            f"usage.adopt {store_id}", lambda: self._binding.adopt(store_id), writes=True
+        )
+
+
+async def begun(binding: Binding, net: Net, log: int, partitions: int, name: str) -> UsageIntegrity:
+    """The comparison as a start makes it, waiting for stores that are away. Raises `Unsuitable`."""
+    ledger = SimulatedLedger(binding, net)
+    while True:
+        integrity = UsageIntegrity(ledger, ledger, log, partitions)
+        try:
+            await integrity.begin(name, None)
+        except Unavailable:
+            await asyncio.sleep(START_PAUSE_S)
+        else:
+            return integrity

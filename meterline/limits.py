@@ -313,6 +313,7 @@ REPORT_HEADER_NAME_CHARS_MAX: Final = 128
 REPORT_HEADER_VALUE_CHARS_MAX: Final = 4_096  # a long token
 REPORT_HEADERS_BYTES_MAX: Final = 6_144  # together, and ours: many servers refuse more than 8 KiB
 SECRETS_OPENED_MAX: Final = 256  # that a process keeps opened, the last used
+SECRETS_TRIED: Final = 100  # of the newest reports, at a start: one that opens is enough
 SIGNING_SECRET_BYTES: Final = 24  # Standard Webhooks asks for 24 to 64
 SIGNING_OVERLAP_S: Final = 24 * 60 * 60  # after a rotation both secrets sign: a day to change over
 SIGNING_OVERLAP_S_MAX: Final = 7 * 24 * 60 * 60

@@ -138,6 +138,12 @@ class ReportStore(Protocol):
         """
         ...
 
+    async def sealed_secrets(self, most: int) -> list[bytes]:
+        """The sealed current secrets of live reports, of the newest ones first; of none where no
+        report was ever made.
+        """
+        ...
+
     async def retired_secrets(self, report_id: str, now_ms: int) -> list[RetiredSecret]:
         """Secrets from before that sign still, the newest first."""
         ...

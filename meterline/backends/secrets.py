@@ -36,6 +36,14 @@ class FernetSecretBox:
         """See the port."""
         return self._fernet.encrypt(plain.encode())
 
+    def opens(self, sealed: bytes) -> bool:
+        """Whether something was sealed under this key."""
+        try:
+            self._decrypted(sealed)
+        except InvalidToken:
+            return False
+        return True
+
     def open(self, sealed: bytes) -> str:
         """See the port."""
         try:
@@ -45,14 +53,17 @@ class FernetSecretBox:
             raise ValueError(message) from error
 
 
-def key_in_file(folder: Path) -> str:
+def key_in_file(folder: Path, *, may_make: bool = True) -> str:
     """The key in a folder's key file, made at the first call and readable by its owner only.
 
     Raises `OSError` where it cannot be read or made, and `ValueError` with words for one that is
-    damaged.
+    damaged, or gone where none may be made.
     """
     path = folder / KEY_FILE
     if not path.exists():
+        if not may_make:
+            message = f"{path} is gone, and secrets of reports are sealed under the key in it"
+            raise ValueError(message)
         _make(path)
     key = path.read_bytes().strip()
     if not _KEY_TEXT.fullmatch(key):

@@ -15,6 +15,7 @@ from control.routes import routes as control_routes
 from dispatcher.worker import Dispatcher
 from ingest.gateway import Gateway
 from ingest.gateway import routes as event_routes
+from meterline.backends.secrets import FernetSecretBox
 from meterline.backends.sql.access import SqlAccessStore
 from meterline.backends.sql.engine import Database
 from meterline.backends.sql.migrate import check_migrated, migrate
@@ -23,6 +24,7 @@ from meterline.runtime import documents, report_wiring, wiring
 from meterline.runtime.access_wiring import OpenGate, host_guard, open_gate
 from meterline.runtime.patience import Patience
 from meterline.runtime.process import serve
+from meterline.runtime.secret_key import secret_box
 from meterline.runtime.settings import Settings
 from meterline.runtime.wiring import CLOCK, Opened, OpenLog, Worker
 
@@ -40,7 +42,7 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         await patience.wait("control", lambda: migrate(database))
         opened = await _gathered(settings, patience, stack, database, log)
         await wiring.put_meters(settings, opened)
-        box = wiring.secret_box(settings)
+        box = await _box(settings, patience, opened)
         worker = wiring.aggregation_worker(settings, opened, wiring.inbox_watch(settings, stack))
         sender = report_wiring.webhook_sender(settings, stack)
         dispatcher = report_wiring.dispatcher(settings, opened, box, sender)
@@ -89,7 +91,8 @@ async def dispatch(settings: Settings, stop: asyncio.Event) -> None:
     async with AsyncExitStack() as stack:
         opened = await _opened(settings, patience, stack)
         sender = report_wiring.webhook_sender(settings, stack)
-        dispatcher = report_wiring.dispatcher(settings, opened, wiring.secret_box(settings), sender)
+        box = await _box(settings, patience, opened)
+        dispatcher = report_wiring.dispatcher(settings, opened, box, sender)
         await _serve_health(stack, settings, "dispatch", checks_of(opened.stores))
         await _until_stopped(stop, None, dispatcher, report_wiring.replayer(opened, dispatcher))
 
@@ -100,7 +103,7 @@ async def control(settings: Settings, stop: asyncio.Event) -> None:
     async with AsyncExitStack() as stack:
         opened = await _opened(settings, patience, stack)
         await patience.wait("control", lambda: wiring.put_meters(settings, opened))
-        box = wiring.secret_box(settings)
+        box = await _box(settings, patience, opened)
         gate = await open_gate(settings, opened.database, stack, CLOCK)
         gateway = await _gateway(settings, opened.log, gate.gate, stack)
         # a dispatcher of another process finds by itself what there is to do
@@ -129,6 +132,10 @@ async def _opened(settings: Settings, patience: Patience, stack: AsyncExitStack)
     database = wiring.open_control_database(settings, stack)
     await patience.wait("control", lambda: check_migrated(database))
     return await _gathered(settings, patience, stack, database, log)
+
+
+async def _box(settings: Settings, patience: Patience, opened: Opened) -> FernetSecretBox:
+    return await patience.wait("control", lambda: secret_box(settings, opened.reports))
 
 
 async def _gathered(

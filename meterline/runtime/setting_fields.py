@@ -322,6 +322,12 @@ class Settings(BaseSettings):
         "is made. Whoever runs more than one process: the same for all of them.",
         examples=["an-example-of-random-text-that-is-long-enough"],
     )
+    secret_key_lost: bool = Field(
+        default=False,
+        description="Start although no stored signing secret opens with the key that is found. "
+        "Whoever has lost the old key for good, until each report has a new secret.",
+        examples=[True],
+    )
 
     # --- the rest ---
     start_timeout_s: StartTimeout = limits.START_TIMEOUT_S

@@ -37,7 +37,6 @@ from meterline.backends.clock import SystemClock
 from meterline.backends.kafka_inbox import InboxWatch
 from meterline.backends.kafka_log import KafkaLog, kafka_record, open_kafka_log
 from meterline.backends.rocksdb import RocksSeenStore
-from meterline.backends.secrets import FernetSecretBox, key_in_file
 from meterline.backends.sql.catalogue import SqlCatalogueStore
 from meterline.backends.sql.engine import Database, open_database
 from meterline.backends.sql.evidence import SqlEvidence
@@ -132,17 +131,6 @@ async def open_usage(settings: Settings, stack: AsyncExitStack) -> ClickHouseUsa
         # always: a start that ended early may have made them
         await asyncio.to_thread(chdb_folder.sync, folder)
     return usage
-
-
-def secret_box(settings: Settings) -> FernetSecretBox:
-    """Where signing secrets are sealed. Raises `Unsuitable` for a damaged key file."""
-    if settings.secret_key is not None:
-        return FernetSecretBox(settings.secret_key.get_secret_value())
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
-    try:
-        return FernetSecretBox(key_in_file(settings.data_dir))
-    except ValueError as error:
-        raise Unsuitable(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)

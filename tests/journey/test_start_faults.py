@@ -56,6 +56,13 @@ def whole(data: Path) -> None:
     data.write_bytes(b"")
 
 
+REPORT = {
+    "slug": "daily",
+    "meter_id_or_key": "calls",
+    "type": "webhook",
+    "schedule": {"interval": "1d", "start_at": "2099-01-01T00:00:00Z"},
+    "endpoint": {"url": "https://receiver.example/usage"},
+}
 FAULTS: dict[str, tuple[Damage, str]] = {
     "control.db header": (rubbish("control.db", 0, 100), "the file control.db is damaged"),
     "control.db pages": (rubbish("control.db", 4096, 81_920), "the file control.db is damaged"),
@@ -67,6 +74,8 @@ FAULTS: dict[str, tuple[Damage, str]] = {
     "key too short": (written("secret.key", b"abcdefghij"), "secret.key is damaged"),
     "key empty": (written("secret.key", b""), "secret.key is damaged"),
     "key a folder": (folder("secret.key"), "a file is expected here"),
+    "key gone": (lambda data: (data / "secret.key").unlink(), "secret.key is gone, and secrets"),
+    "key of another": (written("secret.key", b"k" * 44), "secret.key is not the key of before"),
     "usage a file": (written("usage", b"x"), "cannot be opened as a store"),
     "seen a file": (written("seen", b"x"), "a folder is expected here"),
     "data a file": (whole, "a folder is expected here"),
@@ -81,6 +90,9 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         with telling(setup):
             setup.start()
             send(setup)
+            meter = {"key": "calls", "name": "c", "aggregation": "count", "event_type": "call"}
+            setup.control.made("/api/v3/metering/meters", meter)
+            setup.control.made("/api/v3/metering/reports", REPORT)
             setup.processes["up"].stop()  # by SIGTERM: nothing is left in SQLite's journals
         yield setup.folder / "data"
     finally:
@@ -102,6 +114,29 @@ def test_a_damaged_folder_is_told_in_one_line(name: str, data: Path, tmp_path: P
     damage, words = FAULTS[name]
     damage(data)
     assert words in refusal([str(PROGRAM), "up"], tmp_path, settings(data))
+
+
+def test_a_key_that_is_lost_for_good_can_be_given_up(data: Path, tmp_path: Path) -> None:
+    (data / "secret.key").unlink()
+    place = tmp_path / "again"
+    place.mkdir()
+    data.rename(place / "data")
+    setup = embedded(place, {"METERLINE_SECRET_KEY_LOST": "true"})
+    try:
+        with telling(setup):
+            setup.start()
+            rotation = {"overlap_seconds": 0}
+            path = "/api/v3/metering/reports/daily/secret/rotate"
+            assert setup.control.ask("POST", path, rotation).status == 200
+            setup.processes["up"].stop()
+        with socket.socket() as held:
+            held.bind(("127.0.0.1", 0))
+            held.listen()
+            taken = {"METERLINE_PORT": str(held.getsockname()[1])}
+            line = refusal([str(PROGRAM), "up"], tmp_path, {**settings(place / "data"), **taken})
+        assert "cannot listen on" in line, "the key is right again"
+    finally:
+        setup.kill()
 
 
 def test_a_port_or_an_address_that_cannot_be_had_is_told(data: Path, tmp_path: Path) -> None:

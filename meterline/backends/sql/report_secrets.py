@@ -53,6 +53,17 @@ async def rotate(
     await tell(connection, report_of(row), Action.ROTATE, now_ms, author, detail)
 
 
+async def newest_sealed(connection: AsyncConnection, most: int) -> list[bytes]:
+    """The sealed current secrets of live reports, the newest report first."""
+    question = (
+        select(reports.c.signing_secret_sealed)
+        .where(reports.c.deleted_at_ms.is_(None))
+        .order_by(reports.c.created_at_ms.desc(), reports.c.id.desc())
+        .limit(most)
+    )
+    return list((await connection.execute(question)).scalars())
+
+
 async def _retire(
     connection: AsyncConnection, report_id: str, sealed: bytes, until_ms: int
 ) -> None:

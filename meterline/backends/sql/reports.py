@@ -127,6 +127,12 @@ class SqlReportStore:
             lambda connection: report_secrets.shown(connection, report, now_ms, author)
         )
 
+    async def sealed_secrets(self, most: int) -> list[bytes]:
+        """See the port."""
+        return await self._database.read(
+            lambda connection: report_secrets.newest_sealed(connection, most)
+        )
+
     async def retired_secrets(self, report_id: str, now_ms: int) -> list[RetiredSecret]:
         """See the port."""
         return await self._database.read(

@@ -1,5 +1,7 @@
 """What every ReportStore promises of signing secrets and their rotation."""
 
+from dataclasses import replace
+
 import pytest
 
 from meterline.problem import Problem, ProblemType
@@ -15,6 +17,20 @@ async def signing(store: ReportStore, report: Report, now_ms: int) -> tuple[byte
     """The secrets that a parcel claimed at an instant is signed with."""
     (parcel,) = await store.claim_deliveries([Allotment(report.id, 1)], now_ms, now_ms)
     return parcel.signing_secrets_sealed
+
+
+async def test_the_newest_sealed_secrets_are_of_live_reports(
+    store: ReportStore, report: Report
+) -> None:
+    assert await store.sealed_secrets(9) == [SECRET]
+    newer = replace(
+        report, id="02R", slug="newer", signing_secret_sealed=b"newer", created_at_ms=NOW + 1
+    )
+    await store.create_report(newer, NOW)
+    assert await store.sealed_secrets(9) == [b"newer", SECRET]
+    assert await store.sealed_secrets(1) == [b"newer"]
+    await store.delete_report("02R", NOW)
+    assert await store.sealed_secrets(9) == [SECRET]
 
 
 async def test_both_secrets_sign_until_the_overlap_ends(store: ReportStore, report: Report) -> None:

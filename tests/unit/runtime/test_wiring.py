@@ -17,6 +17,7 @@ from meterline.ports import Unsuitable
 from meterline.report import Interval, Report, Schedule
 from meterline.run import AttemptOutcome
 from meterline.runtime import report_wiring, wiring
+from meterline.runtime.secret_key import secret_box
 from meterline.runtime.settings import Settings, SettingsError
 
 
@@ -89,7 +90,7 @@ async def test_a_test_delivery_waits_for_no_delivery(tmp_path: Path, chdb_url: s
         made = await opened(settings, stack, chdb_url)
         draft = MeterDraft("calls", "Calls", Aggregation.COUNT, "call")
         meter = await made.stores.catalogue.create_meter("default", draft, 0)
-        box = wiring.secret_box(settings)
+        box = await secret_box(settings, made.reports)
         deliveries = report_wiring.webhook_sender(settings, stack)
         desk = report_wiring.report_desk(settings, made, box, stack, lambda: None)
         report = Report(

@@ -1,0 +1,39 @@
+"""The key under which secrets of reports are sealed: found, and compared with what is stored."""
+
+from typing import Final
+
+from meterline import limits
+from meterline.backends.secrets import FernetSecretBox, key_in_file
+from meterline.ports import Unsuitable
+from meterline.report_ports import ReportStore
+from meterline.runtime.settings import Settings
+
+_ADVICE: Final = (
+    "Put the old key back. If it is gone for good, set secret_key_lost to true, start, rotate the"
+    " secret of each report and give the new ones to the receivers; then take the setting away"
+)
+
+
+async def secret_box(settings: Settings, reports: ReportStore) -> FernetSecretBox:
+    """Where signing secrets are sealed. Raises `Unsuitable` for a key file that is damaged, or gone
+    although it was used, and for a key that opens no secret of the newest reports: after a rotation
+    it opens some of them. Raises `Unavailable`.
+    """
+    sealed = [] if settings.secret_key_lost else await reports.sealed_secrets(limits.SECRETS_TRIED)
+    box = _box(settings, may_make=not sealed)
+    if sealed and not any(box.opens(it) for it in sealed):
+        where = "secret_key" if settings.secret_key is not None else "the file secret.key"
+        message = f"{where} is not the key of before: no secret of a report opens with it. "
+        raise Unsuitable(message + _ADVICE)
+    return box
+
+
+def _box(settings: Settings, *, may_make: bool) -> FernetSecretBox:
+    if settings.secret_key is not None:
+        return FernetSecretBox(settings.secret_key.get_secret_value())
+    folder = settings.data_dir
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        return FernetSecretBox(key_in_file(folder, may_make=may_make))
+    except ValueError as error:
+        raise Unsuitable(str(error) if may_make else f"{error}. {_ADVICE}") from error

@@ -10,6 +10,7 @@ from tests.bench import (
     bench_delivery,
     bench_exactness,
     bench_gateway,
+    bench_groups,
     bench_materialize,
     bench_sick,
 )
@@ -19,6 +20,7 @@ BENCHES: Final[dict[str, Callable[[], None]]] = {
     "aggregator": bench_aggregator.main,
     "exactness": bench_exactness.main,
     "materialize": bench_materialize.main,
+    "groups": bench_groups.main,
     "answers": bench_answers.main,
     "delivery": bench_delivery.main,
     "sick": bench_sick.main,

@@ -33,6 +33,7 @@ METER = {
     "event_type": "call",
     "value_property": "$.value",
 }
+TRACED = {**METER, "key": "traced", "event_type": "traced", "dimensions": {"trace": "$.trace"}}
 
 
 def event(number: int, subject: str, value: int = 1) -> dict[str, object]:
@@ -46,6 +47,12 @@ def event(number: int, subject: str, value: int = 1) -> dict[str, object]:
         "time": "2026-01-31T09:15:00Z",
         "data": {"value": value},
     }
+
+
+def traced(number: int, subject: str) -> dict[str, object]:
+    """An event of `TRACED`, with a value of its group-by key that no other one has."""
+    data = {"value": 1, "trace": f"trace-{number}"}
+    return event(number, subject) | {"type": "traced", "data": data}
 
 
 def unknown_token() -> Token:

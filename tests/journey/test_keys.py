@@ -21,12 +21,14 @@ from tests.journey.keyed import (
     METERS,
     SETTINGS,
     TIGHT,
+    TRACED,
     V3,
     Caller,
     House,
     Keyed,
     event,
     houses,
+    traced,
     unknown_token,
 )
 from tests.journey.outage import KNOWN_WITHIN_S, Outage, late_ingest, outage_of, visitors_of
@@ -38,6 +40,7 @@ from tests.services.service import Service
 REFUSED_WITHIN_MS = 5_000  # a promise of docs/access.md, and of the contract (5)
 COUNTED_WITHIN_S = 180.0
 SHOWN_WITHIN_S = 60.0
+FLOOD = 20_000  # `python -m tests.bench groups` sends 1,000,000
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +122,11 @@ def assert_problem(answer: Answer, name: str, status: int) -> None:
     assert answer.json["instance"] == f"urn:request:{answer.headers['x-request-id']}"
 
 
-def counted(caller: Caller, subject: str, calls: int) -> None:
+def counted(caller: Caller, subject: str, calls: int, meter: str = "calls") -> None:
     """Wait until the meter says so many calls of a subject, each worth 1; never more."""
 
     def so_many() -> bool:
-        value, number = caller.totals().get(subject, ("0", 0))
+        value, number = caller.totals(meter).get(subject, ("0", 0))
         assert number <= calls
         return (value, number) == (str(calls), calls)
 
@@ -197,6 +200,22 @@ def test_what_is_in_another_namespace_is_not_there(story: Story) -> None:
         assert other.control.get(foreign).status == 200
     authors = {change["author"] for change in other.listed("/changes")}
     assert authors == {"command", f"key:{other.token.key_id}"}
+
+
+@pytest.mark.parametrize("story", ["embedded"], indirect=True)
+def test_a_flood_of_group_values_is_the_sender_s_own(story: Story) -> None:
+    one, other = (house.admin for house in story.houses)
+    other.made("/meters", TRACED)
+    for first in range(0, FLOOD, 1_000):
+        events = [traced(number, "flood") for number in range(first, first + 1_000)]
+        assert other.send(*events).status == 202
+        assert one.totals()["acme"] == (str(CALLS), CALLS)
+    counted(other, "flood", FLOOD, "traced")
+    grouped = {"group_by_dimensions": ["trace"]}
+    answer = other.control.ask("POST", f"{METERS}/traced/query", grouped)
+    assert len({row["dimensions"]["trace"] for row in answer.json["data"]}) == FLOOD
+    assert one.send(event(0, "beside")).status == 202
+    counted(one, "beside", 1)
 
 
 def test_each_namespace_has_its_own_report(story: Story) -> None:

@@ -258,6 +258,13 @@ def refusal(key: ApiKey, giver: Principal) -> Problem | None:
     return Problem(ProblemType.FORBIDDEN, detail)
 
 
+def lacks_plan(key: ApiKey, plans: Collection[str]) -> bool:
+    """Whether a key names a plan that the settings do not have: other limits apply to it then (see
+    `throttle.Throttle`).
+    """
+    return key.plan is not None and key.plan not in plans
+
+
 def rotation_refusal(key: ApiKey, giver: Principal, plans: Collection[str]) -> Problem | None:
     """Why `giver` may not have the new secret of a key that it may change; None where it may.
 

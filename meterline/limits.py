@@ -47,6 +47,7 @@ KEY_OVERLAP_S_MAX: Final = 30 * 24 * 60 * 60
 KEYS_POLL_S: Final = 1.0  # a revoked key must be refused within 5 s, though an answer be slow
 KEYS_READ_TIMEOUT_S: Final = 1.3  # of each answer: three of them and a poll are within 5 s
 LAST_USED_WRITE_S: Final = 10  # of keys, together: showing it must not cost a write a request
+MISSING_PLANS_TOLD_MAX: Final = 1_000  # log lines of a process about keys without their plan
 LIMITED_MAX: Final = 100_000  # callers whose use is remembered; beyond it the longest idle is not
 STRANGER_REQUESTS_MAX: Final = 1_000  # without a good key, of one address in the window below
 STRANGER_WINDOW_S: Final = 60  # a sender with a wrong key that tries 16 times a second is let be

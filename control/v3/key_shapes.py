@@ -1,5 +1,6 @@
 """What of an API key is sent and shown in v3."""
 
+from collections.abc import Collection
 from typing import Annotated, Final, Literal, NotRequired
 
 from pydantic import Field
@@ -7,7 +8,7 @@ from typing_extensions import TypedDict
 
 from control.absence import NotNull
 from control.pages import CursorMetaShown, cursors
-from meterline.access import ApiKey, Scope
+from meterline.access import ApiKey, Scope, lacks_plan
 from meterline.http.shapes import (
     Closed,
     CursorPage,
@@ -92,6 +93,16 @@ class ApiKeyShown(TypedDict):
     created_at: InstantShown
     created_by: Annotated[str, Field(description="`key:<id>`, `anonymous` or `command`.")]
     plan: NotRequired[Annotated[str, Field(description="The plan whose limits apply.")]]
+    plan_missing: NotRequired[
+        Annotated[
+            Literal[True],
+            Field(
+                description="The settings have no plan of this name. The plan `default` applies, "
+                "or else the strictest one; without any plan there is no limit. Give the key "
+                "another plan, or put the plan back into the settings."
+            ),
+        ]
+    ]
     expires_at: NotRequired[InstantShown]
     revoked_at: NotRequired[InstantShown]
     rotated_at: NotRequired[InstantShown]
@@ -141,8 +152,10 @@ PAGE_EXAMPLE: Final[ApiKeyPageShown] = {
 }
 
 
-def members(key: ApiKey, now_ms: int) -> ApiKeyShown:
-    """The key as v3 shows it; what it does not have is left out."""
+def members(key: ApiKey, now_ms: int, plans: Collection[str]) -> ApiKeyShown:
+    """The key as v3 shows it; what it does not have is left out. `plans` are those of the
+    settings.
+    """
     shown: ApiKeyShown = {
         "id": key.id,
         "name": key.name,
@@ -153,6 +166,8 @@ def members(key: ApiKey, now_ms: int) -> ApiKeyShown:
     }
     if key.plan is not None:
         shown["plan"] = key.plan
+    if lacks_plan(key, plans):
+        shown["plan_missing"] = True
     if key.expires_at_ms is not None:
         shown["expires_at"] = rfc3339(key.expires_at_ms)
     if key.revoked_at_ms is not None:
@@ -166,6 +181,8 @@ def members(key: ApiKey, now_ms: int) -> ApiKeyShown:
     return shown
 
 
-def with_secret(key: ApiKey, text: str, now_ms: int) -> ApiKeyWithSecretShown:
+def with_secret(
+    key: ApiKey, text: str, now_ms: int, plans: Collection[str]
+) -> ApiKeyWithSecretShown:
     """The key with its secret, for the one answer that shows it."""
-    return {**members(key, now_ms), "key": text}
+    return {**members(key, now_ms, plans), "key": text}

@@ -214,7 +214,7 @@ class V3Keys:
         )
         await self._access.create_key(key, author=giver.author)
         await self._changed()
-        return json_response(with_secret(key, token.text, now_ms), 201, SHOWN_ONCE)
+        return json_response(with_secret(key, token.text, now_ms, self._plans), 201, SHOWN_ONCE)
 
     async def list(self, call: Call[ApiKeysParameters, None]) -> web.Response:
         """One page, by creation."""
@@ -224,14 +224,14 @@ class V3Keys:
         shown = keys[: page.size]
         now_ms = self._clock.now_ms()
         answer: ApiKeyPageShown = {
-            "data": [members(key, now_ms) for key in shown],
+            "data": [members(key, now_ms, self._plans) for key in shown],
             "meta": cursors(page.size, [key.id for key in shown], more=len(keys) > page.size),
         }
         return json_response(answer)
 
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The key."""
-        return json_response(members(await self._key(call), self._clock.now_ms()))
+        return json_response(members(await self._key(call), self._clock.now_ms(), self._plans))
 
     async def update(self, call: Call[NoParameters, ApiKeyUpdateBody]) -> web.Response:
         """The key as it is then; 403 where it has more scopes than the caller."""
@@ -245,7 +245,7 @@ class V3Keys:
             key.namespace, key.id, update, now_ms, author=giver.author
         )
         await self._changed()
-        return json_response(members(changed, now_ms))
+        return json_response(members(changed, now_ms, self._plans))
 
     async def rotate(self, call: Call[NoParameters, RotationBody]) -> web.Response:
         """The key with its new secret; 403 where it has more scopes than the caller, or another
@@ -261,7 +261,7 @@ class V3Keys:
             key.namespace, key.id, rotation, now_ms, author=call.principal.author
         )
         await self._changed()
-        return json_response(with_secret(rotated, token.text, now_ms), 200, SHOWN_ONCE)
+        return json_response(with_secret(rotated, token.text, now_ms, self._plans), 200, SHOWN_ONCE)
 
     async def revoke(self, call: Call[NoParameters, None]) -> web.Response:
         """204, also for a key that was revoked before."""

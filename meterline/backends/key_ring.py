@@ -22,6 +22,7 @@ from meterline.access import (
     verdict,
 )
 from meterline.access_ports import AccessStore
+from meterline.backends.missing_plans import MissingPlans
 from meterline.limits import (
     KEY_REVOKED_TOLD_MS,
     KEYS_POLL_S,
@@ -50,6 +51,7 @@ class KeyRing:
 
     `run` keeps them so; until they were read once, everybody is refused as unavailable. `prepare`
     is done first, until it succeeds: it raises what is wrong with the store, in words.
+    `missing_plans` tells of keys whose plan the settings do not have.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class KeyRing:
         clock: Clock,
         prepare: Callable[[], Awaitable[None]] | None = None,
         *,
+        missing_plans: MissingPlans | None = None,
         poll_s: float = KEYS_POLL_S,
         read_timeout_s: float = KEYS_READ_TIMEOUT_S,
         last_used_write_s: float = LAST_USED_WRITE_S,
@@ -65,6 +68,7 @@ class KeyRing:
         self._store = store
         self._clock = clock
         self._prepare = prepare
+        self._missing_plans = missing_plans
         self._poll_s = poll_s
         self._read_timeout_s = read_timeout_s
         self._last_used_write_s = last_used_write_s
@@ -96,8 +100,10 @@ class KeyRing:
         """Whose token this is. Raises `Problem` (unauthenticated)."""
         key, principal = self._held.get(token.key_id, (None, None))
         found = verdict(key, token, now_ms)
-        if principal is None or not found.passes:
+        if key is None or principal is None or not found.passes:
             raise Problem(ProblemType.UNAUTHENTICATED, _WORDS.get(found, _NOT_GOOD))
+        if self._missing_plans is not None:
+            self._missing_plans.tell_used(key)
         self._used_at_ms[token.key_id] = now_ms
         return principal
 
@@ -152,6 +158,8 @@ class KeyRing:
             raise Unavailable(words) from error
         self._version = version
         self.confirmed_at_ms = begun_ms
+        if self._missing_plans is not None:
+            self._missing_plans.tell_held((key for key, _ in self._held.values()), begun_ms)
 
     async def _take_in(self, now_ms: int) -> None:
         place = self._place

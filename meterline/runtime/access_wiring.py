@@ -9,6 +9,7 @@ from aiohttp.typedefs import Middleware
 
 from control.routes import nothing
 from meterline.backends.key_ring import KeyRing
+from meterline.backends.missing_plans import MissingPlans
 from meterline.backends.sql.access import SqlAccessStore
 from meterline.backends.sql.engine import Database
 from meterline.backends.sql.migrate import check_migrated
@@ -38,7 +39,12 @@ async def open_gate(
     limits = throttle(settings)
     if settings.access_mode == "none":
         return OpenGate(Gate(clock, None, limits), {})
-    ring = KeyRing(SqlAccessStore(database), clock, lambda: check_migrated(database))
+    ring = KeyRing(
+        SqlAccessStore(database),
+        clock,
+        lambda: check_migrated(database),
+        missing_plans=MissingPlans(settings.plans),
+    )
     await ring.start()
     stack.push_async_callback(ring.close)
     stop = asyncio.Event()

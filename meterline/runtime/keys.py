@@ -8,7 +8,7 @@ import asyncio
 import re
 import secrets
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,7 @@ from meterline.access import (
     Scope,
     faults_of,
     hash_of,
+    lacks_plan,
     namespace_faults,
     overlap_faults,
     token_of,
@@ -49,6 +50,11 @@ CLOCK: Final = SystemClock()
 Act = Callable[[AccessStore, Settings, int], Awaitable[None]]
 
 _DURATION: Final = re.compile(r"([0-9]{1,9})([smhd]?)", re.ASCII)
+_MISSING: Final = (
+    "(missing): the settings have no plan of this name. The plan `default` applies, or else the"
+    " strictest one; without any plan there is no limit. Put the plan back, or give the key another"
+    " one by the API (update-api-key)."
+)
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
@@ -121,9 +127,10 @@ def create(
 def list_keys(context: click.Context, namespace: str | None) -> None:
     """List all keys, revoked and expired ones too."""
 
-    async def act(store: AccessStore, _settings: Settings, now_ms: int) -> None:
+    async def act(store: AccessStore, settings: Settings, now_ms: int) -> None:
         found = [key async for key in _all(store) if namespace in (None, key.namespace)]
-        _print(sorted(found, key=lambda key: (key.namespace, key.id)), now_ms)
+        found.sort(key=lambda key: (key.namespace, key.id))
+        _print(found, now_ms, settings.plans)
 
     _run(context, act)
 
@@ -230,7 +237,7 @@ async def _named(store: AccessStore, key_id: str) -> ApiKey:
     raise click.ClickException(f"there is no API key {key_id!r}; see `meterline keys list`")
 
 
-def _print(found: list[ApiKey], now_ms: int) -> None:
+def _print(found: list[ApiKey], now_ms: int, plans: Collection[str]) -> None:
     console = Console()
     if not console.is_terminal:
         console.width = PIPED_WIDTH
@@ -244,7 +251,7 @@ def _print(found: list[ApiKey], now_ms: int) -> None:
             key.namespace,
             Text(key.name),  # not markup
             key.state(now_ms),
-            key.plan or "",
+            f"{key.plan} (missing)" if lacks_plan(key, plans) else key.plan or "",
             f"{scopes}, operate" if scopes == "all" and Scope.OPERATE in key.scopes else scopes,
             rfc3339(key.created_at_ms),
             "" if key.last_used_at_ms is None else rfc3339(key.last_used_at_ms),
@@ -253,6 +260,8 @@ def _print(found: list[ApiKey], now_ms: int) -> None:
         console.print(table)
     else:
         _say("There are no API keys.")
+    if any(lacks_plan(key, plans) for key in found):
+        _say(_MISSING)
 
 
 def _instant_ms(text: str, now_ms: int) -> int:

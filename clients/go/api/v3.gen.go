@@ -50,11 +50,21 @@ const (
 	AggregationUniqueCount Aggregation = "unique_count"
 )
 
+// Defines values for APIKeyPlanMissing.
+const (
+	APIKeyPlanMissingTrue APIKeyPlanMissing = true
+)
+
 // Defines values for APIKeyState.
 const (
 	APIKeyStateActive  APIKeyState = "active"
 	APIKeyStateExpired APIKeyState = "expired"
 	APIKeyStateRevoked APIKeyState = "revoked"
+)
+
+// Defines values for APIKeyWithSecretPlanMissing.
+const (
+	APIKeyWithSecretPlanMissingTrue APIKeyWithSecretPlanMissing = true
 )
 
 // Defines values for APIKeyWithSecretState.
@@ -564,6 +574,9 @@ type APIKey struct {
 	// Plan The plan whose limits apply.
 	Plan *string `json:"plan,omitempty"`
 
+	// PlanMissing The settings have no plan of this name. The plan `default` applies, or else the strictest one; without any plan there is no limit. Give the key another plan, or put the plan back into the settings.
+	PlanMissing *APIKeyPlanMissing `json:"plan_missing,omitempty"`
+
 	// PreviousSecretUntil Until then the previous secret works as well.
 	PreviousSecretUntil *time.Time `json:"previous_secret_until,omitempty"`
 	RevokedAt           *time.Time `json:"revoked_at,omitempty"`
@@ -573,6 +586,9 @@ type APIKey struct {
 	// State Only an active key works.
 	State APIKeyState `json:"state"`
 }
+
+// APIKeyPlanMissing The settings have no plan of this name. The plan `default` applies, or else the strictest one; without any plan there is no limit. Give the key another plan, or put the plan back into the settings.
+type APIKeyPlanMissing bool
 
 // APIKeyState Only an active key works.
 type APIKeyState string
@@ -633,6 +649,9 @@ type APIKeyWithSecret struct {
 	// Plan The plan whose limits apply.
 	Plan *string `json:"plan,omitempty"`
 
+	// PlanMissing The settings have no plan of this name. The plan `default` applies, or else the strictest one; without any plan there is no limit. Give the key another plan, or put the plan back into the settings.
+	PlanMissing *APIKeyWithSecretPlanMissing `json:"plan_missing,omitempty"`
+
 	// PreviousSecretUntil Until then the previous secret works as well.
 	PreviousSecretUntil *time.Time `json:"previous_secret_until,omitempty"`
 	RevokedAt           *time.Time `json:"revoked_at,omitempty"`
@@ -642,6 +661,9 @@ type APIKeyWithSecret struct {
 	// State Only an active key works.
 	State APIKeyWithSecretState `json:"state"`
 }
+
+// APIKeyWithSecretPlanMissing The settings have no plan of this name. The plan `default` applies, or else the strictest one; without any plan there is no limit. Give the key another plan, or put the plan back into the settings.
+type APIKeyWithSecretPlanMissing bool
 
 // APIKeyWithSecretState Only an active key works.
 type APIKeyWithSecretState string

@@ -103,6 +103,20 @@ def test_a_key_has_what_the_options_say(folder: Path) -> None:
     assert 0 <= key.expires_at_ms - before_ms - 90 * DAY_MS < 60_000
 
 
+def test_a_plan_that_the_settings_lost_is_listed_as_missing(folder: Path) -> None:
+    settings = folder / "meterline.toml"
+    settings.write_text("[plans.small]\n")
+    made("--name", "a", "--plan", "small")
+    made("--name", "b")
+    listed = run("list")
+    assert ("missing" in listed.stdout, listed.stderr) == (False, "")
+    settings.write_text("[plans.large]\n")
+    listed = run("list")
+    (line,) = [line for line in listed.stdout.splitlines() if "(missing)" in line]
+    assert "small (missing)" in line
+    assert "the settings have no plan of this name" in listed.stderr
+
+
 def test_an_end_may_be_an_instant() -> None:
     made("--name", "a", "--expires", "2099-01-31T00:00:00+01:00")
     assert [key.expires_at_ms for key in kept()] == [4_073_497_200_000]

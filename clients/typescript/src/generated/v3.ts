@@ -1284,6 +1284,11 @@ export interface components {
             created_by: string;
             /** @description The plan whose limits apply. */
             plan?: string;
+            /**
+             * @description The settings have no plan of this name. The plan `default` applies, or else the strictest one; without any plan there is no limit. Give the key another plan, or put the plan back into the settings.
+             * @constant
+             */
+            plan_missing?: true;
             /** Format: date-time */
             expires_at?: string;
             /** Format: date-time */
@@ -1327,6 +1332,11 @@ export interface components {
             created_by: string;
             /** @description The plan whose limits apply. */
             plan?: string;
+            /**
+             * @description The settings have no plan of this name. The plan `default` applies, or else the strictest one; without any plan there is no limit. Give the key another plan, or put the plan back into the settings.
+             * @constant
+             */
+            plan_missing?: true;
             /** Format: date-time */
             expires_at?: string;
             /** Format: date-time */

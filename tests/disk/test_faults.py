@@ -23,6 +23,10 @@ CASES = [
     ("usage", Kind.FULL, 120),
     ("usage", Kind.BROKEN, 120),
     ("usage", Kind.CUT, 120),
+    # a file of a part: of its rows, of its columns, of its checksums
+    ("usage", Kind.BROKEN, 230),
+    ("usage", Kind.BROKEN, 240),
+    ("usage", Kind.BROKEN, 248),
 ]
 
 

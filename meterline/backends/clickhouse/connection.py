@@ -87,6 +87,11 @@ class Connection:
         self._idle: list[Client] = []  # of streams that ended: an open one has a client for itself
         self._making = threading.Lock()
 
+    @property
+    def embedded(self) -> bool:
+        """Whether it is chDB, in this process."""
+        return self._url.startswith("chdb:")
+
     def _client(self) -> Client:
         client: Client | None = getattr(self._local, "client", None)
         if client is None:

@@ -98,6 +98,10 @@ SELECT 'account', toString(partition), slice FROM accounts
 WHERE log = {log:UInt16} AND (partition, slice) IN arrayZip({partitions:Array(UInt16)}, {slices:Array(UInt64)})
 GROUP BY partition, slice;
 
+-- name: parts
+-- The parts in use: table, name, folder and the bytes of its files, but for a few small ones.
+SELECT table, name, path, bytes_on_disk FROM system.parts WHERE active AND database = currentDatabase();
+
 -- name: schema
 -- What the database has of tables, columns and indexes.
 SELECT 'table' AS what, name AS of, '' AS named FROM system.tables WHERE database = currentDatabase()

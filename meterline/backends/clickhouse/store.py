@@ -3,7 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from operator import itemgetter
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from clickhouse_connect.driver.exceptions import DataError
 from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.event_listing import EventListing
 from meterline.backends.clickhouse.named_sql import QUERIES
+from meterline.backends.clickhouse.parts import PartWatch
 from meterline.backends.clickhouse.schema import missing, schema_found
 from meterline.backends.clickhouse.usage_answer import answer
 from meterline.backends.clickhouse.usage_portions import portions, total
@@ -64,6 +65,7 @@ class ClickHouseUsageStore:
         self._connection = connection
         self._listing = EventListing(connection)
         self._values = ValueListing(connection)
+        self._parts = PartWatch(connection) if connection.embedded else None
 
     async def create_tables(self) -> None:
         """Make the tables that are not there, and the columns that older ones lack. Where all is
@@ -75,8 +77,22 @@ class ClickHouseUsageStore:
 
     async def write(self, flush: Flush) -> None:
         """Three stages, each durable before the next: an account never speaks of rows that are not
-        there.
+        there. Of chDB it is looked at that they are; a server has a disk of its own.
         """
+        async with self._whole():
+            await self._write_rows(flush)
+        async with self._whole():
+            await self._insert("accounts", flush.accounts)
+
+    @asynccontextmanager
+    async def _whole(self) -> AsyncIterator[None]:
+        """What is inserted within is whole on disk. Raises as `PartWatch.end` does."""
+        before = 0 if self._parts is None else await self._parts.begin()
+        yield
+        if self._parts is not None:
+            await self._parts.end(before)
+
+    async def _write_rows(self, flush: Flush) -> None:
         await asyncio.gather(
             self._insert("events", flush.events),
             self._insert("rejects", flush.rejects),
@@ -87,7 +103,6 @@ class ClickHouseUsageStore:
             self._insert("members", flush.members),
             self._insert("rejected", flush.rejected),
         )
-        await self._insert("accounts", flush.accounts)
 
     async def _insert(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         for block in _blocks(table, rows):

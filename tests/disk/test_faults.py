@@ -33,3 +33,9 @@ CASES = [
 @pytest.mark.parametrize(("store", "kind", "call"), CASES)
 def test_a_store_that_met_a_fault_starts_again_whole(store: str, kind: Kind, call: int) -> None:
     tried(store, kind, call, fresh=True)
+
+
+@pytest.mark.parametrize("call", [1, 12])
+def test_a_usage_store_that_starts_on_a_full_disk_starts_again_with_all_it_had(call: int) -> None:
+    """A start altered each table at first: the engine wrote its definition anew, and emptied it."""
+    tried("usage", Kind.FULL, call, fresh=False)

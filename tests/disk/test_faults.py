@@ -4,10 +4,12 @@
 the test.
 """
 
+from pathlib import Path
+
 import pytest
 
-from tests.disk.disk import Kind
-from tests.disk.trial import tried
+from tests.disk.disk import Calls, Disk, Kind
+from tests.disk.trial import live, tried
 
 CASES = [
     ("log", Kind.FULL, 48),
@@ -35,7 +37,24 @@ def test_a_store_that_met_a_fault_starts_again_whole(store: str, kind: Kind, cal
     tried(store, kind, call, fresh=True)
 
 
-@pytest.mark.parametrize("call", [1, 12])
-def test_a_usage_store_that_starts_on_a_full_disk_starts_again_with_all_it_had(call: int) -> None:
-    """A start altered each table at first: the engine wrote its definition anew, and emptied it."""
-    tried("usage", Kind.FULL, call, fresh=False)
+def test_a_usage_store_that_starts_on_a_full_disk_starts_again_with_all_it_had(
+    tmp_path: Path,
+) -> None:
+    """Files can be opened, and no write has room, as on a file system that is full.
+
+    A start altered each table at first: the engine wrote its definition anew, and emptied it.
+    """
+    disk = Disk(tmp_path / "usage", tmp_path / "beside")
+    first = live("usage", disk, "first", frozenset())
+    assert (first.code, len(first.took)) == (0, 4), first.words
+    definitions = {path: path.read_bytes() for path in disk.folder.rglob("*.sql")}
+    assert len(definitions) > 1, "a table has one"
+    disk.plan(Kind.FULL, calls=Calls.WRITE)
+    struck = live("usage", disk, "struck", first.took)
+    assert disk.hit, "the disk was full for it"
+    assert (struck.code, struck.had) == (1, first.took), struck.words[-3000:]
+    assert {path: path.read_bytes() for path in definitions} == definitions
+    disk.spare()
+    again = live("usage", disk, "again", first.took | struck.took)
+    assert (again.code, again.had) == (0, first.took | struck.took), again.words[-3000:]
+    disk.close()

@@ -67,7 +67,9 @@ def meet(store: str, kind: Kind, call: int, disk: Disk, live: Live = live, *, fr
         taken = first.took
     disk.plan(kind, call, COUNTS[kind], calls_of(kind))
     struck = live(store, disk, "struck", taken)
-    assert disk.hit, "the fault bit"
+    # chDB asks how much room is free, and makes no call where there is none.
+    told = kind is Kind.FULL and "not enough space" in struck.words
+    assert disk.hit or told, "the fault bit"
     assert struck.code in ((-9,) if kind is Kind.CUT else (0, 1)), struck.words[-3000:]
     taken |= struck.took
     disk.spare()

@@ -9,8 +9,8 @@ from meterline.sending import Address, Parcel
 
 
 class Answered:
-    """What endpoints answered of late; time is an argument. `AHEAD_TIMES` as many deliveries may be
-    claimed beside those under way: what a quick endpoint answers is claimed and recorded in large
+    """What endpoints answered of late; time is an argument. `AHEAD_TIMES` as many deliveries may
+    wait beside those under way: what a quick endpoint answers is claimed and recorded in large
     portions, each one transaction, and one that hangs is never waited for by more than its cap.
     A refusal counts as well: it says how quick the endpoint is.
     """
@@ -75,6 +75,10 @@ class Waiting:
         _, parcel = self._of[found].popleft()
         self._drop_empty(found)
         return parcel
+
+    def count(self, address: Address) -> int:
+        """How many of an endpoint there are."""
+        return len(self._of.get(address, ()))
 
     def of(self, address: Address) -> list[Parcel]:
         """Take all of an endpoint."""

@@ -49,7 +49,8 @@ class Load:
 
     `claimed`, by endpoint: what waits, is under way, or is answered and not recorded yet;
     `under_way`: how many of all these; `bytes`: of their bodies. `ahead`, by endpoint: how many may
-    be claimed beyond its cap; `proven`: those that answered of late.
+    be claimed beyond its cap; `proven`: those that answered of late; `failing`: those that fail for
+    all just now.
     """
 
     claimed: Mapping[Address, int] = field(default_factory=dict)
@@ -57,6 +58,7 @@ class Load:
     bytes: int = 0
     ahead: Mapping[Address, int] = field(default_factory=dict)
     proven: Collection[Address] = frozenset()
+    failing: Collection[Address] = frozenset()  # nothing more is claimed of these
 
     @property
     def ahead_free(self) -> int:
@@ -128,6 +130,8 @@ def _room(
     due: Due, load: Load, places: int, faults_max: int, now_ms: int, slots: Mapping[Address, int]
 ) -> int:
     """How many more of an endpoint's deliveries may be claimed."""
+    if due.address in load.failing:
+        return 0
     cap = places + load.ahead.get(due.address, 0)
     room = due.health.room(load.claimed.get(due.address, 0), cap, faults_max, now_ms)
     return min(room, slots.get(due.address, cap))

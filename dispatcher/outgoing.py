@@ -113,12 +113,20 @@ class Outgoing:
         roomy = self._claimed_bytes < limits.AHEAD_BYTES_MAX
         answered = self._answered.counts(now_ms) if roomy else {}
         return Load(
-            claimed={**self._claimed, **dict.fromkeys(self._failing(), self._terms.caps.faults)},
+            claimed=dict(self._claimed),
             under_way=self._under_way.total(),
             bytes=self._claimed_bytes,
-            ahead={address: limits.AHEAD_TIMES * count for address, count in answered.items()},
+            ahead={address: self._ahead(address, count) for address, count in answered.items()},
             proven=self._answered.proven(now_ms),
+            failing=self._failing(),
         )
+
+    def _ahead(self, address: Address, answered: int) -> int:
+        """How many may be claimed beyond the places: what waits is soon begun, and not given back;
+        what is answered and not recorded yet keeps nothing from being claimed.
+        """
+        in_hand = self._under_way[address] + self._waiting.count(address)
+        return limits.AHEAD_TIMES * answered + self._claimed[address] - in_hand
 
     def _failing(self) -> list[Address]:
         """Those that fail for all: no more is in hand until what is under way is recorded."""

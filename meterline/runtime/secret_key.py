@@ -9,8 +9,10 @@ from meterline.report_ports import ReportStore
 from meterline.runtime.settings import Settings
 
 _ADVICE: Final = (
-    "Put the old key back. If it is gone for good, set secret_key_lost to true, start, rotate the"
-    " secret of each report and give the new ones to the receivers; then take the setting away"
+    "Put the old key back; where several processes run, give all of them the same secret_key. If"
+    " the old one is gone for good, set secret_key_lost to true, start, rotate the secret of each"
+    " report without an overlap, give the new ones to the receivers, set URLs with a password and"
+    " headers of reports anew, and take the setting away"
 )
 
 

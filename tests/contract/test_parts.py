@@ -42,7 +42,7 @@ async def inserted(connection: Connection, number: int) -> Path:
 async def test_an_insert_that_is_not_whole_on_disk_is_taken_back(
     connection: Connection, name: str
 ) -> None:
-    watch = PartWatch(connection)
+    watch = PartWatch(connection, {TABLE})
     before = await watch.begin()
     await inserted(connection, 1)
     await watch.end(before)
@@ -59,10 +59,29 @@ async def test_an_insert_that_is_not_whole_on_disk_is_taken_back(
     assert await connection.query(COUNT, {}) == [(2,)]
 
 
+async def test_where_nothing_was_at_first_what_was_seen_is_known(connection: Connection) -> None:
+    watch = PartWatch(connection, {TABLE})
+    before = await watch.begin()
+    first = await inserted(connection, 1) / "count.txt"
+    await watch.end(before)
+    content = first.read_bytes()
+    first.write_bytes(b"")  # later: it is not taken for an insert of now
+    await watch.end(before)
+    first.write_bytes(content)
+    assert await connection.query(COUNT, {}) == [(1,)]
+
+
+async def test_a_file_that_is_not_known_is_no_damage(connection: Connection) -> None:
+    watch = PartWatch(connection, {TABLE})
+    before = await watch.begin()
+    (await inserted(connection, 1) / "unheard_of.txt").write_text("x")
+    await watch.end(before)
+
+
 async def test_a_part_that_was_merged_and_is_not_whole_ends_the_process(
     connection: Connection,
 ) -> None:
-    watch = PartWatch(connection)
+    watch = PartWatch(connection, {TABLE})
     before = await watch.begin()
     for number in range(2):
         await inserted(connection, number)

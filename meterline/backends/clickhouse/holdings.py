@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.named_sql import QUERIES
+from meterline.backends.clickhouse.parts import PartWatch
 from meterline.usage_integrity import Holdings
 
 
@@ -32,5 +33,9 @@ class ClickHouseHoldings:
 
     async def adopt(self, store_id: str) -> None:
         """See the port."""
+        watch = PartWatch(self._connection, {"installation"})
+        before = await watch.begin() if self._connection.embedded else 0
         await self._connection.execute("TRUNCATE TABLE installation")
         await self._connection.insert("installation", ("id",), [(store_id,)])
+        if self._connection.embedded:
+            await watch.end(before)

@@ -8,6 +8,7 @@ knows, and that none of the few beside them is empty.
 
 import asyncio
 import re
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -26,6 +27,7 @@ _BESIDE: Final = frozenset(
         "metadata_version.txt",
     }
 )
+_NEEDED: Final = frozenset({"checksums.txt", "columns.txt"})  # of these; others need not be there
 _INSERTED: Final = re.compile(r"[^_]+_(\d+)_\1_[01]")  # as it came: neither merged nor changed
 
 
@@ -39,39 +41,61 @@ class Part(NamedTuple):
 
 
 def damage(part: Part) -> str:
-    """What is wrong with the files of a part; "" where they are whole, or gone: it was merged."""
+    """What is wrong with the files of a part; "" where they are whole, or gone: it was merged.
+
+    A write that was lost leaves less than there should be. Files that are not known here, as of a
+    newer engine, only add to it.
+    """
     folder, sizes = Path(part.folder), dict[str, int]()
     with suppress(FileNotFoundError):
         sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
     if not sizes or not folder.exists():
         return ""
-    if empty := sorted(name for name in _BESIDE if sizes.get(name, 1) == 0):
+    if empty := sorted(name for name in _BESIDE if not sizes.get(name, name not in _NEEDED)):
         return f"{empty[0]} is empty"
     held = sum(size for name, size in sizes.items() if name not in _BESIDE)
-    return "" if held == part.size else f"it has {held} bytes and should have {part.size}"
+    return "" if held >= part.size else f"it has {held} bytes and should have {part.size}"
 
 
 class PartWatch:
-    """Looks at the files of parts that it has not seen yet. One for all writers of a store."""
+    """Looks at the files of the parts of some tables that it has not seen yet. One for all writers
+    of these tables, which insert between `begin` and `end`.
+    """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, tables: Collection[str]) -> None:
         self._connection = connection
-        self._whole: set[str] | None = None  # folders; never more than there are parts in use
+        self._tables = sorted(tables)
+        self._begun = False
+        self._whole: set[str] = set()  # folders; never more than there are parts in use
+        self._owed: dict[str, str] = {}  # folders of damaged parts that could not be dropped; why
         self._taken_back = 0  # times that an insert was
-        self._beginning = asyncio.Lock()
+        self._looking = asyncio.Lock()  # an older list must not forget what a newer one knows
 
     async def begin(self) -> int:
-        """How often inserts were taken back so far. What is there at first, chDB has looked at."""
-        async with self._beginning:
-            if self._whole is None:
+        """How often inserts were taken back so far. What is there at the first call was read by
+        chDB, or watched by another one. Raises `Unavailable` while a damaged part cannot be
+        dropped: nothing is inserted beside it.
+        """
+        async with self._looking:
+            if not self._begun:
                 self._whole = {part.folder for part in await self._parts()}
+                self._begun = True
+            if self._owed:
+                await self._look()
+            for folder, why in self._owed.items():
+                raise Unavailable(f"usage store: the damaged {folder} cannot be dropped: {why}")
         return self._taken_back
 
     async def end(self, before: int) -> None:
         """Look at what is new. Raises `Unavailable` where an insert was taken back since `before`:
-        it may have been that of the caller, who inserts again. Raises `Unsuitable` as `_look` does.
+        it may have been that of the caller, who inserts again.
+
+        Raises `Unsuitable` for a part that is damaged and holds what was inserted before: the
+        process must end, for the parts that it was merged from are on disk for some minutes more,
+        and chDB takes them at its start.
         """
-        await self._look()
+        async with self._looking:
+            await self._look()
         if self._taken_back != before:
             raise Unavailable(
                 "usage store: the disk lost a write; what was inserted is taken back and inserted"
@@ -79,23 +103,23 @@ class PartWatch:
             )
 
     async def _parts(self) -> list[Part]:
-        return [Part._make(row) for row in await self._connection.query(QUERIES["parts"], {})]
+        rows = await self._connection.query(QUERIES["parts"], {"tables": self._tables})
+        return [Part._make(row) for row in rows]
 
     async def _look(self) -> None:
-        """Drop what was inserted with a part that is damaged.
-
-        Raises `Unsuitable` for a part that is damaged and holds what was inserted before: the
-        process must end, for the parts that it was merged from are on disk for some minutes more,
-        and chDB takes them at its start.
-        """
-        parts, known = await self._parts(), self._whole or set()
-        fresh = [part for part in parts if part.folder not in known]
-        words = await asyncio.to_thread(lambda: [damage(part) for part in fresh])
-        known.intersection_update(part.folder for part in parts)
-        damaged = [(part, wrong) for part, wrong in zip(fresh, words, strict=True) if wrong]
-        known.update({part.folder for part in fresh} - {part.folder for part, _ in damaged})
-        for part, wrong in damaged:
-            await self._take_back(part, wrong)
+        parts = await self._parts()
+        fresh = [part for part in parts if part.folder not in self._whole]
+        try:
+            words = await asyncio.to_thread(lambda: [damage(part) for part in fresh])
+        except OSError as error:
+            raise Unavailable(f"usage store: its parts cannot be looked at: {error}") from error
+        there = {part.folder for part in parts}
+        damaged = {part.folder for part, wrong in zip(fresh, words, strict=True) if wrong}
+        self._whole = (self._whole & there) | ({part.folder for part in fresh} - damaged)
+        self._owed = {folder: why for folder, why in self._owed.items() if folder in there}
+        for part, wrong in zip(fresh, words, strict=True):
+            if wrong:
+                await self._take_back(part, wrong)
 
     async def _take_back(self, part: Part, wrong: str) -> None:
         if not _INSERTED.fullmatch(part.name):
@@ -104,5 +128,9 @@ class PartWatch:
                 " start again within eight minutes: what the part was made from is used instead"
             )
         self._taken_back += 1
-        with suppress(Unavailable):  # gone already: another writer saw it too
+        try:
             await self._connection.execute(f"ALTER TABLE {part.table} DROP PART '{part.name}'")
+        except Unavailable as error:
+            self._owed[part.folder] = str(error)
+        else:
+            self._owed.pop(part.folder, None)

@@ -99,8 +99,9 @@ WHERE log = {log:UInt16} AND (partition, slice) IN arrayZip({partitions:Array(UI
 GROUP BY partition, slice;
 
 -- name: parts
--- The parts in use: table, name, folder and the bytes of its files, but for a few small ones.
-SELECT table, name, path, bytes_on_disk FROM system.parts WHERE active AND database = currentDatabase();
+-- The parts in use of some tables: table, name, folder and the bytes of its files, but for a few small ones.
+SELECT table, name, path, bytes_on_disk FROM system.parts
+WHERE active AND database = currentDatabase() AND table IN {tables:Array(String)};
 
 -- name: schema
 -- What the database has of tables, columns and indexes.

@@ -65,7 +65,7 @@ class ClickHouseUsageStore:
         self._connection = connection
         self._listing = EventListing(connection)
         self._values = ValueListing(connection)
-        self._parts = PartWatch(connection) if connection.embedded else None
+        self._parts = PartWatch(connection, {*_COLUMNS, "seen"}) if connection.embedded else None
 
     async def create_tables(self) -> None:
         """Make the tables that are not there, and the columns that older ones lack. Where all is

@@ -33,6 +33,11 @@ class _Among(FunctionElement[bool]):
     type = Boolean()
     inherit_cache = True
 
+    def self_group(self, against: Any = None) -> "_Among":
+        """As it is: `= 1`, which SQLite would get for want of booleans, no index can serve."""
+        del against
+        return self
+
 
 @compiles(_Among)
 def _as_array(element: _Among, compiler: SQLCompiler, **given: Any) -> str:

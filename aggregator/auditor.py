@@ -25,6 +25,8 @@ from meterline.audit import (
     encode_place,
 )
 from meterline.audit_ports import ControlEvidence, UsageEvidence
+from meterline.delivery import digest_of
+from meterline.event_ports import Log
 from meterline.limits import (
     AUDIT_BODIES_MAX,
     AUDIT_EVENTS_MAX,
@@ -33,10 +35,11 @@ from meterline.limits import (
     AUDIT_SLICES_MAX,
 )
 from meterline.meter import Catalogue
+from meterline.meter_revision_ports import CatalogueStore
 from meterline.pack import offset_of, position
-from meterline.ports import CatalogueStore, Log, ProgressStore, UsageStore
+from meterline.progress_ports import ProgressStore
 from meterline.rows import AccountRow, Seal, SliceId
-from meterline.run import digest_of
+from meterline.usage_ports import UsageStore
 
 _FIRST_RUN = RunPlace(0, "")
 NAMES_AT_ONCE = 10_000

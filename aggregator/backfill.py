@@ -10,8 +10,9 @@ from meterline.limits import BACKFILL_YIELD_EVENTS
 from meterline.measure import measures_of
 from meterline.meter import Catalogue, Meter
 from meterline.pack import position
-from meterline.ports import ProgressStore, UsageStore
+from meterline.progress_ports import ProgressStore
 from meterline.rows import Flush, Seal, SliceId
+from meterline.usage_ports import UsageStore
 
 
 async def backfilled_one(

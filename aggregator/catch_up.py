@@ -4,9 +4,12 @@ sections 4.1, 4.2).
 
 from collections.abc import Mapping
 
+from meterline.event_ports import Log
 from meterline.pack import Record, offset_of, record_digest
-from meterline.ports import Log, SeenStore, Unsuitable, UsageStore
+from meterline.ports import Unsuitable
+from meterline.progress_ports import SeenStore
 from meterline.rows import Seal, SliceId
+from meterline.usage_ports import UsageStore
 
 
 class LogTruncated(Unsuitable):

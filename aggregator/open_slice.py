@@ -24,8 +24,8 @@ from meterline.rows import (
     RejectRow,
     SeenRow,
     SliceId,
-    Verdict,
 )
+from meterline.verdict import Verdict
 
 _EMPTY = Counted(0, 0)
 _DIFFERS = ("id", "the same source and id came before with another type, subject, time or data")

@@ -6,7 +6,7 @@ from aggregator.open_slice import OpenSlice
 from meterline.event import Event
 from meterline.measure import Measures
 from meterline.pack import Record, Unreadable
-from meterline.ports import SeenStore
+from meterline.progress_ports import SeenStore
 from meterline.rows import SliceId
 
 

@@ -2,7 +2,8 @@
 (design.md section 4.4).
 """
 
-from meterline.ports import CatalogueStore, ProgressStore
+from meterline.meter_revision_ports import CatalogueStore
+from meterline.progress_ports import ProgressStore
 
 
 async def switch_filled(

@@ -30,8 +30,9 @@ from meterline.limits import AUDIT_FINDINGS_MAX, BACKFILL_YIELD_EVENTS
 from meterline.measure import decode_groups
 from meterline.meter import Meter
 from meterline.pack import offset_of
-from meterline.ports import UsageStore
-from meterline.rows import AccountRow, EventRow, Flush, Seal, SeenRow, SliceId, Verdict
+from meterline.rows import AccountRow, EventRow, Flush, Seal, SeenRow, SliceId
+from meterline.usage_ports import UsageStore
+from meterline.verdict import Verdict
 
 _PASSED_OVER = (Verdict.DUPLICATE.value, Verdict.CONFLICT.value, Verdict.INVALID.value)
 _THERE = TallyValues(0, 0, 0, 0, 0, 0, 0, 0, b"", 0)

@@ -14,12 +14,13 @@ from aggregator.slice_audit import SliceAudit, Slices, difference_of
 from meterline.audit import Chunk
 from meterline.audit_ports import UsageEvidence
 from meterline.event import Event, decode_event
+from meterline.event_ports import Log
 from meterline.limits import BACKFILL_YIELD_EVENTS
 from meterline.meter import Meter
 from meterline.pack import decode_record, position
-from meterline.ports import Log, UsageStore
 from meterline.rowhash import TEXTS
 from meterline.rows import AccountRow, EventRow, Flush, Seal, SeenRow, SliceId
+from meterline.usage_ports import UsageStore
 
 REBUILDS_MAX = 3
 _CELLS = ("tallies", "members", "rejected")

@@ -19,6 +19,7 @@ from aggregator.catch_up import (
 )
 from aggregator.partition import Partition
 from aggregator.writer import Reached, Writer
+from meterline.event_ports import Log
 from meterline.limits import (
     COUNT_BACK_TRIES_MAX,
     LOG_READ_RECORDS_MAX,
@@ -27,17 +28,12 @@ from meterline.limits import (
 )
 from meterline.measure import measures_of
 from meterline.meter import Catalogue
+from meterline.meter_revision_ports import CatalogueStore
 from meterline.pack import Record, decode_record
-from meterline.ports import (
-    CatalogueStore,
-    Log,
-    ProgressStore,
-    SeenDamaged,
-    SeenStore,
-    Unsuitable,
-    UsageStore,
-)
+from meterline.ports import SeenDamaged, Unsuitable
+from meterline.progress_ports import ProgressStore, SeenStore
 from meterline.rows import Counted, Flush, Seal
+from meterline.usage_ports import UsageStore
 
 logger = structlog.get_logger()
 

@@ -2,7 +2,7 @@
 4.2).
 """
 
-from meterline.rows import Verdict
+from meterline.verdict import Verdict
 
 Seen = tuple[int, int, bytes]  # position, append_ms, check of the latest new event with a key
 

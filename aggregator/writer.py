@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from aggregator.partition import Partition
-from meterline.ports import ProgressStore, UsageStore
+from meterline.progress_ports import ProgressStore
 from meterline.rows import Flush
+from meterline.usage_ports import UsageStore
 
 
 class Reached(NamedTuple):

@@ -14,7 +14,8 @@ from meterline.event import decode_event
 from meterline.event_list import EventQuery, ListedEvent
 from meterline.event_verdict import Difference, Judges, Outcome, differences
 from meterline.pack import index_of, offset_of
-from meterline.rows import NO_POSITION, Verdict
+from meterline.rows import NO_POSITION
+from meterline.verdict import Verdict
 
 _OURS = ("namespace", "recordedtime")  # what the gateway added
 _sent = msgspec.json.Decoder(dict[str, msgspec.Raw])

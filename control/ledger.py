@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from meterline.account_ports import AccountStore
-from meterline.audit_ports import Auditor
-from meterline.trace_ports import DeliveryTraces, EventTraces
+from meterline.audit_ports import Auditor, DeliveryTraces, EventTraces
+from meterline.usage_ports import AccountStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ from control.refusal_desk import Refusal
 from control.stores import Stores
 from meterline.difference import Difference, differences
 from meterline.event_list import ListedEvent
+from meterline.event_ports import Log
 from meterline.limits import DIFFERENCES_MAX
 from meterline.pack import Unreadable, decode_record
-from meterline.ports import Log, Unavailable
+from meterline.ports import Unavailable
 from meterline.refusal import RefusalKind, is_whole
 
 Members = Mapping[str, msgspec.Raw]

@@ -18,6 +18,7 @@ from control.stores import Stores
 from meterline.access import Principal
 from meterline.event import Event, decode_event
 from meterline.event_list import Column, Condition, EventQuery, ListedEvent, Op, Order, Place
+from meterline.event_ports import RefusedEvents, SettlementStore
 from meterline.event_verdict import BEFORE_START, Outcome
 from meterline.limits import PAGE_SIZE_MAX, REFUSALS_SEARCHED_MAX
 from meterline.problem import Problem, ProblemType, not_found
@@ -35,8 +36,7 @@ from meterline.refusal import (
     state_of,
     timed,
 )
-from meterline.refusal_ports import RefusedEvents, SettlementStore
-from meterline.rows import Verdict
+from meterline.verdict import Verdict
 
 ORDER: Final = Order(Column.STORED_AT)
 _OF_KIND: Final = {

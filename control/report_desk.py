@@ -9,14 +9,13 @@ from typing import Final
 from control.stores import Stores
 from meterline import limits
 from meterline.delivery_headers import NO_HEADERS, SealedHeaders, headers_text
+from meterline.delivery_ports import PullStore, ReplayStore, SecretBox, Sign
 from meterline.endpoint import Endpoint
 from meterline.problem import Problem, ProblemType, not_found
-from meterline.pull_ports import PullStore, Sign
-from meterline.replay_ports import ReplayStore
 from meterline.report import Report
-from meterline.report_ports import ReportStore, SecretBox
+from meterline.report_ports import ReportStore
 from meterline.report_start import StartTerms
-from meterline.report_status_ports import ReportStatusStore
+from meterline.report_status import ReportStatusStore
 from meterline.revision_ports import CorrectionStore
 from meterline.run import Run
 from meterline.trial_ports import ReportTrial, TrialStore

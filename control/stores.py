@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 
+from meterline.event_ports import Log
 from meterline.meter import Meter
-from meterline.meter_revision_ports import RevisionStore
-from meterline.ports import CatalogueStore, Clock, Log, ProgressStore, UsageStore
+from meterline.meter_revision_ports import CatalogueStore, RevisionStore
+from meterline.ports import Clock
 from meterline.problem import not_found
+from meterline.progress_ports import ProgressStore
 from meterline.subject_ports import SubjectStore
+from meterline.usage_ports import UsageStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from meterline.run import AttemptOutcome
+from meterline.delivery import AttemptOutcome
 from meterline.sending import Answer
 
 _SIGNATURE: Final = (

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from dispatcher.waiting import Ready
 from meterline.meter_revision import answering
-from meterline.ports import ProgressStore
+from meterline.progress_ports import ProgressStore
 from meterline.run import LogEnds
-from meterline.run_ports import SubjectUsageStore
 from meterline.usage import UsageQuery, UsageRow
+from meterline.usage_ports import SubjectUsageStore
 
 
 class Answers:

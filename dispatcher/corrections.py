@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import msgspec
 
 from meterline.correction import NOTHING, Cause, Correction, Groups
+from meterline.delivery import digest_of
 from meterline.number import from_text
 from meterline.report import Report, Revisions
 from meterline.report_entries import SubjectUsage
 from meterline.revision_ports import Baseline
-from meterline.run import Run, Trigger, digest_of
+from meterline.run import Run, Trigger
 from meterline.usage import UsageRow
 
 Entries = Mapping[Groups, int]

@@ -12,9 +12,10 @@ from dispatcher.fairness import Caps, Load, allot
 from dispatcher.pace import Pace
 from dispatcher.retry import GiveUp, RetryPolicy, decide, retry_after_ms
 from meterline import limits
+from meterline.delivery import Attempt, AttemptOutcome, DeliveryMove
+from meterline.delivery_ports import SecretBox, WebhookSender
 from meterline.endpoint_health import HealthTerms, Heard, Sign
-from meterline.report_ports import ReportStore, SecretBox, WebhookSender
-from meterline.run import Attempt, AttemptOutcome, DeliveryMove
+from meterline.report_ports import ReportStore
 from meterline.sending import Answer, AttemptEnd, Parcel
 
 _SERVER_FAULT: Final = 5  # first digit of a status

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from dispatcher.signing import signed_headers
 from meterline.delivery_headers import headers_of
+from meterline.delivery_ports import SecretBox
 from meterline.endpoint import basic_authorization
-from meterline.report_ports import SecretBox
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 
 from meterline import limits
 from meterline.meter import Catalogue
-from meterline.ports import CatalogueStore, ProgressStore
-from meterline.revision_ports import DecidedWindow, LateEvents, LateStore, Stretch, Touched
+from meterline.meter_revision_ports import CatalogueStore
+from meterline.progress_ports import ProgressStore
+from meterline.revision_ports import DecidedWindow, LateStore
+from meterline.usage_ports import LateEvents, Stretch, Touched
 from meterline.window import DAY_MS, MINUTE_MS
 
 

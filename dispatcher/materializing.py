@@ -25,13 +25,13 @@ from dispatcher.staging import Holding
 from dispatcher.waiting import Ready
 from meterline import limits
 from meterline.correction import Correction, CorrectionsDigest
+from meterline.delivery import DeliveryDraft
 from meterline.problem import Problem, ProblemType
 from meterline.report_body import ManifestDigest, Scene, Statement, statements
 from meterline.report_entries import Figures, Gathering, SubjectUsage
-from meterline.report_ports import Booked, Claim, ReportStore
+from meterline.report_ports import Booked, Claim, ReportStore, Spool
 from meterline.revision_ports import Baseline, CorrectionStore
-from meterline.run import DeliveryDraft, LogEnds, Manifest
-from meterline.run_ports import Spool
+from meterline.run import LogEnds, Manifest
 
 
 class _Record(msgspec.Struct, array_like=True):

@@ -14,9 +14,10 @@ from dispatcher.fairness import Load
 from dispatcher.pace import Pace
 from dispatcher.pause import Pause, turn, wait
 from meterline import limits
+from meterline.delivery_ports import SecretBox, WebhookSender
 from meterline.endpoint_health import Sign
 from meterline.ports import Clock, Unavailable
-from meterline.report_ports import ReportStore, SecretBox, WebhookSender
+from meterline.report_ports import ReportStore
 from meterline.sending import Address, Parcel
 
 _log: Final = structlog.get_logger("dispatcher")

@@ -15,15 +15,17 @@ from dispatcher.schedule import due_runs
 from dispatcher.staging import Holding, LeaseLost
 from dispatcher.waiting import Judge, Ready, Walk
 from meterline import limits
-from meterline.delivery_bytes_ports import DeliveryBytes
-from meterline.ports import CatalogueStore, ProgressStore, Unavailable
+from meterline.delivery_ports import DeliveryBytes
+from meterline.meter_revision_ports import CatalogueStore
+from meterline.ports import Unavailable
 from meterline.problem import Problem
+from meterline.progress_ports import ProgressStore
 from meterline.report import Report
-from meterline.report_ports import Claim, ReportStore
+from meterline.report_ports import Claim, OpenSpool, ReportStore
 from meterline.report_start import StartTerms
 from meterline.revision_ports import Baseline, CorrectionStore
 from meterline.run import Run, RunMove, RunState, Trigger
-from meterline.run_ports import OpenSpool, SubjectUsageStore
+from meterline.usage_ports import SubjectUsageStore
 from meterline.window import DAY_MS
 
 

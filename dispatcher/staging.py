@@ -5,8 +5,8 @@ many subjects there are.
 from collections.abc import Callable, Iterable, Sequence
 
 from meterline import limits
+from meterline.delivery import DeliveryDraft
 from meterline.report_ports import Claim, ReportStore
-from meterline.run import DeliveryDraft
 
 
 class LeaseLost(Exception):

@@ -5,12 +5,13 @@ import asyncio
 from dispatcher import signing
 from dispatcher.advice import verdict
 from dispatcher.delivery_request import Sealed, delivery_headers
+from meterline.delivery import AttemptOutcome
+from meterline.delivery_ports import SecretBox, WebhookSender
 from meterline.meter import Meter
 from meterline.ports import Clock
 from meterline.report import Report
 from meterline.report_body import trial_body
-from meterline.report_ports import ReportStore, SecretBox, WebhookSender
-from meterline.run import AttemptOutcome
+from meterline.report_ports import ReportStore
 from meterline.sending import Answer
 from meterline.trial_ports import Trial
 

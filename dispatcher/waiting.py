@@ -11,7 +11,7 @@ from dispatcher.schedule import complete_needed_ms
 from meterline import limits
 from meterline.meter import Catalogue, Meter
 from meterline.meter_revision import answering
-from meterline.ports import ProgressStore
+from meterline.progress_ports import ProgressStore
 from meterline.report import Report
 from meterline.report_filter import subjects_asked
 from meterline.report_ports import ReportStore

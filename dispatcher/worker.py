@@ -15,8 +15,8 @@ from dispatcher.outgoing import Outgoing
 from dispatcher.pause import Pause, turn, wait
 from dispatcher.planner import PlanTerms, Sources
 from meterline import limits
+from meterline.delivery_ports import SecretBox, WebhookSender
 from meterline.ports import Clock
-from meterline.report_ports import SecretBox, WebhookSender
 
 _log: Final = structlog.get_logger("dispatcher")
 

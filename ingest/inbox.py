@@ -18,9 +18,10 @@ from ingest.admission import AdmissionRules, Admitted
 from ingest.inbox_admission import InboxRecord, admit_record, refusal_partition, refuse
 from ingest.inbox_reading import consumed, read_carefully
 from ingest.publisher import Publisher
+from meterline.event_ports import Log
 from meterline.limits import INBOX_READ_RECORDS_MAX, READ_BYTES_MAX
 from meterline.pack import RecordKind, Refusal, encode_refusal
-from meterline.ports import Log, Unavailable, Unsuitable
+from meterline.ports import Unavailable, Unsuitable
 from meterline.problem import Problem
 
 WAIT_MS: Final = 500

@@ -1,4 +1,7 @@
-"""The ports of the audit; the rules of `meterline.ports` hold here too."""
+"""The ports of the audit, and of the way from usage to its events and deliveries.
+
+The rules of `meterline.ports` hold here too.
+"""
 
 from collections.abc import Collection, Sequence
 from typing import Protocol
@@ -17,7 +20,8 @@ from meterline.audit import (
     Strange,
 )
 from meterline.meter import Meter
-from meterline.rows import AccountRow, Seal, SliceId
+from meterline.rows import AccountRow, EventRow, Seal, SliceId
+from meterline.trace import Position, ReportedDelivery, UsageEntry
 
 
 class UsageEvidence(Protocol):
@@ -112,5 +116,29 @@ class Auditor(Protocol):
     async def step(self, span: AuditSpan, cursor: str | None) -> AuditStep:
         """The step that a cursor leads to; the first without one. Raises `ValueError` for what is
         no cursor.
+        """
+        ...
+
+
+class EventTraces(Protocol):
+    """New events, as far as they are kept."""
+
+    async def events_of(
+        self, entry: UsageEntry, after: Position | None, limit: int
+    ) -> list[EventRow]:
+        """Events of the entry's meter, span and subject by position, whatever their dimensions and
+        values. Raises `Problem` where too much would have to be looked at.
+        """
+        ...
+
+
+class DeliveryTraces(Protocol):
+    """What was reported."""
+
+    async def deliveries_over(
+        self, namespace: str, meter_ids: Sequence[str], subject: str, at_ms: int, limit: int
+    ) -> list[ReportedDelivery]:
+        """Deliveries to a subject about these meters whose windows hold an instant; those of the
+        run decided last come first.
         """
         ...

@@ -7,14 +7,14 @@ the check comes after the answer, and every method raises `StoreLost`, too.
 from collections.abc import Sequence
 
 from meterline.account import AccountLine, AccountQuery, MeterAccount
-from meterline.account_ports import AccountStore
+from meterline.audit_ports import EventTraces
 from meterline.event_list import ListedEvent
+from meterline.event_ports import RefusedEvents
 from meterline.refusal import Position as RefusedPosition
-from meterline.refusal_ports import RefusedEvents
 from meterline.rows import EventRow
 from meterline.trace import Position, UsageEntry
-from meterline.trace_ports import EventTraces
 from meterline.usage_integrity import UsageIntegrity
+from meterline.usage_ports import AccountStore
 
 
 class CheckedAccounts:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from meterline.run import DeliveryState
+from meterline.delivery import DeliveryState
 
 
 @dataclass(frozen=True, slots=True)

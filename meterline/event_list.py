@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from meterline.limits import EVENT_CURSOR_CHARS_MAX
-from meterline.rows import Verdict
+from meterline.verdict import Verdict
 
 _CURSOR: Final = re.compile(
     r"(time|ingested_at|stored_at) (asc|desc) ([0-9]{1,15})"

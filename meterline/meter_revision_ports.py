@@ -1,9 +1,12 @@
-"""The port of the revisions of meters, as people see and move them (`meterline.meter_revision`)."""
+"""The ports of meters: the catalogue, and the revisions of meters as people see and move them.
+
+The rules of `meterline.ports` hold here too.
+"""
 
 from typing import Protocol
 
-from meterline.change import COMMAND
-from meterline.meter import MeterChange
+from meterline.change import AGGREGATOR, COMMAND
+from meterline.meter import Catalogue, Meter, MeterChange, MeterDraft
 from meterline.meter_revision import MeterRevision
 
 
@@ -68,4 +71,94 @@ class RevisionStore(Protocol):
         """Give up a revision that waits. Raises `Problem`: not found, conflict where it answered
         usage.
         """
+        ...
+
+
+class CatalogueStore(Protocol):
+    """Meters and their revisions. Every change of what is measured makes a new version of the
+    catalogue; other words of a meter (name, description, labels) do not.
+
+    `author` is a `Principal.author`: each change is recorded with it, in its own transaction
+    (`meterline.change`). A call that finds nothing to do records none.
+    """
+
+    async def catalogue(self) -> Catalogue:
+        """All revisions that are folded at the newest version, over all namespaces, in order."""
+        ...
+
+    async def catalogue_version(self) -> int:
+        """The newest version; cheap, asked every second."""
+        ...
+
+    async def create_meter(
+        self,
+        namespace: str,
+        draft: MeterDraft,
+        now_ms: int,
+        *,
+        author: str = COMMAND,
+        from_settings: bool = False,
+    ) -> Meter:
+        """A new meter; raises `Problem`: conflict where the key is taken, rate limited where the
+        meters of the namespace changed too often in the last minute.
+        """
+        ...
+
+    async def update_meter(
+        self,
+        namespace: str,
+        id_or_key: str,
+        change: MeterChange,
+        now_ms: int,
+        *,
+        author: str = COMMAND,
+    ) -> Meter:
+        """The meter in force, its words as changed. What is measured changes by a new revision,
+        which waits until it is filled in; one that waits already is replaced.
+
+        Raises `Problem`: bad request with all faults of the definition asked for; not found;
+        conflict (defined in the settings file, or a report groups by a dimension that would go).
+        """
+        ...
+
+    async def put_settings_meter(self, namespace: str, draft: MeterDraft, now_ms: int) -> Meter:
+        """Create the meter of the settings file, or change it where it differs, like an update;
+        else leave it. The author is `settings`.
+        """
+        ...
+
+    async def delete_meter(
+        self, namespace: str, id_or_key: str, now_ms: int, *, author: str = COMMAND
+    ) -> None:
+        """Delete logically; raises `Problem`: not found, or conflict (in use, or defined in the
+        settings file).
+        """
+        ...
+
+    async def meter(self, namespace: str, id_or_key: str) -> Meter | None:
+        """A live meter by id (wins) or key."""
+        ...
+
+    async def meters(self, namespace: str) -> list[Meter]:
+        """Live meters of a namespace by creation."""
+        ...
+
+    async def deleted_meters(self, namespace: str, limit: int) -> list[Meter]:
+        """Deleted meters of a namespace, the last deleted first."""
+        ...
+
+    async def filling(self) -> list[int]:
+        """Revisions that wait until they are filled in, of all namespaces, the oldest first."""
+        ...
+
+    async def switch_filled(
+        self, revision: int, now_ms: int, *, author: str = AGGREGATOR
+    ) -> Meter | None:
+        """Put a revision that is filled in in force; the meter, or None where it does not wait
+        (any more). What it supersedes leaves the catalogue, unless a report is on the meter.
+        """
+        ...
+
+    async def retire(self, now_ms: int) -> set[int]:
+        """Take superseded revisions that nobody needs any more out of the catalogue."""
         ...

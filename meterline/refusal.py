@@ -14,7 +14,7 @@ import msgspec
 
 from meterline.event_list import ListedEvent
 from meterline.limits import REJECT_TEXT_BYTES_MAX
-from meterline.rows import Verdict
+from meterline.verdict import Verdict
 from meterline.window import rfc3339_ms
 
 Position = tuple[int, int, int, int]  # log, partition, offset, place

@@ -7,9 +7,9 @@ again as a replay of one does. Its place is kept, so it goes on where it was aft
 from dataclasses import dataclass
 from enum import StrEnum
 
+from meterline.delivery import DeliveryMove, DeliveryState, delivery_sources
 from meterline.delivery_list import DeliveryPlace, DeliveryQuery
 from meterline.limits import REPLAY_STEP_MAX, REPLAY_STEPS_A_SECOND
-from meterline.run import DeliveryMove, DeliveryState, delivery_sources
 from meterline.window import rfc3339
 
 

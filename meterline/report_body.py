@@ -12,12 +12,13 @@ from typing import Final
 
 import msgspec
 
+from meterline.delivery import DeliveryDraft, delivery_id, digest_of
 from meterline.limits import DELIVERY_BODY_BYTES_MAX
 from meterline.meter import Meter
 from meterline.report import Report
 from meterline.report_entries import SubjectUsage, too_large
 from meterline.report_ports import Booked
-from meterline.run import DeliveryDraft, Run, Trigger, delivery_id, digest_of
+from meterline.run import Run, Trigger
 from meterline.window import MINUTE_MS, rfc3339_ms
 
 MESSAGE_TYPE: Final = "report.meter"  # contract section 6

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from meterline.delivery import digest_of
 from meterline.limits import (
     DELIVERY_BODY_BYTES_MAX,
     ENTRIES_ENCODED,
@@ -20,7 +21,7 @@ from meterline.limits import (
 )
 from meterline.number import text
 from meterline.report_filter import ReportFilter
-from meterline.run import Run, digest_of
+from meterline.run import Run
 from meterline.usage import UsageRow
 from meterline.window import rfc3339_ms
 

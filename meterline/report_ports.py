@@ -1,32 +1,20 @@
-"""The ports of reports: where they are kept, how their deliveries leave, and what seals their
-secrets.
+"""The ports of reports: where they and their runs are kept, and what large runs are written to.
 
-The rules of `meterline.ports` hold here too: what writes is durable when it returns and may be
-repeated, and what the world does wrong is raised as `Unavailable`.
+The rules of `meterline.ports` hold here too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from meterline.change import COMMAND, DISPATCHER
+from meterline.delivery import Attempt, Delivery, DeliveryDraft
 from meterline.delivery_list import DeliveryPlace, DeliveryQuery
 from meterline.endpoint_health import HealthTerms
 from meterline.report import Report, ReportChange
 from meterline.resumption import Owed, Resumed
-from meterline.run import (
-    EVERY_RUN,
-    Attempt,
-    Delivery,
-    DeliveryDraft,
-    LogEnds,
-    Manifest,
-    Run,
-    RunMove,
-    RunQuery,
-    Trigger,
-)
-from meterline.sending import Allotment, Answer, AttemptEnd, Due, Parcel
+from meterline.run import EVERY_RUN, LogEnds, Manifest, Run, RunMove, RunQuery, Trigger
+from meterline.sending import Allotment, AttemptEnd, Due, Parcel
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,29 +337,22 @@ class ReportStore(Protocol):
         ...
 
 
-class WebhookSender(Protocol):
-    """Sends one POST. It never raises for what a receiver or the network does: that is an
-    `Answer`.
+class Spool(Protocol):
+    """Records that are written once, then read in order; they are gone when it is closed. Raises
+    `Unavailable` where there is no room.
     """
 
-    async def send(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-        """POST the bytes; within the deadline over connecting, headers and body of the answer."""
+    async def append(self, records: Sequence[bytes]) -> None:
+        """Keep records behind those before."""
+        ...
+
+    def portions(self, bytes_max: int) -> AsyncIterator[list[bytes]]:
+        """All of them, in portions of so many bytes at most, but for their last record."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Let go of them."""
         ...
 
 
-class SecretBox(Protocol):
-    """Seals secrets for storage."""
-
-    def seal(self, plain: str) -> bytes:
-        """The secret, encrypted and authenticated."""
-        ...
-
-    def open(self, sealed: bytes) -> str:
-        """The secret again. Raises `ValueError` where it was sealed under another key or
-        changed.
-        """
-        ...
+OpenSpool = Callable[[], Spool]

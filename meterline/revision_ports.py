@@ -4,12 +4,13 @@ The rules of `meterline.ports` hold here too.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from meterline.correction import Correction, KeptCorrection
 from meterline.report_filter import ReportFilter
 from meterline.report_ports import Claim
 from meterline.run import LogEnds, Run
+from meterline.usage_ports import Stretch
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,40 +51,6 @@ class CorrectionStore(Protocol):
 
     async def corrections(self, run_id: str, limit: int, after: int = 0) -> list[KeptCorrection]:
         """Corrections of a decided run by number, from the one after `after`."""
-        ...
-
-
-class Stretch(NamedTuple):
-    """A stretch of one partition: offsets in [first, end)."""
-
-    partition: int
-    first: int
-    end: int
-
-
-class Touched(NamedTuple):
-    """Where new events of a stretch lie in time, and the last offset of them in its partition."""
-
-    partition: int
-    namespace: str
-    type: str
-    minute: int  # since 1970
-    offset: int
-
-
-class LateEvents(Protocol):
-    """The new events of the log, as the usage store keeps them."""
-
-    async def touched(
-        self,
-        log: int,
-        stretch: Stretch,
-        namespaced_types: Collection[tuple[str, str]],
-        late_by_ms: int | None = None,
-    ) -> list[Touched]:
-        """Every minute that events of these types in the stretch lie in; with `late_by_ms`, of
-        those only that were appended so long after their time.
-        """
         ...
 
 

@@ -7,18 +7,7 @@ its first offset.
 """
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final, NamedTuple
-
-
-class Verdict(StrEnum):
-    """What becomes of an event; every event of the log has exactly one."""
-
-    NEW = "new"
-    DUPLICATE = "duplicate"
-    CONFLICT = "conflict"
-    INVALID = "invalid"
-
 
 NO_POSITION: Final = -1  # below every position
 

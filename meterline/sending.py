@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
+from meterline.delivery import Attempt, AttemptOutcome, DeliveryMove
 from meterline.endpoint_health import UNHEARD, Health, Heard
-from meterline.run import Attempt, AttemptOutcome, DeliveryMove
 
 Address = tuple[str, str]  # namespace and URL: what fares well or badly as one
 

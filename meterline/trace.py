@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from meterline.delivery import Delivery
 from meterline.event import KEY_BYTES, Event, decode_event
 from meterline.event_verdict import Judges, Outcome
 from meterline.meter import Meter
 from meterline.rows import EventRow
-from meterline.run import Delivery
 
 Position = tuple[int, int, int, int]  # log, partition, offset, place
 

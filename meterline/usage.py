@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from meterline.condition import Condition
 from meterline.meter import Aggregation, Meter
 from meterline.number import UNIT, divided
-from meterline.report_filter import Condition
 from meterline.tally import Aggregate
 from meterline.window import WindowSize
 

@@ -12,8 +12,7 @@ from typing import Final, NamedTuple, Protocol
 
 from meterline.event_list import EventQuery, EventSubject, ListedEvent, SubjectQuery
 from meterline.meter import Meter
-from meterline.ports import StoreLost, Unsuitable, UsageStore
-from meterline.revision_ports import LateEvents, Stretch, Touched
+from meterline.ports import StoreLost, Unsuitable
 from meterline.rows import (
     AccountRow,
     Counted,
@@ -24,6 +23,7 @@ from meterline.rows import (
     SliceId,
 )
 from meterline.usage import UsageQuery, UsageRow
+from meterline.usage_ports import LateEvents, Stretch, Touched, UsageStore
 
 BEFORE: Final = -1  # below the first slice of a partition
 

@@ -4,12 +4,13 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
+from meterline.delivery import DeliveryDraft
 from meterline.meter import Meter
 from meterline.report import Report
 from meterline.report_body import Scene, Statement, statements
 from meterline.report_entries import Figures, Gathering, SubjectUsage
 from meterline.report_filter import EVERYTHING, ReportFilter
-from meterline.run import DeliveryDraft, Run
+from meterline.run import Run
 from meterline.usage import UsageQuery, UsageRow
 
 

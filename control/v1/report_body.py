@@ -20,12 +20,13 @@ from control.report_rules import (
     sent_bytes,
 )
 from control.v1.meters import Camel
+from meterline.condition import LISTS, Comparison
 from meterline.http.operation import Call
 from meterline.http.shapes import Instant, Text
 from meterline.limits import ATTRIBUTE_CHARS_MAX, REPORT_FILTER_VALUES_MAX
 from meterline.number import from_json_float
 from meterline.problem import Fault, invalid
-from meterline.report_filter import LISTS, Comparison, ReportFilter, parse_filter
+from meterline.report_filter import ReportFilter, parse_filter
 
 _exact: Final = msgspec.json.Decoder(float_hook=from_json_float)
 

@@ -10,11 +10,12 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.v3.run_shapes import DeliveryId, DeliveryStateName, Digest, RunId
+from meterline.delivery import Attempt, Delivery
 from meterline.http.shapes import InstantShown, Ulid
 from meterline.number import text
 from meterline.report import Report
 from meterline.report_filter import filter_document
-from meterline.run import Attempt, Delivery, Manifest, Run
+from meterline.run import Manifest, Run
 from meterline.window import rfc3339_ms
 
 Number = Annotated[float, Field(description="A JSON number with all its digits.")]

@@ -21,13 +21,13 @@ from control.v3.run_shapes import (
     with_attempts,
 )
 from meterline.access import Scope
+from meterline.delivery import Delivery, DeliveryState
 from meterline.delivery_list import DeliveryPlace, DeliveryQuery
 from meterline.http import json_response
 from meterline.http.operation import JSON, NO_BODY, Answer, Bound, Call, Operation, PathName, bind
 from meterline.http.shapes import CursorPage, Instant, NoParameters, Parameters, Text
 from meterline.limits import ATTRIBUTE_CHARS_MAX, REPORT_SLUG_CHARS_MAX
 from meterline.problem import Fault, Problem, ProblemType, invalid, not_found
-from meterline.run import Delivery, DeliveryState
 
 TAG: Final = "Deliveries"
 _STATE: Final = f"({'|'.join(DeliveryState)})"

@@ -8,7 +8,7 @@ from control.text_filter import Operand, Operands
 from control.v1.refused import Customers
 from meterline.event_list import Column, Condition, Op
 from meterline.http.shapes import Instant, Parameters
-from meterline.rows import Verdict
+from meterline.verdict import Verdict
 
 _SEPARATOR: Final = ","
 _VERDICTS: Final = "|".join(Verdict)

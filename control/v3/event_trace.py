@@ -20,8 +20,8 @@ from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bi
 from meterline.http.shapes import Parameters, Text
 from meterline.limits import ATTRIBUTE_CHARS_MAX, TRACED_DELIVERIES_MAX, TRACED_EVENTS_MAX
 from meterline.problem import ProblemType, not_found
-from meterline.rows import Verdict
 from meterline.trace import Reported, reported
+from meterline.verdict import Verdict
 
 Attribute = Annotated[Text, Field(min_length=1, max_length=ATTRIBUTE_CHARS_MAX)]
 

@@ -21,7 +21,7 @@ from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import CursorPage, InstantShown, Parameters, Ulid
 from meterline.problem import Fault, invalid
-from meterline.rows import Verdict
+from meterline.verdict import Verdict
 from meterline.window import MINUTE_MS, rfc3339
 
 Sort = Annotated[

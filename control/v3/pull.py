@@ -19,12 +19,12 @@ from control.v3.run_shapes import (
     delivery_shown,
 )
 from meterline.access import Scope
+from meterline.delivery_ports import Pulled, PullPlace
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import CursorPage, Instant, Parameters
 from meterline.limits import PULL_BYTES_MAX
 from meterline.problem import Fault, invalid
-from meterline.pull_ports import Pulled, PullPlace
 from meterline.report import Report
 
 _CURSOR: Final = re.compile(r"([0-9]{1,15})\.([0-9]{1,15})\.([0-9]{1,9})\.([0-9]{1,9})", re.ASCII)

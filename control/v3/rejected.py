@@ -15,6 +15,7 @@ from control.names import METER_NAMES
 from control.pages import CursorMetaShown, cursors
 from control.stores import Stores
 from meterline.access import Scope
+from meterline.event_ports import SettlementStore
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import CursorPage, InstantShown, Parameters
@@ -23,7 +24,6 @@ from meterline.meter import Meter
 from meterline.meter_revision import revision_at
 from meterline.problem import Fault, invalid
 from meterline.refusal import Position, RefusalState, Settlement, position_text, state_of
-from meterline.refusal_ports import SettlementStore
 from meterline.rows import RejectedRow
 from meterline.window import MINUTE_MS, rfc3339
 

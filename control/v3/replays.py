@@ -13,6 +13,7 @@ from control.report_desk import ReportDesk
 from control.v3.deliveries import TAG
 from control.v3.run_shapes import RUN_EXAMPLE, RUN_PATTERN, RunId
 from meterline.access import Scope
+from meterline.delivery import DeliveryState
 from meterline.delivery_list import DeliveryQuery
 from meterline.http import json_response
 from meterline.http.operation import (
@@ -43,7 +44,6 @@ from meterline.limits import (
 )
 from meterline.problem import Fault, ProblemType, invalid, not_found
 from meterline.replay import Replay
-from meterline.run import DeliveryState
 from meterline.window import rfc3339
 
 _EXAMPLE_ID: Final = "01M7ZMF4YA7D2SQ292V0W9JPT8"

@@ -8,6 +8,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.absence import NotNull
+from meterline.condition import LISTS, Condition
 from meterline.http.shapes import Closed, Text
 from meterline.limits import (
     ATTRIBUTE_CHARS_MAX,
@@ -16,7 +17,7 @@ from meterline.limits import (
     SCALE,
 )
 from meterline.number import text
-from meterline.report_filter import LISTS, Condition, ReportFilter, parse_filter
+from meterline.report_filter import ReportFilter, parse_filter
 
 DECIMAL: Final = rf"^-?[0-9]{{1,{INTEGER_DIGITS_MAX}}}(\.[0-9]{{1,{SCALE}}})?$"
 

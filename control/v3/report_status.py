@@ -10,7 +10,7 @@ from meterline.endpoint_standing import Outstanding, Standing
 from meterline.http.shapes import InstantShown
 from meterline.report import Report, ReportState
 from meterline.report_start import StartTerms
-from meterline.report_status_ports import LastError, ReportStatus
+from meterline.report_status import LastError, ReportStatus
 from meterline.run import Run
 from meterline.window import rfc3339
 

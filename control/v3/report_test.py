@@ -13,12 +13,12 @@ from control.report_desk import ReportDesk
 from control.v3.reports import TAG
 from control.v3.run_shapes import OutcomeName
 from meterline.access import Scope
+from meterline.delivery import AttemptOutcome
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import InstantShown, NoParameters
 from meterline.limits import RESPONSE_BYTES_KEPT
 from meterline.report_body import TRIAL_SUBJECT, TRIAL_TRIGGER
-from meterline.run import AttemptOutcome
 from meterline.trial_ports import Trial
 from meterline.window import rfc3339
 

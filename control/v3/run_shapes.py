@@ -7,6 +7,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.pages import CursorMetaShown
+from meterline.delivery import Attempt, Delivery
 from meterline.http.shapes import (
     Closed,
     DecimalShown,
@@ -15,7 +16,7 @@ from meterline.http.shapes import (
     Ulid,
 )
 from meterline.number import text
-from meterline.run import Attempt, Delivery, Manifest, Run
+from meterline.run import Manifest, Run
 from meterline.window import rfc3339
 
 RUN_PATTERN: Final = "run_[a-z2-7]{32}"

@@ -16,11 +16,12 @@ from typing_extensions import TypedDict
 
 from control.stores import Stores
 from meterline.access import Scope
+from meterline.event_ports import Log
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import InstantShown, NoParameters
 from meterline.limits import STATUS_PART_TIMEOUT_S
-from meterline.ports import Log, StoreLost, Unavailable
+from meterline.ports import StoreLost, Unavailable
 from meterline.rows import AccountRow
 from meterline.window import rfc3339
 

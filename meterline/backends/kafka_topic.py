@@ -39,9 +39,8 @@ from aiokafka.protocol.types import (
     TaggedFields,
 )
 
-from meterline.access_refused import AccessRefused
 from meterline.limits import PACK_BYTES_MAX
-from meterline.ports import Unavailable, Unsuitable
+from meterline.ports import AccessRefused, Unavailable, Unsuitable
 
 REPLICAS_WANTED: Final = 3
 IN_SYNC_WANTED: Final = 2  # of three: one broker may be away, and an acknowledged record is on two

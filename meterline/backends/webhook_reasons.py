@@ -18,7 +18,7 @@ from aiohttp import (
 from yarl import URL
 
 from meterline.backends.names import NameNotTold
-from meterline.run import AttemptOutcome
+from meterline.delivery import AttemptOutcome
 from meterline.sending import Answer
 
 _SUCCESS: Final = 2  # first digit of a status

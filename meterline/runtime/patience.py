@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from meterline.access_refused import AccessRefused
 from meterline.limits import (
     START_PROBE_S,
     START_REFUSALS_MAX,
@@ -21,7 +20,7 @@ from meterline.limits import (
     START_WAIT_S_MAX,
     START_WAIT_S_MIN,
 )
-from meterline.ports import Unavailable, Unsuitable
+from meterline.ports import AccessRefused, Unavailable, Unsuitable
 from meterline.runtime.settings import Settings
 
 logger = structlog.get_logger()

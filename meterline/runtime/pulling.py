@@ -9,9 +9,9 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
+from meterline.delivery import digest_of
 from meterline.number import from_text
 from meterline.reconciliation import Elsewhere, SentDelivery
-from meterline.run import digest_of
 from meterline.window import parse_instant
 
 V3: Final = "/api/v3/metering"

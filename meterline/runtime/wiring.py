@@ -52,7 +52,8 @@ from meterline.checked_readers import CheckedAccounts, CheckedRefusals, CheckedT
 from meterline.event import DEFAULT_NAMESPACE
 from meterline.meter import MeterDraft, faults_of
 from meterline.pack import Record
-from meterline.ports import SeenStore, Unsuitable
+from meterline.ports import Unsuitable
+from meterline.progress_ports import SeenStore
 from meterline.runtime import room
 from meterline.runtime.settings import Settings, SettingsError
 from meterline.usage_integrity import CheckedUsageStore, UsageIntegrity

@@ -26,16 +26,9 @@ from dispatcher.signing import load, signed_headers
 from meterline import limits
 from meterline.backends.sql.engine import open_database
 from meterline.backends.sql.migrate import migrate
+from meterline.delivery import DeliveryDraft, delivery_id, digest_of
 from meterline.report import Report
-from meterline.run import (
-    DeliveryDraft,
-    Manifest,
-    Run,
-    Trigger,
-    delivery_id,
-    digest_of,
-    run_id,
-)
+from meterline.run import Manifest, Run, Trigger, run_id
 from meterline.runtime.process import GC_THRESHOLDS
 from meterline.window import MINUTE_MS
 from tests.unit.dispatcher.conftest import SECRET, START_MS, Desk, opened_desk

@@ -13,7 +13,8 @@ from meterline.event import Event, decode_event
 from meterline.event_list import Column, Condition, EventQuery, ListedEvent, Op
 from meterline.measure import Measures
 from meterline.pack import Record, RecordKind, Unreadable
-from meterline.rows import NO_POSITION, SliceId, Verdict
+from meterline.rows import NO_POSITION, SliceId
+from meterline.verdict import Verdict
 from meterline.window import rfc3339
 
 BEGIN_MS: Final = 1_767_225_600_000  # 2026-01-01T00:00:00Z

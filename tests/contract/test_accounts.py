@@ -14,7 +14,7 @@ from meterline.backends.clickhouse.accounts import ClickHouseAccounts
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.event import Event, decode_event
 from meterline.meter import Aggregation, Meter
-from meterline.rows import Verdict
+from meterline.verdict import Verdict
 from tests.contract.event_feed import BEGIN_MS, HOUR_MS, Feed
 from tests.contract.usage import event, folded, meter
 

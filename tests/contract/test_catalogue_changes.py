@@ -16,7 +16,7 @@ from meterline.backends.sql.engine import Database
 from meterline.backends.sql.schema_reports import reports
 from meterline.change import AGGREGATOR, COMMAND, SETTINGS, Action, Change, Kind
 from meterline.meter import Aggregation, Meter, MeterChange, MeterDraft
-from meterline.ports import CatalogueStore
+from meterline.meter_revision_ports import CatalogueStore
 from meterline.problem import Problem, ProblemType
 
 NOW_MS = 1_700_000_000_123

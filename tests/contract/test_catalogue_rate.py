@@ -13,7 +13,7 @@ from meterline.backends.sql.schema_access import changes
 from meterline.change import SETTINGS
 from meterline.limits import METER_CHANGES_MAX, METER_CHANGES_WINDOW_MS
 from meterline.meter import MeterChange
-from meterline.ports import CatalogueStore
+from meterline.meter_revision_ports import CatalogueStore
 from meterline.problem import Problem, ProblemType
 from tests.contract.test_catalogue_store import DRAFT, NOW_MS
 

@@ -13,7 +13,7 @@ from meterline.backends.sql.schema import meters as meters_table
 from meterline.backends.sql.schema_reports import reports
 from meterline.limits import METERS_MAX
 from meterline.meter import Aggregation, Meter, MeterDraft
-from meterline.ports import CatalogueStore
+from meterline.meter_revision_ports import CatalogueStore
 from meterline.problem import Problem, ProblemType
 
 NOW_MS = 1_700_000_000_123

@@ -11,7 +11,6 @@ from sqlalchemy import select, text, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.access_refused import AccessRefused
 from meterline.backends.sql.engine import (
     BUSY_TIMEOUT_S,
     Database,
@@ -20,7 +19,7 @@ from meterline.backends.sql.engine import (
     put_greatest,
 )
 from meterline.backends.sql.schema import flushed, logs
-from meterline.ports import Unavailable
+from meterline.ports import AccessRefused, Unavailable
 
 
 @pytest.mark.parametrize(

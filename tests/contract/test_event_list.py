@@ -27,7 +27,8 @@ from meterline.event_list import (
 )
 from meterline.pack import Unreadable, offset_of
 from meterline.problem import Problem
-from meterline.rows import NO_POSITION, Flush, RejectRow, Verdict
+from meterline.rows import NO_POSITION, Flush, RejectRow
+from meterline.verdict import Verdict
 from tests.contract.event_feed import (
     BEGIN_MS,
     EVERY,

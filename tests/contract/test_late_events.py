@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from meterline.backends.clickhouse.late_events import ClickHouseLateEvents
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.revision_ports import Stretch, Touched
+from meterline.usage_ports import Stretch, Touched
 from tests.contract.usage import event, folded, meter
 
 MINUTE = 29_453_760  # 2026-01-01T00:00Z

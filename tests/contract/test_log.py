@@ -11,8 +11,9 @@ import pytest
 from meterline.backends.clock import SystemClock
 from meterline.backends.kafka_log import open_kafka_log
 from meterline.backends.sqlite_log import open_sqlite_log
+from meterline.event_ports import Log
 from meterline.pack import Record, RecordKind, record_digest
-from meterline.ports import Log, Unsuitable
+from meterline.ports import Unsuitable
 
 PARTITIONS = 3
 RETENTION_MS = 3_600_000

@@ -18,8 +18,7 @@ from meterline.backends.sql.reports import SqlReportStore
 from meterline.limits import METER_PROPOSALS_MAX, SUPERSEDED_KEPT_MS
 from meterline.meter import Aggregation, Meter, MeterChange, MeterDraft, RevisionState
 from meterline.meter_revision import revision_at, timeline
-from meterline.meter_revision_ports import RevisionStore
-from meterline.ports import CatalogueStore
+from meterline.meter_revision_ports import CatalogueStore, RevisionStore
 from meterline.problem import Problem, ProblemType
 from meterline.report import INTERVALS, Report, ReportChange, Schedule
 from meterline.report_filter import ReportFilter

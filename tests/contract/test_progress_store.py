@@ -6,8 +6,8 @@ import pytest
 
 from meterline.backends.sql.engine import Database
 from meterline.backends.sql.progress import SqlProgressStore
-from meterline.ports import ProgressStore
 from meterline.problem import Problem, ProblemType
+from meterline.progress_ports import ProgressStore
 from meterline.rows import Seal, SliceId
 
 LARGE = 2**62  # offsets and instants need more than 32 bits

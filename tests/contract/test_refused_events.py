@@ -16,7 +16,7 @@ from meterline.pack import (
     encode_refusal,
 )
 from meterline.refusal import inbox_record, is_whole, position_of
-from meterline.rows import Verdict
+from meterline.verdict import Verdict
 from tests.contract.event_feed import BEGIN_MS, Feed
 
 

@@ -12,8 +12,8 @@ from meterline.backends.sql.engine import Database
 from meterline.backends.sql.redrives import SqlSettlementStore
 from meterline.change import Kind
 from meterline.event_list import Place
+from meterline.event_ports import SettlementStore
 from meterline.refusal import RefusalKind, RefusalState, Settlement
-from meterline.refusal_ports import SettlementStore
 
 WANTED = Settlement(
     (1, 2, 3, 4), "default", RefusalKind.INBOX, 10, RefusalState.REDRIVING, "default", "key:1", 20,

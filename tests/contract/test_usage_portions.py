@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
+from meterline.condition import LISTS, Comparison, Condition
 from meterline.meter import Aggregation
-from meterline.report_filter import LISTS, Comparison, Condition
 from meterline.usage import UsageQuery, UsageRow
 from meterline.window import MINUTE_MS, rfc3339
 from tests.contract.test_usage_timeline import END_MS, START_MS, History

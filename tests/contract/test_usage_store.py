@@ -11,13 +11,12 @@ import msgspec
 import pytest
 from clickhouse_connect.driver.exceptions import DataError
 
-from meterline.access_refused import AccessRefused
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.meter import Aggregation
 from meterline.number import UNIT, text
 from meterline.pack import Record, RecordKind
-from meterline.ports import Unavailable
+from meterline.ports import AccessRefused, Unavailable
 from meterline.rows import AccountRow, Flush, SeenRow, SliceId, TallyRow
 from meterline.usage import Filter, Operator, UsageQuery, UsageRow
 from meterline.window import WindowSize, parse_instant, rfc3339, window_starts

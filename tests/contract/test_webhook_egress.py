@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 
 from meterline.backends.clock import SystemClock
 from meterline.backends.webhook_http import Egress, HttpWebhookSender, tls_with
-from meterline.run import AttemptOutcome
+from meterline.delivery import AttemptOutcome
 from meterline.sending import Answer
 from tests.contract.test_webhook_sender import LOOPBACK
 

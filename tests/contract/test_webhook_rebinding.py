@@ -17,7 +17,7 @@ from meterline.backends.clock import SystemClock
 from meterline.backends.dialable import Network
 from meterline.backends.names import Names
 from meterline.backends.webhook_http import Egress, HttpWebhookSender
-from meterline.run import AttemptOutcome
+from meterline.delivery import AttemptOutcome
 from meterline.sending import Answer
 from tests.contract.test_webhook_addresses import EVERYTHING, REASON
 

@@ -23,8 +23,8 @@ from meterline import limits
 from meterline.backends.clock import SystemClock
 from meterline.backends.names import Names
 from meterline.backends.webhook_http import Egress, HttpWebhookSender
-from meterline.report_ports import WebhookSender
-from meterline.run import AttemptOutcome
+from meterline.delivery import AttemptOutcome
+from meterline.delivery_ports import WebhookSender
 from tests.services.local import nobody_at
 
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))

@@ -23,11 +23,12 @@ from meterline.backends.rocksdb import RocksSeenStore, Seen
 from meterline.backends.sql.progress import SqlProgressStore
 from meterline.backends.sql.reports import SqlReportStore
 from meterline.backends.webhook_http import HttpWebhookSender
+from meterline.delivery import DeliveryDraft
 from meterline.endpoint_health import HealthTerms
 from meterline.pack import Record
 from meterline.report_ports import Claim
 from meterline.rows import Counted, Seal, SeenRow, SliceId
-from meterline.run import DeliveryDraft, Manifest
+from meterline.run import Manifest
 from meterline.runtime import cli, report_wiring, sending, wiring
 from meterline.sending import Answer, AttemptEnd
 from tests.faults.labels import (

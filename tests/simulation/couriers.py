@@ -11,18 +11,16 @@ from typing import Any, Final
 from dispatcher.courier import SendTerms, claim_due, deliver, record
 from dispatcher.fairness import Load
 from dispatcher.retry import RetryPolicy
-from meterline.endpoint_health import HealthTerms
-from meterline.ports import Unavailable
-from meterline.run import (
+from meterline.delivery import (
     DELIVERY_MOVES,
     AttemptOutcome,
     DeliveryDraft,
     DeliveryMove,
     DeliveryState,
-    outcome_of,
-    run_sources,
-    run_target,
 )
+from meterline.endpoint_health import HealthTerms
+from meterline.ports import Unavailable
+from meterline.run import outcome_of, run_sources, run_target
 from meterline.sending import Allotment, Answer, AttemptEnd, Due, Parcel
 from tests.simulation.network import Net, Process
 from tests.simulation.reports import Decided, ReportsState, SimulatedReports

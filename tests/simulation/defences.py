@@ -15,11 +15,12 @@ from aggregator.partition import Partition
 from aggregator.step import Aggregator
 from dispatcher.late import LateUsage
 from ingest.admission import Admitted
+from meterline.delivery import AttemptOutcome
 from meterline.report_ports import Claim
-from meterline.revision_ports import Touched
 from meterline.rows import AccountRow, Counted, Flush, Seal, SeenRow, SliceId
-from meterline.run import AttemptOutcome, Manifest
+from meterline.run import Manifest
 from meterline.sending import Answer
+from meterline.usage_ports import Touched
 from tests.simulation.fates import Rates
 from tests.simulation.parts import Substitutes
 from tests.simulation.profile import LOST, STEADY

@@ -9,13 +9,13 @@ from typing import Any, Final
 from dispatcher.late import LateUsage
 from dispatcher.planner import PlanTerms, Sources, find_due, make_runs
 from meterline.correction import Correction
+from meterline.delivery import DeliveryDraft
 from meterline.meter import Meter
 from meterline.ports import Unavailable
 from meterline.report import Interval, Report, Revisions, Schedule
 from meterline.report_ports import Booked, Claim, Plan
 from meterline.run import (
     UNDECIDED,
-    DeliveryDraft,
     LogEnds,
     Manifest,
     Run,

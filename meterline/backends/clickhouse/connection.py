@@ -26,14 +26,13 @@ from clickhouse_connect.driver.exceptions import (
 )
 from urllib3.exceptions import HTTPError
 
-from meterline.access_refused import AccessRefused
 from meterline.backends.clickhouse.streams import Stream, settings_clause
 from meterline.limits import (
     USAGE_STORE_THREADS_MAX,
     USAGE_STORE_TIMEOUT_S,
     USAGE_STREAMS_MAX,
 )
-from meterline.ports import Unavailable
+from meterline.ports import AccessRefused, Unavailable
 
 # The engine's own insert de-duplication would eat a repair; an asynchronous insert would be
 # acknowledged too early.

@@ -21,7 +21,7 @@ from meterline.limits import (
     EVENTS_SPANS_MS,
 )
 from meterline.problem import Fault, invalid
-from meterline.rows import Verdict
+from meterline.verdict import Verdict
 
 BOUNDS: Final[dict[str, Any]] = {
     **QUERY_SETTINGS,

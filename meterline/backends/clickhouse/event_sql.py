@@ -18,7 +18,7 @@ from meterline.event_list import (
     SubjectQuery,
     like_parts,
 )
-from meterline.rows import Verdict
+from meterline.verdict import Verdict
 
 IDENTITY: Final = "log, partition, offset, place"
 _COLUMNS: Final = {

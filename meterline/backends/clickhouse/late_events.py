@@ -5,7 +5,7 @@ from typing import Final
 
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.named_sql import QUERIES
-from meterline.revision_ports import Stretch, Touched
+from meterline.usage_ports import Stretch, Touched
 
 _HOWEVER_SOON: Final = -(2**62)
 

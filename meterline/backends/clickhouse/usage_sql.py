@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from meterline.condition import LISTS, Comparison, Condition
 from meterline.limits import LARGE_READ_ROWS, QUERY_ROWS_MAX, USAGE_MEMORY_BYTES_MAX
 from meterline.meter import Aggregation, Meter
 from meterline.number import UNIT
-from meterline.report_filter import LISTS, Comparison, Condition
 from meterline.usage import Filter, Operator, UsageQuery
 from meterline.window import WindowSize
 

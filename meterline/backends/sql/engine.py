@@ -23,9 +23,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.util import await_only
 
-from meterline.access_refused import AccessRefused
 from meterline.backends.sql.one_trip import OneTripSqlite, begin_with_next
-from meterline.ports import Unavailable
+from meterline.ports import AccessRefused, Unavailable
 
 POOL_CONNECTIONS: Final = 5  # of one process; a transaction is a few milliseconds
 POOL_WAIT_S: Final = 10  # for a free connection, before the answer is "unavailable"

@@ -17,8 +17,9 @@ from meterline.backends.sql.schema_reports import report_runs, reports
 from meterline.backends.sql.schema_revisions import late_looks, late_windows
 from meterline.limits import LATE_SLICES_MAX, LATE_WINDOWS_MARKED_MAX
 from meterline.report import ReportState
-from meterline.revision_ports import DecidedWindow, LateWindow, Stretch
+from meterline.revision_ports import DecidedWindow, LateWindow
 from meterline.run import UNDECIDED, LogEnds, Run
+from meterline.usage_ports import Stretch
 from meterline.window import DAY_MS
 
 _runs = report_runs.c

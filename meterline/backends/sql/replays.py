@@ -15,12 +15,12 @@ from meterline.backends.sql.report_listing import BY_PLACE, asked_for, behind
 from meterline.backends.sql.schema_replays import replays
 from meterline.backends.sql.schema_reports import report_deliveries, report_runs, reports
 from meterline.change import COMMAND, Action, Change, Kind
+from meterline.delivery import DeliveryState
 from meterline.delivery_list import DeliveryPlace, DeliveryQuery
+from meterline.delivery_ports import Worked
 from meterline.limits import CHANGE_DETAIL_CHARS_MAX, REPLAYS_RUNNING_MAX
 from meterline.problem import Problem, ProblemType, not_found
 from meterline.replay import Replay, ReplayState, due_after, portion, replayable, words_of
-from meterline.replay_ports import Worked
-from meterline.run import DeliveryState
 
 _c: Final = replays.c
 _deliveries: Final = report_deliveries.c

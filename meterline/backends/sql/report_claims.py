@@ -38,8 +38,8 @@ from meterline.backends.sql.schema_reports import (
     report_secrets,
     reports,
 )
+from meterline.delivery import AttemptOutcome, DeliveryState
 from meterline.report import ReportState
-from meterline.run import AttemptOutcome, DeliveryState
 from meterline.sending import Allotment, Due, Parcel
 
 _deliveries = report_deliveries.c

@@ -19,6 +19,7 @@ from meterline.backends.sql.revision_rows import hold_dimensions
 from meterline.backends.sql.schema import meters
 from meterline.backends.sql.schema_reports import report_deliveries, report_runs, reports
 from meterline.change import Action, Change, Kind, members_text
+from meterline.delivery import DeliveryMove, DeliveryState, delivery_sources
 from meterline.delivery_headers import SealedHeaders
 from meterline.limits import CHANGE_DETAIL_CHARS_MAX
 from meterline.number import from_json_float
@@ -38,17 +39,7 @@ from meterline.report import (
 )
 from meterline.report_filter import ReportFilter, filter_document, parse_filter
 from meterline.report_ports import Plan
-from meterline.run import (
-    DeliveryMove,
-    DeliveryState,
-    Run,
-    RunMove,
-    RunState,
-    delivery_sources,
-    outcome_of,
-    run_sources,
-    run_target,
-)
+from meterline.run import Run, RunMove, RunState, outcome_of, run_sources, run_target
 
 _filter_decoder = msgspec.json.Decoder(float_hook=from_json_float)
 _live = select(reports).where(reports.c.deleted_at_ms.is_(None))

@@ -21,17 +21,9 @@ from meterline.backends.sql.schema_reports import (
     reports,
 )
 from meterline.change import Action
+from meterline.delivery import DELIVERY_MOVES, Attempt, DeliveryMove, DeliveryState
 from meterline.problem import Problem, ProblemType, not_found
-from meterline.run import (
-    DELIVERY_MOVES,
-    Attempt,
-    DeliveryMove,
-    DeliveryState,
-    RunMove,
-    RunState,
-    outcome_of,
-    run_target,
-)
+from meterline.run import RunMove, RunState, outcome_of, run_target
 from meterline.sending import AttemptEnd
 
 _FAILED: Final = frozenset({DeliveryState.FAILED, DeliveryState.CANCELLED})

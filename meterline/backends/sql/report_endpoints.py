@@ -20,8 +20,8 @@ from meterline.backends.sql.schema_reports import (
     reports,
 )
 from meterline.change import DISPATCHER
+from meterline.delivery import DeliveryState
 from meterline.endpoint_health import UNHEARD, Health, HealthTerms, Heard, after, doubted
-from meterline.run import DeliveryState
 from meterline.sending import Address
 
 _endpoints = report_endpoints.c

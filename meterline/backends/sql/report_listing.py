@@ -17,8 +17,9 @@ from meterline.backends.sql.schema_reports import (
     report_runs,
     reports,
 )
+from meterline.delivery import Attempt, AttemptOutcome, Delivery, DeliveryState
 from meterline.delivery_list import DeliveryPlace, DeliveryQuery
-from meterline.run import Attempt, AttemptOutcome, Delivery, DeliveryState, Run, RunQuery, RunState
+from meterline.run import Run, RunQuery, RunState
 
 _runs = report_runs.c
 _deliveries = report_deliveries.c

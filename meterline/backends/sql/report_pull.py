@@ -15,7 +15,7 @@ from meterline.backends.sql.schema_reports import (
     report_runs,
     reports,
 )
-from meterline.pull_ports import Pulled, PullPlace
+from meterline.delivery_ports import Pulled, PullPlace
 
 _deliveries: Final = report_deliveries.c
 _runs: Final = report_runs.c

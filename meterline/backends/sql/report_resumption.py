@@ -14,19 +14,10 @@ from meterline.backends.sql.report_run_rows import run_states
 from meterline.backends.sql.report_runs import drop_staged
 from meterline.backends.sql.schema_reports import report_deliveries, report_runs, reports
 from meterline.change import Action
+from meterline.delivery import DELIVERY_MOVES, DeliveryMove, DeliveryState, delivery_sources
 from meterline.report import REPORT_MOVES, Report, ReportMove
 from meterline.resumption import NOT_ASKED_FOR, Owed, Resumed
-from meterline.run import (
-    DELIVERY_MOVES,
-    UNDECIDED,
-    DeliveryMove,
-    DeliveryState,
-    RunMove,
-    RunState,
-    delivery_sources,
-    run_sources,
-    run_target,
-)
+from meterline.run import UNDECIDED, RunMove, RunState, run_sources, run_target
 
 _runs = report_runs.c
 _deliveries = report_deliveries.c

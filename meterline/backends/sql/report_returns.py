@@ -11,7 +11,7 @@ from meterline.backends.sql.one_step import Change
 from meterline.backends.sql.report_attempts import end_open
 from meterline.backends.sql.report_endpoints import give_probe_back
 from meterline.backends.sql.schema_reports import report_attempts, report_deliveries
-from meterline.run import AttemptOutcome, DeliveryState
+from meterline.delivery import AttemptOutcome, DeliveryState
 from meterline.sending import Parcel
 
 _NOT_SENT: Final = "not sent: its turn had not come when that was stopped"

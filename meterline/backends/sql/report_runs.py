@@ -23,10 +23,9 @@ from meterline.backends.sql.schema_reports import (
     reports,
 )
 from meterline.backends.sql.schema_revisions import run_corrections
+from meterline.delivery import DeliveryDraft, DeliveryState
 from meterline.report_ports import Claim
 from meterline.run import (
-    DeliveryDraft,
-    DeliveryState,
     LogEnds,
     Manifest,
     Run,

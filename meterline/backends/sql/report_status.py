@@ -17,19 +17,12 @@ from meterline.backends.sql.schema_reports import (
     report_runs,
     reports,
 )
+from meterline.delivery import Attempt, AttemptOutcome, DeliveryState
 from meterline.endpoint_health import UNHEARD, Health
 from meterline.endpoint_standing import Outstanding
 from meterline.report import Report
-from meterline.report_status_ports import LastError, ReportStatus
-from meterline.run import (
-    UNDECIDED,
-    Attempt,
-    AttemptOutcome,
-    DeliveryState,
-    Run,
-    RunState,
-    Trigger,
-)
+from meterline.report_status import LastError, ReportStatus
+from meterline.run import UNDECIDED, Run, RunState, Trigger
 
 _runs = report_runs.c
 

@@ -28,24 +28,14 @@ from meterline.backends.sql import (
 from meterline.backends.sql.engine import Database
 from meterline.backends.sql.schema_reports import report_runs
 from meterline.change import COMMAND, DISPATCHER
+from meterline.delivery import Attempt, Delivery, DeliveryDraft
 from meterline.delivery_list import DeliveryPlace, DeliveryQuery
 from meterline.endpoint_health import HealthTerms
 from meterline.problem import not_found
 from meterline.report import Report, ReportChange
 from meterline.report_ports import Booked, Claim, Plan, RetiredSecret
 from meterline.resumption import Owed, Resumed
-from meterline.run import (
-    EVERY_RUN,
-    Attempt,
-    Delivery,
-    DeliveryDraft,
-    LogEnds,
-    Manifest,
-    Run,
-    RunMove,
-    RunQuery,
-    Trigger,
-)
+from meterline.run import EVERY_RUN, LogEnds, Manifest, Run, RunMove, RunQuery, Trigger
 from meterline.sending import Allotment, AttemptEnd, Due, Parcel
 
 

@@ -8,23 +8,20 @@ from meterline import limits
 from meterline.backends.sql.catalogue import SqlCatalogueStore
 from meterline.backends.sql.engine import Database
 from meterline.backends.sql.reports import SqlReportStore
-from meterline.meter import Aggregation, MeterDraft
-from meterline.report import Interval, Report, Schedule
-from meterline.report_filter import parse_filter
-from meterline.report_ports import Claim, ReportStore
-from meterline.run import (
+from meterline.delivery import (
     Attempt,
     AttemptOutcome,
     DeliveryDraft,
     DeliveryMove,
     DeliveryState,
-    Manifest,
-    Run,
-    Trigger,
     delivery_id,
     digest_of,
-    run_id,
 )
+from meterline.meter import Aggregation, MeterDraft
+from meterline.report import Interval, Report, Schedule
+from meterline.report_filter import parse_filter
+from meterline.report_ports import Claim, ReportStore
+from meterline.run import Manifest, Run, Trigger, run_id
 from meterline.sending import AttemptEnd, Parcel
 from meterline.window import HOUR_MS
 

@@ -14,9 +14,9 @@ from meterline.audit import AuditSpan, Finding
 from meterline.backends.sql.engine import Database
 from meterline.backends.sql.evidence import SqlEvidence
 from meterline.backends.sql.schema_reports import report_bodies, report_deliveries
+from meterline.delivery import DeliveryDraft
 from meterline.report import Report
 from meterline.report_ports import ReportStore
-from meterline.run import DeliveryDraft
 from tests.contract.reports.conftest import NOW, claimed, drafts, manifest, scheduled
 
 

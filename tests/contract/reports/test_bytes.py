@@ -5,11 +5,12 @@ import pytest
 from meterline.backends.sql.engine import Database
 from meterline.backends.sql.evidence import SqlEvidence
 from meterline.backends.sql.report_bytes import SqlDeliveryBytes
-from meterline.delivery_bytes_ports import DeliveryBytes
+from meterline.delivery import DeliveryMove
+from meterline.delivery_ports import DeliveryBytes
 from meterline.problem import Problem, ProblemType
 from meterline.report import Report
 from meterline.report_ports import ReportStore
-from meterline.run import DeliveryMove, Run
+from meterline.run import Run
 from meterline.sending import Allotment
 from tests.contract.reports.conftest import NOW, decided, ended, scheduled
 

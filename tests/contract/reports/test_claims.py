@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from meterline import limits
+from meterline.delivery import AttemptOutcome, DeliveryMove, DeliveryState
 from meterline.report import Report, ReportChange
 from meterline.report_ports import ReportStore
-from meterline.run import AttemptOutcome, DeliveryMove, DeliveryState, Run, RunState
+from meterline.run import Run, RunState
 from meterline.sending import Allotment
 from tests.contract.reports.conftest import (
     LEASE,

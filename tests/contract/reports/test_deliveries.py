@@ -4,15 +4,11 @@ import asyncio
 
 import pytest
 
+from meterline.delivery import AttemptOutcome, DeliveryMove, DeliveryState
 from meterline.problem import Problem
 from meterline.report import Report, ReportState
 from meterline.report_ports import ReportStore
-from meterline.run import (
-    AttemptOutcome,
-    DeliveryMove,
-    DeliveryState,
-    RunState,
-)
+from meterline.run import RunState
 from meterline.sending import Allotment
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import (

@@ -5,10 +5,10 @@ import asyncio
 from msgspec.structs import replace
 
 from meterline import limits
+from meterline.delivery import DeliveryMove
 from meterline.endpoint_health import Health, HealthTerms, Heard, Sign
 from meterline.report import Report, ReportState
 from meterline.report_ports import ReportStore
-from meterline.run import DeliveryMove
 from meterline.sending import Allotment, AttemptEnd, Parcel
 from tests.contract.reports.conftest import LEASE, NOW, delivering, ended
 

@@ -8,21 +8,14 @@ from meterline.backends.sql.engine import Database
 from meterline.backends.sql.evidence import SqlEvidence
 from meterline.backends.sql.replays import SqlReplayStore
 from meterline.backends.sql.report_pull import SqlPullStore
+from meterline.delivery import DeliveryDraft, DeliveryMove, DeliveryState, delivery_id, digest_of
 from meterline.delivery_list import DeliveryQuery
 from meterline.problem import Problem, ProblemType
 from meterline.replay import Replay, ReplayState
 from meterline.report import Report
 from meterline.report_ports import Booked, Claim, ReportStore
 from meterline.resumption import Owed
-from meterline.run import (
-    DeliveryDraft,
-    DeliveryMove,
-    DeliveryState,
-    Run,
-    RunState,
-    delivery_id,
-    digest_of,
-)
+from meterline.run import Run, RunState
 from meterline.sending import Allotment
 from tests.contract.reports.conftest import (
     LEASE,

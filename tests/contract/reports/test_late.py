@@ -12,9 +12,10 @@ from meterline.backends.sql.late import SqlLateStore
 from meterline.backends.sql.progress import SqlProgressStore
 from meterline.report import Report, ReportState
 from meterline.report_ports import ReportStore
-from meterline.revision_ports import DecidedWindow, LateStore, LateWindow, Stretch
+from meterline.revision_ports import DecidedWindow, LateStore, LateWindow
 from meterline.rows import Seal, SliceId
 from meterline.run import LogEnds, Run, RunMove, RunState, Trigger
+from meterline.usage_ports import Stretch
 from meterline.window import DAY_MS, HOUR_MS
 from tests.contract.reports.conftest import (
     NOW,

@@ -6,11 +6,11 @@ import pytest
 
 from meterline.backends.sql.catalogue import SqlCatalogueStore
 from meterline.backends.sql.engine import Database
+from meterline.delivery import Delivery, DeliveryMove, DeliveryState
 from meterline.delivery_list import DeliveryPlace, DeliveryQuery
 from meterline.meter import Aggregation, MeterDraft
 from meterline.report import Report
 from meterline.report_ports import ReportStore
-from meterline.run import Delivery, DeliveryMove, DeliveryState
 from meterline.sending import Allotment
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import (

@@ -4,17 +4,11 @@ import pytest
 
 from meterline.backends.sql.engine import Database
 from meterline.backends.sql.report_pull import SqlPullStore
-from meterline.pull_ports import Pulled, PullStore
+from meterline.delivery import DeliveryDraft, DeliveryMove, DeliveryState, delivery_id, digest_of
+from meterline.delivery_ports import Pulled, PullStore
 from meterline.report import Report
 from meterline.report_ports import ReportStore
-from meterline.run import (
-    DeliveryDraft,
-    DeliveryMove,
-    DeliveryState,
-    Run,
-    delivery_id,
-    digest_of,
-)
+from meterline.run import Run
 from meterline.sending import Allotment
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import (

@@ -2,10 +2,11 @@
 
 import pytest
 
+from meterline.delivery import AttemptOutcome, DeliveryMove, DeliveryState
 from meterline.problem import Problem, ProblemType
 from meterline.report import Report, ReportChange
 from meterline.report_ports import ReportStore
-from meterline.run import AttemptOutcome, DeliveryMove, DeliveryState, Run, RunState
+from meterline.run import Run, RunState
 from meterline.sending import Allotment, Parcel
 from tests.contract.reports.conftest import (
     LEASE,

@@ -10,14 +10,15 @@ from meterline.backends.sql.engine import Database
 from meterline.backends.sql.replays import SqlReplayStore
 from meterline.backends.sql.report_bytes import SqlDeliveryBytes
 from meterline.change import Action, Kind
+from meterline.delivery import AttemptOutcome, DeliveryMove, DeliveryState
 from meterline.delivery_list import DeliveryQuery
+from meterline.delivery_ports import ReplayStore, Worked
 from meterline.limits import REPLAYS_RUNNING_MAX
 from meterline.problem import Problem, ProblemType
 from meterline.replay import Replay, ReplayState
-from meterline.replay_ports import ReplayStore, Worked
 from meterline.report import Report
 from meterline.report_ports import ReportStore
-from meterline.run import AttemptOutcome, DeliveryMove, DeliveryState, Run, RunState
+from meterline.run import Run, RunState
 from meterline.sending import Allotment, Parcel
 from tests.contract.reports.conftest import (
     NOW,

@@ -6,10 +6,11 @@ from dispatcher.schedule import due_runs
 from meterline.backends.sql.changes import read_changes
 from meterline.backends.sql.engine import Database
 from meterline.change import Action
+from meterline.delivery import DeliveryMove, DeliveryState
 from meterline.report import Report, ReportState
 from meterline.report_ports import ReportStore
 from meterline.resumption import NOT_ASKED_FOR, Owed, Resumed
-from meterline.run import DeliveryMove, DeliveryState, Run, RunState
+from meterline.run import Run, RunState
 from meterline.sending import Allotment
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import (

@@ -1,9 +1,9 @@
 """What every ReportStore promises of claims: what they hold, and that they can be undone."""
 
 from meterline import limits
+from meterline.delivery import AttemptOutcome, DeliveryMove, DeliveryState
 from meterline.report import Report
 from meterline.report_ports import ReportStore
-from meterline.run import AttemptOutcome, DeliveryMove, DeliveryState
 from meterline.sending import Allotment
 from tests.contract.reports.conftest import (
     LEASE,

@@ -4,13 +4,13 @@ import pytest
 
 from meterline.backends.sql.engine import Database
 from meterline.backends.sql.report_status import SqlReportStatusStore
+from meterline.delivery import AttemptOutcome, DeliveryMove
 from meterline.endpoint_health import Sign
 from meterline.endpoint_standing import Standing
 from meterline.report import Report
 from meterline.report_ports import ReportStore
-from meterline.report_status_ports import LastError, ReportStatus, ReportStatusStore
+from meterline.report_status import LastError, ReportStatus, ReportStatusStore
 from meterline.resumption import Owed
-from meterline.run import AttemptOutcome, DeliveryMove
 from meterline.sending import Allotment
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import NOW, START, decided, ended, scheduled, the_run

@@ -4,9 +4,9 @@ import msgspec
 
 from meterline.backends.sql.engine import Database
 from meterline.backends.sql.traces import SqlTraces
+from meterline.delivery import DeliveryDraft, delivery_id, digest_of
 from meterline.report import Report
 from meterline.report_ports import ReportStore
-from meterline.run import DeliveryDraft, delivery_id, digest_of
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import NOW, START, claimed, manifest, scheduled
 

@@ -29,8 +29,9 @@ from meterline.pack import (
     encode_refusal,
     position,
 )
-from meterline.rows import NO_POSITION, Flush, SliceId, TallyRow, Verdict
+from meterline.rows import NO_POSITION, Flush, SliceId, TallyRow
 from meterline.tally import Cell, Latest
+from meterline.verdict import Verdict
 
 HORIZON_MS = 1_000_000
 ID = SliceId(1, 0, 0)

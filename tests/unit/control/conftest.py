@@ -30,17 +30,9 @@ from meterline.http.gate import Gate
 from meterline.meter import Meter
 from meterline.meter_revision import answering
 from meterline.ports import Unavailable
-from meterline.rows import (
-    AccountRow,
-    Counted,
-    EventRow,
-    Flush,
-    RejectedRow,
-    SeenRow,
-    SliceId,
-    Verdict,
-)
+from meterline.rows import AccountRow, Counted, EventRow, Flush, RejectedRow, SeenRow, SliceId
 from meterline.usage import UsageQuery, UsageRow
+from meterline.verdict import Verdict
 from tests.openapi import documented
 from tests.portions import InPortions, values_among
 

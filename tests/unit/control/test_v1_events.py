@@ -7,7 +7,7 @@ import pytest
 
 from meterline.event_list import Column, Condition, Op, Order
 from meterline.limits import EVENTS_LIST_DAYS_MAX
-from meterline.rows import Verdict
+from meterline.verdict import Verdict
 from meterline.window import DAY_MS, HOUR_MS, rfc3339
 from tests.unit.control.conftest import NOW_MS, Api
 from tests.unit.control.test_v3_events import listed

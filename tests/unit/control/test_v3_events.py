@@ -9,7 +9,8 @@ from meterline.event import decode_event
 from meterline.event_list import Column, Condition, ListedEvent, Op, Order
 from meterline.http.gate import Gate
 from meterline.limits import EVENT_FILTER_CHARS_MAX, EVENT_FILTER_ITEMS_MAX
-from meterline.rows import NO_POSITION, Verdict
+from meterline.rows import NO_POSITION
+from meterline.verdict import Verdict
 from tests.unit.control.conftest import NOW_MS, Api, ServeApi
 
 EVENTS = "/api/v3/metering/events"

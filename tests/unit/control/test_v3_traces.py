@@ -7,12 +7,13 @@ import pytest
 
 from control.ledger import Ledger
 from meterline.access import EVERY_SCOPE, Principal, Scope
+from meterline.delivery import Delivery, DeliveryState
 from meterline.event import decode_event, identity_key
 from meterline.event_list import ListedEvent
 from meterline.http.gate import Gate
-from meterline.rows import NO_POSITION, EventRow, Verdict
-from meterline.run import Delivery, DeliveryState
+from meterline.rows import NO_POSITION, EventRow
 from meterline.trace import Position, ReportedDelivery, UsageEntry, checksum
+from meterline.verdict import Verdict
 from meterline.window import MINUTE_MS
 from tests.unit.control.conftest import NOW_MS, Api, Client, ServeApi
 

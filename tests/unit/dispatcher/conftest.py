@@ -42,17 +42,18 @@ from meterline.backends.sql.report_bytes import SqlDeliveryBytes
 from meterline.backends.sql.reports import SqlReportStore
 from meterline.backends.webhook_http import HttpWebhookSender
 from meterline.delivery_headers import NO_HEADERS, SealedHeaders, headers_text
+from meterline.delivery_ports import SecretBox, WebhookSender
 from meterline.event_list import EventQuery, EventSubject, ListedEvent, SubjectQuery
 from meterline.meter import Aggregation, Meter, MeterDraft
 from meterline.ports import Unavailable
 from meterline.problem import Problem
 from meterline.report import Interval, Report, Schedule
 from meterline.report_filter import EVERYTHING, ReportFilter
-from meterline.report_ports import ReportStore, SecretBox, WebhookSender
+from meterline.report_ports import ReportStore
 from meterline.report_start import StartTerms
-from meterline.revision_ports import Stretch, Touched
 from meterline.rows import AccountRow, Counted, EventRow, Flush, RejectedRow, SeenRow, SliceId
 from meterline.usage import UsageQuery, UsageRow
+from meterline.usage_ports import Stretch, Touched
 from meterline.window import MINUTE_MS
 from tests.portions import InPortions
 

@@ -29,12 +29,13 @@ from meterline.event import identity_key, partition_of
 from meterline.limits import SLICE_SPAN_MS
 from meterline.meter import Aggregation, Meter, MeterDraft
 from meterline.pack import encode_pack
-from meterline.ports import Unavailable, UsageStore
+from meterline.ports import Unavailable
 from meterline.report import Interval, Report, Revisions, Schedule
 from meterline.report_filter import ReportFilter
 from meterline.report_start import StartTerms
 from meterline.run import Run, RunState
 from meterline.usage import UsageQuery, UsageRow
+from meterline.usage_ports import UsageStore
 from meterline.window import HOUR_MS, MINUTE_MS, rfc3339_ms
 from tests.unit.aggregator.world import Deadly, Hands, Killed
 

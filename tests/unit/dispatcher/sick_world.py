@@ -12,8 +12,9 @@ from typing import Final
 from dispatcher.courier import SendTerms, claim_due, judged
 from dispatcher.fairness import Load
 from meterline import limits
+from meterline.delivery import AttemptOutcome
 from meterline.endpoint_health import Sign
-from meterline.run import AttemptOutcome, Run
+from meterline.run import Run
 from meterline.sending import Address, Answer, Parcel
 from tests.unit.dispatcher.conftest import Desk
 from tests.unit.dispatcher.sending import NOW_MS, made

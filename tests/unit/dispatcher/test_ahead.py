@@ -12,7 +12,8 @@ from dispatcher.ahead import Answered, Waiting
 from dispatcher.fairness import Caps
 from dispatcher.retry import RetryPolicy
 from meterline import limits
-from meterline.run import AttemptOutcome, DeliveryState, Run
+from meterline.delivery import AttemptOutcome, DeliveryState
+from meterline.run import Run
 from meterline.sending import Address, Answer, Parcel
 from tests.unit.dispatcher.conftest import Desk, Mailbox
 from tests.unit.dispatcher.sending import (

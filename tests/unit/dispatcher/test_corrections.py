@@ -15,14 +15,16 @@ from dispatcher.corrections import (
     says_nothing_new,
 )
 from dispatcher.late import TouchedMinutes
+from meterline.condition import Comparison, Condition
 from meterline.correction import NOTHING, Cause, Correction, digest_over
 from meterline.meter import Aggregation, Catalogue, Meter
 from meterline.number import from_text, text
 from meterline.report import Interval, Report, Schedule
-from meterline.report_filter import EVERYTHING, Comparison, Condition, ReportFilter
-from meterline.revision_ports import Baseline, DecidedWindow, Touched
+from meterline.report_filter import EVERYTHING, ReportFilter
+from meterline.revision_ports import Baseline, DecidedWindow
 from meterline.run import LogEnds, Run, Trigger
 from meterline.usage import UsageRow
+from meterline.usage_ports import Touched
 from meterline.window import MINUTE_MS
 from tests.portions import drafts, first_statements
 

@@ -11,11 +11,12 @@ import msgspec
 from dispatcher.fairness import Caps
 from dispatcher.retry import RetryPolicy
 from meterline.backends.secrets import FernetSecretBox
+from meterline.delivery import AttemptOutcome, DeliveryState
+from meterline.delivery_ports import SecretBox
 from meterline.number import UNIT
 from meterline.ports import Unavailable
 from meterline.report import ReportState
-from meterline.report_ports import SecretBox
-from meterline.run import AttemptOutcome, DeliveryState, Run, RunState
+from meterline.run import Run, RunState
 from meterline.window import MINUTE_MS
 from tests.unit.dispatcher.conftest import START_MS, Desk
 from tests.unit.dispatcher.sending import (

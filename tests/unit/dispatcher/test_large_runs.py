@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from meterline.condition import Comparison, Condition
+from meterline.delivery import DeliveryState
 from meterline.number import UNIT
 from meterline.report import Report
-from meterline.report_filter import Comparison, Condition, ReportFilter
-from meterline.run import DeliveryState, RunState
+from meterline.report_filter import ReportFilter
+from meterline.run import RunState
 from tests.unit.dispatcher.conftest import START_MS, Desk
 from tests.unit.dispatcher.test_planner import (
     END_MS,

@@ -10,9 +10,10 @@ from msgspec import structs
 from dispatcher.courier import deliver
 from dispatcher.fairness import Caps
 from dispatcher.retry import RetryPolicy
+from meterline.delivery import DeliveryState
 from meterline.endpoint_health import Health
 from meterline.report import Report, ReportState
-from meterline.run import DeliveryState, Run, RunState
+from meterline.run import Run, RunState
 from meterline.window import MINUTE_MS
 from tests.unit.dispatcher.conftest import Desk, Mailbox
 from tests.unit.dispatcher.sending import (

@@ -7,14 +7,16 @@ from itertools import chain, repeat
 import pytest
 
 from dispatcher.planner import find_due, make_runs
+from meterline.condition import Comparison, Condition
+from meterline.delivery import Delivery
 from meterline.meter import Aggregation, MeterDraft
 from meterline.number import UNIT
 from meterline.ports import Unavailable
 from meterline.problem import Problem, ProblemType
 from meterline.report import Interval, Report, ReportChange, Schedule
 from meterline.report_body import manifest_digest
-from meterline.report_filter import Comparison, Condition, ReportFilter
-from meterline.run import Delivery, Run, RunState, Trigger
+from meterline.report_filter import ReportFilter
+from meterline.run import Run, RunState, Trigger
 from meterline.sending import Allotment
 from meterline.usage import UsageQuery
 from meterline.window import HOUR_MS, MINUTE_MS

@@ -9,9 +9,9 @@ from typing import Any
 from dispatcher.replayer import Replayer
 from meterline.backends.clock import SystemClock
 from meterline.delivery_list import DeliveryQuery
+from meterline.delivery_ports import Worked
 from meterline.ports import Unavailable
 from meterline.replay import Replay, ReplayState
-from meterline.replay_ports import Worked
 from tests.unit.dispatcher.sending import until
 
 

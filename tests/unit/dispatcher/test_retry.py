@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.retry import GiveUp, RetryAt, RetryPolicy, decide, retry_after_ms
-from meterline.run import AttemptOutcome
+from meterline.delivery import AttemptOutcome
 from meterline.sending import Answer
 
 NOW = 1_770_000_000_000

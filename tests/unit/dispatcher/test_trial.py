@@ -8,8 +8,8 @@ import pytest
 from dispatcher.advice import verdict
 from dispatcher.trial import Trials
 from meterline.backends.clock import SystemClock
+from meterline.delivery import AttemptOutcome
 from meterline.delivery_headers import SealedHeaders
-from meterline.run import AttemptOutcome
 from meterline.sending import Answer
 from meterline.trial_ports import Trial
 from tests.unit.dispatcher.conftest import START_MS, Desk, Mailbox

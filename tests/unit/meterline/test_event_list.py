@@ -17,7 +17,8 @@ from meterline.event_list import (
     like_parts,
 )
 from meterline.limits import EVENT_CURSOR_CHARS_MAX, EVENT_TIME_MAX_MS
-from meterline.rows import NO_POSITION, Verdict
+from meterline.rows import NO_POSITION
+from meterline.verdict import Verdict
 
 small = st.integers(0, 65_535)
 places = st.builds(

@@ -22,7 +22,8 @@ from meterline.refusal import (
     position_text,
     timed,
 )
-from meterline.rows import NO_POSITION, Verdict
+from meterline.rows import NO_POSITION
+from meterline.verdict import Verdict
 
 SENT = Settlement(
     (1, 2, 3, 4), "ns", RefusalKind.INBOX, 10, RefusalState.REDRIVING, "ns", "key:1", 20,

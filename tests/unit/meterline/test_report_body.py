@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meterline.condition import Comparison, Condition
+from meterline.delivery import DeliveryDraft, delivery_id, digest_of
 from meterline.limits import DELIVERY_BODY_BYTES_MAX, GROUP_VALUES_COUNTED_MAX
 from meterline.meter import Aggregation, Meter
 from meterline.number import SCALED_MAX, UNIT
@@ -18,9 +20,9 @@ from meterline.report_body import (
     statements,
 )
 from meterline.report_entries import Gathering
-from meterline.report_filter import EVERYTHING, Comparison, Condition, ReportFilter
+from meterline.report_filter import EVERYTHING, ReportFilter
 from meterline.report_ports import Booked
-from meterline.run import DeliveryDraft, Run, RunState, Trigger, delivery_id, digest_of
+from meterline.run import Run, RunState, Trigger
 from meterline.usage import UsageRow
 from tests.portions import drafts, first_statements, gathered
 

@@ -4,17 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meterline.delivery import DELIVERY_MOVES, DeliveryMove, DeliveryState, delivery_id
 from meterline.run import (
-    DELIVERY_MOVES,
     RUN_MOVES,
     UNDECIDED,
-    DeliveryMove,
-    DeliveryState,
     Run,
     RunMove,
     RunState,
     Trigger,
-    delivery_id,
     outcome_of,
     run_id,
     run_sources,

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.open_slice import OpenSlice
+from meterline.delivery import Delivery, DeliveryState
 from meterline.event import decode_event, identity_key
 from meterline.event_verdict import outcomes
 from meterline.measure import decode_groups, measures_of
@@ -16,7 +17,6 @@ from meterline.meter import Aggregation, Catalogue, Meter
 from meterline.meter_revision import switched
 from meterline.pack import Record, RecordKind
 from meterline.rows import EventRow, SliceId, TallyRow
-from meterline.run import Delivery, DeliveryState
 from meterline.trace import Behind, ReportedDelivery, UsageEntry, checksum, reported
 from meterline.window import MINUTE_MS
 

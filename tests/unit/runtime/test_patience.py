@@ -8,9 +8,8 @@ from contextlib import contextmanager
 import pytest
 from structlog.testing import capture_logs
 
-from meterline.access_refused import AccessRefused
 from meterline.limits import START_REFUSALS_MAX
-from meterline.ports import Unavailable, Unsuitable
+from meterline.ports import AccessRefused, Unavailable, Unsuitable
 from meterline.runtime.patience import Pace, Patience
 from meterline.runtime.settings import Settings
 from tests.services.local import nobody_at

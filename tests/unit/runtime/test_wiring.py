@@ -12,10 +12,10 @@ from meterline import limits
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.sql.migrate import migrate
+from meterline.delivery import AttemptOutcome
 from meterline.meter import Aggregation, MeterDraft
 from meterline.ports import Unsuitable
 from meterline.report import Interval, Report, Schedule
-from meterline.run import AttemptOutcome
 from meterline.runtime import report_wiring, wiring
 from meterline.runtime.secret_key import secret_box
 from meterline.runtime.settings import Settings, SettingsError

@@ -21,7 +21,8 @@ from meterline.event_list import ListedEvent
 from meterline.http.gate import Gate
 from meterline.pack import decode_record
 from meterline.problem import Problem, ProblemType
-from meterline.rows import NO_POSITION, Verdict
+from meterline.rows import NO_POSITION
+from meterline.verdict import Verdict
 from tests.unit.control.conftest import NOW_MS, Api, ServeApi
 
 REFUSALS = "/api/v3/metering/refusals"

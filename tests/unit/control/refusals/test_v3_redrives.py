@@ -5,7 +5,7 @@ import pytest
 
 from meterline.access import Principal, Scope
 from meterline.event import decode_event
-from meterline.rows import Verdict
+from meterline.verdict import Verdict
 from tests.unit.control.conftest import NOW_MS
 from tests.unit.control.refusals.conftest import (
     EVENT,

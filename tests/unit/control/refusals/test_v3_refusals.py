@@ -8,7 +8,8 @@ import pytest
 from meterline.access import EVERY_SCOPE, Principal, Scope
 from meterline.limits import REFUSALS_SEARCHED_MAX
 from meterline.pack import encode_pack
-from meterline.rows import RejectedRow, Verdict
+from meterline.rows import RejectedRow
+from meterline.verdict import Verdict
 from tests.unit.control.conftest import Api
 from tests.unit.control.refusals.conftest import (
     EVENT,

@@ -33,21 +33,21 @@ from meterline.backends.sql.reports import SqlReportStore
 from meterline.backends.sql.traces import SqlTraces
 from meterline.backends.webhook_http import HttpWebhookSender
 from meterline.correction import Correction, digest_over
-from meterline.http import SERVER_OPTIONS, problem_middleware
-from meterline.http.gate import Gate
-from meterline.replay_ports import ReplayStore
-from meterline.report_ports import ReportStore
-from meterline.report_start import StartTerms
-from meterline.revision_ports import CorrectionStore
-from meterline.run import (
+from meterline.delivery import (
     Attempt,
     AttemptOutcome,
     DeliveryDraft,
     DeliveryMove,
-    Manifest,
     delivery_id,
     digest_of,
 )
+from meterline.delivery_ports import ReplayStore
+from meterline.http import SERVER_OPTIONS, problem_middleware
+from meterline.http.gate import Gate
+from meterline.report_ports import ReportStore
+from meterline.report_start import StartTerms
+from meterline.revision_ports import CorrectionStore
+from meterline.run import Manifest
 from meterline.sending import Allotment, AttemptEnd
 from tests.openapi import documented
 from tests.unit.control.conftest import NOW_MS, Api, Client

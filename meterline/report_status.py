@@ -1,12 +1,13 @@
-"""The port of what is told of a report at a glance: its last run, its last error, what it owes."""
+"""The status of a report at a glance: its last run, its last error, what it owes. With its port."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from meterline.delivery import AttemptOutcome
 from meterline.endpoint_standing import NOTHING_OUTSTANDING, Outstanding
 from meterline.report import Report
-from meterline.run import AttemptOutcome, Run
+from meterline.run import Run
 
 
 @dataclass(frozen=True, slots=True)

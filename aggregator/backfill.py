@@ -4,15 +4,15 @@
 
 import asyncio
 
-from aggregator.fold import SliceFold
-from meterline.event import decode_event
+from aggregator.slice.fold import SliceFold
+from meterline.event.event import decode_event
+from meterline.event.pack import position
 from meterline.limits import BACKFILL_YIELD_EVENTS
-from meterline.measure import measures_of
-from meterline.meter import Catalogue, Meter
-from meterline.pack import position
-from meterline.progress_ports import ProgressStore
-from meterline.rows import Flush, Seal, SliceId
-from meterline.usage_ports import UsageStore
+from meterline.meter.measure import measures_of
+from meterline.meter.meter import Catalogue, Meter
+from meterline.usage.ports import UsageStore
+from meterline.usage.progress_ports import ProgressStore
+from meterline.usage.rows import Flush, Seal, SliceId
 
 
 async def backfilled_one(

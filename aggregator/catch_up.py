@@ -4,12 +4,12 @@ sections 4.1, 4.2).
 
 from collections.abc import Mapping
 
-from meterline.event_ports import Log
-from meterline.pack import Record, offset_of, record_digest
+from meterline.event.pack import Record, offset_of, record_digest
+from meterline.event.ports import Log
 from meterline.ports import Unsuitable
-from meterline.progress_ports import SeenStore
-from meterline.rows import Seal, SliceId
-from meterline.usage_ports import UsageStore
+from meterline.usage.ports import UsageStore
+from meterline.usage.progress_ports import SeenStore
+from meterline.usage.rows import Seal, SliceId
 
 
 class LogTruncated(Unsuitable):

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from aggregator.backfill import backfilled_one
 from aggregator.catalogue_pace import CataloguePace, passed
 from aggregator.completeness import Completeness
-from aggregator.partition import Partition
 from aggregator.revision_switch import switch_filled
+from aggregator.slice.partition import Partition
 from aggregator.step import Aggregator
+from meterline.event.pack import encode_pack
 from meterline.limits import (
     CLAIM_INTERVAL_MS,
     FILL_CHECK_MS,
@@ -17,7 +18,6 @@ from meterline.limits import (
     SWITCH_CHECK_MS,
     TRIM_INTERVAL_MS,
 )
-from meterline.pack import encode_pack
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,23 +17,23 @@ from aggregator.catch_up import (
     check_same_log,
     start_of,
 )
-from aggregator.partition import Partition
-from aggregator.writer import Reached, Writer
-from meterline.event_ports import Log
+from aggregator.slice.partition import Partition
+from aggregator.slice.writer import Reached, Writer
+from meterline.event.pack import Record, decode_record
+from meterline.event.ports import Log
 from meterline.limits import (
     COUNT_BACK_TRIES_MAX,
     LOG_READ_RECORDS_MAX,
     UNFLUSHED_BYTES_MAX,
     UNFLUSHED_EVENTS_MAX,
 )
-from meterline.measure import measures_of
-from meterline.meter import Catalogue
-from meterline.meter_revision_ports import CatalogueStore
-from meterline.pack import Record, decode_record
+from meterline.meter.measure import measures_of
+from meterline.meter.meter import Catalogue
+from meterline.meter.ports import CatalogueStore
 from meterline.ports import SeenDamaged, Unsuitable
-from meterline.progress_ports import ProgressStore, SeenStore
-from meterline.rows import Counted, Flush, Seal
-from meterline.usage_ports import UsageStore
+from meterline.usage.ports import UsageStore
+from meterline.usage.progress_ports import ProgressStore, SeenStore
+from meterline.usage.rows import Counted, Flush, Seal
 
 logger = structlog.get_logger()
 

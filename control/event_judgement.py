@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import msgspec
 
 from control.stores import Stores
-from meterline.event import decode_event
-from meterline.event_list import EventQuery, ListedEvent
-from meterline.event_verdict import Difference, Judges, Outcome, differences
-from meterline.pack import index_of, offset_of
-from meterline.rows import NO_POSITION
-from meterline.verdict import Verdict
+from meterline.event.event import decode_event
+from meterline.event.listing import EventQuery, ListedEvent
+from meterline.event.pack import index_of, offset_of
+from meterline.event.verdict import Verdict
+from meterline.meter.outcome import Difference, Judges, Outcome, conflicting_members
+from meterline.usage.rows import NO_POSITION
 
 _OURS = ("namespace", "recordedtime")  # what the gateway added
 _sent = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -118,5 +118,5 @@ async def _firsts(
 def _passed_over(one: ListedEvent, first: ListedEvent | None) -> Judged:
     if first is None or one.verdict is not Verdict.CONFLICT:
         return Judged(one, first=first)
-    differs = differences(decode_event(one.text), decode_event(first.text))
+    differs = conflicting_members(decode_event(one.text), decode_event(first.text))
     return Judged(one, first=first, differs=differs)

@@ -6,47 +6,47 @@ from typing import Any
 
 from aiohttp import web
 
-from control.answers import Answers
 from control.health import Check, Health, checks_of
 from control.ledger import Ledger
-from control.refusal_desk import RefusalDesk
-from control.report_desk import ReportDesk
+from control.refusals.service import RefusalDesk
+from control.reports.service import ReportDesk
 from control.stores import Stores
+from control.usage.answers import Answers
 from control.v1.events import V1Events
 from control.v1.events_v2 import V2Events
 from control.v1.meter_values import V1MeterValues
 from control.v1.meters import V1Meters
 from control.v1.query import V1Query
-from control.v1.reports import V1Reports
+from control.v1.reports.handlers import V1Reports
 from control.v1.subjects import V1Subjects
-from control.v3.accounts import V3Accounts
-from control.v3.audit import V3Audit
-from control.v3.changes import V3Changes
-from control.v3.corrections import V3Corrections
-from control.v3.deliveries import V3Deliveries
-from control.v3.event_subjects import V3EventSubjects
-from control.v3.event_trace import V3EventTrace
-from control.v3.events import V3Events
-from control.v3.keys import V3Keys
-from control.v3.meter_preview import V3MeterPreview
-from control.v3.meter_revisions import V3MeterRevisions
-from control.v3.meter_values import V3MeterValues
-from control.v3.meters import V3Meters
-from control.v3.pull import V3Pull
-from control.v3.query import V3Query
-from control.v3.refusal_redrives import V3RefusalRedrives
-from control.v3.refusals import V3Refusals
-from control.v3.rejected import V3Rejected
-from control.v3.replays import V3Replays
-from control.v3.report_preview import V3ReportPreview
-from control.v3.report_secrets import V3ReportSecrets
-from control.v3.report_test import V3ReportTest
-from control.v3.reports import V3Reports
-from control.v3.runs import V3Runs
-from control.v3.status import V3Status
-from control.v3.subjects import V3Subjects
-from control.v3.usage_events import V3UsageEvents
-from meterline.access_ports import AccessStore
+from control.v3.access.changes import V3Changes
+from control.v3.access.keys import V3Keys
+from control.v3.access.subjects import V3Subjects
+from control.v3.deliveries.corrections import V3Corrections
+from control.v3.deliveries.operations import V3Deliveries
+from control.v3.deliveries.pull import V3Pull
+from control.v3.deliveries.replays import V3Replays
+from control.v3.events.lineage import V3EventTrace
+from control.v3.events.operations import V3Events
+from control.v3.events.subjects import V3EventSubjects
+from control.v3.installation.accounts import V3Accounts
+from control.v3.installation.audit import V3Audit
+from control.v3.installation.status import V3Status
+from control.v3.meters.operations import V3Meters
+from control.v3.meters.preview import V3MeterPreview
+from control.v3.meters.rejected_values import V3Rejected
+from control.v3.meters.revisions import V3MeterRevisions
+from control.v3.meters.values import V3MeterValues
+from control.v3.refusals.operations import V3Refusals
+from control.v3.refusals.redrives import V3RefusalRedrives
+from control.v3.reports.operations import V3Reports
+from control.v3.reports.preview import V3ReportPreview
+from control.v3.reports.runs import V3Runs
+from control.v3.reports.secrets import V3ReportSecrets
+from control.v3.reports.test_delivery import V3ReportTest
+from control.v3.usage.events import V3UsageEvents
+from control.v3.usage.query import V3Query
+from meterline.access.ports import AccessStore
 from meterline.http.gate import Gate
 from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES, mount
 from meterline.http.operation import Bound
@@ -140,7 +140,7 @@ def routes(api: Api, gate: Gate, checks: Mapping[str, Check] | None = None) -> l
     """Everything but events, probes and front page included.
 
     `checks` are what `/readyz` asks, by name; without them, the stores of this API. The application
-    uses `meterline.http.problem_middleware` and is served with its `SERVER_OPTIONS`.
+    uses `meterline.http.answers.problem_middleware` and is served with its `SERVER_OPTIONS`.
     """
     mounted = mount(bound_v3(api), V3_PREFIXES, gate)
     mounted += mount(bound_v1(api), OLD_PREFIXES, gate)

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from meterline.event_ports import Log
-from meterline.meter import Meter
-from meterline.meter_revision_ports import CatalogueStore, RevisionStore
+from meterline.access.subject_ports import SubjectStore
+from meterline.event.ports import Log
+from meterline.meter.meter import Meter
+from meterline.meter.ports import CatalogueStore, RevisionStore
 from meterline.ports import Clock
 from meterline.problem import not_found
-from meterline.progress_ports import ProgressStore
-from meterline.subject_ports import SubjectStore
-from meterline.usage_ports import UsageStore
+from meterline.usage.ports import UsageStore
+from meterline.usage.progress_ports import ProgressStore
 
 
 @dataclass(frozen=True, slots=True)

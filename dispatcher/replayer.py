@@ -8,9 +8,9 @@ import structlog
 
 from dispatcher.pause import turn, wait
 from meterline import limits
-from meterline.delivery_ports import ReplayStore
+from meterline.delivery.ports import ReplayStore
+from meterline.delivery.replay import ReplayState
 from meterline.ports import Clock
-from meterline.replay import ReplayState
 
 _log: Final = structlog.get_logger("dispatcher")
 

@@ -8,14 +8,15 @@ from uuid import uuid4
 
 import structlog
 
-from dispatcher import planner, signing
-from dispatcher.courier import SendTerms
-from dispatcher.late import LateUsage
-from dispatcher.outgoing import Outgoing
 from dispatcher.pause import Pause, turn, wait
-from dispatcher.planner import PlanTerms, Sources
+from dispatcher.runs import planner
+from dispatcher.runs.late import LateUsage
+from dispatcher.runs.planner import PlanTerms, Sources
+from dispatcher.sending import signing
+from dispatcher.sending.attempt import SendTerms
+from dispatcher.sending.sender import Outgoing
 from meterline import limits
-from meterline.delivery_ports import SecretBox, WebhookSender
+from meterline.delivery.ports import SecretBox, WebhookSender
 from meterline.ports import Clock
 
 _log: Final = structlog.get_logger("dispatcher")

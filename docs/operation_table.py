@@ -10,7 +10,7 @@ from typing import Any, Final
 from docs.diagrams import replaced
 from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES
 from meterline.http.operation import Operation
-from meterline.runtime.documents import declared_v1, declared_v3
+from meterline.runtime.commands.documents import declared_v1, declared_v3
 
 PAGE: Final = Path(__file__).with_name("api.md")
 

@@ -11,7 +11,7 @@ from typing import Final
 from pydantic_core import to_jsonable_python
 
 from docs.diagrams import replaced
-from meterline.runtime.setting_fields import Settings
+from meterline.runtime.settings.fields import Settings
 
 README: Final = Path(__file__).parents[1] / "README.md"
 NAME: Final = "settings"

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from meterline.event.pack import encode_pack
 from meterline.limits import PACK_BYTES_MAX, PACK_EVENTS_MAX
-from meterline.pack import encode_pack
 
 
 def packs_of(

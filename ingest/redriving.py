@@ -8,14 +8,14 @@ from aiohttp import web
 
 from ingest.admission import AdmissionRules, BodyForm, admit
 from ingest.publisher import Publisher
-from meterline.access import Principal
-from meterline.event import Event, decode_event
+from meterline.access.access import Principal
+from meterline.event.event import Event, decode_event
 from meterline.http.gate import Gate
 from meterline.ports import Clock
 
 
 class Redriving:
-    """A door for events that are at hand already; `control.refusal_desk.Door`."""
+    """A door for events that are at hand already; `control.refusals.service.Door`."""
 
     def __init__(
         self, publisher: Publisher, rules: AdmissionRules, clock: Clock, gate: Gate

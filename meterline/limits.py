@@ -1,6 +1,6 @@
 """Every bound of the system, with its unit and its reason.
 
-A bound that an operator may want to change is a setting (`meterline.runtime.settings`); its default
+A bound that an operator may want to change is a setting (`meterline.runtime.settings.reading`); its default
 is here. A bound that decides what a stored row looks like (`SLICE_*`, `PACK_*`, digits) is pinned
 when a log is made.
 """

@@ -14,8 +14,8 @@ from hypothesis import settings
 
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.backends.sql.engine import open_database
-from meterline.backends.sql.migrate import migrate
+from meterline.backends.control_store.engine import open_database
+from meterline.backends.control_store.migrate import migrate
 from tests.scratch import memory_folder
 from tests.services.choose import open_service
 from tests.services.service import Service, ServiceError

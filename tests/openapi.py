@@ -16,7 +16,7 @@ from aiohttp import web
 from control.openapi.published import as_json
 from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES
 from meterline.problem import MEDIA_TYPE
-from meterline.runtime import documents
+from meterline.runtime.commands import documents
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator

@@ -8,7 +8,7 @@ from typing import Final
 
 from clients.openapi.forms import for_go, for_typescript
 from clients.openapi.tools import GO, HERE, ROOT, TYPESCRIPT, go_tool, npm_packages, run
-from meterline.runtime.documents import write
+from meterline.runtime.commands.documents import write
 
 PLACES: Final[Mapping[str, Path]] = {
     "v3.json": HERE / "v3.json",

@@ -1,6 +1,6 @@
 """The message that a receiver gets (contract sections 2.5 and 6), as the document of v3 shows it.
 
-`meterline.report_body` makes it; a test holds the two together. Its shapes are open: a receiver
+`meterline.report.body` makes it; a test holds the two together. Its shapes are open: a receiver
 ignores members that it does not know.
 """
 

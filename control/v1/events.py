@@ -8,12 +8,12 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.event_judgement import Judged, judged
-from control.event_shapes import EVENT_EXAMPLE, EventShown
+from control.shapes.event import EVENT_EXAMPLE, EventShown
 from control.stores import Stores
 from control.v1.refused import Customers
 from control.v1.validation_words import validation_words
-from meterline.access import Scope
-from meterline.event_list import Column, Condition, EventQuery, Op
+from meterline.access.access import Scope
+from meterline.event.listing import Column, Condition, EventQuery, Op
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import Digits, Instant, InstantShown, LooseParameters

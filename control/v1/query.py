@@ -9,15 +9,23 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.answers import Answers, Form
-from control.ask import COMPLETE_UNTIL_HEADER, SUBJECT, Asked, Question, Words, asked, query_of
-from control.form import attachment, csv_lines, wants_csv, window_bound
-from control.names import V1_METER_NAMES
+from control.shapes.path_names import V1_METER_NAMES
 from control.stores import Stores
+from control.usage.answers import Answers, Form
+from control.usage.form import attachment, csv_lines, wants_csv, window_bound
+from control.usage.query import (
+    COMPLETE_UNTIL_HEADER,
+    SUBJECT,
+    Asked,
+    Question,
+    Words,
+    asked,
+    query_of,
+)
 from control.v1.events import ClientId
 from control.v1.meters import Camel
 from control.v1.refused import Customers, Unsupported
-from meterline.access import Scope
+from meterline.access.access import Scope
 from meterline.http.operation import (
     CSV,
     JSON,
@@ -45,7 +53,7 @@ from meterline.limits import (
 )
 from meterline.number import fixed, text
 from meterline.problem import ProblemType
-from meterline.usage import Filter, Operator, UsageQuery, UsageRow
+from meterline.usage.query import Filter, Operator, UsageQuery, UsageRow
 from meterline.window import WindowSize, rfc3339
 
 IN_QUERY: Final = Words("groupBy", "filterGroupBy", "query")

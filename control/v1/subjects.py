@@ -8,10 +8,11 @@ from pydantic import AfterValidator, Field, JsonValue, RootModel, model_validato
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
-from control.names import V1_SUBJECT_NAMES
+from control.shapes.path_names import V1_SUBJECT_NAMES
 from control.stores import Stores
 from control.v1.meters import Camel
-from meterline.access import Scope
+from meterline.access.access import Scope
+from meterline.access.subject import KEPT, Kept, Subject, SubjectDraft
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
 from meterline.http.shapes import AnyParameters, Instant, InstantShown, NoNul, Ulid
@@ -22,7 +23,6 @@ from meterline.limits import (
     SUBJECTS_UPSERT_MAX,
 )
 from meterline.problem import ProblemType, not_found
-from meterline.subject import KEPT, Kept, Subject, SubjectDraft
 from meterline.window import rfc3339
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from meterline.access import (
+from meterline.access.access import (
     ApiKey,
     Principal,
     Token,
@@ -21,7 +21,7 @@ from meterline.access import (
     parse_token,
     verdict,
 )
-from meterline.access_ports import AccessStore
+from meterline.access.ports import AccessStore
 from meterline.backends.missing_plans import MissingPlans
 from meterline.limits import (
     KEY_REVOKED_TOLD_MS,

@@ -20,6 +20,7 @@ from typing import Final
 
 from ulid import ULID
 
+from meterline.event.pack import Record, RecordKind
 from meterline.limits import (
     APPEND_DEADLINE_MS,
     APPEND_QUEUE_BYTES_MAX,
@@ -27,7 +28,6 @@ from meterline.limits import (
     PARTITIONS_MAX,
     READ_BYTES_MAX,
 )
-from meterline.pack import Record, RecordKind
 from meterline.ports import Clock, Unavailable, Unsuitable
 
 DATABASE_NAME: Final = "log.sqlite"

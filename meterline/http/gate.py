@@ -5,13 +5,13 @@ from typing import Final
 
 from aiohttp import web
 
-from meterline.access import ANONYMOUS, Principal, Scope
+from meterline.access.access import ANONYMOUS, Principal, Scope
+from meterline.access.throttle import Limited, Throttle
 from meterline.http.answers import LIMIT_HEADERS
 from meterline.http.bodies import HOLDING
 from meterline.http.strangers import Strangers
 from meterline.ports import Clock
 from meterline.problem import Problem, ProblemType
-from meterline.throttle import Limited, Throttle
 
 PRINCIPAL: Final = web.RequestKey("principal", Principal)
 

@@ -3,9 +3,9 @@
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
+from meterline.access.throttle import Bucket, Policy
 from meterline.limits import LIMITED_MAX, STRANGER_REQUESTS_MAX, STRANGER_WINDOW_S
 from meterline.problem import Problem, ProblemType
-from meterline.throttle import Bucket, Policy
 
 _POLICY: Final = Policy("failed_authentications", STRANGER_REQUESTS_MAX, STRANGER_WINDOW_S)
 _SITE_BITS: Final = 64  # of an IPv6 address: one site has all the others

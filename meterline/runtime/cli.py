@@ -13,12 +13,12 @@ import click
 
 from meterline.ports import Unavailable, Unsuitable
 from meterline.problem import Problem
-from meterline.runtime.audit import audit
-from meterline.runtime.keys import keys
-from meterline.runtime.receive import receive
-from meterline.runtime.reconcile import reconcile_booked
-from meterline.runtime.send import send
-from meterline.runtime.settings import Settings, SettingsError, load_settings
+from meterline.runtime.commands.audit import audit
+from meterline.runtime.commands.keys import keys
+from meterline.runtime.commands.receive import receive
+from meterline.runtime.commands.reconcile import reconcile_booked
+from meterline.runtime.commands.send.command import send
+from meterline.runtime.settings.reading import Settings, SettingsError, load_settings
 
 EXIT_SETTINGS: Final = 2
 EXIT_FAILED: Final = 1

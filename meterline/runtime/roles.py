@@ -9,60 +9,63 @@ from aiohttp import web
 
 from control.health import Check, Health, checks_of
 from control.openapi import published
-from control.report_desk import ReportDesk
+from control.reports.service import ReportDesk
 from control.routes import Api, bound_v1, bound_v3
 from control.routes import routes as control_routes
 from dispatcher.worker import Dispatcher
 from ingest.gateway import Gateway
 from ingest.gateway import routes as event_routes
+from meterline.backends.control_store.access.keys import SqlAccessStore
+from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.migrate import check_migrated, migrate
 from meterline.backends.secrets import FernetSecretBox
-from meterline.backends.sql.access import SqlAccessStore
-from meterline.backends.sql.engine import Database
-from meterline.backends.sql.migrate import check_migrated, migrate
 from meterline.http.gate import Gate
-from meterline.runtime import documents, report_wiring, wiring
-from meterline.runtime.access_wiring import OpenGate, host_guard, open_gate
-from meterline.runtime.patience import Patience
+from meterline.runtime.commands import documents
 from meterline.runtime.process import serve
 from meterline.runtime.secret_key import secret_box
-from meterline.runtime.settings import Settings
-from meterline.runtime.wiring import CLOCK, Opened, OpenLog, Worker
+from meterline.runtime.settings.reading import Settings
+from meterline.runtime.start_timeout import Patience
+from meterline.runtime.wiring import adapters, reports
+from meterline.runtime.wiring.access import OpenGate, host_guard, open_gate
+from meterline.runtime.wiring.adapters import CLOCK, Opened, OpenLog, Worker
 
 logger = structlog.get_logger()
 
 
 async def up(settings: Settings, stop: asyncio.Event) -> None:
     """All roles in one process and one folder."""
-    wiring.check_room(settings)
+    adapters.check_room(settings)
     patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
         settings.data_dir.mkdir(parents=True, exist_ok=True)
-        log = await patience.wait("log", lambda: wiring.open_log(settings, stack))
-        database = wiring.open_control_database(settings, stack)
+        log = await patience.wait("log", lambda: adapters.open_log(settings, stack))
+        database = adapters.open_control_database(settings, stack)
         await patience.wait("control", lambda: migrate(database))
         opened = await _gathered(settings, patience, stack, database, log)
-        await wiring.put_meters(settings, opened)
+        await adapters.put_meters(settings, opened)
         box = await _box(settings, patience, opened)
-        worker = wiring.aggregation_worker(settings, opened, wiring.inbox_watch(settings, stack))
-        sender = report_wiring.webhook_sender(settings, stack)
-        dispatcher = report_wiring.dispatcher(settings, opened, box, sender)
+        worker = adapters.aggregation_worker(
+            settings, opened, adapters.inbox_watch(settings, stack)
+        )
+        sender = reports.webhook_sender(settings, stack)
+        dispatcher = reports.dispatcher(settings, opened, box, sender)
         gate = await open_gate(settings, database, stack, CLOCK)
         gateway = await _gateway(settings, log, gate.gate, stack, with_inbox=True)
-        desk = report_wiring.report_desk(settings, opened, box, stack, dispatcher.wake)
+        desk = reports.report_desk(settings, opened, box, stack, dispatcher.wake)
         api = _whole_api(settings, opened, desk, gate, gateway)
         port = await _serve(stack, settings, api)
         logger.info(
             "ready", role="all", url=f"http://{settings.host}:{port}", data=str(settings.data_dir)
         )
-        await _until_stopped(stop, worker, dispatcher, report_wiring.replayer(opened, dispatcher))
+        await _until_stopped(stop, worker, dispatcher, reports.replayer(opened, dispatcher))
 
 
 async def ingest(settings: Settings, stop: asyncio.Event) -> None:
     """The door alone: it needs the log and nothing else."""
     patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
-        log = await patience.wait("log", lambda: wiring.open_log(settings, stack))
-        database = wiring.open_control_database(settings, stack)  # asked for keys only
+        log = await patience.wait("log", lambda: adapters.open_log(settings, stack))
+        database = adapters.open_control_database(settings, stack)  # asked for keys only
         gate = await open_gate(settings, database, stack, CLOCK)
         gateway = await _gateway(settings, log, gate.gate, stack, with_inbox=True)
         health = Health({"log": lambda: log.end(0), **gate.checks})
@@ -74,13 +77,15 @@ async def ingest(settings: Settings, stop: asyncio.Event) -> None:
 
 async def aggregate(settings: Settings, stop: asyncio.Event) -> None:
     """Counting alone."""
-    wiring.check_room(settings)
+    adapters.check_room(settings)
     patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
         opened = await _opened(settings, patience, stack)
-        worker = wiring.aggregation_worker(settings, opened, wiring.inbox_watch(settings, stack))
+        worker = adapters.aggregation_worker(
+            settings, opened, adapters.inbox_watch(settings, stack)
+        )
         checks = checks_of(opened.stores)
-        checks["disk"] = partial(wiring.check_disk, settings)
+        checks["disk"] = partial(adapters.check_disk, settings)
         await _serve_health(stack, settings, "aggregate", checks)
         await worker.run(stop)
 
@@ -90,11 +95,11 @@ async def dispatch(settings: Settings, stop: asyncio.Event) -> None:
     patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
         opened = await _opened(settings, patience, stack)
-        sender = report_wiring.webhook_sender(settings, stack)
+        sender = reports.webhook_sender(settings, stack)
         box = await _box(settings, patience, opened)
-        dispatcher = report_wiring.dispatcher(settings, opened, box, sender)
+        dispatcher = reports.dispatcher(settings, opened, box, sender)
         await _serve_health(stack, settings, "dispatch", checks_of(opened.stores))
-        await _until_stopped(stop, None, dispatcher, report_wiring.replayer(opened, dispatcher))
+        await _until_stopped(stop, None, dispatcher, reports.replayer(opened, dispatcher))
 
 
 async def control(settings: Settings, stop: asyncio.Event) -> None:
@@ -102,12 +107,12 @@ async def control(settings: Settings, stop: asyncio.Event) -> None:
     patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
         opened = await _opened(settings, patience, stack)
-        await patience.wait("control", lambda: wiring.put_meters(settings, opened))
+        await patience.wait("control", lambda: adapters.put_meters(settings, opened))
         box = await _box(settings, patience, opened)
         gate = await open_gate(settings, opened.database, stack, CLOCK)
         gateway = await _gateway(settings, opened.log, gate.gate, stack)
         # a dispatcher of another process finds by itself what there is to do
-        desk = report_wiring.report_desk(settings, opened, box, stack, lambda: None)
+        desk = reports.report_desk(settings, opened, box, stack, lambda: None)
         api = _whole_api(settings, opened, desk, gate, gateway)
         port = await _serve(stack, settings, api)
         logger.info("ready", role="control", url=f"http://{settings.host}:{port}")
@@ -116,20 +121,20 @@ async def control(settings: Settings, stop: asyncio.Event) -> None:
 
 async def migrate_all(settings: Settings, stop: asyncio.Event) -> None:
     """Bring every store to this release: topic, tables, control store."""
-    wiring.check_room(settings)
+    adapters.check_room(settings)
     patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
-        database = wiring.open_control_database(settings, stack)
+        database = adapters.open_control_database(settings, stack)
         await patience.wait("control", lambda: migrate(database))
-        log = await patience.wait("log", lambda: wiring.open_log(settings, stack))
+        log = await patience.wait("log", lambda: adapters.open_log(settings, stack))
         # They know each other from here on: one that is lost later is noticed.
         await _gathered(settings, patience, stack, database, log)
         logger.info("migrated")
 
 
 async def _opened(settings: Settings, patience: Patience, stack: AsyncExitStack) -> Opened:
-    log = await patience.wait("log", lambda: wiring.open_log(settings, stack))
-    database = wiring.open_control_database(settings, stack)
+    log = await patience.wait("log", lambda: adapters.open_log(settings, stack))
+    database = adapters.open_control_database(settings, stack)
     await patience.wait("control", lambda: check_migrated(database))
     return await _gathered(settings, patience, stack, database, log)
 
@@ -141,8 +146,8 @@ async def _box(settings: Settings, patience: Patience, opened: Opened) -> Fernet
 async def _gathered(
     settings: Settings, patience: Patience, stack: AsyncExitStack, database: Database, log: OpenLog
 ) -> Opened:
-    usage = await patience.wait("usage", lambda: wiring.open_usage(settings, stack))
-    return await patience.wait("stores", lambda: wiring.open_all(settings, database, usage, log))
+    usage = await patience.wait("usage", lambda: adapters.open_usage(settings, stack))
+    return await patience.wait("stores", lambda: adapters.open_all(settings, database, usage, log))
 
 
 async def _gateway(
@@ -154,13 +159,13 @@ async def _gateway(
     with_inbox: bool = False,
 ) -> Gateway:
     """The door; with the inbox, its reader runs until the stack is closed."""
-    publisher = wiring.publisher(settings, log)
+    publisher = adapters.publisher(settings, log)
     stack.push_async_callback(publisher.close)
-    inbox = wiring.inbox(settings, publisher, log, stack) if with_inbox else None
+    inbox = adapters.inbox(settings, publisher, log, stack) if with_inbox else None
     if inbox is not None:
         reading = asyncio.create_task(inbox.run())
         stack.push_async_callback(_ended, reading)
-    rules = wiring.admission_rules(settings, log)
+    rules = adapters.admission_rules(settings, log)
     return Gateway(publisher, rules, CLOCK, gate, settings.body_bytes_max)
 
 
@@ -181,8 +186,8 @@ def _whole_api(
         desk,
         SqlAccessStore(opened.database),
         settings.plans,
-        wiring.ledger(settings, opened),
-        wiring.refusal_desk(opened, gateway.redriving()),
+        adapters.ledger(settings, opened),
+        adapters.refusal_desk(opened, gateway.redriving()),
         gate.catch_up,
     )
     checks = {**checks_of(opened.stores), **gate.checks}
@@ -201,7 +206,7 @@ async def _serve(stack: AsyncExitStack, settings: Settings, routes: list[web.Rou
 
 async def _ask_log(settings: Settings, log: OpenLog) -> None:
     """Whether the log in the data folder takes events."""
-    await wiring.check_disk(settings)
+    await adapters.check_disk(settings)
     await log.end(0)
 
 

@@ -5,8 +5,8 @@ from typing import Final
 from meterline import limits
 from meterline.backends.secrets import FernetSecretBox, key_in_file
 from meterline.ports import Unsuitable
-from meterline.report_ports import ReportStore
-from meterline.runtime.settings import Settings
+from meterline.report.ports import ReportStore
+from meterline.runtime.settings.reading import Settings
 
 _ADVICE: Final = (
     "Put the old key back; where several processes run, give all of them the same secret_key. If"

@@ -26,13 +26,13 @@ import msgspec
 import psutil
 from clickhouse_connect.driver.client import Client
 
-from meterline.backends.kafka_log import KafkaLog
-from meterline.backends.sql.catalogue import SqlCatalogueStore
-from meterline.event import identity_key, partition_of
-from meterline.meter import Aggregation, MeterDraft
-from meterline.pack import encode_pack
-from meterline.runtime import wiring
-from meterline.runtime.settings import Settings, load_settings
+from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
+from meterline.backends.kafka.log import KafkaLog
+from meterline.event.event import identity_key, partition_of
+from meterline.event.pack import encode_pack
+from meterline.meter.meter import Aggregation, MeterDraft
+from meterline.runtime.settings.reading import Settings, load_settings
+from meterline.runtime.wiring import adapters
 from tests.services.choose import open_service
 
 EVENTS = 600_000
@@ -128,7 +128,7 @@ async def counted(settings: Settings, worker: psutil.Process) -> tuple[float, fl
     largest resident memory in bytes.
     """
     async with AsyncExitStack() as stack:
-        usage = await wiring.open_usage(settings, stack)
+        usage = await adapters.open_usage(settings, stack)
         first: tuple[float, float, int] | None = None
         while True:
             account = await usage.accounts(1)
@@ -145,7 +145,7 @@ async def counted(settings: Settings, worker: psutil.Process) -> tuple[float, fl
 async def bare(settings: Settings) -> float:
     """Events a second of polling, decoding and inserting raw rows, without any guard."""
     async with AsyncExitStack() as stack:
-        log = await wiring.open_log(settings, stack)
+        log = await adapters.open_log(settings, stack)
         parts = urlsplit(settings.usage_url)
         client = clickhouse_connect.get_client(
             host=parts.hostname, port=parts.port, database=parts.path.strip("/")
@@ -244,10 +244,10 @@ async def distributed(
     """The figures on Kafka, ClickHouse and PostgreSQL, with so many meters on every event."""
     settings = load_settings()
     async with AsyncExitStack() as stack:
-        database = wiring.open_control_database(settings, stack)
+        database = adapters.open_control_database(settings, stack)
         for draft in meters:
             await SqlCatalogueStore(database).create_meter("default", draft, 0)
-        log = await wiring.open_log(settings, stack)
+        log = await adapters.open_log(settings, stack)
         assert isinstance(log, KafkaLog)
         await fill(log)
     say(f"# the log holds {EVENTS:,} events")

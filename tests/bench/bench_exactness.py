@@ -21,11 +21,11 @@ from uuid import uuid4
 import clickhouse_connect
 import psutil
 
-from meterline.backends.kafka_log import KafkaLog
-from meterline.backends.sql.catalogue import SqlCatalogueStore
-from meterline.backends.sql.engine import open_database
-from meterline.runtime import wiring
-from meterline.runtime.settings import load_settings
+from meterline.backends.control_store.engine import open_database
+from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
+from meterline.backends.kafka.log import KafkaLog
+from meterline.runtime.settings.reading import load_settings
+from meterline.runtime.wiring import adapters
 from tests.bench.bench_aggregator import METERS, fill, running, say, services, started
 from tests.journey.setups import fresh_database
 from tests.services.local import free_port
@@ -67,7 +67,7 @@ async def make_meters(url: str) -> None:
 async def filled() -> None:
     """Make the log, and fill it."""
     async with AsyncExitStack() as stack:
-        log = await wiring.open_log(load_settings(), stack)
+        log = await adapters.open_log(load_settings(), stack)
         assert isinstance(log, KafkaLog)
         await fill(log, EVENTS)
 

@@ -17,19 +17,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from dispatcher.planner import PlanTerms, Sources, find_due, make_runs
+from dispatcher.runs.planner import PlanTerms, Sources, find_due, make_runs
+from meterline.backends.control_store.deliveries.stored_bytes import SqlDeliveryBytes
+from meterline.backends.control_store.engine import Database, open_database
+from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
+from meterline.backends.control_store.migrate import migrate
+from meterline.backends.control_store.progress.progress import SqlProgressStore
+from meterline.backends.control_store.reports.corrections import SqlCorrectionStore
+from meterline.backends.control_store.reports.store import SqlReportStore
 from meterline.backends.spool import FileSpool
-from meterline.backends.sql.catalogue import SqlCatalogueStore
-from meterline.backends.sql.corrections import SqlCorrectionStore
-from meterline.backends.sql.engine import Database, open_database
-from meterline.backends.sql.migrate import migrate
-from meterline.backends.sql.progress import SqlProgressStore
-from meterline.backends.sql.report_bytes import SqlDeliveryBytes
-from meterline.backends.sql.reports import SqlReportStore
-from meterline.meter import Aggregation, Meter, MeterDraft
+from meterline.meter.meter import Aggregation, Meter, MeterDraft
 from meterline.number import UNIT
-from meterline.report import Interval, Report, Schedule
-from meterline.usage import UsageQuery, UsageRow
+from meterline.report.report import Interval, Report, Schedule
+from meterline.usage.query import UsageQuery, UsageRow
 from meterline.window import MINUTE_MS
 from tests.bench.bench_aggregator import say
 from tests.unit.dispatcher.conftest import LOG, START_MS, CellUsage

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 import aiohttp
 
-from dispatcher.signing import load, signed_headers
+from dispatcher.sending.signing import load, signed_headers
 from meterline import limits
 from meterline.window import MINUTE_MS, parse_instant, rfc3339
 from tests.bench.sick_receiver import SUBJECT, SUBJECTS

@@ -9,17 +9,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-import aggregator.open_slice
-import aggregator.partition
-from aggregator.open_slice import OpenSlice
-from aggregator.partition import Partition
+import aggregator.slice.open_slice
+import aggregator.slice.partition
+from aggregator.slice.open_slice import OpenSlice
+from aggregator.slice.partition import Partition
+from aggregator.slice.verdict import Seen
 from aggregator.step import Aggregator
-from aggregator.verdict import Seen
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.event import Event
-from meterline.pack import Record, Unreadable, position
-from meterline.rows import Counted, Flush, SeenRow
-from meterline.runtime import cli, wiring
+from meterline.event.event import Event
+from meterline.event.pack import Record, Unreadable, position
+from meterline.runtime import cli
+from meterline.runtime.wiring import adapters
+from meterline.usage.rows import Counted, Flush, SeenRow
 
 _NOTHING: Final = Counted(0, 0)
 
@@ -94,10 +95,10 @@ def prepare() -> None:
         "ClickHouseUsageStore": Bare,
         "Aggregator": Unasked,
     }
-    assert substitutes.keys() <= wiring.__dict__.keys(), "named otherwise now"
-    wiring.__dict__.update(substitutes)
-    aggregator.partition.__dict__["OpenSlice"] = Unjudged
-    aggregator.open_slice.__dict__["counted"] = _unhashed
+    assert substitutes.keys() <= adapters.__dict__.keys(), "named otherwise now"
+    adapters.__dict__.update(substitutes)
+    aggregator.slice.partition.__dict__["OpenSlice"] = Unjudged
+    aggregator.slice.open_slice.__dict__["counted"] = _unhashed
 
 
 if __name__ == "__main__":

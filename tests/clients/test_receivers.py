@@ -16,9 +16,9 @@ import pytest
 
 from clients.openapi.tools import go_command, run
 from control.openapi.report_message import EXAMPLE
-from dispatcher.signing import signed_headers
+from dispatcher.sending.signing import signed_headers
 from meterline.backends.clock import SystemClock
-from meterline.report_body import TRIAL_TRIGGER
+from meterline.report.body import TRIAL_TRIGGER
 from tests.clients.receivers import (
     FOLDER,
     LANGUAGES,

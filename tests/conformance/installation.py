@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 
 from ulid import ULID
 
-from meterline.access import SECRET_BYTES, ApiKey, Scope, hash_of, token_of
+from meterline.access.access import SECRET_BYTES, ApiKey, Scope, hash_of, token_of
+from meterline.access.change import COMMAND
 from meterline.backends.clock import SystemClock
-from meterline.backends.sql.access import SqlAccessStore
-from meterline.backends.sql.engine import open_database
-from meterline.change import COMMAND
+from meterline.backends.control_store.access.keys import SqlAccessStore
+from meterline.backends.control_store.engine import open_database
 from tests.journey.client import Answer
 from tests.journey.deadline import until
 from tests.journey.processes import role_process

@@ -16,8 +16,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.backends.sql.engine import Database, open_database
-from meterline.backends.sql.migrate import migrate
+from meterline.backends.control_store.engine import Database, open_database
+from meterline.backends.control_store.migrate import migrate
 
 DATABASES: Final = ("sqlite", "postgresql")
 

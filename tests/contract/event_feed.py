@@ -7,14 +7,14 @@ from typing import Final
 
 import msgspec
 
-from aggregator.open_slice import OpenSlice
+from aggregator.slice.open_slice import OpenSlice
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.event import Event, decode_event
-from meterline.event_list import Column, Condition, EventQuery, ListedEvent, Op
-from meterline.measure import Measures
-from meterline.pack import Record, RecordKind, Unreadable
-from meterline.rows import NO_POSITION, SliceId
-from meterline.verdict import Verdict
+from meterline.event.event import Event, decode_event
+from meterline.event.listing import Column, Condition, EventQuery, ListedEvent, Op
+from meterline.event.pack import Record, RecordKind, Unreadable
+from meterline.event.verdict import Verdict
+from meterline.meter.measure import Measures
+from meterline.usage.rows import NO_POSITION, SliceId
 from meterline.window import rfc3339
 
 BEGIN_MS: Final = 1_767_225_600_000  # 2026-01-01T00:00:00Z

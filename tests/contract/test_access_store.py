@@ -1,4 +1,4 @@
-"""What every AccessStore promises (meterline/access_ports.py), on SQLite and PostgreSQL."""
+"""What every AccessStore promises (meterline/access/ports.py), on SQLite and PostgreSQL."""
 
 import asyncio
 from dataclasses import replace
@@ -7,12 +7,12 @@ from functools import partial
 import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.access import EVERY_SCOPE, ApiKey, KeyUpdate, Scope, hash_of
-from meterline.access_ports import AccessStore, Rotation
-from meterline.backends.sql.access import SqlAccessStore
-from meterline.backends.sql.changes import record_change
-from meterline.backends.sql.engine import Database
-from meterline.change import Action, Change, Kind, members_of
+from meterline.access.access import EVERY_SCOPE, ApiKey, KeyUpdate, Scope, hash_of
+from meterline.access.change import Action, Change, Kind, members_of
+from meterline.access.ports import AccessStore, Rotation
+from meterline.backends.control_store.access.changes import record_change
+from meterline.backends.control_store.access.keys import SqlAccessStore
+from meterline.backends.control_store.engine import Database
 from meterline.problem import Problem, ProblemType
 
 NOW_MS = 1_700_000_000_123

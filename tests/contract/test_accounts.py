@@ -9,12 +9,12 @@ from uuid import uuid4
 import msgspec
 import pytest
 
-from meterline.account import AccountLine, AccountQuery
-from meterline.backends.clickhouse.accounts import ClickHouseAccounts
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.event import Event, decode_event
-from meterline.meter import Aggregation, Meter
-from meterline.verdict import Verdict
+from meterline.backends.clickhouse.usage.accounts import ClickHouseAccounts
+from meterline.event.event import Event, decode_event
+from meterline.event.verdict import Verdict
+from meterline.meter.meter import Aggregation, Meter
+from meterline.usage.account import AccountLine, AccountQuery
 from tests.contract.event_feed import BEGIN_MS, HOUR_MS, Feed
 from tests.contract.usage import event, folded, meter
 

@@ -7,13 +7,13 @@ import pytest
 from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.backends.sql.catalogue import SqlCatalogueStore
-from meterline.backends.sql.engine import Database
-from meterline.backends.sql.schema_access import changes
-from meterline.change import SETTINGS
+from meterline.access.change import SETTINGS
+from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
+from meterline.backends.control_store.tables.access import changes
 from meterline.limits import METER_CHANGES_MAX, METER_CHANGES_WINDOW_MS
-from meterline.meter import MeterChange
-from meterline.meter_revision_ports import CatalogueStore
+from meterline.meter.meter import MeterChange
+from meterline.meter.ports import CatalogueStore
 from meterline.problem import Problem, ProblemType
 from tests.contract.test_catalogue_store import DRAFT, NOW_MS
 

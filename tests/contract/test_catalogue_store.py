@@ -7,13 +7,13 @@ import pytest
 from sqlalchemy import Column, insert, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.backends.sql.catalogue import SqlCatalogueStore
-from meterline.backends.sql.engine import Database
-from meterline.backends.sql.schema import meters as meters_table
-from meterline.backends.sql.schema_reports import reports
+from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
+from meterline.backends.control_store.tables.meters import meters as meters_table
+from meterline.backends.control_store.tables.reports import reports
 from meterline.limits import METERS_MAX
-from meterline.meter import Aggregation, Meter, MeterDraft
-from meterline.meter_revision_ports import CatalogueStore
+from meterline.meter.meter import Aggregation, Meter, MeterDraft
+from meterline.meter.ports import CatalogueStore
 from meterline.problem import Problem, ProblemType
 
 NOW_MS = 1_700_000_000_123

@@ -11,14 +11,14 @@ from sqlalchemy import select, text, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.backends.sql.engine import (
+from meterline.backends.control_store.engine import (
     BUSY_TIMEOUT_S,
     Database,
     insert,
     open_database,
     put_greatest,
 )
-from meterline.backends.sql.schema import flushed, logs
+from meterline.backends.control_store.tables.meters import flushed, logs
 from meterline.ports import AccessRefused, Unavailable
 
 

@@ -9,14 +9,14 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.backends import sql
-from meterline.backends.sql.engine import Database, open_database
-from meterline.backends.sql.migrate import check_migrated, migrate, newest
-from meterline.backends.sql.schema import metadata
+from meterline.backends import control_store
+from meterline.backends.control_store.engine import Database, open_database
+from meterline.backends.control_store.migrate import check_migrated, migrate, newest
+from meterline.backends.control_store.tables.meters import metadata
 from meterline.ports import Unsuitable
 
-for _module in pkgutil.iter_modules(sql.__path__, f"{sql.__name__}."):
-    if _module.name.startswith(f"{sql.__name__}.schema"):
+for _module in pkgutil.iter_modules(control_store.__path__, f"{control_store.__name__}."):
+    if _module.name.startswith(f"{control_store.__name__}.schema"):
         importlib.import_module(_module.name)  # so that `metadata` has all tables
 
 # All that the databases themselves say about tables, keys, checks and indexes.

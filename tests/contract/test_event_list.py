@@ -9,12 +9,12 @@ from uuid import uuid4
 import pytest
 
 from meterline.backends.clickhouse.connection import Connection, create_database
-from meterline.backends.clickhouse.event_listing import BOUNDS, EventListing
+from meterline.backends.clickhouse.events.listing import BOUNDS, EventListing
 from meterline.backends.clickhouse.named_sql import QUERIES, TABLES
 from meterline.backends.clickhouse.schema import missing, schema_found
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.event import Event
-from meterline.event_list import (
+from meterline.event.event import Event
+from meterline.event.listing import (
     Column,
     Condition,
     EventQuery,
@@ -25,10 +25,10 @@ from meterline.event_list import (
     Place,
     SubjectQuery,
 )
-from meterline.pack import Unreadable, offset_of
+from meterline.event.pack import Unreadable, offset_of
+from meterline.event.verdict import Verdict
 from meterline.problem import Problem
-from meterline.rows import NO_POSITION, Flush, RejectRow
-from meterline.verdict import Verdict
+from meterline.usage.rows import NO_POSITION, Flush, RejectRow
 from tests.contract.event_feed import (
     BEGIN_MS,
     EVERY,

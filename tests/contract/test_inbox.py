@@ -16,14 +16,14 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.record.util import calc_crc32c
 
 from ingest.admission import AdmissionRules
-from ingest.inbox import Inbox
+from ingest.inbox.consumer import Inbox
 from ingest.publisher import Publisher
 from meterline.backends.clock import SystemClock
-from meterline.backends.kafka_inbox import InboxWatch
+from meterline.backends.kafka.inbox import InboxWatch
 from meterline.backends.sqlite_log import DATABASE_NAME, SqliteLog, open_sqlite_log
-from meterline.event import Event
+from meterline.event.event import Event
+from meterline.event.pack import Unreadable, decode_record
 from meterline.limits import CLOCK_SKEW_MS, PRODUCE_DEADLINE_MS
-from meterline.pack import Unreadable, decode_record
 from meterline.ports import Unavailable, Unsuitable
 
 MARGIN_MS = PRODUCE_DEADLINE_MS + CLOCK_SKEW_MS

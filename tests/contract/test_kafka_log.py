@@ -11,8 +11,8 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from meterline.backends.kafka_log import TOPIC_LOOK_S, KafkaLog, open_kafka_log
-from meterline.pack import RecordKind
+from meterline.backends.kafka.log import TOPIC_LOOK_S, KafkaLog, open_kafka_log
+from meterline.event.pack import RecordKind
 from meterline.ports import Unavailable, Unsuitable
 from tests.services.kafka import local_kafka
 from tests.services.local import LocalService

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from meterline.backends.clock import SystemClock
-from meterline.backends.kafka_log import open_kafka_log
+from meterline.backends.kafka.log import open_kafka_log
 from meterline.backends.sqlite_log import open_sqlite_log
-from meterline.event_ports import Log
-from meterline.pack import Record, RecordKind, record_digest
+from meterline.event.pack import Record, RecordKind, record_digest
+from meterline.event.ports import Log
 from meterline.ports import Unsuitable
 
 PARTITIONS = 3

@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import Column, Float, Integer, LargeBinary, MetaData, Table, Text, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.backends.sql.engine import Database
-from meterline.backends.sql.one_step import Change, Question
+from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.one_step import Change, Question
 
 _things: Final = Table(
     "things",

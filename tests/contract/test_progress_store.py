@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from meterline.backends.sql.engine import Database
-from meterline.backends.sql.progress import SqlProgressStore
+from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.problem import Problem, ProblemType
-from meterline.progress_ports import ProgressStore
-from meterline.rows import Seal, SliceId
+from meterline.usage.progress_ports import ProgressStore
+from meterline.usage.rows import Seal, SliceId
 
 LARGE = 2**62  # offsets and instants need more than 32 bits
 

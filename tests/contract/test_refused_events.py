@@ -4,10 +4,9 @@ import random
 from collections.abc import Iterator
 from uuid import uuid4
 
-from meterline.backends.clickhouse.refusals import ClickHouseRefusals
+from meterline.backends.clickhouse.events.refusals import ClickHouseRefusals
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.limits import REJECT_TEXT_BYTES_MAX
-from meterline.pack import (
+from meterline.event.pack import (
     Record,
     RecordKind,
     Refusal,
@@ -15,8 +14,9 @@ from meterline.pack import (
     decode_record,
     encode_refusal,
 )
-from meterline.refusal import inbox_record, is_whole, position_of
-from meterline.verdict import Verdict
+from meterline.event.refusal import inbox_record, is_whole, position_of
+from meterline.event.verdict import Verdict
+from meterline.limits import REJECT_TEXT_BYTES_MAX
 from tests.contract.event_feed import BEGIN_MS, Feed
 
 

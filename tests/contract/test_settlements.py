@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from meterline.backends.sql.access import SqlAccessStore
-from meterline.backends.sql.engine import Database
-from meterline.backends.sql.redrives import SqlSettlementStore
-from meterline.change import Kind
-from meterline.event_list import Place
-from meterline.event_ports import SettlementStore
-from meterline.refusal import RefusalKind, RefusalState, Settlement
+from meterline.access.change import Kind
+from meterline.backends.control_store.access.keys import SqlAccessStore
+from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.progress.redrives import SqlSettlementStore
+from meterline.event.listing import Place
+from meterline.event.ports import SettlementStore
+from meterline.event.refusal import RefusalKind, RefusalState, Settlement
 
 WANTED = Settlement(
     (1, 2, 3, 4), "default", RefusalKind.INBOX, 10, RefusalState.REDRIVING, "default", "key:1", 20,

@@ -1,4 +1,4 @@
-"""What every SubjectStore promises (meterline/subject_ports.py), on SQLite and PostgreSQL."""
+"""What every SubjectStore promises (meterline/access/subject_ports.py), on SQLite and PostgreSQL."""
 
 import asyncio
 from dataclasses import replace
@@ -7,15 +7,15 @@ import pytest
 from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.backends.sql.changes import read_changes
-from meterline.backends.sql.engine import Database
-from meterline.backends.sql.schema_subjects import subjects as subjects_table
-from meterline.backends.sql.subjects import SqlSubjectStore
-from meterline.change import Change, Kind
+from meterline.access.change import Change, Kind
+from meterline.access.subject import Subject, SubjectDraft
+from meterline.access.subject_ports import SubjectStore
+from meterline.backends.control_store.access.changes import read_changes
+from meterline.backends.control_store.access.subjects import SqlSubjectStore
+from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.tables.subjects import subjects as subjects_table
 from meterline.limits import SUBJECTS_MAX, SUBJECTS_UPSERT_MAX
 from meterline.problem import Problem, ProblemType
-from meterline.subject import Subject, SubjectDraft
-from meterline.subject_ports import SubjectStore
 
 NOW_MS = 1_700_000_000_123
 LATER_MS = NOW_MS + 9_000

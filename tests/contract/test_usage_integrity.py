@@ -6,12 +6,12 @@ import pytest
 
 from meterline.backends.clickhouse.holdings import ClickHouseHoldings
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.backends.sql.engine import Database
-from meterline.backends.sql.progress import SqlProgressStore
-from meterline.backends.sql.seal_ledger import SqlSealLedger
+from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.progress.progress import SqlProgressStore
+from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
 from meterline.ports import StoreLost, Unsuitable
-from meterline.rows import AccountRow, Flush, Seal, SliceId
-from meterline.usage_integrity import Holdings, Sealed, SealedRows, UsageIntegrity, missing
+from meterline.usage.integrity import Holdings, Sealed, SealedRows, UsageIntegrity, missing
+from meterline.usage.rows import AccountRow, Flush, Seal, SliceId
 
 
 def seal(log: int, partition: int, slice_: int, events: int = 7, tallies: int = 2) -> Seal:

@@ -11,11 +11,11 @@ from fractions import Fraction
 import pytest
 
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.event import Event
-from meterline.meter import Aggregation
-from meterline.meter_revision import switched
+from meterline.event.event import Event
+from meterline.meter.meter import Aggregation
+from meterline.meter.revision import switched
 from meterline.number import text
-from meterline.usage import Filter, Operator, UsageQuery, UsageRow
+from meterline.usage.query import Filter, Operator, UsageQuery, UsageRow
 from meterline.window import MINUTE_MS, WindowSize, parse_instant, rfc3339
 from tests.contract.usage import event, folded, meter
 

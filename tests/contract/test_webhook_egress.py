@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from meterline.backends.clock import SystemClock
-from meterline.backends.webhook_http import Egress, HttpWebhookSender, tls_with
-from meterline.delivery import AttemptOutcome
-from meterline.sending import Answer
+from meterline.backends.webhook.sender import Egress, HttpWebhookSender, tls_with
+from meterline.delivery.delivery import AttemptOutcome
+from meterline.delivery.sending import Answer
 from tests.contract.test_webhook_sender import LOOPBACK
 
 HEADERS = {"Content-Type": "application/json", "svix-id": "dlv_1"}

@@ -14,11 +14,11 @@ import pytest
 from aiohttp.abc import ResolveResult
 
 from meterline.backends.clock import SystemClock
-from meterline.backends.dialable import Network
-from meterline.backends.names import Names
-from meterline.backends.webhook_http import Egress, HttpWebhookSender
-from meterline.delivery import AttemptOutcome
-from meterline.sending import Answer
+from meterline.backends.webhook.dialable import Network
+from meterline.backends.webhook.names import Names
+from meterline.backends.webhook.sender import Egress, HttpWebhookSender
+from meterline.delivery.delivery import AttemptOutcome
+from meterline.delivery.sending import Answer
 from tests.contract.test_webhook_addresses import EVERYTHING, REASON
 
 PUBLIC: tuple[Network, ...] = (IPv4Network("127.0.0.2/32"), IPv6Network("::1/128"))

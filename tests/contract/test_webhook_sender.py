@@ -1,4 +1,4 @@
-"""What every WebhookSender promises (meterline/report_ports.py), against receivers on loopback."""
+"""What every WebhookSender promises (meterline/report/ports.py), against receivers on loopback."""
 
 import asyncio
 import gzip
@@ -21,10 +21,10 @@ from cryptography.x509.oid import NameOID
 
 from meterline import limits
 from meterline.backends.clock import SystemClock
-from meterline.backends.names import Names
-from meterline.backends.webhook_http import Egress, HttpWebhookSender
-from meterline.delivery import AttemptOutcome
-from meterline.delivery_ports import WebhookSender
+from meterline.backends.webhook.names import Names
+from meterline.backends.webhook.sender import Egress, HttpWebhookSender
+from meterline.delivery.delivery import AttemptOutcome
+from meterline.delivery.ports import WebhookSender
 from tests.services.local import nobody_at
 
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))

@@ -2,12 +2,12 @@
 
 import msgspec
 
-from aggregator.open_slice import OpenSlice
-from meterline.event import Event, decode_event
-from meterline.measure import measures_of
-from meterline.meter import Aggregation, Catalogue, Meter
-from meterline.pack import Record, RecordKind
-from meterline.rows import SliceId
+from aggregator.slice.open_slice import OpenSlice
+from meterline.event.event import Event, decode_event
+from meterline.event.pack import Record, RecordKind
+from meterline.meter.measure import measures_of
+from meterline.meter.meter import Aggregation, Catalogue, Meter
+from meterline.usage.rows import SliceId
 
 HORIZON_MS = 35 * 86_400_000
 

@@ -17,14 +17,14 @@ from meterline.backends.clickhouse import chdb_folder
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clock import SystemClock
+from meterline.backends.control_store.engine import open_database
+from meterline.backends.control_store.migrate import migrate
+from meterline.backends.control_store.progress.progress import SqlProgressStore
+from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
 from meterline.backends.rocksdb import RocksSeenStore
-from meterline.backends.sql.engine import open_database
-from meterline.backends.sql.migrate import migrate
-from meterline.backends.sql.progress import SqlProgressStore
-from meterline.backends.sql.seal_ledger import SqlSealLedger
 from meterline.backends.sqlite_log import open_sqlite_log
 from meterline.ports import SeenDamaged, Unavailable, Unsuitable
-from meterline.rows import Flush, SeenRow
+from meterline.usage.rows import Flush, SeenRow
 
 HORIZON_MS = 1_000_000
 FAILED = 1

@@ -143,7 +143,7 @@ def _nursery() -> Nursery:
 
 def _serve() -> None:
     """Import everything, then fork on demand until standard input ends."""
-    import aggregator.faust_worker  # noqa: F401, PLC0415
+    import aggregator.drivers.faust_worker  # noqa: F401, PLC0415
     import meterline.runtime.process  # noqa: PLC0415
     import meterline.runtime.roles  # noqa: F401, PLC0415
     import tests.faults.process  # noqa: F401, PLC0415

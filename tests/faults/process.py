@@ -13,24 +13,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-import aggregator.slice
-from dispatcher.courier import SendTerms
-from dispatcher.planner import PlanTerms
+import aggregator.slice.border
+from dispatcher.runs.planner import PlanTerms
+from dispatcher.sending.attempt import SendTerms
 from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.backends.kafka_log import kafka_record
+from meterline.backends.control_store.progress.progress import SqlProgressStore
+from meterline.backends.control_store.reports.store import SqlReportStore
+from meterline.backends.kafka.log import kafka_record
 from meterline.backends.rocksdb import RocksSeenStore, Seen
-from meterline.backends.sql.progress import SqlProgressStore
-from meterline.backends.sql.reports import SqlReportStore
-from meterline.backends.webhook_http import HttpWebhookSender
-from meterline.delivery import DeliveryDraft
-from meterline.endpoint_health import HealthTerms
-from meterline.pack import Record
-from meterline.report_ports import Claim
-from meterline.rows import Counted, Seal, SeenRow, SliceId
-from meterline.run import Manifest
-from meterline.runtime import cli, report_wiring, sending, wiring
-from meterline.sending import Answer, AttemptEnd
+from meterline.backends.webhook.sender import HttpWebhookSender
+from meterline.delivery.delivery import DeliveryDraft
+from meterline.delivery.endpoint.health import HealthTerms
+from meterline.delivery.sending import Answer, AttemptEnd
+from meterline.event.pack import Record
+from meterline.report.ports import Claim
+from meterline.report.run import Manifest
+from meterline.runtime import cli
+from meterline.runtime.wiring import adapters, reports, sending
+from meterline.usage.rows import Counted, Seal, SeenRow, SliceId
 from tests.faults.labels import (
     DROPPED_MARK,
     LEASE_VARIABLE,
@@ -216,7 +217,7 @@ def prepare(environment: Mapping[str, str]) -> None:
     SNARE.trap = Trap.told(environment)
     TAKEN.update(told_without(environment))
     if slice_events := environment.get(SLICE_VARIABLE):
-        aggregator.slice.__dict__["SLICE_EVENTS_MAX"] = int(slice_events)
+        aggregator.slice.border.__dict__["SLICE_EVENTS_MAX"] = int(slice_events)
     substitutes: dict[str, Any] = {
         "Connection": SnaredConnection,
         "ClickHouseUsageStore": SnaredUsageStore,
@@ -228,13 +229,13 @@ def prepare(environment: Mapping[str, str]) -> None:
     }
     if lease_s := environment.get(LEASE_VARIABLE):
         lease_ms = int(lease_s) * 1_000
-        report_wiring.__dict__["PlanTerms"] = partial(PlanTerms, lease_ms=lease_ms)
+        reports.__dict__["PlanTerms"] = partial(PlanTerms, lease_ms=lease_ms)
         sending.__dict__["SendTerms"] = partial(SendTerms, lease_ms=lease_ms)
     if Without.COUNT_BACK in TAKEN:
         from tests.simulation.defences import WithoutCountBack  # noqa: PLC0415 - the simulation
 
         substitutes["Aggregator"] = WithoutCountBack
-    roots = [wiring.__dict__, report_wiring.__dict__]
+    roots = [adapters.__dict__, reports.__dict__]
     missing = substitutes.keys() - roots[0].keys() - roots[1].keys()
     assert not missing, f"the composition root names them otherwise now: {missing}"
     for root in roots:

@@ -18,7 +18,7 @@ from typing import Final
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.structs import TopicPartition
 
-from meterline.backends.kafka_log import TOPIC_LOOK_S
+from meterline.backends.kafka.log import TOPIC_LOOK_S
 from tests.faults.bench import Bench
 from tests.faults.events import METERS, event
 from tests.faults.forked import ROOT

@@ -14,14 +14,7 @@ from demo.flights import METERS
 from tests.journey.conftest import SETUPS
 from tests.journey.deadline import until
 from tests.journey.feed import feeding
-from tests.journey.journey import (
-    METERS_PATH,
-    ask_run,
-    finished_run,
-    make_meters,
-    make_report,
-    told,
-)
+from tests.journey.journey import METERS_PATH, ask_run, finished_run, make_meters, make_report, told
 from tests.journey.oracle import Asked, carriers, expected
 from tests.journey.questions import ALL, JANUARY, NEW_YORK, ROUTE, Question
 from tests.journey.receiver import Mailbox, Receiver

@@ -19,7 +19,7 @@ from click import Option
 
 from demo.__main__ import END, JANUARY_FLIGHTS
 from demo.flights import flights
-from meterline.runtime.receive import receive
+from meterline.runtime.commands.receive import receive
 from tests.journey.client import Server
 from tests.journey.deadline import until
 from tests.journey.processes import role_process

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from meterline.reconciliation import DifferenceKind
+from meterline.runtime.commands.reconciliation import DifferenceKind
 from tests.journey.conftest import SETUPS
 from tests.journey.deadline import until
 from tests.journey.processes import PROGRAM

@@ -1,9 +1,9 @@
 """Answers about usage, as users are given them while a world goes on."""
 
-from meterline.meter_revision import answering
+from meterline.meter.revision import answering
 from meterline.ports import StoreLost, Unsuitable
-from meterline.usage import UsageQuery
-from meterline.usage_integrity import CheckedUsageStore
+from meterline.usage.integrity import CheckedUsageStore
+from meterline.usage.query import UsageQuery
 from tests.simulation.lost_store import begun
 from tests.simulation.network import CalmNet
 from tests.simulation.parts import Shown

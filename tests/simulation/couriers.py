@@ -8,20 +8,20 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
-from dispatcher.courier import SendTerms, claim_due, deliver, record
-from dispatcher.fairness import Load
-from dispatcher.retry import RetryPolicy
-from meterline.delivery import (
+from dispatcher.sending.attempt import SendTerms, claim_due, deliver, record
+from dispatcher.sending.fairness import Load
+from dispatcher.sending.retry import RetryPolicy
+from meterline.delivery.delivery import (
     DELIVERY_MOVES,
     AttemptOutcome,
     DeliveryDraft,
     DeliveryMove,
     DeliveryState,
 )
-from meterline.endpoint_health import HealthTerms
+from meterline.delivery.endpoint.health import HealthTerms
+from meterline.delivery.sending import Allotment, Answer, AttemptEnd, Due, Parcel
 from meterline.ports import Unavailable
-from meterline.run import outcome_of, run_sources, run_target
-from meterline.sending import Allotment, Answer, AttemptEnd, Due, Parcel
+from meterline.report.run import outcome_of, run_sources, run_target
 from tests.simulation.network import Net, Process
 from tests.simulation.reports import Decided, ReportsState, SimulatedReports
 

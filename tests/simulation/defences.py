@@ -10,17 +10,17 @@ from dataclasses import replace
 from typing import Any, Final
 
 from aggregator.completeness import Completeness, Probe
-from aggregator.open_slice import OpenSlice
-from aggregator.partition import Partition
+from aggregator.slice.open_slice import OpenSlice
+from aggregator.slice.partition import Partition
 from aggregator.step import Aggregator
-from dispatcher.late import LateUsage
+from dispatcher.runs.late import LateUsage
 from ingest.admission import Admitted
-from meterline.delivery import AttemptOutcome
-from meterline.report_ports import Claim
-from meterline.rows import AccountRow, Counted, Flush, Seal, SeenRow, SliceId
-from meterline.run import Manifest
-from meterline.sending import Answer
-from meterline.usage_ports import Touched
+from meterline.delivery.delivery import AttemptOutcome
+from meterline.delivery.sending import Answer
+from meterline.report.ports import Claim
+from meterline.report.run import Manifest
+from meterline.usage.ports import Touched
+from meterline.usage.rows import AccountRow, Counted, Flush, Seal, SeenRow, SliceId
 from tests.simulation.fates import Rates
 from tests.simulation.parts import Substitutes
 from tests.simulation.profile import LOST, STEADY

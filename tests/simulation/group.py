@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
-from aggregator.faust_worker import FaustWorker
+from aggregator.drivers.faust_worker import FaustWorker
 from aggregator.housekeeping import Housekeeping
 from aggregator.lag_watch import LagWatch
 from aggregator.step import Aggregator
-from meterline.pack import Record
+from meterline.event.pack import Record
 from meterline.ports import Clock, Unavailable
 from tests.simulation.fates import Fates
 from tests.simulation.log import SimulatedLog

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any, Final
 
 from ingest.admission import AdmissionRules
-from ingest.inbox import take
-from ingest.inbox_admission import InboxRecord
+from ingest.inbox.admission import InboxRecord
+from ingest.inbox.consumer import take
 from ingest.publisher import Publisher
-from meterline.backends.kafka_inbox import InboxWatch
+from meterline.backends.kafka.inbox import InboxWatch
 from meterline.ports import Clock, Unavailable
 from meterline.problem import Problem
 from tests.simulation.log import SimulatedLog

@@ -5,11 +5,11 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
-from meterline.meter import Meter
-from meterline.meter_revision import dimensions_ever
-from meterline.pack import Record, record_digest
-from meterline.rows import AccountRow
-from meterline.usage import UsageQuery
+from meterline.event.pack import Record, record_digest
+from meterline.meter.meter import Meter
+from meterline.meter.revision import dimensions_ever
+from meterline.usage.query import UsageQuery
+from meterline.usage.rows import AccountRow
 from meterline.window import MINUTE_MS, WindowSize
 from tests.simulation.judge_runs import (
     deliveries_made,

@@ -3,12 +3,12 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from dispatcher.late import LateTerms
-from meterline.correction import Correction, KeptCorrection
-from meterline.report_ports import Claim
-from meterline.revision_ports import Baseline, DecidedWindow, LateWindow
-from meterline.run import UNDECIDED, LogEnds, Run, RunState, Trigger, run_id
-from meterline.usage_ports import Stretch, Touched
+from dispatcher.runs.late import LateTerms
+from meterline.report.correction import Correction, KeptCorrection
+from meterline.report.correction_ports import Baseline, DecidedWindow, LateWindow
+from meterline.report.ports import Claim
+from meterline.report.run import UNDECIDED, LogEnds, Run, RunState, Trigger, run_id
+from meterline.usage.ports import Stretch, Touched
 from meterline.window import MINUTE_MS
 from tests.simulation.network import Net
 from tests.simulation.reports import Kept, ReportsState, before_of

@@ -1,5 +1,5 @@
 """A usage store that is lost while everybody works, and the two sides of the comparison that tells
-it (`meterline.usage_integrity`).
+it (`meterline.usage.integrity`).
 
 It is lost as volumes are: not mounted, another one in its place, parts gone, an older copy. What
 is written meanwhile goes there. In the end the volume comes back as it was, and everybody is
@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import Final
 
 from meterline.ports import Unavailable
-from meterline.rows import Seal
-from meterline.usage_integrity import Holdings, Sealed, SealedRows, UsageIntegrity
+from meterline.usage.integrity import Holdings, Sealed, SealedRows, UsageIntegrity
+from meterline.usage.rows import Seal
 from tests.simulation.network import Net
 from tests.simulation.stores import ProgressState
 from tests.simulation.usage import STAGES, UsageState

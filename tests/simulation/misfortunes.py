@@ -3,8 +3,8 @@
 import asyncio
 from typing import Final
 
+from meterline.event.pack import RecordKind
 from meterline.limits import SLICE_SPAN_MS
-from meterline.pack import RecordKind
 from meterline.window import MINUTE_MS
 from tests.simulation.asking import look
 from tests.simulation.lost_store import Loss, copied

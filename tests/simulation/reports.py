@@ -6,15 +6,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from dispatcher.late import LateUsage
-from dispatcher.planner import PlanTerms, Sources, find_due, make_runs
-from meterline.correction import Correction
-from meterline.delivery import DeliveryDraft
-from meterline.meter import Meter
+from dispatcher.runs.late import LateUsage
+from dispatcher.runs.planner import PlanTerms, Sources, find_due, make_runs
+from meterline.delivery.delivery import DeliveryDraft
+from meterline.meter.meter import Meter
 from meterline.ports import Unavailable
-from meterline.report import Interval, Report, Revisions, Schedule
-from meterline.report_ports import Booked, Claim, Plan
-from meterline.run import (
+from meterline.report.correction import Correction
+from meterline.report.ports import Booked, Claim, Plan
+from meterline.report.report import Interval, Report, Revisions, Schedule
+from meterline.report.run import (
     UNDECIDED,
     LogEnds,
     Manifest,

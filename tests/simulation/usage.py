@@ -10,22 +10,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from meterline.event_list import EventQuery, EventSubject, ListedEvent, SubjectQuery
-from meterline.measure import decode_groups
-from meterline.meter import Aggregation, Meter
-from meterline.meter_revision import revision_at
-from meterline.rowhash import counted
-from meterline.rows import (
-    AccountRow,
-    Counted,
-    EventRow,
-    Flush,
-    RejectedRow,
-    SeenRow,
-    SliceId,
-)
-from meterline.tally import EMPTY, Aggregate, Latest, merged
-from meterline.usage import UsageQuery, UsageRow, value_of
+from meterline.event.listing import EventQuery, EventSubject, ListedEvent, SubjectQuery
+from meterline.meter.measure import decode_groups
+from meterline.meter.meter import Aggregation, Meter
+from meterline.meter.revision import revision_at
+from meterline.meter.tally import EMPTY, Aggregate, Latest, merged
+from meterline.usage.query import UsageQuery, UsageRow, value_of
+from meterline.usage.row_hash import counted
+from meterline.usage.rows import AccountRow, Counted, EventRow, Flush, RejectedRow, SeenRow, SliceId
 from meterline.window import MINUTE_MS
 from tests.portions import InPortions, values_among
 from tests.simulation.network import Net

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 
 from aggregator.catch_up import LogTruncated
 from aggregator.completeness import Completeness, InboxDrained
+from aggregator.drivers.poll_worker import PollWorker
 from aggregator.housekeeping import Housekeeping, Pace
-from aggregator.poll_worker import PollWorker
 from aggregator.step import Aggregator, CountBackDiffers
-from meterline.event_ports import Log
+from meterline.event.ports import Log
 from meterline.limits import CLOCK_SKEW_MS, PRODUCE_DEADLINE_MS
-from meterline.meter_revision_ports import CatalogueStore
+from meterline.meter.ports import CatalogueStore
 from meterline.ports import Clock
-from meterline.progress_ports import ProgressStore, SeenStore
-from meterline.usage_ports import UsageStore
+from meterline.usage.ports import UsageStore
+from meterline.usage.progress_ports import ProgressStore, SeenStore
 from tests.simulation.stores import Volume
 
 LAG_MS = PRODUCE_DEADLINE_MS + CLOCK_SKEW_MS

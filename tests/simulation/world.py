@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
-from dispatcher.late import LateSources, LateUsage
-from dispatcher.planner import PlanTerms, Sources
-from meterline.pack import Record
+from dispatcher.runs.late import LateSources, LateUsage
+from dispatcher.runs.planner import PlanTerms, Sources
+from meterline.event.pack import Record
 from meterline.ports import Unsuitable
-from meterline.usage_integrity import CheckedLateEvents, CheckedUsageStore, UsageIntegrity
+from meterline.usage.integrity import CheckedLateEvents, CheckedUsageStore, UsageIntegrity
 from tests.simulation.couriers import (
     Outbox,
     Receivers,

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from meterline.runtime.cli import main
-from meterline.runtime.settings import Settings
+from meterline.runtime.settings.reading import Settings
 from tests.services import container
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,17 +12,17 @@ from urllib.parse import unquote
 import click
 import pytest
 
-from control.v3.meter_bodies import MeterBody
-from dispatcher.signing import signed_headers
+from control.v3.meters.bodies import MeterBody
+from dispatcher.sending.signing import signed_headers
 from docs import operation_table, problem_table, scope_table, settings_table
 from meterline.backends.clock import SystemClock
 from meterline.http import problem_response
 from meterline.http.mounting import V3_PREFIXES
-from meterline.meter import faults_of
+from meterline.meter.meter import faults_of
 from meterline.problem import Fault, Problem, ProblemType
 from meterline.runtime.cli import main
-from meterline.runtime.setting_fields import ENV_PREFIX, Settings
-from meterline.runtime.settings import CONFIG_VARIABLE, TEST_PREFIX
+from meterline.runtime.settings.fields import ENV_PREFIX, Settings
+from meterline.runtime.settings.reading import CONFIG_VARIABLE, TEST_PREFIX
 from tests.services.choose import CHOICES
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -127,8 +127,11 @@ def test_names_are_found_on_the_pages() -> None:
         ("`test_that_is_gone`", ["`test_that_is_gone`: there is no such test"]),
         ("`gone_module.py`", ["`gone_module.py`: there is no such file"]),
         ("`meterline.gone`", ["`meterline.gone`: there is no such module"]),
-        ("`gone` in `meterline/event.py`", ["`gone` is not in `meterline/event.py`"]),
-        ("`aggregator/verdict.py` `meterline.event` `payload_check` in `meterline/event.py`", []),
+        ("`gone` in `meterline/event/event.py`", ["`gone` is not in `meterline/event/event.py`"]),
+        (
+            "`aggregator/slice/verdict.py` `meterline.event.event` `payload_check` in `meterline/event/event.py`",
+            [],
+        ),
         ("`/api/v3/metering` `docs/problems/<slug>.md` `a.b`", []),
     ],
 )

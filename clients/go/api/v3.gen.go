@@ -1645,7 +1645,7 @@ type MeterRevision struct {
 	// Revision Its number; numbers of one meter ascend.
 	Revision int `json:"revision"`
 
-	// State Where a revision of a meter stands; what moves it is in `meterline.meter_revision`.
+	// State Where a revision of a meter stands; what moves it is in `meterline.meter.revision`.
 	State         RevisionState `json:"state"`
 	SwitchedAt    *time.Time    `json:"switched_at,omitempty"`
 	ValueProperty *string       `json:"value_property,omitempty"`
@@ -2847,7 +2847,7 @@ type RevisionProgress struct {
 	SlicesLeft int `json:"slices_left"`
 }
 
-// RevisionState Where a revision of a meter stands; what moves it is in `meterline.meter_revision`.
+// RevisionState Where a revision of a meter stands; what moves it is in `meterline.meter.revision`.
 type RevisionState string
 
 // RotationRequest How the secret is replaced.

@@ -27,11 +27,7 @@ from clickhouse_connect.driver.exceptions import (
 from urllib3.exceptions import HTTPError
 
 from meterline.backends.clickhouse.streams import Stream, settings_clause
-from meterline.limits import (
-    USAGE_STORE_THREADS_MAX,
-    USAGE_STORE_TIMEOUT_S,
-    USAGE_STREAMS_MAX,
-)
+from meterline.limits import USAGE_STORE_THREADS_MAX, USAGE_STORE_TIMEOUT_S, USAGE_STREAMS_MAX
 from meterline.ports import AccessRefused, Unavailable
 
 # The engine's own insert de-duplication would eat a repair; an asynchronous insert would be

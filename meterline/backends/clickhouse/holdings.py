@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.named_sql import QUERIES
 from meterline.backends.clickhouse.parts import PartWatch
-from meterline.usage_integrity import Holdings
+from meterline.usage.integrity import Holdings
 
 
 class ClickHouseHoldings:
-    """See `meterline.usage_integrity.UsageHoldings`."""
+    """See `meterline.usage.integrity.UsageHoldings`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

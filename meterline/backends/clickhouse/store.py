@@ -10,21 +10,23 @@ from typing import Any, Final
 from clickhouse_connect.driver.exceptions import DataError
 
 from meterline.backends.clickhouse.connection import Connection, Rows
-from meterline.backends.clickhouse.event_listing import EventListing
+from meterline.backends.clickhouse.events.listing import EventListing
 from meterline.backends.clickhouse.named_sql import QUERIES
 from meterline.backends.clickhouse.parts import PartWatch
 from meterline.backends.clickhouse.schema import missing, schema_found
-from meterline.backends.clickhouse.usage_answer import answer
-from meterline.backends.clickhouse.usage_portions import portions, total
-from meterline.backends.clickhouse.usage_sql import Part, rejected_statement
-from meterline.backends.clickhouse.usage_values import ValueListing
-from meterline.event import CHECK_BYTES, KEY_BYTES
-from meterline.event_list import EventQuery, EventSubject, ListedEvent, SubjectQuery
+from meterline.backends.clickhouse.usage.answer import answer
+from meterline.backends.clickhouse.usage.portions import portions, total
+from meterline.backends.clickhouse.usage.sql import Part, rejected_statement
+from meterline.backends.clickhouse.usage.values import ValueListing
+from meterline.event.event import CHECK_BYTES, KEY_BYTES
+from meterline.event.listing import EventQuery, EventSubject, ListedEvent, SubjectQuery
 from meterline.limits import FLUSH_YEARS_MAX, SEEN_CHUNK_ROWS
-from meterline.meter import Meter
-from meterline.meter_revision import pieces
-from meterline.rowhash import seen_bytes
-from meterline.rows import (
+from meterline.meter.meter import Meter
+from meterline.meter.revision import pieces
+from meterline.usage.fold import span_of
+from meterline.usage.query import UsageQuery, UsageRow
+from meterline.usage.row_hash import seen_bytes
+from meterline.usage.rows import (
     AccountRow,
     Counted,
     EventRow,
@@ -36,8 +38,6 @@ from meterline.rows import (
     SliceId,
     TallyRow,
 )
-from meterline.usage import UsageQuery, UsageRow
-from meterline.usage_fold import span_of
 
 _COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "events": EventRow._fields,
@@ -58,7 +58,7 @@ _MINUTES_PER_YEAR: Final = 525_600
 
 
 class ClickHouseUsageStore:
-    """See `meterline.ports.UsageStore` and `meterline.run_ports.SubjectUsageStore`."""
+    """See `meterline.usage.ports.UsageStore` and `meterline.usage.ports.SubjectUsageStore`."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection  # for what else is asked of the same store

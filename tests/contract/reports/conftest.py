@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from meterline import limits
-from meterline.backends.sql.catalogue import SqlCatalogueStore
-from meterline.backends.sql.engine import Database
-from meterline.backends.sql.reports import SqlReportStore
-from meterline.delivery import (
+from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
+from meterline.backends.control_store.reports.store import SqlReportStore
+from meterline.delivery.delivery import (
     Attempt,
     AttemptOutcome,
     DeliveryDraft,
@@ -17,12 +17,12 @@ from meterline.delivery import (
     delivery_id,
     digest_of,
 )
-from meterline.meter import Aggregation, MeterDraft
-from meterline.report import Interval, Report, Schedule
-from meterline.report_filter import parse_filter
-from meterline.report_ports import Claim, ReportStore
-from meterline.run import Manifest, Run, Trigger, run_id
-from meterline.sending import AttemptEnd, Parcel
+from meterline.delivery.sending import AttemptEnd, Parcel
+from meterline.meter.meter import Aggregation, MeterDraft
+from meterline.report.filter import parse_filter
+from meterline.report.ports import Claim, ReportStore
+from meterline.report.report import Interval, Report, Schedule
+from meterline.report.run import Manifest, Run, Trigger, run_id
 from meterline.window import HOUR_MS
 
 NOW = 1_770_000_000_000

@@ -2,16 +2,16 @@
 
 import pytest
 
-from meterline.backends.sql.engine import Database
-from meterline.backends.sql.evidence import SqlEvidence
-from meterline.backends.sql.report_bytes import SqlDeliveryBytes
-from meterline.delivery import DeliveryMove
-from meterline.delivery_ports import DeliveryBytes
+from meterline.backends.control_store.deliveries.stored_bytes import SqlDeliveryBytes
+from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.progress.evidence import SqlEvidence
+from meterline.delivery.delivery import DeliveryMove
+from meterline.delivery.ports import DeliveryBytes
+from meterline.delivery.sending import Allotment
 from meterline.problem import Problem, ProblemType
-from meterline.report import Report
-from meterline.report_ports import ReportStore
-from meterline.run import Run
-from meterline.sending import Allotment
+from meterline.report.ports import ReportStore
+from meterline.report.report import Report
+from meterline.report.run import Run
 from tests.contract.reports.conftest import NOW, decided, ended, scheduled
 
 

@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from meterline.backends.sql.changes import read_changes
-from meterline.backends.sql.engine import Database
-from meterline.change import Action, Change, Kind, members_of
-from meterline.delivery_headers import SealedHeaders
+from meterline.access.change import Action, Change, Kind, members_of
+from meterline.backends.control_store.access.changes import read_changes
+from meterline.backends.control_store.engine import Database
+from meterline.delivery.headers import SealedHeaders
+from meterline.delivery.sending import Allotment
 from meterline.limits import SECRET_SHOWN_ONCE_MS
 from meterline.problem import Problem, ProblemType
-from meterline.report import Interval, Report, ReportChange, ReportState, Schedule, Takeover
-from meterline.report_filter import EVERYTHING
-from meterline.report_ports import ReportStore
-from meterline.run import Run, RunMove, RunState
-from meterline.sending import Allotment
+from meterline.report.filter import EVERYTHING
+from meterline.report.ports import ReportStore
+from meterline.report.report import Interval, Report, ReportChange, ReportState, Schedule, Takeover
+from meterline.report.run import Run, RunMove, RunState
 from meterline.window import DAY_MS, HOUR_MS, MINUTE_MS
 from tests.contract.reports.conftest import (
     NOW,

@@ -5,20 +5,12 @@ from dataclasses import replace
 import pytest
 
 from meterline import limits
-from meterline.delivery import AttemptOutcome, DeliveryMove, DeliveryState
-from meterline.report import Report, ReportChange
-from meterline.report_ports import ReportStore
-from meterline.run import Run, RunState
-from meterline.sending import Allotment
-from tests.contract.reports.conftest import (
-    LEASE,
-    NOW,
-    START,
-    delivering,
-    ended,
-    states,
-    the_run,
-)
+from meterline.delivery.delivery import AttemptOutcome, DeliveryMove, DeliveryState
+from meterline.delivery.sending import Allotment
+from meterline.report.ports import ReportStore
+from meterline.report.report import Report, ReportChange
+from meterline.report.run import Run, RunState
+from tests.contract.reports.conftest import LEASE, NOW, START, delivering, ended, states, the_run
 from tests.contract.reports.test_endpoints import out
 
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from meterline.backends.sql.corrections import SqlCorrectionStore
-from meterline.backends.sql.engine import Database
-from meterline.correction import Cause, Correction, KeptCorrection, digest_over
-from meterline.report import Report, ReportChange, Revisions
-from meterline.report_ports import Claim, ReportStore
-from meterline.revision_ports import Baseline, CorrectionStore
-from meterline.run import LogEnds, Manifest, Run, RunMove, RunState
+from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.reports.corrections import SqlCorrectionStore
+from meterline.report.correction import Cause, Correction, KeptCorrection, digest_over
+from meterline.report.correction_ports import Baseline, CorrectionStore
+from meterline.report.ports import Claim, ReportStore
+from meterline.report.report import Report, ReportChange, Revisions
+from meterline.report.run import LogEnds, Manifest, Run, RunMove, RunState
 from tests.contract.reports.conftest import (
     NOW,
     claimed,

@@ -5,11 +5,11 @@ import asyncio
 from msgspec.structs import replace
 
 from meterline import limits
-from meterline.delivery import DeliveryMove
-from meterline.endpoint_health import Health, HealthTerms, Heard, Sign
-from meterline.report import Report, ReportState
-from meterline.report_ports import ReportStore
-from meterline.sending import Allotment, AttemptEnd, Parcel
+from meterline.delivery.delivery import DeliveryMove
+from meterline.delivery.endpoint.health import EndpointSignal, Health, HealthTerms, Heard
+from meterline.delivery.sending import Allotment, AttemptEnd, Parcel
+from meterline.report.ports import ReportStore
+from meterline.report.report import Report, ReportState
 from tests.contract.reports.conftest import LEASE, NOW, delivering, ended
 
 TERMS = HealthTerms(
@@ -17,9 +17,9 @@ TERMS = HealthTerms(
 )
 
 
-def heard(parcel: Parcel, sign: Sign, at_ms: int, *, retry_ms: int | None = None) -> AttemptEnd:
+def heard(parcel: Parcel, sign: EndpointSignal, at_ms: int, *, retry_ms: int | None = None) -> AttemptEnd:
     """The end of an attempt that tells something of its endpoint."""
-    move = DeliveryMove.CONFIRM if sign is Sign.TAKEN else DeliveryMove.RETRY
+    move = DeliveryMove.CONFIRM if sign is EndpointSignal.TAKEN else DeliveryMove.RETRY
     said = Heard(
         parcel.namespace,
         parcel.endpoint,
@@ -46,7 +46,7 @@ async def test_what_is_due_tells_where_to_whether_first_and_how_the_endpoint_far
     assert (due.address, due.due_at_ms, due.first) == (("default", report.endpoint), NOW, True)
     assert due.health == Health()
     first, second = await store.claim_deliveries([Allotment(report.id, 9)], NOW, LEASE)
-    ends = [heard(first, Sign.OUT, NOW + 20), heard(second, Sign.ANSWERED, NOW + 30)]
+    ends = [heard(first, EndpointSignal.OUT, NOW + 20), heard(second, EndpointSignal.ANSWERED, NOW + 30)]
     await store.record(ends, NOW + 40, TERMS)
     (due,) = await store.due(NOW + 40)
     assert (due.due_at_ms, due.first) == (NOW + 20, False)
@@ -79,7 +79,7 @@ async def out(store: ReportStore, report: Report, *subjects: str) -> int:
     """Put the report's endpoint out; the instant of its next probe."""
     await delivering(store, report, *subjects)
     parcels = await store.claim_deliveries([Allotment(report.id, 2)], NOW, LEASE)
-    ends = [heard(it, Sign.OUT, NOW + 20) for it in parcels]
+    ends = [heard(it, EndpointSignal.OUT, NOW + 20) for it in parcels]
     await store.record(ends, NOW + 20, TERMS)
     found = await health(store, NOW + 20)
     assert found.out
@@ -101,7 +101,7 @@ async def test_of_all_dispatchers_one_has_the_probe(store: ReportStore, report: 
     # while it is under way, and until its courier's lease ends, there is no other
     assert await probed(at_ms + 59_999) == []
     assert len(await probed(at_ms + 60_000)) == 1
-    late = replace(heard(parcel, Sign.TAKEN, at_ms + 60_010), move=DeliveryMove.CONFIRM)
+    late = replace(heard(parcel, EndpointSignal.TAKEN, at_ms + 60_010), move=DeliveryMove.CONFIRM)
     await store.record([late], at_ms + 60_010, TERMS)
     found = await health(store, at_ms + 60_010)
     assert (found.out, found.places, found.failing_since_ms) == (False, 2, None)
@@ -116,12 +116,12 @@ async def test_those_under_way_when_the_first_failed_are_due_when_it_is_back(
     await delivering(store, report, "a", "b", "c")
     parcels = await store.claim_deliveries([Allotment(report.id, 2)], NOW, LEASE)
     later_ms = NOW + 300_000
-    ends = [heard(it, Sign.OUT, NOW + 12, retry_ms=later_ms) for it in parcels]
+    ends = [heard(it, EndpointSignal.OUT, NOW + 12, retry_ms=later_ms) for it in parcels]
     assert {end.attempt.started_at_ms for end in ends} == {NOW}
     await store.record(ends, NOW + 12, TERMS)
     at_ms = NOW + 12 + TERMS.probe_pause_ms
     (probe,) = await store.claim_deliveries([Allotment(report.id, 1, probe=True)], at_ms, later_ms)
-    await store.record([heard(probe, Sign.TAKEN, at_ms + 10)], at_ms + 10, TERMS)
+    await store.record([heard(probe, EndpointSignal.TAKEN, at_ms + 10)], at_ms + 10, TERMS)
     again = await store.claim_deliveries([Allotment(report.id, 9)], at_ms + 10, later_ms)
     assert {it.delivery_id for it in again} == {it.delivery_id for it in parcels}
 
@@ -135,7 +135,7 @@ async def test_a_probe_is_a_first_try_however_long_retries_have_waited(
         probe = Allotment(report.id, 1, probe=True)
         (parcel,) = await store.claim_deliveries([probe], instant, instant + 1_000)
         assert (parcel.attempt, parcel.probe) == (1, True)
-        await store.record([heard(parcel, Sign.OUT, instant, retry_ms=LEASE)], instant, TERMS)
+        await store.record([heard(parcel, EndpointSignal.OUT, instant, retry_ms=LEASE)], instant, TERMS)
 
 
 async def test_where_claims_are_of_one_retries_that_waited_have_half_of_them(
@@ -158,7 +158,7 @@ async def test_those_behind_a_probe_use_up_no_attempt(store: ReportStore, report
         [Allotment(report.id, 1, probe=True)], at_ms, at_ms + 1
     )
     assert parcel.attempt == 1  # the one that was never tried
-    await store.record([heard(parcel, Sign.OUT, at_ms + 20)], at_ms + 20, TERMS)
+    await store.record([heard(parcel, EndpointSignal.OUT, at_ms + 20)], at_ms + 20, TERMS)
     found = await health(store, at_ms + 20)
     assert (found.probe_at_ms, found.probes) == (at_ms + 20 + 5_000, 1)
     run = parcel.run_id
@@ -174,7 +174,7 @@ async def test_an_endpoint_that_took_nothing_for_the_whole_patience_is_parked_wi
         assert found is not None
         assert found.state is ReportState.ACTIVE
         (parcel,) = await store.claim_deliveries([Allotment(report.id, 1)], at_ms, at_ms + 1)
-        await store.record([heard(parcel, Sign.ANSWERED, at_ms)], at_ms, TERMS)
+        await store.record([heard(parcel, EndpointSignal.ANSWERED, at_ms)], at_ms, TERMS)
     found = await store.report("default", report.id)
     assert found is not None
     assert found.state is ReportState.PARKED
@@ -187,7 +187,7 @@ async def test_an_endpoint_that_took_nothing_for_the_whole_patience_is_parked_wi
     later_ms = NOW + 1_500_000
     await store.resume_report(report.id, later_ms)
     (parcel,) = await store.claim_deliveries([Allotment(report.id, 1)], later_ms, later_ms + 1)
-    await store.record([heard(parcel, Sign.ANSWERED, later_ms)], later_ms, TERMS)
+    await store.record([heard(parcel, EndpointSignal.ANSWERED, later_ms)], later_ms, TERMS)
     assert (await health(store, later_ms)).failing_since_ms == later_ms
 
 
@@ -207,5 +207,5 @@ async def test_a_success_is_kept(store: ReportStore, report: Report) -> None:
     await delivering(store, report, "a", "b")
     first, _ = await store.claim_deliveries([Allotment(report.id, 9)], NOW, NOW + 1)
     for _ in range(2):  # repeating changes nothing
-        await store.record([heard(first, Sign.TAKEN, NOW + 50)], NOW + 50, TERMS)
+        await store.record([heard(first, EndpointSignal.TAKEN, NOW + 50)], NOW + 50, TERMS)
     assert await health(store, NOW + 60) == Health(last_success_at_ms=NOW + 50)

@@ -4,19 +4,25 @@ from dataclasses import replace
 
 import pytest
 
-from meterline.backends.sql.engine import Database
-from meterline.backends.sql.evidence import SqlEvidence
-from meterline.backends.sql.replays import SqlReplayStore
-from meterline.backends.sql.report_pull import SqlPullStore
-from meterline.delivery import DeliveryDraft, DeliveryMove, DeliveryState, delivery_id, digest_of
-from meterline.delivery_list import DeliveryQuery
+from meterline.backends.control_store.deliveries.pull import SqlPullStore
+from meterline.backends.control_store.deliveries.replays import SqlReplayStore
+from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.progress.evidence import SqlEvidence
+from meterline.delivery.delivery import (
+    DeliveryDraft,
+    DeliveryMove,
+    DeliveryState,
+    delivery_id,
+    digest_of,
+)
+from meterline.delivery.listing import DeliveryQuery
+from meterline.delivery.replay import Replay, ReplayState
+from meterline.delivery.sending import Allotment
 from meterline.problem import Problem, ProblemType
-from meterline.replay import Replay, ReplayState
-from meterline.report import Report
-from meterline.report_ports import Booked, Claim, ReportStore
-from meterline.resumption import Owed
-from meterline.run import Run, RunState
-from meterline.sending import Allotment
+from meterline.report.ports import Booked, Claim, ReportStore
+from meterline.report.report import Report
+from meterline.report.resumption import Owed
+from meterline.report.run import Run, RunState
 from tests.contract.reports.conftest import (
     LEASE,
     NOW,

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from meterline.backends.sql.engine import Database
-from meterline.backends.sql.late import SqlLateStore
-from meterline.backends.sql.progress import SqlProgressStore
-from meterline.report import Report, ReportState
-from meterline.report_ports import ReportStore
-from meterline.revision_ports import DecidedWindow, LateStore, LateWindow
-from meterline.rows import Seal, SliceId
-from meterline.run import LogEnds, Run, RunMove, RunState, Trigger
-from meterline.usage_ports import Stretch
+from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.progress.progress import SqlProgressStore
+from meterline.backends.control_store.reports.late import SqlLateStore
+from meterline.report.correction_ports import DecidedWindow, LateStore, LateWindow
+from meterline.report.ports import ReportStore
+from meterline.report.report import Report, ReportState
+from meterline.report.run import LogEnds, Run, RunMove, RunState, Trigger
+from meterline.usage.ports import Stretch
+from meterline.usage.rows import Seal, SliceId
 from meterline.window import DAY_MS, HOUR_MS
 from tests.contract.reports.conftest import (
     NOW,

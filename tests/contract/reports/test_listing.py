@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from meterline.backends.sql.catalogue import SqlCatalogueStore
-from meterline.backends.sql.engine import Database
-from meterline.delivery import Delivery, DeliveryMove, DeliveryState
-from meterline.delivery_list import DeliveryPlace, DeliveryQuery
-from meterline.meter import Aggregation, MeterDraft
-from meterline.report import Report
-from meterline.report_ports import ReportStore
-from meterline.sending import Allotment
+from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
+from meterline.delivery.delivery import Delivery, DeliveryMove, DeliveryState
+from meterline.delivery.listing import DeliveryPlace, DeliveryQuery
+from meterline.delivery.sending import Allotment
+from meterline.meter.meter import Aggregation, MeterDraft
+from meterline.report.ports import ReportStore
+from meterline.report.report import Report
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import (
     NOW,

@@ -5,18 +5,18 @@ from typing import Any, Final
 import pytest
 from sqlalchemy import create_engine
 
-from meterline.backends.sql import report_claims, report_deliveries
-from meterline.backends.sql.one_step import Question
-from meterline.backends.sql.schema_reports import reports
+from meterline.backends.control_store.deliveries import claims, results
+from meterline.backends.control_store.one_step import Question
+from meterline.backends.control_store.tables.reports import reports
 
 STATEMENTS: Final[dict[str, Any]] = {
-    "take": report_claims._TAKE,  # noqa: SLF001 - their plans are asked for
-    "open attempts": report_claims._OPEN_ATTEMPTS,  # noqa: SLF001
-    "bodies": report_claims._BODIES,  # noqa: SLF001
-    "senders": report_claims._SENDERS,  # noqa: SLF001
-    "sent": report_deliveries._SENT,  # noqa: SLF001
-    "end": report_deliveries._END,  # noqa: SLF001
-    "counts": report_deliveries._COUNTS,  # noqa: SLF001
+    "take": claims._TAKE,  # noqa: SLF001 - their plans are asked for
+    "open attempts": claims._OPEN_ATTEMPTS,  # noqa: SLF001
+    "bodies": claims._BODIES,  # noqa: SLF001
+    "senders": claims._SENDERS,  # noqa: SLF001
+    "sent": results._SENT,  # noqa: SLF001
+    "end": results._END,  # noqa: SLF001
+    "counts": results._COUNTS,  # noqa: SLF001
 }
 
 

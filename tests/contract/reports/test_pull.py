@@ -2,24 +2,22 @@
 
 import pytest
 
-from meterline.backends.sql.engine import Database
-from meterline.backends.sql.report_pull import SqlPullStore
-from meterline.delivery import DeliveryDraft, DeliveryMove, DeliveryState, delivery_id, digest_of
-from meterline.delivery_ports import Pulled, PullStore
-from meterline.report import Report
-from meterline.report_ports import ReportStore
-from meterline.run import Run
-from meterline.sending import Allotment
-from meterline.window import HOUR_MS
-from tests.contract.reports.conftest import (
-    NOW,
-    START,
-    claimed,
-    decided,
-    ended,
-    manifest,
-    scheduled,
+from meterline.backends.control_store.deliveries.pull import SqlPullStore
+from meterline.backends.control_store.engine import Database
+from meterline.delivery.delivery import (
+    DeliveryDraft,
+    DeliveryMove,
+    DeliveryState,
+    delivery_id,
+    digest_of,
 )
+from meterline.delivery.ports import Pulled, PullStore
+from meterline.delivery.sending import Allotment
+from meterline.report.ports import ReportStore
+from meterline.report.report import Report
+from meterline.report.run import Run
+from meterline.window import HOUR_MS
+from tests.contract.reports.conftest import NOW, START, claimed, decided, ended, manifest, scheduled
 
 EVERYTHING = (None, None)
 MANY_BYTES = 10**6

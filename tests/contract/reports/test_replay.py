@@ -2,19 +2,13 @@
 
 import pytest
 
-from meterline.delivery import AttemptOutcome, DeliveryMove, DeliveryState
+from meterline.delivery.delivery import AttemptOutcome, DeliveryMove, DeliveryState
+from meterline.delivery.sending import Allotment, Parcel
 from meterline.problem import Problem, ProblemType
-from meterline.report import Report, ReportChange
-from meterline.report_ports import ReportStore
-from meterline.run import Run, RunState
-from meterline.sending import Allotment, Parcel
-from tests.contract.reports.conftest import (
-    LEASE,
-    NOW,
-    delivering,
-    ended,
-    the_run,
-)
+from meterline.report.ports import ReportStore
+from meterline.report.report import Report, ReportChange
+from meterline.report.run import Run, RunState
+from tests.contract.reports.conftest import LEASE, NOW, delivering, ended, the_run
 
 LATER = NOW + 1_000
 

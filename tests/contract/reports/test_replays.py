@@ -5,21 +5,21 @@ from dataclasses import replace
 
 import pytest
 
-from meterline.backends.sql.access import SqlAccessStore
-from meterline.backends.sql.engine import Database
-from meterline.backends.sql.replays import SqlReplayStore
-from meterline.backends.sql.report_bytes import SqlDeliveryBytes
-from meterline.change import Action, Kind
-from meterline.delivery import AttemptOutcome, DeliveryMove, DeliveryState
-from meterline.delivery_list import DeliveryQuery
-from meterline.delivery_ports import ReplayStore, Worked
+from meterline.access.change import Action, Kind
+from meterline.backends.control_store.access.keys import SqlAccessStore
+from meterline.backends.control_store.deliveries.replays import SqlReplayStore
+from meterline.backends.control_store.deliveries.stored_bytes import SqlDeliveryBytes
+from meterline.backends.control_store.engine import Database
+from meterline.delivery.delivery import AttemptOutcome, DeliveryMove, DeliveryState
+from meterline.delivery.listing import DeliveryQuery
+from meterline.delivery.ports import ReplayStore, Worked
+from meterline.delivery.replay import Replay, ReplayState
+from meterline.delivery.sending import Allotment, Parcel
 from meterline.limits import REPLAYS_RUNNING_MAX
 from meterline.problem import Problem, ProblemType
-from meterline.replay import Replay, ReplayState
-from meterline.report import Report
-from meterline.report_ports import ReportStore
-from meterline.run import Run, RunState
-from meterline.sending import Allotment, Parcel
+from meterline.report.ports import ReportStore
+from meterline.report.report import Report
+from meterline.report.run import Run, RunState
 from tests.contract.reports.conftest import (
     NOW,
     START,

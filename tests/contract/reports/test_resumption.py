@@ -2,16 +2,16 @@
 
 import pytest
 
-from dispatcher.schedule import due_runs
-from meterline.backends.sql.changes import read_changes
-from meterline.backends.sql.engine import Database
-from meterline.change import Action
-from meterline.delivery import DeliveryMove, DeliveryState
-from meterline.report import Report, ReportState
-from meterline.report_ports import ReportStore
-from meterline.resumption import NOT_ASKED_FOR, Owed, Resumed
-from meterline.run import Run, RunState
-from meterline.sending import Allotment
+from dispatcher.runs.schedule import due_runs
+from meterline.access.change import Action
+from meterline.backends.control_store.access.changes import read_changes
+from meterline.backends.control_store.engine import Database
+from meterline.delivery.delivery import DeliveryMove, DeliveryState
+from meterline.delivery.sending import Allotment
+from meterline.report.ports import ReportStore
+from meterline.report.report import Report, ReportState
+from meterline.report.resumption import NOT_ASKED_FOR, Owed, Resumed
+from meterline.report.run import Run, RunState
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import (
     NOW,

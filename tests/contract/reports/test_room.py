@@ -6,12 +6,12 @@ from dataclasses import replace
 from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.backends.sql.engine import Database
-from meterline.backends.sql.schema_reports import reports as reports_table
+from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.tables.reports import reports as reports_table
 from meterline.limits import REPORTS_MAX
 from meterline.problem import Problem, ProblemType
-from meterline.report import Report
-from meterline.report_ports import ReportStore
+from meterline.report.ports import ReportStore
+from meterline.report.report import Report
 from tests.contract.reports.conftest import NOW, START
 
 

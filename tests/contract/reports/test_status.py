@@ -2,16 +2,16 @@
 
 import pytest
 
-from meterline.backends.sql.engine import Database
-from meterline.backends.sql.report_status import SqlReportStatusStore
-from meterline.delivery import AttemptOutcome, DeliveryMove
-from meterline.endpoint_health import Sign
-from meterline.endpoint_standing import Standing
-from meterline.report import Report
-from meterline.report_ports import ReportStore
-from meterline.report_status import LastError, ReportStatus, ReportStatusStore
-from meterline.resumption import Owed
-from meterline.sending import Allotment
+from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.reports.status import SqlReportStatusStore
+from meterline.delivery.delivery import AttemptOutcome, DeliveryMove
+from meterline.delivery.endpoint.health import EndpointSignal
+from meterline.delivery.endpoint.standing import Standing
+from meterline.delivery.sending import Allotment
+from meterline.report.ports import ReportStore
+from meterline.report.report import Report
+from meterline.report.resumption import Owed
+from meterline.report.status import LastError, ReportStatus, ReportStatusStore
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import NOW, START, decided, ended, scheduled, the_run
 from tests.contract.reports.test_endpoints import heard
@@ -71,8 +71,8 @@ async def test_what_is_tried_again_and_how_its_endpoint_fares_are_told(
         await decided(store, run, "a", "b", "c")
     parcels = await store.claim_deliveries([Allotment(report.id, 4)], NOW, NOW + 1_000)
     well, *sick = parcels
-    ends = [heard(well, Sign.TAKEN, NOW + 10)]
-    ends += [heard(it, Sign.FAULT, NOW + 20 + place) for place, it in enumerate(sick)]
+    ends = [heard(well, EndpointSignal.TAKEN, NOW + 10)]
+    ends += [heard(it, EndpointSignal.FAULT, NOW + 20 + place) for place, it in enumerate(sick)]
     await store.record(ends, NOW + 30)
     (status,) = (await statuses.statuses([report])).values()
     assert (status.outstanding.retrying, status.outstanding.standing) == (3, Standing.WELL)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.audit import (
+from meterline.audit.audit import (
     AuditSpan,
     Finding,
     RunPlace,
@@ -13,11 +13,11 @@ from meterline.audit import (
     decode_place,
     encode_place,
 )
-from meterline.backends.sql.engine import insert
-from meterline.backends.sql.schema import logs
+from meterline.backends.control_store.engine import insert
+from meterline.backends.control_store.tables.meters import logs
+from meterline.event.pack import encode_pack
 from meterline.limits import SLICE_SPAN_MS
-from meterline.meter import Aggregation
-from meterline.pack import encode_pack
+from meterline.meter.meter import Aggregation
 from tests.unit.aggregator.audited import TOUCHES, Audited
 from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
 

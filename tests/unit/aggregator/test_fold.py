@@ -11,15 +11,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.open_slice import OpenSlice
-from aggregator.slice import opened
-from aggregator.verdict import judged
-from meterline.event import Event, decode_event
-from meterline.limits import SLICE_EVENTS_MAX, SLICE_SPAN_MS
-from meterline.measure import Measures, decode_groups, encode_groups, measures_of, member_of
-from meterline.meter import Aggregation, Catalogue, Meter
-from meterline.number import UNIT
-from meterline.pack import (
+from aggregator.slice.border import opened
+from aggregator.slice.open_slice import OpenSlice
+from aggregator.slice.verdict import judged
+from meterline.event.event import Event, decode_event
+from meterline.event.pack import (
     Record,
     RecordKind,
     Refusal,
@@ -29,9 +25,13 @@ from meterline.pack import (
     encode_refusal,
     position,
 )
-from meterline.rows import NO_POSITION, Flush, SliceId, TallyRow
-from meterline.tally import Cell, Latest
-from meterline.verdict import Verdict
+from meterline.event.verdict import Verdict
+from meterline.limits import SLICE_EVENTS_MAX, SLICE_SPAN_MS
+from meterline.meter.measure import Measures, decode_groups, encode_groups, measures_of, member_of
+from meterline.meter.meter import Aggregation, Catalogue, Meter
+from meterline.meter.tally import Cell, Latest
+from meterline.number import UNIT
+from meterline.usage.rows import NO_POSITION, Flush, SliceId, TallyRow
 
 HORIZON_MS = 1_000_000
 ID = SliceId(1, 0, 0)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from aggregator.revision_switch import switch_filled
-from meterline.backends.sql.catalogue import SqlCatalogueStore
-from meterline.backends.sql.engine import Database, open_database
-from meterline.backends.sql.progress import SqlProgressStore
-from meterline.meter import Aggregation, MeterChange, MeterDraft
-from meterline.rows import Seal, SliceId
+from meterline.backends.control_store.engine import Database, open_database
+from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
+from meterline.backends.control_store.progress.progress import SqlProgressStore
+from meterline.meter.meter import Aggregation, MeterChange, MeterDraft
+from meterline.usage.rows import Seal, SliceId
 
 LOG, PARTITIONS, NOW_MS = 1, 2, 1_700_000_000_000
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from aggregator.verdict import Seen, judged
-from meterline.verdict import Verdict
+from aggregator.slice.verdict import Seen, judged
+from meterline.event.verdict import Verdict
 
 HORIZON_MS = 1_000
 AT, APPENDED_MS, CHECK, OTHER = 7, 5_000, b"same", b"else"

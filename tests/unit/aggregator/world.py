@@ -10,18 +10,18 @@ import msgspec
 from aggregator.backfill import backfilled_one
 from aggregator.step import Aggregator
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
+from meterline.backends.control_store.engine import open_database
+from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.rocksdb import RocksSeenStore
-from meterline.backends.sql.engine import open_database
-from meterline.backends.sql.progress import SqlProgressStore
 from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
-from meterline.event import identity_key, partition_of
+from meterline.event.event import identity_key, partition_of
+from meterline.event.pack import encode_pack
 from meterline.limits import SLICE_SPAN_MS
-from meterline.meter import Aggregation, Catalogue, Meter, RevisionState
+from meterline.meter.meter import Aggregation, Catalogue, Meter, RevisionState
 from meterline.number import UNIT
-from meterline.pack import encode_pack
 from meterline.ports import Unavailable
-from meterline.rows import EventRow, SliceId
-from meterline.usage import UsageQuery
+from meterline.usage.query import UsageQuery
+from meterline.usage.rows import EventRow, SliceId
 
 HORIZON_MS = 35 * 86_400_000
 PARTITIONS = 2

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from meterline.backends.control_store.engine import open_database
+from meterline.backends.control_store.migrate import migrate
+from meterline.backends.control_store.progress.progress import SqlProgressStore
+from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
 from meterline.backends.rocksdb import RocksSeenStore
-from meterline.backends.sql.engine import open_database
-from meterline.backends.sql.migrate import migrate
-from meterline.backends.sql.progress import SqlProgressStore
-from meterline.backends.sql.seal_ledger import SqlSealLedger
 from meterline.ports import SeenDamaged, Unavailable
-from meterline.rows import SeenRow
+from meterline.usage.rows import SeenRow
 
 HORIZON_MS = 1_000_000
 KEYS = [number.to_bytes(16, "big") for number in range(2_000)]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.backends.dialable import may_dial
+from meterline.backends.webhook.dialable import may_dial
 
 FORBIDDEN = [
     "0.0.0.0",

@@ -10,13 +10,13 @@ from time import perf_counter
 import pytest
 import structlog
 
-from meterline.access import ApiKey, Scope, Token, hash_of, token_of
-from meterline.access_ports import AccessStore, Rotation
+from meterline.access.access import ApiKey, Scope, Token, hash_of, token_of
+from meterline.access.ports import AccessStore, Rotation
 from meterline.backends.clock import SystemClock
+from meterline.backends.control_store.access.keys import SqlAccessStore
+from meterline.backends.control_store.engine import open_database
+from meterline.backends.control_store.migrate import migrate
 from meterline.backends.key_ring import KeyRing
-from meterline.backends.sql.access import SqlAccessStore
-from meterline.backends.sql.engine import open_database
-from meterline.backends.sql.migrate import migrate
 from meterline.limits import KEY_REVOKED_TOLD_MS, KEYS_READ_ROWS
 from meterline.ports import Unavailable, Unsuitable
 from meterline.problem import Problem, ProblemType

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import structlog
 
+from meterline.backends.control_store.access.keys import SqlAccessStore
+from meterline.backends.control_store.engine import open_database
+from meterline.backends.control_store.migrate import migrate
 from meterline.backends.key_ring import KeyRing
 from meterline.backends.missing_plans import MissingPlans
-from meterline.backends.sql.access import SqlAccessStore
-from meterline.backends.sql.engine import open_database
-from meterline.backends.sql.migrate import migrate
 from meterline.limits import MISSING_PLANS_TOLD_MAX
 from tests.unit.backends.test_key_ring import IDS, NOW_MS, TOKENS, HandClock, _key
 

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import ThreadedResolver
 from aiohttp.abc import ResolveResult
 
-from meterline.backends.names import NameNotTold, Names
+from meterline.backends.webhook.names import NameNotTold, Names
 
 HERE = "127.0.0.1"
 EXIT_WITHIN_S = 55.0  # of a process whose lookup takes a minute
@@ -121,7 +121,7 @@ async def test_what_is_no_name_is_told_as_the_system_tells_it() -> None:
 def test_a_process_ends_while_a_name_is_looked_up() -> None:
     program = """
         import asyncio, time
-        from meterline.backends.names import Names, NameNotTold
+        from meterline.backends.webhook.names import Names, NameNotTold
 
         async def main():
             names = Names(lambda host, family: time.sleep(60), deadline_s=0.1)

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.backends.clickhouse.usage_answer import Line, MergedRows
-from meterline.meter import Aggregation
+from meterline.backends.clickhouse.usage.answer import Line, MergedRows
+from meterline.meter.meter import Aggregation
+from meterline.meter.tally import EMPTY, Aggregate, Latest, merged
 from meterline.ports import Unavailable
-from meterline.tally import EMPTY, Aggregate, Latest, merged
-from meterline.usage import UsageQuery, UsageRow
-from meterline.usage_fold import Key, RowMaker, rows_of
+from meterline.usage.fold import Key, RowMaker, rows_of
+from meterline.usage.query import UsageQuery, UsageRow
 from meterline.window import WindowSize
 from tests.contract.usage import meter
 

@@ -11,28 +11,28 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from control.ledger import Ledger
-from control.refusal_desk import RefusalDesk
-from control.report_desk import ReportDesk
+from control.refusals.service import RefusalDesk
+from control.reports.service import ReportDesk
 from control.routes import Api as Operations
 from control.routes import routes
 from control.stores import Stores
-from meterline.account import AccountLine, AccountQuery, MeterAccount
-from meterline.backends.sql.catalogue import SqlCatalogueStore
-from meterline.backends.sql.engine import open_database
-from meterline.backends.sql.meter_revisions import SqlRevisionStore
-from meterline.backends.sql.progress import SqlProgressStore
-from meterline.backends.sql.redrives import SqlSettlementStore
-from meterline.backends.sql.subjects import SqlSubjectStore
+from meterline.backends.control_store.access.subjects import SqlSubjectStore
+from meterline.backends.control_store.engine import open_database
+from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
+from meterline.backends.control_store.meters.revisions import SqlRevisionStore
+from meterline.backends.control_store.progress.progress import SqlProgressStore
+from meterline.backends.control_store.progress.redrives import SqlSettlementStore
 from meterline.backends.sqlite_log import open_sqlite_log
-from meterline.event_list import EventQuery, EventSubject, ListedEvent, SubjectQuery
+from meterline.event.listing import EventQuery, EventSubject, ListedEvent, SubjectQuery
+from meterline.event.verdict import Verdict
 from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate
-from meterline.meter import Meter
-from meterline.meter_revision import answering
+from meterline.meter.meter import Meter
+from meterline.meter.revision import answering
 from meterline.ports import Unavailable
-from meterline.rows import AccountRow, Counted, EventRow, Flush, RejectedRow, SeenRow, SliceId
-from meterline.usage import UsageQuery, UsageRow
-from meterline.verdict import Verdict
+from meterline.usage.account import AccountLine, AccountQuery, MeterAccount
+from meterline.usage.query import UsageQuery, UsageRow
+from meterline.usage.rows import AccountRow, Counted, EventRow, Flush, RejectedRow, SeenRow, SliceId
 from tests.openapi import documented
 from tests.portions import InPortions, values_among
 

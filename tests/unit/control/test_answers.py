@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control.answers import Answers, Form
-from control.form import csv_lines
+from control.usage.answers import Answers, Form
+from control.usage.form import csv_lines
 from control.v1.query import _entries as v1_entries
-from control.v3.query import _entries as v3_entries
-from control.v3.query import _lines as v3_lines
+from control.v3.usage.query import _entries as v3_entries
+from control.v3.usage.query import _lines as v3_lines
 from meterline.limits import ANSWER_ROWS_AT_ONCE, LARGE_ANSWERS_MAX
 from meterline.number import UNIT, text
-from meterline.usage import UsageRow
+from meterline.usage.query import UsageRow
 from tests.unit.control.conftest import Api
 
 METERS = "/api/v3/metering/meters"

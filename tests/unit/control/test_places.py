@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from control.places import Places
+from control.usage.places import Places
 from meterline.limits import (
     LARGE_ANSWERS_MAX,
     LARGE_ANSWERS_OF_NAMESPACE_MAX,

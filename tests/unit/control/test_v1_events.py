@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from meterline.event_list import Column, Condition, Op, Order
+from meterline.event.listing import Column, Condition, Op, Order
+from meterline.event.verdict import Verdict
 from meterline.limits import EVENTS_LIST_DAYS_MAX
-from meterline.verdict import Verdict
 from meterline.window import DAY_MS, HOUR_MS, rfc3339
 from tests.unit.control.conftest import NOW_MS, Api
 from tests.unit.control.test_v3_events import listed

@@ -4,8 +4,8 @@ from urllib.parse import quote
 
 import pytest
 
+from meterline.access.subject import SubjectDraft
 from meterline.limits import SUBJECTS_UPSERT_MAX
-from meterline.subject import SubjectDraft
 from tests.unit.control.conftest import NOW_MS, Api
 
 PATH = "/api/v1/subjects"

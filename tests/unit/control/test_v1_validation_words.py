@@ -7,9 +7,9 @@ import pytest
 
 from control.event_judgement import Judged
 from control.v1.events import shown
-from meterline.event import decode_event
-from meterline.event_verdict import Judges
-from meterline.meter import Aggregation, Meter
+from meterline.event.event import decode_event
+from meterline.meter.meter import Aggregation, Meter
+from meterline.meter.outcome import Judges
 from tests.contract.usage import meter
 from tests.unit.control.test_v3_events import listed
 

@@ -3,14 +3,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from control.v3.events import EventPageShown
-from meterline.access import Principal, Scope
-from meterline.event import decode_event
-from meterline.event_list import Column, Condition, ListedEvent, Op, Order
+from control.v3.events.operations import EventPageShown
+from meterline.access.access import Principal, Scope
+from meterline.event.event import decode_event
+from meterline.event.listing import Column, Condition, ListedEvent, Op, Order
+from meterline.event.verdict import Verdict
 from meterline.http.gate import Gate
 from meterline.limits import EVENT_FILTER_CHARS_MAX, EVENT_FILTER_ITEMS_MAX
-from meterline.rows import NO_POSITION
-from meterline.verdict import Verdict
+from meterline.usage.rows import NO_POSITION
 from tests.unit.control.conftest import NOW_MS, Api, ServeApi
 
 EVENTS = "/api/v3/metering/events"

@@ -12,17 +12,17 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from ulid import ULID
 
-from control.v3.changes import V3Changes
-from control.v3.keys import V3Keys
-from meterline.access import EVERY_SCOPE, ApiKey, Scope, Token, hash_of, token_of
+from control.v3.access.changes import V3Changes
+from control.v3.access.keys import V3Keys
+from meterline.access.access import EVERY_SCOPE, ApiKey, Scope, Token, hash_of, token_of
+from meterline.access.change import Kind
+from meterline.access.throttle import Policy, Throttle
+from meterline.backends.control_store.access.keys import SqlAccessStore
+from meterline.backends.control_store.engine import open_database
 from meterline.backends.key_ring import KeyRing
-from meterline.backends.sql.access import SqlAccessStore
-from meterline.backends.sql.engine import open_database
-from meterline.change import Kind
 from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate
 from meterline.http.mounting import V3_PREFIXES, mount
-from meterline.throttle import Policy, Throttle
 from tests.openapi import documented
 from tests.unit.control.conftest import NOW_MS, Client, HandClock
 

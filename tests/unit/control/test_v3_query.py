@@ -5,10 +5,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from meterline.measure import encode_groups
+from meterline.meter.measure import encode_groups
 from meterline.number import UNIT
-from meterline.rows import RejectedRow, Seal
-from meterline.usage import Filter, Operator, UsageRow
+from meterline.usage.query import Filter, Operator, UsageRow
+from meterline.usage.rows import RejectedRow, Seal
 from meterline.window import WindowSize
 from tests.unit.control.conftest import Api
 

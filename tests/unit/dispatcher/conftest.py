@@ -26,34 +26,34 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from svix.webhooks import Webhook
 
-from dispatcher.courier import SendTerms
-from dispatcher.late import LateSources, LateTerms
-from dispatcher.planner import PlanTerms, Sources
-from dispatcher.retry import RetryPolicy
+from dispatcher.runs.late import LateSources, LateTerms
+from dispatcher.runs.planner import PlanTerms, Sources
+from dispatcher.sending.attempt import SendTerms
+from dispatcher.sending.retry import RetryPolicy
 from meterline.backends.clock import SystemClock
+from meterline.backends.control_store.deliveries.stored_bytes import SqlDeliveryBytes
+from meterline.backends.control_store.engine import Database, open_database
+from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
+from meterline.backends.control_store.progress.progress import SqlProgressStore
+from meterline.backends.control_store.reports.corrections import SqlCorrectionStore
+from meterline.backends.control_store.reports.late import SqlLateStore
+from meterline.backends.control_store.reports.store import SqlReportStore
 from meterline.backends.secrets import FernetSecretBox
 from meterline.backends.spool import FileSpool
-from meterline.backends.sql.catalogue import SqlCatalogueStore
-from meterline.backends.sql.corrections import SqlCorrectionStore
-from meterline.backends.sql.engine import Database, open_database
-from meterline.backends.sql.late import SqlLateStore
-from meterline.backends.sql.progress import SqlProgressStore
-from meterline.backends.sql.report_bytes import SqlDeliveryBytes
-from meterline.backends.sql.reports import SqlReportStore
-from meterline.backends.webhook_http import HttpWebhookSender
-from meterline.delivery_headers import NO_HEADERS, SealedHeaders, headers_text
-from meterline.delivery_ports import SecretBox, WebhookSender
-from meterline.event_list import EventQuery, EventSubject, ListedEvent, SubjectQuery
-from meterline.meter import Aggregation, Meter, MeterDraft
+from meterline.backends.webhook.sender import HttpWebhookSender
+from meterline.delivery.headers import NO_HEADERS, SealedHeaders, headers_text
+from meterline.delivery.ports import SecretBox, WebhookSender
+from meterline.event.listing import EventQuery, EventSubject, ListedEvent, SubjectQuery
+from meterline.meter.meter import Aggregation, Meter, MeterDraft
 from meterline.ports import Unavailable
 from meterline.problem import Problem
-from meterline.report import Interval, Report, Schedule
-from meterline.report_filter import EVERYTHING, ReportFilter
-from meterline.report_ports import ReportStore
-from meterline.report_start import StartTerms
-from meterline.rows import AccountRow, Counted, EventRow, Flush, RejectedRow, SeenRow, SliceId
-from meterline.usage import UsageQuery, UsageRow
-from meterline.usage_ports import Stretch, Touched
+from meterline.report.filter import EVERYTHING, ReportFilter
+from meterline.report.ports import ReportStore
+from meterline.report.report import Interval, Report, Schedule
+from meterline.report.start import StartTerms
+from meterline.usage.ports import Stretch, Touched
+from meterline.usage.query import UsageQuery, UsageRow
+from meterline.usage.rows import AccountRow, Counted, EventRow, Flush, RejectedRow, SeenRow, SliceId
 from meterline.window import MINUTE_MS
 from tests.portions import InPortions
 

@@ -12,30 +12,30 @@ import msgspec
 from sqlalchemy import text
 
 from aggregator.step import Aggregator
-from dispatcher.late import LateSources, LateTerms, glance, look, revise
-from dispatcher.planner import PlanTerms, Sources, find_due, make_runs
-from meterline.backends.clickhouse.late_events import ClickHouseLateEvents
+from dispatcher.runs.late import LateSources, LateTerms, glance, look, revise
+from dispatcher.runs.planner import PlanTerms, Sources, find_due, make_runs
+from meterline.backends.clickhouse.events.late import ClickHouseLateEvents
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
+from meterline.backends.control_store.engine import Database, open_database
+from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
+from meterline.backends.control_store.progress.progress import SqlProgressStore
+from meterline.backends.control_store.reports.corrections import SqlCorrectionStore
+from meterline.backends.control_store.reports.late import SqlLateStore
+from meterline.backends.control_store.reports.store import SqlReportStore
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.backends.spool import FileSpool
-from meterline.backends.sql.catalogue import SqlCatalogueStore
-from meterline.backends.sql.corrections import SqlCorrectionStore
-from meterline.backends.sql.engine import Database, open_database
-from meterline.backends.sql.late import SqlLateStore
-from meterline.backends.sql.progress import SqlProgressStore
-from meterline.backends.sql.reports import SqlReportStore
 from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
-from meterline.event import identity_key, partition_of
+from meterline.event.event import identity_key, partition_of
+from meterline.event.pack import encode_pack
 from meterline.limits import SLICE_SPAN_MS
-from meterline.meter import Aggregation, Meter, MeterDraft
-from meterline.pack import encode_pack
+from meterline.meter.meter import Aggregation, Meter, MeterDraft
 from meterline.ports import Unavailable
-from meterline.report import Interval, Report, Revisions, Schedule
-from meterline.report_filter import ReportFilter
-from meterline.report_start import StartTerms
-from meterline.run import Run, RunState
-from meterline.usage import UsageQuery, UsageRow
-from meterline.usage_ports import UsageStore
+from meterline.report.filter import ReportFilter
+from meterline.report.report import Interval, Report, Revisions, Schedule
+from meterline.report.run import Run, RunState
+from meterline.report.start import StartTerms
+from meterline.usage.ports import UsageStore
+from meterline.usage.query import UsageQuery, UsageRow
 from meterline.window import HOUR_MS, MINUTE_MS, rfc3339_ms
 from tests.unit.aggregator.world import Deadly, Hands, Killed
 

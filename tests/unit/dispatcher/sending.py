@@ -5,16 +5,16 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from dispatcher.courier import claim_due, deliver, record
-from dispatcher.fairness import Load
-from dispatcher.late import LateUsage
-from dispatcher.planner import find_due, make_runs
+from dispatcher.runs.late import LateUsage
+from dispatcher.runs.planner import find_due, make_runs
+from dispatcher.sending.attempt import claim_due, deliver, record
+from dispatcher.sending.fairness import Load
 from dispatcher.worker import Dispatcher
 from meterline.backends.clock import SystemClock
+from meterline.delivery.sending import Parcel
 from meterline.number import UNIT
-from meterline.report import Report
-from meterline.run import Run
-from meterline.sending import Parcel
+from meterline.report.report import Report
+from meterline.report.run import Run
 from meterline.window import MINUTE_MS
 from tests.unit.dispatcher.conftest import START_MS, Desk, Mailbox, Post
 

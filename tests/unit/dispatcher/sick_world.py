@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from dispatcher.courier import SendTerms, claim_due, judged
-from dispatcher.fairness import Load
+from dispatcher.sending.attempt import SendTerms, claim_due, judged
+from dispatcher.sending.fairness import Load
 from meterline import limits
-from meterline.delivery import AttemptOutcome
-from meterline.endpoint_health import Sign
-from meterline.run import Run
-from meterline.sending import Address, Answer, Parcel
+from meterline.delivery.delivery import AttemptOutcome
+from meterline.delivery.endpoint.health import EndpointSignal
+from meterline.delivery.sending import Address, Answer, Parcel
+from meterline.report.run import Run
 from tests.unit.dispatcher.conftest import Desk
 from tests.unit.dispatcher.sending import NOW_MS, made
 
@@ -31,7 +31,7 @@ Receiver = Callable[[int, int, int], Answer]  # subject's number, instant, attem
 
 @dataclass(slots=True)
 class Lane:
-    """What one dispatcher has in hand; the loop of `dispatcher.outgoing` without its sockets."""
+    """What one dispatcher has in hand; the loop of `dispatcher.sending.sender` without its sockets."""
 
     under_way: list[tuple[int, int, Parcel, int]] = field(default_factory=list)
     answered: set[Address] = field(default_factory=set)
@@ -101,7 +101,7 @@ class Trial:
             ended.append(sent.end)
             if answer.outcome is AttemptOutcome.DELIVERED:
                 self.told.taken_at_ms.setdefault(number_of(parcel), end_ms)
-            if sent.end.heard is not None and sent.end.heard.sign not in (Sign.OUT, Sign.THROTTLED):
+            if sent.end.heard is not None and sent.end.heard.signal not in (EndpointSignal.OUT, EndpointSignal.THROTTLED):
                 lane.answered.add(parcel.address)
         if ended:
             await self.desk.reports.record(ended, now_ms, self.terms.health)

@@ -8,13 +8,13 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.ahead import Answered, Waiting
-from dispatcher.fairness import Caps
-from dispatcher.retry import RetryPolicy
+from dispatcher.sending.fairness import Caps
+from dispatcher.sending.prefetch import Answered, Waiting
+from dispatcher.sending.retry import RetryPolicy
 from meterline import limits
-from meterline.delivery import AttemptOutcome, DeliveryState
-from meterline.run import Run
-from meterline.sending import Address, Answer, Parcel
+from meterline.delivery.delivery import AttemptOutcome, DeliveryState
+from meterline.delivery.sending import Address, Answer, Parcel
+from meterline.report.run import Run
 from tests.unit.dispatcher.conftest import Desk, Mailbox
 from tests.unit.dispatcher.sending import (
     Mailboxes,

@@ -7,24 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.corrections import (
+from dispatcher.runs.corrections import (
     Sent,
     changed_meanwhile,
     corrections_of,
     entries_of,
     says_nothing_new,
 )
-from dispatcher.late import TouchedMinutes
-from meterline.condition import Comparison, Condition
-from meterline.correction import NOTHING, Cause, Correction, digest_over
-from meterline.meter import Aggregation, Catalogue, Meter
+from dispatcher.runs.late import TouchedMinutes
+from meterline.meter.meter import Aggregation, Catalogue, Meter
 from meterline.number import from_text, text
-from meterline.report import Interval, Report, Schedule
-from meterline.report_filter import EVERYTHING, ReportFilter
-from meterline.revision_ports import Baseline, DecidedWindow
-from meterline.run import LogEnds, Run, Trigger
-from meterline.usage import UsageRow
-from meterline.usage_ports import Touched
+from meterline.report.correction import NOTHING, Cause, Correction, digest_over
+from meterline.report.correction_ports import Baseline, DecidedWindow
+from meterline.report.filter import EVERYTHING, ReportFilter
+from meterline.report.report import Interval, Report, Schedule
+from meterline.report.run import LogEnds, Run, Trigger
+from meterline.usage.condition import Comparison, Condition
+from meterline.usage.ports import Touched
+from meterline.usage.query import UsageRow
 from meterline.window import MINUTE_MS
 from tests.portions import drafts, first_statements
 

@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.fairness import Caps, Load, allot
+from dispatcher.sending.fairness import Caps, Load, allot
 from meterline import limits
-from meterline.endpoint_health import Health
-from meterline.sending import Address, Allotment, Due
+from meterline.delivery.endpoint.health import Health
+from meterline.delivery.sending import Address, Allotment, Due
 
 NOW = 1_770_000_000_000
 

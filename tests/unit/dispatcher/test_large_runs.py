@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from meterline.condition import Comparison, Condition
-from meterline.delivery import DeliveryState
+from meterline.delivery.delivery import DeliveryState
 from meterline.number import UNIT
-from meterline.report import Report
-from meterline.report_filter import ReportFilter
-from meterline.run import RunState
+from meterline.report.filter import ReportFilter
+from meterline.report.report import Report
+from meterline.report.run import RunState
+from meterline.usage.condition import Comparison, Condition
 from tests.unit.dispatcher.conftest import START_MS, Desk
 from tests.unit.dispatcher.test_planner import (
     END_MS,

@@ -10,13 +10,13 @@ import pytest
 
 from aggregator.backfill import backfilled_one
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.condition import Comparison, Condition
-from meterline.correction import Cause
-from meterline.meter import Aggregation, MeterChange, MeterDraft
+from meterline.meter.meter import Aggregation, MeterChange, MeterDraft
 from meterline.number import UNIT
-from meterline.report import Report, ReportChange, Revisions
-from meterline.report_filter import ReportFilter
-from meterline.run import Run, RunState, Trigger
+from meterline.report.correction import Cause
+from meterline.report.filter import ReportFilter
+from meterline.report.report import Report, ReportChange, Revisions
+from meterline.report.run import Run, RunState, Trigger
+from meterline.usage.condition import Comparison, Condition
 from meterline.window import DAY_MS, HOUR_MS
 from tests.unit.dispatcher.late_world import START_MS, LateWorld, minutes, opened
 

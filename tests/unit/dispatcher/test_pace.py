@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.pace import Pace
+from dispatcher.sending.rate import Pace
 from meterline import limits
 
 HERE, THERE = ("default", "x"), ("default", "y")

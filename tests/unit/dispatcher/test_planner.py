@@ -6,19 +6,19 @@ from itertools import chain, repeat
 
 import pytest
 
-from dispatcher.planner import find_due, make_runs
-from meterline.condition import Comparison, Condition
-from meterline.delivery import Delivery
-from meterline.meter import Aggregation, MeterDraft
+from dispatcher.runs.planner import find_due, make_runs
+from meterline.delivery.delivery import Delivery
+from meterline.delivery.sending import Allotment
+from meterline.meter.meter import Aggregation, MeterDraft
 from meterline.number import UNIT
 from meterline.ports import Unavailable
 from meterline.problem import Problem, ProblemType
-from meterline.report import Interval, Report, ReportChange, Schedule
-from meterline.report_body import manifest_digest
-from meterline.report_filter import ReportFilter
-from meterline.run import Run, RunState, Trigger
-from meterline.sending import Allotment
-from meterline.usage import UsageQuery
+from meterline.report.body import manifest_digest
+from meterline.report.filter import ReportFilter
+from meterline.report.report import Interval, Report, ReportChange, Schedule
+from meterline.report.run import Run, RunState, Trigger
+from meterline.usage.condition import Comparison, Condition
+from meterline.usage.query import UsageQuery
 from meterline.window import HOUR_MS, MINUTE_MS
 from tests.portions import drafts, first_statements
 from tests.unit.dispatcher.conftest import START_MS, Desk

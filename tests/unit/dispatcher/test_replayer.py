@@ -8,10 +8,10 @@ from typing import Any
 
 from dispatcher.replayer import Replayer
 from meterline.backends.clock import SystemClock
-from meterline.delivery_list import DeliveryQuery
-from meterline.delivery_ports import Worked
+from meterline.delivery.listing import DeliveryQuery
+from meterline.delivery.ports import Worked
+from meterline.delivery.replay import Replay, ReplayState
 from meterline.ports import Unavailable
-from meterline.replay import Replay, ReplayState
 from tests.unit.dispatcher.sending import until
 
 

@@ -5,12 +5,20 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.schedule import complete_needed_ms, due_runs
-from meterline.report import Interval, Report, ReportChange, Schedule, Takeover, changed, in_force
-from meterline.report_ports import Plan
-from meterline.report_start import StartTerms
-from meterline.resumption import NOT_ASKED_FOR
-from meterline.run import Run, RunState, Trigger, run_id
+from dispatcher.runs.schedule import complete_needed_ms, due_runs
+from meterline.report.ports import Plan
+from meterline.report.report import (
+    Interval,
+    Report,
+    ReportChange,
+    Schedule,
+    Takeover,
+    changed,
+    in_force,
+)
+from meterline.report.resumption import NOT_ASKED_FOR
+from meterline.report.run import Run, RunState, Trigger, run_id
+from meterline.report.start import StartTerms
 from meterline.window import HOUR_MS, MINUTE_MS
 
 START = 1_770_000_000_000 // MINUTE_MS * MINUTE_MS

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from dispatcher.courier import SendTerms
-from dispatcher.fairness import Caps
+from dispatcher.sending.attempt import SendTerms
+from dispatcher.sending.fairness import Caps
 from meterline import limits
-from meterline.endpoint_health import HealthTerms
-from meterline.sending import Answer
+from meterline.delivery.endpoint.health import HealthTerms
+from meterline.delivery.sending import Answer
 from tests.unit.dispatcher.conftest import Desk
 from tests.unit.dispatcher.sending import NOW_MS
 from tests.unit.dispatcher.sick_orders import ORDERS, sick_ones

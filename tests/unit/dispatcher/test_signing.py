@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook as StandardWebhook
 from svix.webhooks import Webhook, WebhookVerificationError
 
-from dispatcher.signing import signed_headers
+from dispatcher.sending.signing import signed_headers
 
 # The known vector of Svix and Standard Webhooks (webhook-facts section 1).
 SECRET = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from dispatcher.advice import verdict
-from dispatcher.trial import Trials
+from dispatcher.sending.hints import verdict
+from dispatcher.sending.test_delivery import Trials
 from meterline.backends.clock import SystemClock
-from meterline.delivery import AttemptOutcome
-from meterline.delivery_headers import SealedHeaders
-from meterline.sending import Answer
-from meterline.trial_ports import Trial
+from meterline.delivery.delivery import AttemptOutcome
+from meterline.delivery.headers import SealedHeaders
+from meterline.delivery.sending import Answer
+from meterline.report.test_delivery_ports import Trial
 from tests.unit.dispatcher.conftest import START_MS, Desk, Mailbox
 from tests.unit.dispatcher.sending import NOW_MS, claimed, made, posted
 

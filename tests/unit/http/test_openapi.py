@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from control.openapi.published import as_json, as_yaml
 from meterline.http.operation import Bound
-from meterline.runtime import documents
+from meterline.runtime.commands import documents
 
 DECLARED = {"v3": documents.declared_v3(), "v1": documents.declared_v1()}
 KEYWORDS = frozenset(

@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from control.openapi import published
-from meterline.runtime import documents
+from meterline.runtime.commands import documents
 
 # Written out here: a change of the constants in the product must fail.
 PLACES = {"/api": "v3", "/api/v3": "v3", "/api/v1": "v1"}

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from ingest.admission import AdmissionRules
-from ingest.inbox import Inbox
+from ingest.inbox.consumer import Inbox
 from ingest.publisher import Publisher
 from meterline.backends.clock import SystemClock
 from meterline.backends.sqlite_log import open_sqlite_log

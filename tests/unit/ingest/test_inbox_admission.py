@@ -3,15 +3,17 @@ import json
 import pytest
 
 from ingest.admission import AdmissionRules
-from ingest.inbox_admission import (
-    InboxRecord,
-    admit_record,
-    refusal_partition,
-    refuse,
+from ingest.inbox.admission import InboxRecord, admit_record, refusal_partition, refuse
+from meterline.event.event import decode_event
+from meterline.event.pack import (
+    Record,
+    RecordKind,
+    Refusal,
+    Unreadable,
+    decode_record,
+    encode_refusal,
 )
-from meterline.event import decode_event
 from meterline.limits import REJECT_TEXT_BYTES_MAX
-from meterline.pack import Record, RecordKind, Refusal, Unreadable, decode_record, encode_refusal
 
 RULES = AdmissionRules(partitions=8)
 EVENT = {"specversion": "1.0", "id": "1", "source": "s", "type": "t", "subject": "u"}

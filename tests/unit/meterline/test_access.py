@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.access import (
+from meterline.access.access import (
     ANONYMOUS,
     EVERY_SCOPE,
     ApiKey,
@@ -27,7 +27,7 @@ from meterline.access import (
     update_faults,
     verdict,
 )
-from meterline.change import COMMAND
+from meterline.access.change import COMMAND
 from meterline.limits import AUTHORIZATION_CHARS_MAX, KEY_OVERLAP_S_MAX
 from meterline.problem import ProblemType
 

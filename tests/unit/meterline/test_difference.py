@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.difference import ABSENT, Absent, Difference, differences
-from meterline.event import payload_check
+from control.refusals.difference import ABSENT, Absent, Difference, differences
+from meterline.event.event import payload_check
 from meterline.number import from_json_float
 
 NAMES = st.sampled_from(["a", "b", "c", "data", "a b", 'q"', "é", ""])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from meterline.endpoint import Endpoint, basic_authorization, parse_endpoint
+from meterline.delivery.endpoint.address import Endpoint, basic_authorization, parse_endpoint
 
 
 @pytest.mark.parametrize(

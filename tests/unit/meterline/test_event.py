@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.event import decode_event, identity_key, instant_ms, partition_of, payload_check
+from meterline.event.event import (
+    decode_event,
+    identity_key,
+    instant_ms,
+    partition_of,
+    payload_check,
+)
 
 PARTS = st.text(max_size=6)
 VALUES = st.recursive(

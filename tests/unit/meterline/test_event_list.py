@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.event_list import (
+from meterline.event.listing import (
     INSTANTS,
     ListedEvent,
     Order,
@@ -16,9 +16,9 @@ from meterline.event_list import (
     encode_cursor,
     like_parts,
 )
+from meterline.event.verdict import Verdict
 from meterline.limits import EVENT_CURSOR_CHARS_MAX, EVENT_TIME_MAX_MS
-from meterline.rows import NO_POSITION
-from meterline.verdict import Verdict
+from meterline.usage.rows import NO_POSITION
 
 small = st.integers(0, 65_535)
 places = st.builds(

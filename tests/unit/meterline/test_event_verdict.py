@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.fold import SliceFold
-from meterline.event import Event, decode_event
-from meterline.event_verdict import BEFORE_START, Judges, differences, outcomes
-from meterline.measure import decode_groups, measures_of
-from meterline.meter import Aggregation, Catalogue, Meter
-from meterline.meter_revision import switched
-from meterline.rows import SliceId
+from aggregator.slice.fold import SliceFold
+from meterline.event.event import Event, decode_event
+from meterline.meter.measure import decode_groups, measures_of
+from meterline.meter.meter import Aggregation, Catalogue, Meter
+from meterline.meter.outcome import BEFORE_START, Judges, conflicting_members, outcomes
+from meterline.meter.revision import switched
+from meterline.usage.rows import SliceId
 from meterline.window import MINUTE_MS
 
 AT = "2026-01-31T10:00:30Z"
@@ -113,6 +113,6 @@ def test_what_lies_before_the_start_of_a_meter_does_not_count() -> None:
 )
 def test_differences_are_named(changed: dict[str, Any], expected: tuple[str, ...]) -> None:
     first, other = event(), event(**changed)
-    assert differences(other, first) == expected
-    assert differences(first, other) == expected
+    assert conflicting_members(other, first) == expected
+    assert conflicting_members(first, other) == expected
     assert (first.check == other.check) == (not expected), "a conflict differs in something"

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meterline.limits import SUPERSEDED_KEPT_MS
-from meterline.meter import Aggregation, Catalogue, Meter, RevisionState
-from meterline.meter_revision import (
+from meterline.meter.meter import Aggregation, Catalogue, Meter, RevisionState
+from meterline.meter.revision import (
     REVISION_MOVES,
     MeterRevision,
     RevisionMove,

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.event import Event
-from meterline.limits import PACK_EVENTS_MAX, POSITION_INDEX_BITS
-from meterline.pack import (
+from meterline.event.event import Event
+from meterline.event.pack import (
     Record,
     RecordKind,
     Refusal,
@@ -20,6 +19,7 @@ from meterline.pack import (
     position,
     record_digest,
 )
+from meterline.limits import PACK_EVENTS_MAX, POSITION_INDEX_BITS
 
 
 def record(value: bytes, kind: RecordKind = RecordKind.PACK) -> Record:

@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meterline.limits import PATH_CHARS_MAX
-from meterline.path import (
+from meterline.event.path import (
     MISSING,
     PathError,
     check_path,
@@ -12,6 +11,7 @@ from meterline.path import (
     simple_getter,
     simple_steps,
 )
+from meterline.limits import PATH_CHARS_MAX
 
 NAMES = st.sampled_from(["a", "b", "_c1", "with space", "\u00e9", "0", "", 'quo"te', "it's"])
 VALUES = st.recursive(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meterline.number import UNIT
-from meterline.reconciliation import (
+from meterline.runtime.commands.reconciliation import (
     Booking,
     DifferenceKind,
     Elsewhere,

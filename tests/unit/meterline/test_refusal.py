@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.event_list import ListedEvent
-from meterline.limits import REJECT_TEXT_BYTES_MAX
-from meterline.refusal import (
+from meterline.event.listing import ListedEvent
+from meterline.event.refusal import (
     RefusalKind,
     RefusalState,
     Settlement,
@@ -22,8 +21,9 @@ from meterline.refusal import (
     position_text,
     timed,
 )
-from meterline.rows import NO_POSITION
-from meterline.verdict import Verdict
+from meterline.event.verdict import Verdict
+from meterline.limits import REJECT_TEXT_BYTES_MAX
+from meterline.usage.rows import NO_POSITION
 
 SENT = Settlement(
     (1, 2, 3, 4), "ns", RefusalKind.INBOX, 10, RefusalState.REDRIVING, "ns", "key:1", 20,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meterline.limits import EVENT_TIME_MAX_MS
-from meterline.report import (
+from meterline.report.report import (
     INTERVALS,
     REPORT_MOVES,
     Interval,

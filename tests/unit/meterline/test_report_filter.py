@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.condition import LISTS, Comparison, Condition
 from meterline.number import SCALED_MAX, UNIT, from_json_float, text
-from meterline.report_filter import EVERYTHING, ReportFilter, filter_document, parse_filter
+from meterline.report.filter import EVERYTHING, ReportFilter, filter_document, parse_filter
+from meterline.usage.condition import LISTS, Comparison, Condition
 
 scaled_values = st.integers(-SCALED_MAX, SCALED_MAX)
 

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.access import ANONYMOUS, Principal
-from meterline.problem import ProblemType
-from meterline.throttle import (
+from meterline.access.access import ANONYMOUS, Principal
+from meterline.access.throttle import (
     Bucket,
     Decision,
     Limited,
@@ -17,6 +16,7 @@ from meterline.throttle import (
     policy_header,
     state_header,
 )
+from meterline.problem import ProblemType
 
 NOW_MS = 1_700_000_000_000
 POLICY = Policy("requests", 60, 60)  # one a second

@@ -8,16 +8,16 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.open_slice import OpenSlice
-from meterline.delivery import Delivery, DeliveryState
-from meterline.event import decode_event, identity_key
-from meterline.event_verdict import outcomes
-from meterline.measure import decode_groups, measures_of
-from meterline.meter import Aggregation, Catalogue, Meter
-from meterline.meter_revision import switched
-from meterline.pack import Record, RecordKind
-from meterline.rows import EventRow, SliceId, TallyRow
-from meterline.trace import Behind, ReportedDelivery, UsageEntry, checksum, reported
+from aggregator.slice.open_slice import OpenSlice
+from meterline.audit.lineage import Behind, ReportedDelivery, UsageEntry, checksum, reported
+from meterline.delivery.delivery import Delivery, DeliveryState
+from meterline.event.event import decode_event, identity_key
+from meterline.event.pack import Record, RecordKind
+from meterline.meter.measure import decode_groups, measures_of
+from meterline.meter.meter import Aggregation, Catalogue, Meter
+from meterline.meter.outcome import outcomes
+from meterline.meter.revision import switched
+from meterline.usage.rows import EventRow, SliceId, TallyRow
 from meterline.window import MINUTE_MS
 
 METER = Meter(

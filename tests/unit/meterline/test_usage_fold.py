@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.measure import Measure
+from meterline.meter.measure import Measure
+from meterline.meter.tally import Aggregate
 from meterline.number import UNIT
-from meterline.tally import Aggregate
-from meterline.usage import UsageQuery
-from meterline.usage_fold import EventFold, span_of
+from meterline.usage.fold import EventFold, span_of
+from meterline.usage.query import UsageQuery
 from meterline.window import HOUR_MS, MINUTE_MS, WindowSize
 from tests.contract.usage import event, meter
 

@@ -5,16 +5,16 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from meterline.access import ANONYMOUS, ApiKey, Principal, Scope, hash_of, token_of
-from meterline.backends.sql.access import SqlAccessStore
-from meterline.backends.sql.engine import Database, open_database
-from meterline.backends.sql.migrate import migrate
+from meterline.access.access import ANONYMOUS, ApiKey, Principal, Scope, hash_of, token_of
+from meterline.backends.control_store.access.keys import SqlAccessStore
+from meterline.backends.control_store.engine import Database, open_database
+from meterline.backends.control_store.migrate import migrate
 from meterline.http.answers import LIMIT_HEADERS
 from meterline.ports import Unavailable
 from meterline.problem import Problem, ProblemType
-from meterline.runtime.access_wiring import host_guard, open_gate
-from meterline.runtime.settings import Settings
-from meterline.runtime.wiring import CLOCK, open_control_database
+from meterline.runtime.settings.reading import Settings
+from meterline.runtime.wiring.access import host_guard, open_gate
+from meterline.runtime.wiring.adapters import CLOCK, open_control_database
 
 TOKEN = token_of("01HF7YAT00V3TVHZZZZZZZZZZZ", bytes(32))
 KEY = ApiKey(

@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from click.testing import CliRunner, Result
 
-from meterline.runtime import audit as command
+from meterline.runtime.commands import audit as command
 from tests.services.local import nobody_at
 
 CHECKED = {"slices": 2, "events": 1_000, "cells": 7, "runs": 1, "deliveries": 3}

@@ -5,8 +5,8 @@ import io
 import pytest
 
 from meterline.number import UNIT
-from meterline.reconciliation import Booking
-from meterline.runtime.booked import Unreadable, bookings
+from meterline.runtime.commands.booked import Unreadable, bookings
+from meterline.runtime.commands.reconciliation import Booking
 
 BOTH = Booking("d1", 3 * UNIT // 2, "r", "é, x", 0, 60_000, 2, "ab")
 

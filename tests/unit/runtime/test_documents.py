@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from meterline.runtime.documents import main
+from meterline.runtime.commands.documents import main
 
 
 @pytest.mark.parametrize("arguments", [["--help"], []])

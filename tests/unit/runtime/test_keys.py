@@ -7,13 +7,13 @@ from typing import TypeVar
 import pytest
 from click.testing import CliRunner, Result
 
-from meterline.access import EVERY_SCOPE, ApiKey, Scope, Verdict, parse_token, verdict
+from meterline.access.access import EVERY_SCOPE, ApiKey, Scope, Verdict, parse_token, verdict
+from meterline.access.change import Change
 from meterline.backends.clock import SystemClock
-from meterline.backends.sql.access import SqlAccessStore
-from meterline.backends.sql.engine import open_database
-from meterline.change import Change
+from meterline.backends.control_store.access.keys import SqlAccessStore
+from meterline.backends.control_store.engine import open_database
 from meterline.runtime.cli import main
-from meterline.runtime.setting_fields import ENV_PREFIX
+from meterline.runtime.settings.fields import ENV_PREFIX
 from meterline.window import DAY_MS
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from structlog.testing import capture_logs
 
 from meterline.limits import START_REFUSALS_MAX
 from meterline.ports import AccessRefused, Unavailable, Unsuitable
-from meterline.runtime.patience import Pace, Patience
-from meterline.runtime.settings import Settings
+from meterline.runtime.settings.reading import Settings
+from meterline.runtime.start_timeout import Pace, Patience
 from tests.services.local import nobody_at
 
 Act = Callable[[], Awaitable[str]]

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from rich.console import Console
 from svix.webhooks import Webhook
 
-from meterline.runtime.receive import Printer, Received, Receiver, receive
+from meterline.runtime.commands.receive import Printer, Received, Receiver, receive
 
 SECRET = "whsec_" + base64.b64encode(b"a" * 24).decode()
 OTHER = "whsec_" + base64.b64encode(b"b" * 24).decode()
@@ -159,7 +159,7 @@ def test_a_row_shows_report_window_subject_and_values_as_text() -> None:
 
 async def test_the_command_receives_and_ends_after_its_count(tmp_path: Path) -> None:
     out = tmp_path / "got.ndjson"
-    command = "from meterline.runtime.receive import receive; receive()"
+    command = "from meterline.runtime.commands.receive import receive; receive()"
     options = ["--secret", SECRET, "--port", "0", "--count", "2", "--out", str(out)]
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", command, *options, stdout=asyncio.subprocess.PIPE

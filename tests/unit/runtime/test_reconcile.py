@@ -14,11 +14,11 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from click.testing import CliRunner, Result
 
-from dispatcher.signing import signed_headers
+from dispatcher.sending.signing import signed_headers
 from meterline.backends.clock import SystemClock
-from meterline.delivery import digest_of
-from meterline.runtime import reconcile as command
-from meterline.runtime.pulling import V3, NotPulled, Puller
+from meterline.delivery.delivery import digest_of
+from meterline.runtime.commands import reconcile as command
+from meterline.runtime.commands.pulling import V3, NotPulled, Puller
 from tests.services.local import nobody_at
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -7,7 +7,7 @@ import pytest
 
 from meterline.limits import ROOM_TO_RUN_BYTES, ROOM_TO_START_BYTES
 from meterline.ports import Unavailable, Unsuitable
-from meterline.runtime.room import check_to_run, check_to_start
+from meterline.runtime.disk_room import check_to_run, check_to_start
 
 FULL = Path("/proc")  # a file system that is always without room
 

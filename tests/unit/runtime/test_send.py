@@ -14,8 +14,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from click.testing import CliRunner, Result
 
-from meterline.runtime.send import send
-from meterline.runtime.send_posts import retry_after_s
+from meterline.runtime.commands.send.command import send
+from meterline.runtime.commands.send.posts import retry_after_s
 from tests.services.local import nobody_at
 
 CSV_MAP = "id='{#}',source='air',type='flight',subject=carrier,data.miles=miles:number"

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.runtime.send_mapping import MappingError, RowReader, parse_mapping
+from meterline.runtime.commands.send.mapping import MappingError, RowReader, parse_mapping
 
 HEADER = ["id", "carrier", "at", "miles", "a,b"]
 FLIGHT = "id=id, source='airports', type='flight', subject=carrier"

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from meterline.runtime.setting_fields import ENV_PREFIX
-from meterline.runtime.settings import Settings, SettingsError, load_settings
-from meterline.throttle import Policy
+from meterline.access.throttle import Policy
+from meterline.runtime.settings.fields import ENV_PREFIX
+from meterline.runtime.settings.reading import Settings, SettingsError, load_settings
 
 
 @pytest.fixture(autouse=True)

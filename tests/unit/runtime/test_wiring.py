@@ -11,25 +11,25 @@ from aiohttp.test_utils import TestServer
 from meterline import limits
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.backends.sql.migrate import migrate
-from meterline.delivery import AttemptOutcome
-from meterline.meter import Aggregation, MeterDraft
+from meterline.backends.control_store.migrate import migrate
+from meterline.delivery.delivery import AttemptOutcome
+from meterline.meter.meter import Aggregation, MeterDraft
 from meterline.ports import Unsuitable
-from meterline.report import Interval, Report, Schedule
-from meterline.runtime import report_wiring, wiring
+from meterline.report.report import Interval, Report, Schedule
 from meterline.runtime.secret_key import secret_box
-from meterline.runtime.settings import Settings, SettingsError
+from meterline.runtime.settings.reading import Settings, SettingsError
+from meterline.runtime.wiring import adapters, reports
 
 
-async def opened(settings: Settings, stack: AsyncExitStack, usage_url: str) -> wiring.Opened:
-    log = await wiring.open_log(settings, stack)
-    database = wiring.open_control_database(settings, stack)
+async def opened(settings: Settings, stack: AsyncExitStack, usage_url: str) -> adapters.Opened:
+    log = await adapters.open_log(settings, stack)
+    database = adapters.open_control_database(settings, stack)
     await migrate(database)
     usage = ClickHouseUsageStore(Connection(usage_url))
     stack.push_async_callback(usage.close)
     await usage.create_tables()
     await usage.connection.execute("TRUNCATE TABLE installation")  # all tests share this store
-    return await wiring.open_all(settings, database, usage, log)
+    return await adapters.open_all(settings, database, usage, log)
 
 
 async def test_a_log_made_anew_is_refused_until_someone_accepts_it(
@@ -57,7 +57,7 @@ async def test_meters_of_the_settings_file_are_made_and_faults_are_named(
     meter: dict[str, object] = {"key": "calls", "aggregation": "count", "event_type": "call"}
     async with AsyncExitStack() as stack:
         made = await opened(Settings(data_dir=tmp_path), stack, chdb_url)
-        await wiring.put_meters(Settings(data_dir=tmp_path, meters=[meter]), made)
+        await adapters.put_meters(Settings(data_dir=tmp_path, meters=[meter]), made)
         (stored,) = await made.stores.catalogue.meters("default")
         assert (stored.key, stored.from_settings) == ("calls", True)
         for change, said in [
@@ -67,7 +67,7 @@ async def test_meters_of_the_settings_file_are_made_and_faults_are_named(
         ]:
             faulty = Settings(data_dir=tmp_path, meters=[{**meter, **change}])
             with pytest.raises(SettingsError, match=said):
-                await wiring.put_meters(faulty, made)
+                await adapters.put_meters(faulty, made)
 
 
 async def test_a_test_delivery_waits_for_no_delivery(tmp_path: Path, chdb_url: str) -> None:
@@ -91,8 +91,8 @@ async def test_a_test_delivery_waits_for_no_delivery(tmp_path: Path, chdb_url: s
         draft = MeterDraft("calls", "Calls", Aggregation.COUNT, "call")
         meter = await made.stores.catalogue.create_meter("default", draft, 0)
         box = await secret_box(settings, made.reports)
-        deliveries = report_wiring.webhook_sender(settings, stack)
-        desk = report_wiring.report_desk(settings, made, box, stack, lambda: None)
+        deliveries = reports.webhook_sender(settings, stack)
+        desk = reports.report_desk(settings, made, box, stack, lambda: None)
         report = Report(
             id="01R",
             namespace="default",

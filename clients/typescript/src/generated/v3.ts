@@ -3257,7 +3257,7 @@ export interface components {
             slices_left: number;
         };
         /**
-         * @description Where a revision of a meter stands; what moves it is in `meterline.meter_revision`.
+         * @description Where a revision of a meter stands; what moves it is in `meterline.meter.revision`.
          * @enum {string}
          */
         RevisionState: "proposed" | "filling" | "in_force" | "earlier" | "superseded" | "discarded";

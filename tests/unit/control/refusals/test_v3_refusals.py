@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from meterline.access import EVERY_SCOPE, Principal, Scope
+from meterline.access.access import EVERY_SCOPE, Principal, Scope
+from meterline.event.pack import encode_pack
+from meterline.event.verdict import Verdict
 from meterline.limits import REFUSALS_SEARCHED_MAX
-from meterline.pack import encode_pack
-from meterline.rows import RejectedRow
-from meterline.verdict import Verdict
+from meterline.usage.rows import RejectedRow
 from tests.unit.control.conftest import Api
 from tests.unit.control.refusals.conftest import (
     EVENT,

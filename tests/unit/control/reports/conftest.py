@@ -13,27 +13,26 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from control.ledger import Ledger
 from control.openapi.report_message import EXAMPLE
-from control.refusal_desk import RefusalDesk
-from control.report_desk import ReportDesk
+from control.refusals.service import RefusalDesk
+from control.reports.service import ReportDesk
 from control.routes import Api as Operations
 from control.routes import routes
-from dispatcher.signing import signed_headers
-from dispatcher.trial import Trials
-from meterline.access import ANONYMOUS
+from dispatcher.sending.signing import signed_headers
+from dispatcher.sending.test_delivery import Trials
+from meterline.access.access import ANONYMOUS
 from meterline.backends.clock import SystemClock
+from meterline.backends.control_store.access.keys import SqlAccessStore
+from meterline.backends.control_store.deliveries.lineage import SqlTraces
+from meterline.backends.control_store.deliveries.pull import SqlPullStore
+from meterline.backends.control_store.deliveries.replays import SqlReplayStore
+from meterline.backends.control_store.engine import open_database
+from meterline.backends.control_store.reports.corrections import SqlCorrectionStore
+from meterline.backends.control_store.reports.status import SqlReportStatusStore
+from meterline.backends.control_store.reports.store import SqlReportStore
+from meterline.backends.control_store.reports.test_deliveries import SqlTrialStore
 from meterline.backends.secrets import FernetSecretBox
-from meterline.backends.sql.access import SqlAccessStore
-from meterline.backends.sql.corrections import SqlCorrectionStore
-from meterline.backends.sql.engine import open_database
-from meterline.backends.sql.replays import SqlReplayStore
-from meterline.backends.sql.report_pull import SqlPullStore
-from meterline.backends.sql.report_status import SqlReportStatusStore
-from meterline.backends.sql.report_trials import SqlTrialStore
-from meterline.backends.sql.reports import SqlReportStore
-from meterline.backends.sql.traces import SqlTraces
-from meterline.backends.webhook_http import HttpWebhookSender
-from meterline.correction import Correction, digest_over
-from meterline.delivery import (
+from meterline.backends.webhook.sender import HttpWebhookSender
+from meterline.delivery.delivery import (
     Attempt,
     AttemptOutcome,
     DeliveryDraft,
@@ -41,14 +40,15 @@ from meterline.delivery import (
     delivery_id,
     digest_of,
 )
-from meterline.delivery_ports import ReplayStore
+from meterline.delivery.ports import ReplayStore
+from meterline.delivery.sending import Allotment, AttemptEnd
 from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate
-from meterline.report_ports import ReportStore
-from meterline.report_start import StartTerms
-from meterline.revision_ports import CorrectionStore
-from meterline.run import Manifest
-from meterline.sending import Allotment, AttemptEnd
+from meterline.report.correction import Correction, digest_over
+from meterline.report.correction_ports import CorrectionStore
+from meterline.report.ports import ReportStore
+from meterline.report.run import Manifest
+from meterline.report.start import StartTerms
 from tests.openapi import documented
 from tests.unit.control.conftest import NOW_MS, Api, Client
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from meterline.backends.secrets import FernetSecretBox
-from meterline.delivery import Attempt, AttemptOutcome, DeliveryMove, digest_of
-from meterline.sending import Allotment, AttemptEnd
+from meterline.delivery.delivery import Attempt, AttemptOutcome, DeliveryMove, digest_of
+from meterline.delivery.sending import Allotment, AttemptEnd
 from tests.unit.control.conftest import NOW_MS
 from tests.unit.control.reports.conftest import V3, WINDOW, ReportsApi, body_of
 

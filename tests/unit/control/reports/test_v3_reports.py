@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from dispatcher.schedule import due_runs
+from dispatcher.runs.schedule import due_runs
 from meterline.backends.secrets import FernetSecretBox
-from meterline.run import RunState
+from meterline.report.run import RunState
 from meterline.window import HOUR_MS
 from tests.unit.control.conftest import NOW_MS
 from tests.unit.control.reports.conftest import BODY, V1, V3, V3_BODY, WINDOW, ReportsApi

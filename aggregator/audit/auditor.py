@@ -1,0 +1,334 @@
+"""The audit of the whole installation, step by step: partition by partition, then runs of reports.
+
+Nothing is remembered between steps: a cursor says where the next one begins, so any process that
+reaches the stores can take it, and an audit that was broken off goes on.
+"""
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+
+from aggregator.audit.repair import SliceRepair
+from aggregator.audit.slices import SliceAudit, Slices
+from meterline.audit.audit import (
+    ABSENT,
+    NEVER,
+    PRESENT,
+    AuditedRun,
+    AuditSpan,
+    AuditStep,
+    Chunk,
+    Finding,
+    Place,
+    RunPlace,
+    SlicePlace,
+    decode_place,
+    encode_place,
+)
+from meterline.audit.ports import ControlEvidence, UsageEvidence
+from meterline.delivery.delivery import digest_of
+from meterline.event.pack import offset_of, position
+from meterline.event.ports import Log
+from meterline.limits import (
+    AUDIT_BODIES_MAX,
+    AUDIT_EVENTS_MAX,
+    AUDIT_FINDINGS_MAX,
+    AUDIT_RUNS_MAX,
+    AUDIT_SLICES_MAX,
+)
+from meterline.meter.meter import Catalogue
+from meterline.meter.ports import CatalogueStore
+from meterline.usage.ports import UsageStore
+from meterline.usage.progress_ports import ProgressStore
+from meterline.usage.rows import AccountRow, Seal, SliceId
+
+_FIRST_RUN = RunPlace(0, "")
+NAMES_AT_ONCE = 10_000
+
+
+class StoreAuditor:
+    """See `meterline.audit.ports.Auditor`."""
+
+    def __init__(
+        self,
+        log: Log,
+        usage: UsageStore,
+        progress: ProgressStore,
+        catalogue: CatalogueStore,
+        usage_evidence: UsageEvidence,
+        control_evidence: ControlEvidence,
+        horizon_ms: int,
+        losses_accepted: Mapping[int, int] | None = None,
+    ) -> None:
+        self._losses_accepted = losses_accepted or {}
+        self._log = log
+        self._progress = progress
+        self._catalogue = catalogue
+        self._usage = usage_evidence
+        self._control = control_evidence
+        self._horizon_ms = horizon_ms
+        self._slices = SliceAudit(usage, usage_evidence)
+        self._repair = SliceRepair(log, usage, usage_evidence, self._slices)
+
+    async def step(self, span: AuditSpan, cursor: str | None) -> AuditStep:
+        """See the port."""
+        partitions = [
+            SlicePlace(log, number, 0)
+            for log, count in await self._control.logs()
+            for number in range(count)
+        ]
+        first: Place = partitions[0] if partitions else _FIRST_RUN
+        place = first if cursor is None else decode_place(cursor)
+        following: Place | None
+        step = AuditStep(
+            slices_total=await self._control.seal_count(span),
+            runs_total=await self._control.run_count(span),
+        )
+        if isinstance(place, RunPlace):
+            found, following = await self._run_step(span, place, step)
+        else:
+            found, following = await self._slice_step(span, place, step)
+            if following is None:
+                later = [it for it in partitions if it > (place.log, place.partition, NEVER)]
+                following = later[0] if later else _FIRST_RUN
+        step.findings = found[:AUDIT_FINDINGS_MAX]
+        step.omitted = len(found) - len(step.findings)
+        step.next = None if following is None else encode_place(following)
+        return step
+
+    # --- slices ---
+
+    async def _slice_step(
+        self, span: AuditSpan, place: SlicePlace, step: AuditStep
+    ) -> tuple[list[Finding], SlicePlace | None]:
+        catalogue = await self._catalogue.catalogue()
+        found = []
+        if place.slice == 0:
+            found += await self._partition_findings(span, place, catalogue)
+        seals = _bounded(await self._control.seals(place, span, AUDIT_SLICES_MAX))
+        if not seals:
+            return found + await self._tail_findings(span, place, catalogue, step), None
+        whole = span.from_ms is None or place.slice > 0
+        first, end = place.slice if whole else seals[0].slice, seals[-1].end
+        accounts = await self._usage.accounts_between(place.log, place.partition, first, end)
+        sealed = {seal.slice for seal in seals}
+        unsealed = [account for account in accounts if account.slice not in sealed]
+        slices = await self._sealed(seals, first, accounts, catalogue, step)
+        found += await self._audited(slices, span, step)
+        for account in unsealed:
+            if place.partition not in self._losses_accepted:  # by which it may have been given up
+                named = ("seals", f"{place.log}.{place.partition}.{account.slice}", "seal")
+                found.append(Finding(*named, PRESENT, ABSENT))
+            found += await self._open_findings(account, catalogue, span, step)
+        return found, SlicePlace(place.log, place.partition, end)
+
+    async def _sealed(
+        self,
+        seals: Sequence[Seal],
+        first: int,
+        accounts: Sequence[AccountRow],
+        catalogue: Catalogue,
+        step: AuditStep,
+    ) -> Slices:
+        """What is known of sealed slices, and the meters that they must hold."""
+        log, partition, *_ = seals[0]
+        names = tuple(seal.slice for seal in seals)
+        chunk = Chunk(log, partition, names, first, seals[-1].end)
+        filled = await self._control.filled(log, partition, names)
+        meters = []
+        for meter in catalogue.meters:
+            held = tuple(
+                seal.slice
+                for seal in seals
+                if seal.catalogue >= meter.revision or (seal.slice, meter.revision) in filled
+            )
+            step.unfilled += len(names) - len(held)
+            if held:
+                meters.append((meter, Chunk(log, partition, held, first, chunk.end)))
+        own = tuple(account for account in accounts if account.slice in names)
+        known = frozenset(names) | {account.slice for account in accounts}
+        step.slices += len(names)
+        step.events += sum(seal.events for seal in seals)
+        return Slices(chunk, tuple(seals), own, known, tuple(meters))
+
+    async def _audited(self, slices: Slices, span: AuditSpan, step: AuditStep) -> list[Finding]:
+        """Findings, and once mended, what remains of them."""
+        found = await self._slices.findings(slices, step, payloads=span.payloads)
+        if not span.repair or not found:
+            return found
+        places = {one.place for one in found}
+        for seal in slices.seals:
+            await self._repair.mend(slices, seal, places)
+        bounds = (slices.chunk.log, slices.chunk.partition, slices.chunk.first, slices.chunk.end)
+        accounts = await self._usage.accounts_between(*bounds)
+        own = tuple(one for one in accounts if one.slice in slices.chunk.slices)
+        again = Slices(slices.chunk, slices.seals, own, slices.known, slices.meters)
+        left = await self._slices.findings(again, AuditStep(), payloads=span.payloads)
+        return _mended(found, left)
+
+    async def _tail_findings(
+        self, span: AuditSpan, place: SlicePlace, catalogue: Catalogue, step: AuditStep
+    ) -> list[Finding]:
+        """Open slices up to their accounts, and the ends of the log."""
+        seal = await self._progress.last_seal(place.log, place.partition)
+        end = 0 if seal is None else seal.end
+        if span.to_ms is not None and seal is not None and seal.append_ms >= span.to_ms:
+            return []
+        accounts = await self._usage.accounts_between(place.log, place.partition, end, NEVER)
+        found: list[Finding] = []
+        for account in accounts:
+            found += await self._open_findings(account, catalogue, span, step)
+        if place.log == self._log.number:
+            found += await self._log_findings(place.partition, end)
+        return found
+
+    async def _open_findings(
+        self, account: AccountRow, catalogue: Catalogue, span: AuditSpan, step: AuditStep
+    ) -> list[Finding]:
+        log, partition, slice_, version = account[:4]
+        chunk = Chunk(
+            log, partition, (slice_,), slice_, offset_of(version) + 1, min(version, NEVER - 1)
+        )
+        meters = []
+        for meter in catalogue.meters:
+            ends = await self._progress.flushed_ends(log, meter.revision)
+            counted = position(ends.get(partition, 0), 0) - 1
+            if counted > position(slice_, 0) - 1:
+                upto = min(chunk.upto, counted)
+                meters.append((meter, Chunk(log, partition, (slice_,), slice_, chunk.end, upto)))
+        slices = Slices(chunk, (), (account,), frozenset({slice_}), tuple(meters))
+        step.events += account.new
+        return await self._slices.findings(slices, step, payloads=span.payloads)
+
+    async def _partition_findings(
+        self, span: AuditSpan, place: SlicePlace, catalogue: Catalogue
+    ) -> list[Finding]:
+        """What no single slice shows: cells of slices that there are not, events counted twice."""
+        log, partition, _ = place
+        lower_ms = 0 if span.from_ms is None else span.from_ms
+        upper_ms = NEVER if span.to_ms is None else span.to_ms
+        bounds_ms = (lower_ms, upper_ms)
+        found = [
+            Finding(one.table, f"{log}.{partition}.{one.slice}",
+                    f"event at {log}.{partition}.{one.offset}.{one.place}", one.expected, one.found)
+            for one in await self._usage.repeated(
+                log, partition, bounds_ms, self._horizon_ms, AUDIT_FINDINGS_MAX
+            )
+        ]  # fmt: skip
+        revisions = [meter.revision for meter in catalogue.meters]
+        strays = await self._strays(span, place, revisions) if revisions else []
+        if not strays:
+            return found
+        if span.repair:
+            for slice_ in {slice_ for _, slice_ in strays}:
+                await self._repair.purge(SliceId(log, partition, slice_), revisions)
+        left = await self._strays(span, place, revisions) if span.repair else strays
+        return found + [
+            Finding(table, f"{log}.{partition}.{slice_}", "rows of cells", "0: no such slice",
+                    "some", mended=(table, slice_) not in left)
+            for table, slice_ in strays
+        ]  # fmt: skip
+
+    async def _strays(
+        self, span: AuditSpan, place: SlicePlace, revisions: Sequence[int]
+    ) -> list[tuple[str, int]]:
+        """Tables and names of slices that there are not. One that is just begun has cells before it
+        has an account, so names behind the last sealed slice are judged only beyond the log's end.
+        """
+        log, partition, _ = place
+        there = await self._usage.cell_slices(log, partition, (0, NEVER), revisions)
+        last = await self._progress.last_seal(log, partition)
+        sealed_end = 0 if last is None else last.end
+        begun_end = await self._log.end(partition) if log == self._log.number else sealed_end
+        names: list[Seal] = []
+        at = place
+        while seals := await self._control.seals(at, span, NAMES_AT_ONCE):
+            names += seals
+            at = SlicePlace(log, partition, seals[-1].slice + 1)
+        first = names[0].slice if names and span.from_ms is not None else 0
+        end = names[-1].end if names and span.to_ms is not None else NEVER
+        accounts = await self._usage.accounts_between(log, partition, first, end)
+        known = {one.slice for one in names} | {one.slice for one in accounts}
+        return sorted(
+            (table, name)
+            for table, name in there
+            if first <= name < end and name not in known and not sealed_end <= name < begun_end
+        )
+
+    async def _log_findings(self, partition: int, sealed_end: int) -> list[Finding]:
+        """The log must hold everything that is not counted, and end behind what is."""
+        number = self._log.number
+        flushed = (await self._progress.flushed_ends(number, 0)).get(partition, 0)
+        begin, end = await self._log.begin(partition), await self._log.end(partition)
+        place, counted = f"{number}.{partition}", max(sealed_end, flushed)
+        found = []
+        if end < counted:
+            said = (f"{counted} or beyond: all below is counted", str(end))
+            found.append(Finding("log", place, "end", *said))
+        if begin > counted:
+            said = (f"{counted} or before: it is not counted", str(begin))
+            found.append(Finding("log", place, "begin", *said))
+        return found
+
+    # --- runs ---
+
+    async def _run_step(
+        self, span: AuditSpan, place: RunPlace, step: AuditStep
+    ) -> tuple[list[Finding], RunPlace | None]:
+        runs = await self._control.runs(place, span, AUDIT_RUNS_MAX)
+        found = []
+        for run in runs:
+            found += _manifest_findings(run)
+            found += await self._body_findings(run)
+            step.runs += 1
+            step.deliveries += len(run.parts)
+        if len(runs) < AUDIT_RUNS_MAX:
+            return found, None
+        return found, RunPlace(runs[-1].decided_at_ms, runs[-1].id)
+
+    async def _body_findings(self, run: AuditedRun) -> list[Finding]:
+        found = []
+        after = 0
+        while bodies := await self._control.bodies(run.id, after, AUDIT_BODIES_MAX):
+            for one in bodies:
+                said = ABSENT if one.body is None else digest_of(one.body).hex()
+                if said != one.digest.hex():
+                    named = ("deliveries", one.id, "digest of its body")
+                    found.append(Finding(*named, one.digest.hex(), said))
+            after = bodies[-1].number
+        return found
+
+
+def _manifest_findings(run: AuditedRun) -> list[Finding]:
+    digest = blake2b(digest_size=32)
+    for _, name, body_digest in run.parts:
+        digest.update(name.encode() + body_digest)
+    found = []
+    if len(run.parts) != run.deliveries:
+        said = (str(run.deliveries), str(len(run.parts)))
+        found.append(Finding("runs", run.id, "deliveries", *said))
+    if digest.hexdigest() != run.digest:
+        found.append(Finding("runs", run.id, "manifest digest", run.digest, digest.hexdigest()))
+    return found
+
+
+def _bounded(seals: Sequence[Seal]) -> list[Seal]:
+    """As many as have not too many events, at least one."""
+    taken: list[Seal] = []
+    events = 0
+    for seal in seals:
+        events += seal.events
+        if taken and events > AUDIT_EVENTS_MAX:
+            break
+        taken.append(seal)
+    return taken
+
+
+def _mended(found: Sequence[Finding], left: Sequence[Finding]) -> list[Finding]:
+    """What is left, then what is not there any more."""
+    remaining = {one.key for one in left}
+    gone = [one for one in found if one.key not in remaining]
+    return [*left, *(Finding(*_parts(one), mended=True) for one in gone)]
+
+
+def _parts(one: Finding) -> tuple[str, str, str, str, str]:
+    return one.table, one.place, one.name, one.expected, one.found

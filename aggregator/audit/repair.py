@@ -1,0 +1,179 @@
+"""Mending slices: what the raw events and the log can prove is written again, and rows that they
+disprove are deleted.
+
+Nothing is rebuilt from events that are not proved: each must have its trace in `seen`, with its
+identity and the check of its contents, and there must be as many as the seal says.
+"""
+
+import asyncio
+
+from xxhash import xxh64_intdigest
+
+from aggregator.audit.slices import SliceAudit, Slices, difference_of
+from aggregator.backfill import refolded
+from meterline.audit.audit import Chunk
+from meterline.audit.ports import UsageEvidence
+from meterline.event.event import Event, decode_event
+from meterline.event.pack import decode_record, position
+from meterline.event.ports import Log
+from meterline.limits import BACKFILL_YIELD_EVENTS
+from meterline.meter.meter import Meter
+from meterline.usage.ports import UsageStore
+from meterline.usage.row_hash import TEXTS
+from meterline.usage.rows import AccountRow, EventRow, Flush, Seal, SeenRow, SliceId
+
+REBUILDS_MAX = 3
+_CELLS = ("tallies", "members", "rejected")
+
+
+class SliceRepair:
+    """Mends sealed slices."""
+
+    def __init__(
+        self, log: Log, usage: UsageStore, evidence: UsageEvidence, audit: SliceAudit
+    ) -> None:
+        self._log = log
+        self._usage = usage
+        self._evidence = evidence
+        self._audit = audit
+
+    async def mend(self, slices: Slices, seal: Seal, places: set[str]) -> None:
+        """Mend one slice as far as it can be; `places` are those with findings. Audit it again."""
+        if slices.place(seal.slice) not in places:
+            return
+        slice_id = SliceId(seal.log, seal.partition, seal.slice)
+        if not await self._proved(slices.chunk, seal):
+            return
+        await self._mend_account(slices, seal)
+        for meter, chunk in slices.meters:
+            if seal.slice in chunk.slices:
+                await self.rebuild(slice_id, meter)
+
+    async def rebuild(self, slice_id: SliceId, meter: Meter) -> None:
+        """Write a meter's rows of a slice anew, by the code of backfill, then delete all others."""
+        made = await refolded(self._usage, slice_id, meter)
+        for _ in range(REBUILDS_MAX):
+            await self._usage.write(made)
+            if not await self._purged(slice_id, meter, made):
+                return
+
+    async def _purged(self, slice_id: SliceId, meter: Meter, made: Flush) -> bool:
+        """Delete the rows that are not those made. True where there were some: a merge may have
+        dropped a right row for a wrong one of a greater version, so they are to be written again.
+        """
+        some = False
+        for table in _CELLS:
+            text = TEXTS[table]
+            due = {xxh64_intdigest(text(row)) for row in getattr(made, table)}
+            there = await self._evidence.row_hashes(slice_id, table, meter.revision)
+            if wrong := set(there) - due:
+                await self._evidence.purge(slice_id, table, meter.revision, wrong)
+                some = True
+        return some
+
+    async def purge(self, slice_id: SliceId, revisions: list[int]) -> None:
+        """Delete every row of cells under the name of a slice that there is not."""
+        for revision in revisions:
+            for table in _CELLS:
+                there = await self._evidence.row_hashes(slice_id, table, revision)
+                if there:
+                    await self._evidence.purge(slice_id, table, revision, set(there))
+
+    async def _proved(self, chunk: Chunk, seal: Seal) -> bool:
+        """Whether the slice's events are all there and as they were counted, once what can be had
+        from the log, or from each other, is written again.
+        """
+        slice_id = SliceId(seal.log, seal.partition, seal.slice)
+        traces = await self._audit.traces(chunk, seal.slice)
+        rows = await self._usage.slice_events(slice_id)
+        events = {(row.offset, row.place): row for row in rows}
+        for at in sorted(traces.keys() - events.keys()):
+            event = await self._in_log(traces[at])
+            if event is None:
+                return False
+            events[at] = _event_row(traces[at], event)
+            await self._usage.write(Flush(events=[events[at]]))
+        if len(events) != seal.events:
+            return False
+        for count, (at, row) in enumerate(sorted(events.items())):
+            if count % BACKFILL_YIELD_EVENTS == 0:
+                await asyncio.sleep(0)
+            trace = traces.get(at)
+            if trace is None:
+                trace = _trace_of(row)
+                if trace is None:
+                    return False
+                await self._usage.write(Flush(seen=[trace]))
+            if difference_of(row, trace) is not None:
+                return False
+        return True
+
+    async def _in_log(self, trace: SeenRow) -> Event | None:
+        """The event of a trace as the log still holds it."""
+        if trace.log != self._log.number:
+            return None
+        for record in await self._log.read(trace.partition, trace.offset, 1):
+            items = decode_record(record)
+            if record.offset != trace.offset or trace.place >= len(items):
+                return None
+            item = items[trace.place]
+            if isinstance(item, Event) and (item.key, item.check) == (trace.key, trace.check):
+                return item
+        return None
+
+    async def _mend_account(self, slices: Slices, seal: Seal) -> None:
+        """An account that is gone, or cannot be true, is counted from the rows."""
+        kept = await self._evidence.kept(slices.chunk)
+        rows = {one.what: one.rows for one in kept if one.slice == seal.slice}
+        account = next((one for one in slices.accounts if one.slice == seal.slice), None)
+        if account is not None and _can_be_true(account, seal):
+            return
+        passed_over = [rows.get(kind, 0) for kind in ("duplicate", "conflict", "invalid")]
+        last = await self._last_position(slices.chunk, seal)
+        counted = AccountRow(
+            seal.log,
+            seal.partition,
+            seal.slice,
+            last,
+            seal.events + sum(passed_over),
+            seal.events,
+            *passed_over,
+        )
+        await self._evidence.purge_account(SliceId(seal.log, seal.partition, seal.slice))
+        await self._usage.write(Flush(accounts=[counted]))
+
+    async def _last_position(self, chunk: Chunk, seal: Seal) -> int:
+        """The last position of a slice; of a pack that ended in refusals, where its events end."""
+        slice_id = SliceId(seal.log, seal.partition, seal.slice)
+        rows = await self._usage.slice_events(slice_id)
+        last = [row.place for row in rows if row.offset == seal.end - 1]
+        assert chunk.end >= seal.end, "it lies within"
+        return position(seal.end - 1, max(last, default=0))
+
+
+def _can_be_true(account: AccountRow, seal: Seal) -> bool:
+    total = account.new + account.duplicate + account.conflict + account.invalid
+    ends = position(seal.end - 1, 0) <= account.version < position(seal.end, 0)
+    return account.received == total and account.new == seal.events and ends
+
+
+def _event_row(trace: SeenRow, event: Event) -> EventRow:
+    return EventRow(
+        *trace[:7],
+        event.namespace,
+        event.type,
+        event.subject,
+        event.source,
+        event.id,
+        event.time_ms,
+        event.recorded_ms,
+        event.text,
+    )
+
+
+def _trace_of(row: EventRow) -> SeenRow | None:
+    try:
+        event = decode_event(row.text)
+    except (ValueError, RecursionError, OverflowError):
+        return None
+    return SeenRow(*row[:7], event.check) if event.key == row.key else None

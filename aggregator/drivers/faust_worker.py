@@ -1,0 +1,257 @@
+"""Shell: the aggregator driven by a Faust worker (the distributed set-up; design.md section 4.7).
+
+Faust is transport here, not truth. What was found safe, and nothing else:
+`stream.noack().events()`, an own buffer, acks for whole sealed slices, no exception out of the
+agent, `stream_wait_empty=False`.
+"""
+
+import asyncio
+import os
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import faust
+import structlog
+
+from aggregator.drivers.watermark_loop import claim_for_ever
+from aggregator.housekeeping import Housekeeping
+from aggregator.lag_watch import LagWatch
+from aggregator.step import Aggregator
+from meterline.event.pack import Record
+from meterline.limits import (
+    FAUST_BUFFER_RECORDS_MAX,
+    FAUST_METADATA_MAX_AGE_MS,
+    FAUST_SESSION_TIMEOUT_S,
+    FAUST_STOP_TIMEOUT_S,
+    HOUSEKEEPING_INTERVAL_S,
+    REREAD_TURN_S,
+    WORKER_BACKOFF_MAX_S,
+    WORKER_BACKOFF_MIN_S,
+)
+from meterline.ports import Clock, Unavailable
+
+logger = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Which group of which brokers a worker is a member of. `instance_id` is its own name there,
+    empty for none.
+    """
+
+    group: str
+    brokers: str  # host:port,...
+    topic: str
+    datadir: str
+    instance_id: str = ""
+
+
+class FaustWorker:
+    """Works on the partitions that the consumer group assigns."""
+
+    def __init__(
+        self,
+        aggregator: Aggregator,
+        housekeeping: Housekeeping,
+        clock: Clock,
+        record_of: Callable[[Any], Record],
+        membership: Membership,
+    ) -> None:
+        self._aggregator = aggregator
+        self._housekeeping = housekeeping
+        self._clock = clock
+        self._record_of = record_of
+        self._lock = asyncio.Lock()
+        self._held: dict[int, deque[Any]] = defaultdict(deque)  # events not yet sealed, in order
+        # offset after the last record that Faust brought, or should have
+        self._fed_end: dict[int, int] = {}
+        self._revoked: set[int] = set()
+        self._lag = LagWatch(aggregator.log)
+        self._failed: asyncio.Future[Any] | None = None
+        self.app = _app(membership)
+        raw = self.app.topic(
+            membership.topic,
+            key_type=bytes,
+            value_type=bytes,
+            key_serializer="raw",
+            value_serializer="raw",
+        )
+        self.app.agent(raw, concurrency=1)(self._agent)
+        revoked: Any = self.app.on_partitions_revoked  # Faust's types refuse its own documented use
+        revoked.connect(self._on_revoked)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop` is set, or until an error that is not of the world: then that is raised."""
+        self._failed = asyncio.get_running_loop().create_future()
+        await self.app.start()
+        ticking = asyncio.create_task(self._tick_for_ever())
+        claiming = asyncio.create_task(claim_for_ever(self._housekeeping, self._clock))
+        stopping: asyncio.Future[Any] = asyncio.create_task(stop.wait())
+        beside = [stopping, claiming]
+        try:
+            await asyncio.wait([*beside, self._failed], return_when=asyncio.FIRST_COMPLETED)
+            if claiming.done():
+                claiming.result()
+        finally:
+            for task in (ticking, *beside):
+                task.cancel()
+            await asyncio.gather(ticking, *beside, return_exceptions=True)
+            await self._stop_faust()
+            await self._aggregator.close_all()
+        if self._failed.done():
+            self._failed.result()
+
+    async def _stop_faust(self) -> None:
+        """Stop Faust, or end the process where it cannot be stopped: it hangs while Kafka is away,
+        and takes no cancellation. A worker that is killed does no harm.
+        """
+        stopping = asyncio.create_task(self.app.stop())
+        _, pending = await asyncio.wait([stopping], timeout=FAUST_STOP_TIMEOUT_S)
+        if pending:
+            logger.warning("faust_does_not_stop", wait_s=FAUST_STOP_TIMEOUT_S)
+            os._exit(0 if self._failed is None or not self._failed.done() else 1)
+
+    async def _agent(self, stream: Any) -> None:
+        async for event in stream.noack().events():
+            try:
+                async with self._lock:
+                    await self._take(event)
+            except Exception as error:  # noqa: BLE001 - nothing may leave the agent: Faust would lose the record
+                self._fail(error)
+                await asyncio.Event().wait()
+
+    async def _take(self, event: Any) -> None:
+        self._close_revoked()  # before the event is held: it belongs to the new assignment
+        record = self._record_of(event.message)
+        event.value = event.message.value = None  # it is held for minutes, without its bytes
+        number = record.partition
+        self._lag.brought(self._clock.now_ms())
+        self._held[number].append(event)
+        backoff_s = WORKER_BACKOFF_MIN_S
+        while True:
+            try:
+                await self._absorb(record)
+                break
+            except Unavailable as error:
+                logger.warning("aggregator_waits", reason=str(error), wait_s=backoff_s)
+                await asyncio.sleep(backoff_s)
+                backoff_s = min(2 * backoff_s, WORKER_BACKOFF_MAX_S)
+                self._lag.excuse()
+        self._ack(number)
+
+    async def _absorb(self, record: Record) -> None:
+        number = record.partition
+        partition = await self._aggregator.open(number)
+        follows = record.offset  # Faust is not believed that nothing lies before: the log is asked
+        while not await self._aggregator.feed(record, follows):
+            if not await self._aggregator.read_some(number):
+                await self._aggregator.mind_gap(number)
+                follows = partition.next_offset
+        self._fed_end[number] = max(record.offset + 1, self._fed_end.get(number, 0))
+
+    def _ack(self, number: int) -> None:
+        """Let Faust commit what lies in sealed slices: committed offsets are always borders."""
+        held = self._held[number]
+        partition = self._aggregator.partitions.get(number)
+        while held and partition is not None and held[0].message.offset < partition.sealed_end:
+            held.popleft().ack()
+
+    async def _tick_for_ever(self) -> None:
+        backoff_s = WORKER_BACKOFF_MIN_S
+        while True:
+            await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
+            try:
+                async with self._lock:
+                    await self._tick()
+                backoff_s = WORKER_BACKOFF_MIN_S
+            except Unavailable as error:
+                logger.warning("aggregator_waits", reason=str(error), wait_s=backoff_s)
+                await asyncio.sleep(backoff_s)
+                backoff_s = min(2 * backoff_s, WORKER_BACKOFF_MAX_S)
+                self._lag.excuse()
+            except Exception as error:  # noqa: BLE001 - reported by `run`
+                self._fail(error)
+                return
+
+    async def _tick(self) -> None:
+        self._close_revoked()
+        assigned = self._assigned()
+        self._release(set(self._aggregator.partitions) - assigned)
+        for number in assigned:
+            await self._aggregator.open(number)
+            await self._read_again(number)
+        now_ms = self._clock.now_ms()
+        await self._housekeeping.tick(now_ms, idle=not self._aggregator.unflushed_events)
+        for number in assigned:
+            self._ack(number)
+        for number in assigned:  # last: where the log is away, all else is done
+            await self._mind_silence(number, now_ms)
+
+    async def _mind_silence(self, number: int, now_ms: int) -> None:
+        """Where Faust does not bring what the log has, it is read from there."""
+        offset = self._aggregator.partitions[number].next_offset
+        end = await self._lag.behind(number, offset, now_ms)
+        if end is not None:
+            logger.warning("faust_is_silent", partition=number, offset=offset, end=end)
+            self._fed_end[number] = max(end, self._fed_end.get(number, 0))
+
+    async def _read_again(self, number: int) -> None:
+        """A dropped slice, and what Faust did not bring, is read from the log itself; a turn at a
+        time.
+        """
+        partition = self._aggregator.partitions[number]
+        ends = asyncio.get_running_loop().time() + REREAD_TURN_S
+        while partition.next_offset < self._fed_end.get(number, 0):
+            if not await self._aggregator.read_some(number):
+                return
+            if asyncio.get_running_loop().time() > ends:
+                return
+
+    def _assigned(self) -> set[int]:
+        return {tp.partition for tp in self.app.consumer.assignment()}
+
+    async def _on_revoked(self, _app: Any, revoked: Any, **_: Any) -> None:
+        self._revoked |= {tp.partition for tp in revoked}
+
+    def _close_revoked(self) -> None:
+        self._release(self._revoked)
+        self._revoked = set()
+
+    def _release(self, numbers: set[int]) -> None:
+        for number in numbers:
+            self._aggregator.close(number)
+            self._held.pop(number, None)
+            self._fed_end.pop(number, None)
+        self._lag.forget(numbers)
+
+    def _fail(self, error: Exception) -> None:
+        logger.error("aggregator_failed", error=str(error), exc_info=error)
+        if self._failed is not None and not self._failed.done():
+            self._failed.set_exception(error)
+
+
+def _app(membership: Membership) -> faust.App:
+    return faust.App(
+        membership.group,
+        broker=";".join(f"kafka://{broker}" for broker in membership.brokers.split(",")),
+        datadir=membership.datadir,
+        store="memory://",
+        topic_disable_leader=True,
+        topic_allow_declare=False,
+        table_standby_replicas=0,
+        stream_wait_empty=False,
+        stream_buffer_maxsize=FAUST_BUFFER_RECORDS_MAX,
+        broker_session_timeout=FAUST_SESSION_TIMEOUT_S,
+        # A member with a name of its own does not leave when it stops, and is given what it had
+        # when it comes back (KIP-345): nobody else moves.
+        consumer_group_instance_id=membership.instance_id or None,
+        broker_max_poll_records=FAUST_BUFFER_RECORDS_MAX,
+        # A leader of the group that does not know the topic's partitions assigns none to anybody;
+        # only newer metadata makes it assign again, by default after five minutes.
+        consumer_metadata_max_age_ms=FAUST_METADATA_MAX_AGE_MS,
+        consumer_auto_offset_reset="earliest",  # never relied on: the start comes from the seals
+        web_enabled=False,
+        worker_redirect_stdouts=False,
+    )

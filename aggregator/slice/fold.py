@@ -1,0 +1,147 @@
+"""The fold: events into tallies, members and rejected values of one slice (pure; design.md section
+4.1).
+
+Laws, held by property tests: the order of events within a window does not matter to any value;
+folding a slice in parts gives what folding it at once gives; folding it again gives the same rows.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from meterline.event.event import Event
+from meterline.event.pack import index_of, offset_of
+from meterline.limits import TALLIES_HASHED_AT_ONCE
+from meterline.meter.measure import Measure, Measures
+from meterline.meter.meter import Aggregation
+from meterline.meter.tally import Cell, Latest, Tally
+from meterline.usage.row_hash import counted
+from meterline.usage.rows import Counted, MemberRow, RejectedRow, SliceId, TallyRow
+from meterline.window import MINUTE_MS
+
+NO_KEY: Final = bytes(16)
+_NOTHING: Final[tuple[Measure, ...]] = ()
+_UNIQUE: Final = Aggregation.UNIQUE_COUNT  # at hand: a look-up of a member is no plain one
+_NO_LATEST: Final = Latest(0, 0, NO_KEY, 0)
+
+
+class SliceFold:
+    """Tallies of one slice for a set of measures; it remembers what changed since `take`."""
+
+    __slots__ = (
+        "_changed",
+        "_measures",
+        "_members",
+        "_new_members",
+        "_rejected",
+        "_tallies",
+        "id",
+    )
+
+    def __init__(self, slice_id: SliceId, measures: Measures) -> None:
+        self.id = slice_id
+        self._measures = measures
+        self._tallies: dict[Cell, Tally] = {}
+        self._changed: list[Cell] = []
+        self._members: set[tuple[Cell, bytes]] = set()
+        self._new_members: list[MemberRow] = []
+        self._rejected: list[RejectedRow] = []
+
+    def add(self, event: Event, position: int) -> None:
+        """Count a new event in every meter that matches it."""
+        measures = self._measures.get((event.namespace, event.type), _NOTHING)
+        if not measures:
+            return
+        window = event.time_ms // MINUTE_MS
+        tallies = self._tallies
+        for measure in measures:
+            cell = (measure.revision, event.subject, measure.groups(event.data), window)
+            tally = tallies.get(cell)
+            if tally is None:
+                tally = tallies[cell] = Tally()
+            if not tally.changed:
+                tally.changed = True
+                self._changed.append(cell)
+            tally.version = position
+            if measure.aggregation is _UNIQUE:
+                if not self._add_member(measure, cell, tally, event):
+                    self._reject(measure, cell, tally, event, position)
+            elif not measure.add(tally, event):
+                self._reject(measure, cell, tally, event, position)
+
+    def _add_member(self, measure: Measure, cell: Cell, tally: Tally, event: Event) -> bool:
+        member = measure.member(event.data)
+        if member is None:
+            return False
+        tally.count += 1
+        if (cell, member) not in self._members:
+            self._members.add((cell, member))
+            self._new_members.append(MemberRow(*cell, member, *self.id))
+        return True
+
+    def _reject(
+        self, measure: Measure, cell: Cell, tally: Tally, event: Event, position: int
+    ) -> None:
+        tally.rejected += 1
+        revision, subject, groups, window = cell
+        log, partition, slice_ = self.id
+        self._rejected.append(
+            RejectedRow(
+                revision,
+                log,
+                partition,
+                offset_of(position),
+                index_of(position),
+                slice_,
+                subject,
+                groups,
+                window,
+                *measure.rejection(event.data),
+            )
+        )
+
+    def take(self) -> tuple[list[TallyRow], list[MemberRow], list[RejectedRow]]:
+        """Rows for all that changed since the last time: tallies absolute, members and rejected the
+        new ones.
+        """
+        changed = []
+        for cell in self._changed:
+            tally = self._tallies[cell]
+            tally.changed = False
+            changed.append(self._row(cell, tally))
+        members, rejected = self._new_members, self._rejected
+        self._changed = []
+        self._new_members, self._rejected = [], []
+        return changed, members, rejected
+
+    def counted(self) -> Iterator[Counted]:
+        """The tallies, all of which must be taken, in portions: how many, and the sum of the hashes
+        of their rows.
+
+        They are hashed here, once a slice: most are taken many times before, each time with other
+        values.
+        """
+        assert not self._changed, "rows that were never written are not counted back"
+        left = iter(self._tallies.items())
+        while portion := list(islice(left, TALLIES_HASHED_AT_ONCE)):
+            yield counted("tallies", [self._row(*one) for one in portion])
+
+    def _row(self, cell: Cell, tally: Tally) -> TallyRow:
+        time_ms, recorded_ms, key, latest = tally.latest or _NO_LATEST
+        return tuple.__new__(  # the constructor of a named tuple costs as much as all else here
+            TallyRow,
+            (
+                *cell,
+                *self.id,
+                tally.version,
+                tally.total,
+                tally.count,
+                tally.rejected,
+                tally.minimum or 0,
+                tally.maximum or 0,
+                time_ms,
+                recorded_ms,
+                key,
+                latest,
+            ),
+        )

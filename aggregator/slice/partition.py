@@ -1,0 +1,88 @@
+"""One partition as a worker holds it: its seen store, its open slice, and how far each is."""
+
+from collections.abc import Sequence
+
+from aggregator.slice.open_slice import OpenSlice
+from meterline.event.event import Event
+from meterline.event.pack import Record, Unreadable
+from meterline.meter.measure import Measures
+from meterline.usage.progress_ports import SeenStore
+from meterline.usage.rows import SliceId
+
+
+class Partition:
+    """Progress through one partition of the log. All offsets below `next_offset` were taken in."""
+
+    def __init__(self, log: int, number: int, start: int, seen: SeenStore) -> None:
+        self.log = log
+        self.number = number
+        self.seen = seen
+        self.sealed_end = start  # may be committed to the log's consumer group
+        self.next_offset = start
+        self.flushed_end = start  # everything below can be queried
+        self.append_ms = 0  # running maximum: a log's clock may step back, slices must not
+        self._append_ms_before = 0  # as it was when the open slice began
+        self.slice: OpenSlice | None = None
+        self.count_back_tries = 0
+        self.epoch = 0  # grows whenever a slice is dropped
+        self.taken_end = start  # everything below is in a flush, on its way or durable
+        self.untaken_events = 0  # of the open slice, in no flush yet
+        self.untaken_bytes = 0
+        self.recorded: tuple[int, int] | None = None  # catalogue and end last told to the world
+
+    def closes_with(self, record: Record, items: Sequence[Event | Unreadable]) -> bool:
+        """Whether the open slice ends before this record."""
+        if self.slice is None:
+            return False
+        return self.slice.border.ends_before(len(items), max(record.append_ms, self.append_ms))
+
+    def absorb(
+        self,
+        record: Record,
+        items: Sequence[Event | Unreadable],
+        measures: Measures,
+        horizon_ms: int,
+    ) -> None:
+        """Take in the next record, into a new slice where none is open."""
+        if self.slice is None:
+            self._append_ms_before = self.append_ms
+        self.append_ms = max(record.append_ms, self.append_ms)
+        if self.slice is None:
+            slice_id = SliceId(self.log, self.number, record.offset)
+            self.slice = OpenSlice(slice_id, self.append_ms, measures)
+        keys = self.slice.unknown_keys(items)
+        found = zip(keys, self.seen.get_many(keys), strict=True) if keys else ()
+        stored = {key: seen for key, seen in found if seen is not None}
+        self.slice.absorb(record, self.append_ms, items, stored, horizon_ms)
+        self.next_offset = record.offset + 1
+        self.untaken_events += len(items)
+        self.untaken_bytes += len(record.value)
+
+    def drop_slice(self) -> None:
+        """Forget the open slice: it is read again from its first record, like after a crash."""
+        if self.slice is not None:
+            self.next_offset = self.slice.id.slice
+            self.append_ms = self._append_ms_before
+            self.flushed_end = self.taken_end = self.next_offset
+            self.untaken_events = self.untaken_bytes = 0
+            self.slice = None
+            self.recorded = None
+            self.epoch += 1
+
+    def take_on(self, measures: Measures) -> None:
+        """Go on with other meters. A slice with events is dropped, to be read again; an empty one
+        is just begun anew: its records may have expired, and nothing of it could be lost.
+        """
+        if self.slice is not None and not self.slice.border.events:
+            self.slice = self.slice.emptied(measures)
+            self.recorded = None
+        else:
+            self.drop_slice()
+
+    def seal_slice(self) -> None:
+        """The open slice is sealed: its verdicts become the seen store's."""
+        assert self.slice is not None, "only an open slice is sealed"
+        self.seen.apply(self.slice.seen, self.slice.end)
+        self.sealed_end = self.slice.end
+        self.slice = None
+        self.count_back_tries = 0

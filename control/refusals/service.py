@@ -1,0 +1,368 @@
+"""What is done about refusals: found, listed, dismissed, sent anew.
+
+Sending anew is three steps: the event is put down, with its identity; it goes into the log as any
+event does; it is noted that it is in. Whatever breaks off between them leaves a refusal that is
+`redriving`: asked for again, the same event goes in again, and counts once.
+"""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from aiohttp import web
+
+from control.event_judgement import Judged, judged_events
+from control.refusals.reasons import AS_IT_IS, NEEDS_ANOTHER, counted_words, sent_words
+from control.stores import Stores
+from meterline.access.access import Principal
+from meterline.event.event import Event, decode_event
+from meterline.event.listing import Column, Condition, EventQuery, ListedEvent, Op, Order, Place
+from meterline.event.ports import RefusedEvents, SettlementStore
+from meterline.event.refusal import (
+    Position,
+    RefusalKind,
+    RefusalState,
+    Settlement,
+    Way,
+    is_whole,
+    kind_of,
+    parse_position,
+    position_of,
+    position_text,
+    state_of,
+    timed,
+)
+from meterline.event.verdict import Verdict
+from meterline.limits import PAGE_SIZE_MAX, REFUSALS_SEARCHED_MAX
+from meterline.meter.outcome import BEFORE_START, Outcome
+from meterline.problem import Problem, ProblemType, not_found
+
+ORDER: Final = Order(Column.STORED_AT)
+_OF_KIND: Final = {
+    RefusalKind.CONFLICT: Verdict.CONFLICT,
+    RefusalKind.INBOX: Verdict.INVALID,
+    RefusalKind.UNREADABLE: Verdict.INVALID,
+}
+LISTED_KINDS: Final = frozenset(_OF_KIND)
+_COMPARE: Final[Mapping[Op, Callable[[Any, Any], bool]]] = {
+    Op.EQ: operator.eq,
+    Op.GT: operator.gt,
+    Op.GTE: operator.ge,
+    Op.LT: operator.lt,
+    Op.LTE: operator.le,
+}
+
+
+class Door(Protocol):
+    """Where events come in: the gateway's own admission and publisher."""
+
+    def judge(self, namespace: str, text: bytes) -> Event:
+        """The event that a text would be. Raises `Problem` (invalid-event) with every fault."""
+        ...
+
+    def take(self, request: web.Request, principal: Principal, count: int) -> None:
+        """Count events against the caller's plan. Raises `Problem` (rate-limited)."""
+        ...
+
+    async def let_in(self, namespace: str, texts: Sequence[bytes]) -> None:
+        """Return once all are durable. Raises `Problem`: invalid-event or unavailable."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalQuery:
+    """A page of refusals, those last taken in by the log first. `unowned`: also of nobody."""
+
+    namespace: str
+    now_ms: int
+    limit: int
+    unowned: bool = False
+    kinds: frozenset[RefusalKind] = LISTED_KINDS
+    states: frozenset[RefusalState] = frozenset(RefusalState)
+    conditions: tuple[tuple[Column, Condition], ...] = ()
+    after: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What was refused, and what was done about it. `judged` where its contents are asked for."""
+
+    kind: RefusalKind
+    listed: ListedEvent
+    settlement: Settlement | None
+    judged: Judged | None = None
+
+    @property
+    def position(self) -> Position:
+        """Where it lies."""
+        return position_of(self.listed)
+
+    @property
+    def name(self) -> str:
+        """Its id."""
+        return position_text(self.position)
+
+    @property
+    def state(self) -> RefusalState:
+        """What was done about it."""
+        return state_of(self.settlement)
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What each meter made of an event that was accepted: of a rejected value."""
+        return self.judged.outcomes if self.judged else ()
+
+    @property
+    def way(self) -> Way:
+        """How it can be sent anew, whatever was done about it."""
+        if self.kind is RefusalKind.INBOX and is_whole(self.listed.text):
+            return Way.AS_IT_IS
+        return Way.NONE if any(one.counted for one in self.outcomes) else Way.FIXED
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalPage:
+    """Refusals, and the place behind which the list goes on; None at its end."""
+
+    refusals: list[Refusal]
+    following: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """A refusal, and the event that is sent for it: its text and what admission makes of it."""
+
+    refusal: Refusal
+    text: bytes
+    event: Event
+
+    def settlement(self, principal: Principal, now_ms: int) -> Settlement:
+        """As it is put down."""
+        listed, event = self.refusal.listed, self.event
+        return Settlement(
+            position=self.refusal.position,
+            owner=listed.namespace,
+            kind=self.refusal.kind,
+            append_ms=listed.append_ms,
+            state=RefusalState.REDRIVING,
+            namespace=principal.namespace,
+            author=principal.author,
+            at_ms=now_ms,
+            source=event.source,
+            id=event.id,
+            check=event.check,
+            text=self.text,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What stands of a refusal for which an event was to be sent. Not `mine`: another event was put
+    down before, and this one was not sent.
+    """
+
+    settlement: Settlement
+    mine: bool
+
+
+class RefusalDesk:
+    """Refusals of the namespaces of those who ask."""
+
+    def __init__(
+        self, stores: Stores, refused: RefusedEvents, settlements: SettlementStore, door: Door
+    ) -> None:
+        self.stores = stores
+        self.settlements = settlements
+        self.door = door
+        self._refused = refused
+
+    async def page(self, query: RefusalQuery) -> RefusalPage:
+        """Refusals in order. Only so many are looked at: where few are of the states that are asked
+        for, a page may have fewer than there are, even none, and lead on.
+        """
+        found: list[Refusal] = []
+        searched, after = 0, query.after
+        while searched < REFUSALS_SEARCHED_MAX:
+            size = PAGE_SIZE_MAX if query.states != frozenset(RefusalState) else query.limit + 1
+            chunk = await self._chunk(query, after, size)
+            for place, refusal in chunk:
+                if refusal is not None and _is_asked_for(refusal, query):
+                    if len(found) == query.limit:
+                        return RefusalPage(found, after)
+                    found.append(refusal)
+                after = place
+            if len(chunk) < size:
+                return RefusalPage(found, None)
+            searched += size
+        return RefusalPage(found, after)
+
+    async def _chunk(
+        self, query: RefusalQuery, after: Place | None, size: int
+    ) -> list[tuple[Place, Refusal | None]]:
+        """The next ones, from the store that knows the fewest that could be asked for."""
+        if RefusalState.OPEN not in query.states and len(query.states) == 1:
+            return await self._settled(query, after, size)
+        owner = "" if query.kinds == {RefusalKind.UNREADABLE} else query.namespace
+        asked = EventQuery(
+            namespace=owner,
+            now_ms=query.now_ms,
+            limit=size,
+            conditions=query.conditions,
+            verdicts=frozenset(_OF_KIND[kind] for kind in query.kinds),
+            order=ORDER,
+            after=after,
+            unowned=query.unowned and RefusalKind.UNREADABLE in query.kinds,
+        )
+        listed = await self.stores.usage.listed_events(asked)
+        settled = await self.settlements.settlements([position_of(one) for one in listed])
+        return [(one.place_by(ORDER), refusal_of(one, settled)) for one in listed]
+
+    async def _settled(
+        self, query: RefusalQuery, after: Place | None, size: int
+    ) -> list[tuple[Place, Refusal | None]]:
+        (state,) = query.states
+        owners = [query.namespace, ""] if query.unowned else [query.namespace]
+        settled = await self.settlements.settled(owners, state, after, size)
+        listed = await self._refused.refused_at([one.position for one in settled])
+        by_position = {one.position: one for one in settled}
+        refusals = {position_of(one): refusal_of(one, by_position) for one in listed}
+        return [
+            (Place(one.append_ms, *one.position), refusals.get(one.position)) for one in settled
+        ]
+
+    async def refusal(self, namespace: str, name: str, *, unowned: bool) -> Refusal:
+        """A refusal by its id, judged. Raises `Problem` (not found)."""
+        position = parse_position(name)
+        found = None if position is None else await self._at(position)
+        if found is None or found.namespace not in ({namespace, ""} if unowned else {namespace}):
+            raise not_found("refusal", name)
+        settled = await self.settlements.settlements([position_of(found)])
+        (judged,) = await judged_events(self.stores, namespace, [found])
+        settlement = settled.get(position_of(found))
+        kind = kind_of(found)
+        if kind is None and found.verdict is Verdict.NEW:
+            reasons = {one.reason for one in judged.outcomes} - {"", BEFORE_START}
+            kind = RefusalKind.VALUE if reasons or settlement else None
+        if kind is None:
+            raise not_found("refusal", name)
+        return Refusal(kind, found, settlement, judged)
+
+    async def _at(self, position: Position) -> ListedEvent | None:
+        refused = await self._refused.refused_at([position])
+        found = refused or await self.stores.usage.new_events([position])
+        return found[0] if found else None
+
+    async def dismiss(self, refusal: Refusal, principal: Principal, note: str) -> Refusal:
+        """Say that nothing is to be done. Raises `Problem` (conflict) where an event was sent."""
+        wanted = Settlement(
+            position=refusal.position,
+            owner=refusal.listed.namespace,
+            kind=refusal.kind,
+            append_ms=refusal.listed.append_ms,
+            state=RefusalState.DISMISSED,
+            namespace=principal.namespace,
+            author=principal.author,
+            at_ms=self.stores.clock.now_ms(),
+            note=note,
+        )
+        stands = await self.settlements.dismiss(wanted)
+        if stands.state is not RefusalState.DISMISSED:
+            raise conflict(sent_words(stands))
+        return Refusal(refusal.kind, refusal.listed, stands, refusal.judged)
+
+    def sending(self, refusal: Refusal, namespace: str, fixed: bytes | None) -> Sending:
+        """The event to send for a refusal: a fixed one, or its own text. Raises `Problem`: invalid
+        event with every fault, or conflict where it cannot be sent anew so.
+        """
+        there = refusal.settlement
+        if fixed is None and there is not None and there.text is not None:
+            return Sending(refusal, there.text, self.door.judge(namespace, there.text))
+        if refusal.way is Way.NONE:
+            raise conflict(counted_words(refusal.outcomes))
+        if fixed is None and refusal.way is not Way.AS_IT_IS:
+            raise conflict(AS_IT_IS[refusal.kind])
+        if fixed is None:
+            self.door.judge(namespace, refusal.listed.text)
+            text = timed(refusal.listed.text, refusal.listed.recorded_ms)
+            return Sending(refusal, text, self.door.judge(namespace, text))
+        event = self.door.judge(namespace, fixed)
+        own = (refusal.listed.source, refusal.listed.id)
+        if refusal.kind in NEEDS_ANOTHER and (event.source, event.id) == own:
+            raise conflict(NEEDS_ANOTHER[refusal.kind])
+        return Sending(refusal, fixed, event)
+
+    async def counting(
+        self, namespace: str, events: Sequence[Event]
+    ) -> Mapping[tuple[str, str], bytes]:
+        """Checks of those of these identities (source, id) that were accepted already, and listed
+        by now.
+        """
+        ids = tuple(sorted({one.id for one in events}))
+        query = EventQuery(
+            namespace=namespace,
+            now_ms=self.stores.clock.now_ms(),
+            limit=2 * len(ids),
+            conditions=((Column.ID, Condition(Op.IN, ids)),),
+            order=ORDER,
+        )
+        listed = await self.stores.usage.listed_events(query) if ids else []
+        return {(one.source, one.id): decode_event(one.text).check for one in listed}
+
+    async def send(self, sendings: Sequence[Sending], principal: Principal) -> list[Sent]:
+        """Send events anew; for each what stands then.
+
+        Raises `Problem` (unavailable): it is not known which are in, and asking again is safe.
+        """
+        now_ms = self.stores.clock.now_ms()
+        wanted = [one.settlement(principal, now_ms) for one in sendings]
+        stands = await self.settlements.begin(wanted)
+        going = [
+            there
+            for one, there in zip(wanted, stands, strict=True)
+            if there.same_event(one) and there.state is RefusalState.REDRIVING
+        ]
+        if going:
+            texts = [one.text for one in going if one.text is not None]
+            await self.door.let_in(principal.namespace, texts)
+            await self.settlements.finish([one.position for one in going])
+        found = await self.settlements.settlements([one.position for one in wanted])
+        return [Sent(there := found[one.position], there.same_event(one)) for one in wanted]
+
+
+def refusal_of(listed: ListedEvent, settled: Mapping[Position, Settlement]) -> Refusal | None:
+    """A listed event as a refusal; None where it is none."""
+    kind = kind_of(listed)
+    return None if kind is None else Refusal(kind, listed, settled.get(position_of(listed)))
+
+
+def conflict(detail: str) -> Problem:
+    """409 in words."""
+    return Problem(ProblemType.CONFLICT, detail)
+
+
+def taken(sending: Sending, checks: Mapping[tuple[str, str], bytes]) -> str | None:
+    """Why an event would not count, for one with its identity and other contents does already."""
+    event = sending.event
+    check = checks.get((event.source, event.id))
+    if check is None or check == event.check:
+        return None
+    return (
+        f"An event of source {event.source!r} and id {event.id!r} counts already, with other "
+        "contents: this one would be a conflict and not count. Give it another id."
+    )
+
+
+def _is_asked_for(refusal: Refusal, query: RefusalQuery) -> bool:
+    return (
+        refusal.kind in query.kinds
+        and refusal.state in query.states
+        and all(_meets(refusal.listed, *one) for one in query.conditions)
+    )
+
+
+def _meets(listed: ListedEvent, column: Column, condition: Condition) -> bool:
+    """Conditions of this list are of few kinds; the stores have judged most by themselves."""
+    value: Any = listed.append_ms if column is Column.STORED_AT else getattr(listed, column.value)
+    (operand,) = condition.values
+    return bool(_COMPARE[condition.op](value, operand))

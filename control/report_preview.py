@@ -1,0 +1,106 @@
+"""What a run of a window would send now (pure): the same bodies, made by the same rules, but for
+their place in a run that there is not.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from meterline.limits import DELIVERY_BODY_BYTES_MAX, PREVIEW_TOO_LARGE_SHOWN
+from meterline.meter.meter import Meter
+from meterline.report.body import NO_SEQUENCE, Scene, Statement
+from meterline.report.entries import Figures, Gathering, SubjectUsage, too_large
+from meterline.report.report import Report
+from meterline.report.run import Run
+from meterline.usage.query import UsageRow
+
+_REST_BYTES_MAX: Final = 1024 * 1024  # of a body, but for its entries: the meter with its paths
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedBody:
+    """The body for one subject; None where it would be too large, and then `failure` says so in
+    words: its delivery would fail, and the others be sent.
+    """
+
+    subject: str
+    entries: int
+    size: int  # bytes
+    body: bytes | None
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPreview:
+    """A page of the bodies, what the whole run says, and which subjects are too large for it, the
+    first of them.
+    """
+
+    figures: Figures
+    deliveries: int
+    bodies: tuple[PreviewedBody, ...]
+    more: bool
+    too_large: tuple[PreviewedBody, ...]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Subjects so far: those of the page, and those that may be too large, by their places."""
+
+    subjects: int = 0
+    page: list[tuple[int, SubjectUsage]] = field(default_factory=list)
+    more: bool = False
+    large: list[tuple[int, SubjectUsage]] = field(default_factory=list)
+
+
+class Previewing:
+    """Makes the bodies of a run, by subject, from the one after `after`, of rows as they come."""
+
+    def __init__(self, report: Report, run: Run, limit: int, after: str = "") -> None:
+        self._report = report
+        self._run = run
+        self._limit = limit
+        self._after = after
+        self._gathering = Gathering(run, report.filter)
+        self._seen = _Seen()
+
+    def add(self, rows: Sequence[UsageRow]) -> None:
+        """Rows by subject and groups."""
+        self._take(self._gathering.add(rows))
+
+    def end(self, meter: Meter, complete_until_ms: int, left_out: tuple[int, int]) -> ReportPreview:
+        """No more rows come; so many more were left out for their subject, with this sum."""
+        self._take(self._gathering.end())
+        figures, seen = self._gathering.figures, self._seen
+        figures.filtered_out += left_out[0]
+        figures.total_filtered_out += left_out[1]
+        scene = Scene(self._report, meter, self._run, complete_until_ms, seen.subjects)
+        large = (_body(scene, place, said) for place, said in seen.large)
+        return ReportPreview(
+            figures,
+            seen.subjects,
+            tuple(_body(scene, place, said) for place, said in seen.page),
+            seen.more,
+            tuple(it for it in large if it.size > DELIVERY_BODY_BYTES_MAX),
+        )
+
+    def _take(self, ended: Sequence[SubjectUsage]) -> None:
+        seen = self._seen
+        for said in ended:
+            if said.subject > self._after:
+                if len(seen.page) < self._limit:
+                    seen.page.append((seen.subjects, said))
+                else:
+                    seen.more = True
+            if said.size + _REST_BYTES_MAX > DELIVERY_BODY_BYTES_MAX and (
+                len(seen.large) < PREVIEW_TOO_LARGE_SHOWN
+            ):
+                # to be measured, not shown
+                seen.large.append((seen.subjects, replace(said, usage=None)))
+            seen.subjects += 1
+
+
+def _body(scene: Scene, place: int, said: SubjectUsage) -> PreviewedBody:
+    size, body = scene.body(Statement(said), place + 1, NO_SEQUENCE)
+    failure = too_large(said, size) if size > DELIVERY_BODY_BYTES_MAX else ""
+    return PreviewedBody(said.subject, said.entries, size, body, failure)

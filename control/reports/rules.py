@@ -1,0 +1,394 @@
+"""What a report that is sent must be, in every version of the API alike: read whole at the door, so
+that all its faults are told at once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+import msgspec
+from aiohttp import web
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+from ulid import ULID
+
+from control.reports.service import ReportDesk
+from meterline.delivery.endpoint.address import Endpoint, parse_endpoint
+from meterline.delivery.headers import (
+    NAME_PATTERN,
+    VALUE_PATTERN,
+    authorizes,
+    name_fault,
+    set_fault,
+    value_fault,
+)
+from meterline.http.operation import Call
+from meterline.http.reading import json_bytes, validated
+from meterline.http.shapes import Instant, Text
+from meterline.limits import (
+    CONTROL_BODY_BYTES_MAX,
+    ENDPOINT_CHARS_MAX,
+    EVENT_TIME_MIN_MS,
+    QUERY_GROUP_BY_MAX,
+    REPORT_GRACE_S_MAX,
+    REPORT_HEADERS_MAX,
+    REPORT_SLUG_CHARS_MAX,
+)
+from meterline.meter.meter import Meter
+from meterline.problem import Fault, Problem, invalid
+from meterline.report.filter import ReportFilter
+from meterline.report.report import INTERVALS, Report, ReportChange, Revisions, Schedule
+from meterline.window import rfc3339
+
+_Model = TypeVar("_Model")
+_AUTHORIZED_TWICE: Final = Fault(
+    "endpoint.headers.Authorization",
+    "Authorization cannot be set beside user:password in the URL, which is sent as that header;"
+    " leave one of them out (https://@... drops what is there)",
+    "is_header",
+)
+_SENT: Final = web.RequestKey("sent", bytes)
+
+
+def _start(at_ms: int) -> int:
+    try:
+        Schedule(INTERVALS["1m"], at_ms)
+    except ValueError as error:
+        raise PydanticCustomError("is_date_time", "{words}", {"words": str(error)}) from error
+    return at_ms
+
+
+def _url(text: str) -> str:
+    try:
+        parse_endpoint(text)
+    except ValueError as error:
+        raise PydanticCustomError("is_url", "{words}", {"words": str(error)}) from error
+    return text
+
+
+def _header_name(name: str) -> str:
+    return _checked(name, name_fault(name))
+
+
+def _header_value(value: str) -> str:
+    return _checked(value, value_fault(value))
+
+
+def _headers(headers: dict[str, str]) -> dict[str, str]:
+    found = set_fault(headers)
+    return _checked(headers, None if found is None else found[1])
+
+
+def _checked(value: _Model, words: str | None) -> _Model:
+    if words is not None:
+        raise PydanticCustomError("is_header", "{words}", {"words": words})
+    return value
+
+
+Slug = Annotated[
+    str,
+    Field(
+        pattern=rf"^[A-Za-z0-9_-]{{1,{REPORT_SLUG_CHARS_MAX}}}$",
+        description="Names the report in its namespace, and in its deliveries.",
+        examples=["daily-tokens"],
+    ),
+]
+IntervalName = Annotated[
+    Literal["1m", "1h", "1d", "PT1M", "PT1H", "P1D"],
+    Field(description="Every minute, hour or day; days are days of UTC."),
+]
+OwedName = Annotated[
+    Literal["all", "newest", "none"],
+    Field(
+        description="What is sent of what the report owes: runs of all windows that were missed "
+        "and all deliveries, those of the newest window, or nothing. The rest is recorded as "
+        "skipped and cancelled, and can be run and replayed by hand."
+    ),
+]
+RevisionsName = Literal["record", "send"]
+REVISIONS_WORDS: Final = (
+    "What becomes of corrections, where events come for a window after its run: `record` keeps and "
+    "shows them, `send` delivers them too."
+)
+GraceSeconds = Annotated[
+    int,
+    Field(
+        ge=0,
+        le=REPORT_GRACE_S_MAX,
+        description="How long a run waits after its window for late events; as long as the "
+        "installation says (`grace_ms`) if nothing is said.",
+        examples=[300],
+    ),
+]
+StartAt = Annotated[Instant, AfterValidator(_start)]
+START_WORDS: Final = (
+    "Windows are counted from this instant; from now, floored to the interval, if absent."
+)
+Url = Annotated[
+    str,
+    Field(
+        max_length=ENDPOINT_CHARS_MAX,
+        description="Where deliveries go. A `user:password@` in it is sent as Basic authorization "
+        "and never shown.",
+        examples=["https://billing.example.com/usage"],
+        json_schema_extra={"format": "uri", "pattern": "^https?://"},
+    ),
+    AfterValidator(_url),
+]
+Headers = Annotated[
+    dict[
+        Annotated[str, AfterValidator(_header_name)], Annotated[str, AfterValidator(_header_value)]
+    ],
+    Field(
+        max_length=REPORT_HEADERS_MAX,
+        description="Headers that deliveries carry besides ours. Their values are never shown.",
+        examples=[{"X-Api-Key": "d3d0c5e8"}],
+        json_schema_extra={
+            "propertyNames": {"pattern": f"^{NAME_PATTERN}$"},
+            "additionalProperties": {"type": "string", "pattern": f"^{VALUE_PATTERN}$"},
+        },
+    ),
+    AfterValidator(_headers),
+]
+GroupNames = Annotated[
+    list[Text],
+    Field(
+        max_length=QUERY_GROUP_BY_MAX,
+        description="Dimensions of the meter: a delivery has an entry for each of their "
+        "combinations.",
+        examples=[["model"]],
+        json_schema_extra={"uniqueItems": True},
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How an API version spells what is judged beside the others."""
+
+    meter: str
+    group_by: str
+    grace: str
+
+
+V1_WORDS: Final = Words("meterIdOrSlug", "groupBy", "graceSeconds")
+V3_WORDS: Final = Words("meter_id_or_key", "group_by_dimensions", "grace_seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What defines a report, by whatever words it was sent; the parts were judged. In a change,
+    what is None stays as it is.
+    """
+
+    interval: str | None = None
+    start_at_ms: int | None = None
+    group_by: tuple[str, ...] | None = None
+    url: str | None = None
+    headers: dict[str, str] | None = None
+    filter: ReportFilter | None = None
+    revisions: str | None = None
+    grace_s: int | None = None
+    drops_grace: bool = False  # said to be that of the installation
+
+    def schedule(self, now_ms: int) -> Schedule:
+        """The schedule of a new report: from now, floored to the interval, if nothing is said."""
+        assert self.interval is not None
+        interval = INTERVALS[self.interval]
+        start_at_ms = self.start_at_ms
+        if start_at_ms is None:
+            start_at_ms = now_ms - now_ms % interval.length_ms
+        return Schedule(interval, start_at_ms)
+
+
+async def read_report(
+    call: Call[Any, None],
+    model: type[_Model],
+    words: Words,
+    desk: ReportDesk,
+    faults: Sequence[Fault] = (),
+) -> tuple[_Model, Meter]:
+    """A new report as sent, and its meter. Raises `Problem` that lists every fault of it, those
+    given included.
+    """
+    made, found, document = await _read(call, model)
+    found += [*faults, *_grace_faults(desk, document, words)]
+    name = document.get(words.meter)
+    meter: Meter | None = None
+    if isinstance(name, str) and "\0" not in name:
+        stores = desk.stores
+        meter = await stores.catalogue.meter(call.namespace, name) if name else None
+        if meter is None:
+            reason = f"there is no meter {name[:REPORT_SLUG_CHARS_MAX]!r}"
+            found.append(Fault(words.meter, reason, "not_found"))
+        else:
+            found += _group_faults(meter, document, words)
+    if found or made is None or meter is None:
+        raise invalid(*found)
+    return made, meter
+
+
+async def read_change(
+    call: Call[Any, None],
+    model: type[_Model],
+    words: Words,
+    desk: ReportDesk,
+    report: Report,
+    faults: Sequence[Fault] = (),
+) -> _Model:
+    """A change of a report as sent. Raises `Problem` that lists every fault of it."""
+    made, found, document = await _read(call, model)
+    found += [*faults, *_grace_faults(desk, document, words)]
+    stores = desk.stores
+    meter = await stores.meter(report.namespace, report.meter_id)
+    found += _group_faults(meter, document, words)
+    slug, name = document.get("slug"), document.get(words.meter)
+    if isinstance(slug, str) and slug != report.slug:
+        reason = f"is {report.slug!r} for ever, for deliveries name it; make another report"
+        found.append(Fault("slug", reason, "immutable"))
+    if isinstance(name, str) and name.upper() != meter.id and name != meter.key:
+        reason = f"is {meter.key!r} for ever; make another report"
+        found.append(Fault(words.meter, reason, "immutable"))
+    if found or made is None:
+        raise invalid(*found)
+    return made
+
+
+async def _read(
+    call: Call[Any, None], model: type[_Model]
+) -> tuple[_Model | None, list[Fault], dict[str, Any]]:
+    """The body as a model, what is wrong with it, and its members as they are."""
+    sent = await sent_bytes(call)
+    faults: list[Fault] = []
+    made: _Model | None = None
+    try:
+        made = validated(model, sent)
+    except Problem as problem:
+        if any(fault.rule == "json" for fault in problem.faults):
+            raise
+        faults += problem.faults
+    try:
+        document = msgspec.json.decode(sent)
+    except (ValueError, RecursionError) as error:  # such as NaN, or half of a surrogate pair
+        raise invalid(Fault("body", f"is not JSON: {error}", "json")) from error
+    return made, faults, document if isinstance(document, dict) else {}
+
+
+async def sent_bytes(call: Call[Any, None]) -> bytes:
+    """The body of a call that reads it itself; asked for again, the same."""
+    if _SENT not in call.request:
+        call.request[_SENT] = await json_bytes(call.request, CONTROL_BODY_BYTES_MAX)
+    return call.request[_SENT]
+
+
+def _grace_faults(desk: ReportDesk, document: dict[str, Any], words: Words) -> list[Fault]:
+    grace_s, least_ms = document.get(words.grace), desk.start.grace_ms_min
+    if not isinstance(grace_s, int) or grace_s < 0 or grace_s * 1_000 >= least_ms:
+        return []
+    reason = f"must be at least {-(-least_ms // 1_000)}: events may be on their way so long"
+    return [Fault(words.grace, reason, "minimum")]
+
+
+def _group_faults(meter: Meter, document: dict[str, Any], words: Words) -> list[Fault]:
+    query = document.get("query")
+    names = query.get(words.group_by) if isinstance(query, dict) else None
+    if not isinstance(names, list) or len(names) > QUERY_GROUP_BY_MAX:
+        return []
+    known = meter.dimension_names
+    has = f"it has {', '.join(known)}" if known else "it has none"
+    faults = []
+    for place, name in enumerate(names):
+        field = f"query.{words.group_by}.{place}"
+        if isinstance(name, str) and name not in known:
+            reason = f"{name[:100]!r} is no dimension of meter {meter.key}; {has}"
+            faults.append(Fault(field, reason, "enum"))
+        elif name in names[:place]:
+            faults.append(Fault(field, f"{name!r} is there twice", "unique_items"))
+    return faults
+
+
+def new_report(
+    call: Call[Any, None],
+    desk: ReportDesk,
+    slug: str,
+    meter: Meter,
+    definition: Definition,
+    secret: str,
+) -> Report:
+    """The report of a definition, made now."""
+    assert definition.url is not None
+    now_ms = desk.now_ms
+    endpoint = parse_endpoint(definition.url)
+    if endpoint.user_info and authorizes(definition.headers or ()):
+        raise invalid(_AUTHORIZED_TWICE)
+    return Report(
+        id=str(ULID.from_timestamp(now_ms)),
+        namespace=call.namespace,
+        slug=slug,
+        meter_id=meter.id,
+        schedule=definition.schedule(now_ms),
+        group_by=definition.group_by or (),
+        endpoint=endpoint.url,
+        signing_secret_sealed=desk.box.seal(secret),
+        created_at_ms=now_ms,
+        updated_at_ms=now_ms,
+        filter=definition.filter or ReportFilter(),
+        user_info_sealed=desk.sealed_user_info(endpoint),
+        revisions=Revisions(definition.revisions or Revisions.RECORD),
+        headers=desk.sealed_headers(definition.headers or {}),
+        grace_ms=None if definition.grace_s is None else definition.grace_s * 1_000,
+    )
+
+
+def change_of(report: Report, definition: Definition, desk: ReportDesk) -> ReportChange:
+    """What a definition changes. A schedule without a start keeps the one of before."""
+    schedule: Schedule | None = None
+    if definition.interval is not None:
+        start_at_ms = definition.start_at_ms
+        if start_at_ms is None:
+            start_at_ms = report.schedule_asked.start_at_ms
+        schedule = Schedule(INTERVALS[definition.interval], start_at_ms)
+    endpoint: Endpoint | None = None
+    if definition.url is not None:
+        endpoint = parse_endpoint(definition.url)
+        _check_authorized_once(report, endpoint, definition.headers)
+    return ReportChange(
+        schedule=schedule,
+        group_by=definition.group_by,
+        filter=definition.filter,
+        endpoint=None if endpoint is None else endpoint.url,
+        user_info_sealed=None if endpoint is None else desk.sealed_user_info(endpoint),
+        drops_user_info=endpoint is not None and endpoint.user_info == "",
+        revisions=None if definition.revisions is None else Revisions(definition.revisions),
+        headers=None if definition.headers is None else desk.sealed_headers(definition.headers),
+        grace_ms=None if definition.grace_s is None else definition.grace_s * 1_000,
+        drops_grace=definition.drops_grace,
+    )
+
+
+def _check_authorized_once(
+    report: Report, endpoint: Endpoint, headers: dict[str, str] | None
+) -> None:
+    """Raises `Problem` where user information and a header, new or kept, would both be sent."""
+    same = endpoint.url == report.endpoint
+    user_info = endpoint.user_info or (
+        endpoint.user_info is None and same and report.user_info_sealed
+    )
+    names = headers
+    if names is None:
+        names = dict.fromkeys(report.headers.names if same else (), "")
+    if user_info and authorizes(names):
+        raise invalid(_AUTHORIZED_TWICE)
+
+
+def window_faults(from_ms: int, to_ms: int, now_ms: int) -> list[Fault]:
+    """What is wrong with the window of a run by hand: it has to be over."""
+    faults = []
+    if from_ms >= to_ms:
+        faults.append(Fault("from", "must be before to", "maximum"))
+    if from_ms < EVENT_TIME_MIN_MS:
+        faults.append(Fault("from", "must not be before 1970", "minimum"))
+    if to_ms > now_ms:
+        reason = f"the window must be over; it is {rfc3339(now_ms)} now"
+        faults.append(Fault("to", reason, "maximum"))
+    return faults

@@ -1,0 +1,128 @@
+"""Answers about usage on their way out: rendered a part at a time beside the loop, so that nobody
+waits for another's million rows, and sent as fast as the reader takes them.
+
+A small answer is one piece. A large one is a stream, and needs a place (`control.usage.places`) while it
+is sent. What fails before the first byte is a problem like any other; what fails later is logged,
+and the connection is closed in the middle of the body, so that the reader sees that it was cut.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+from aiohttp import hdrs, web
+
+from control.usage.places import Places
+from meterline.http import answer_headers
+from meterline.http.operation import Call
+from meterline.limits import ANSWER_ROWS_AT_ONCE, ANSWER_S_MAX, ANSWER_STALL_S
+from meterline.usage.query import UsageRow
+
+Blocks = AsyncGenerator[list[UsageRow], None]
+_log: Final = structlog.get_logger("meterline.control")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How rows are written: what stands before, between the parts, and after them. `render` is
+    called in a thread.
+    """
+
+    media: str
+    head: bytes
+    render: Callable[[Sequence[UsageRow]], bytes]
+    between: bytes = b""
+    tail: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class Answers:
+    """Sends answers of all operations that share it."""
+
+    def __init__(self) -> None:
+        self.places = Places()
+        # One thread: while several render, the loop would wait for the interpreter's lock behind
+        # all of them. Each answer has at most one part in its queue, so they take turns.
+        self._renderer = ThreadPoolExecutor(1, "answers")
+
+    async def send(
+        self, call: Call[Any, Any], form: Form, ask: Callable[[], Blocks]
+    ) -> web.StreamResponse:
+        """Answer with the rows that `ask` gives.
+
+        Where a large answer has to wait for its place, what was read is let go, and `ask` is called
+        again.
+        """
+        request, namespace = call.request, call.namespace
+        async with aclosing(self.pieces(form, ask())) as pieces:
+            first = await anext(pieces)
+            second = await anext(pieces, None)
+            if second is None:
+                return web.Response(body=first, content_type=form.media, headers=form.headers)
+            if request.method == hdrs.METH_HEAD:
+                return await self._begun(request, form)
+            if self.places.enter_now(namespace):
+                try:
+                    return await self._stream(request, form, pieces, first, second)
+                finally:
+                    self.places.leave(namespace)
+        await self.places.enter(namespace)
+        try:
+            async with aclosing(self.pieces(form, ask())) as pieces:
+                return await self._stream(request, form, pieces, await anext(pieces))
+        finally:
+            self.places.leave(namespace)
+
+    async def pieces(self, form: Form, blocks: Blocks) -> AsyncGenerator[bytes, None]:
+        """The body in pieces, at least one; one for each part of the rows."""
+        piece, begun = form.head, False
+        async with aclosing(blocks):
+            async for block in blocks:
+                rendered = await self._rendered(form, block)
+                if begun:
+                    yield piece
+                    piece = form.between + rendered
+                else:
+                    piece, begun = piece + rendered, True
+        yield piece + form.tail
+
+    async def _rendered(self, form: Form, block: Sequence[UsageRow]) -> bytes:
+        if len(block) <= ANSWER_ROWS_AT_ONCE:
+            return form.render(block)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._renderer, form.render, block)
+
+    async def _begun(self, request: web.Request, form: Form) -> web.StreamResponse:
+        # A stream's headers are gone before the middleware sees it again.
+        response = web.StreamResponse(
+            headers={**form.headers, **answer_headers(request), "Content-Type": form.media}
+        )
+        await response.prepare(request)
+        return response
+
+    async def _stream(
+        self, request: web.Request, form: Form, pieces: AsyncGenerator[bytes, None], *first: bytes
+    ) -> web.StreamResponse:
+        response = await self._begun(request, form)
+        try:
+            async with asyncio.timeout(ANSWER_S_MAX):
+                for piece in first:
+                    await _written(response, piece)
+                async for piece in pieces:
+                    await _written(response, piece)
+                await response.write_eof()
+        except Exception as error:  # noqa: BLE001 - the body is cut, the log has why
+            reason = "the reader is too slow" if isinstance(error, TimeoutError) else str(error)
+            _log.warning("answer", action="cut", where=request.path, reason=reason)
+            if request.transport is not None:  # without the end of the body: the reader sees it
+                request.transport.abort()
+        return response
+
+
+async def _written(response: web.StreamResponse, piece: bytes) -> None:
+    async with asyncio.timeout(ANSWER_STALL_S):
+        await response.write(piece)

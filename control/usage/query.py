@@ -1,0 +1,114 @@
+"""One question about usage, however it was spelled: judged against its meter, then answered."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from control.stores import Stores
+from meterline.meter.meter import Meter
+from meterline.meter.revision import answering, dimensions_ever
+from meterline.problem import Fault, invalid
+from meterline.usage.query import Filter, UsageQuery
+from meterline.window import WindowSize, rfc3339, zone_named
+
+SUBJECT: Final = "subject"
+COMPLETE_UNTIL_HEADER: Final = "Meterline-Complete-Until"
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How an API version spells the fields of a question, for its faults."""
+
+    group_by: str
+    filters: str
+    source: str  # body or query
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What was asked, not yet judged against a meter."""
+
+    words: Words
+    from_ms: int | None = None
+    to_ms: int | None = None
+    window: WindowSize | None = None
+    zone: str = "UTC"
+    group_by: tuple[str, ...] = ()
+    filters: tuple[tuple[str, Filter], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query, and the instant up to which no accepted event is missing in its answer (None: not
+    known).
+    """
+
+    query: UsageQuery
+    complete_until_ms: int | None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Completeness, where the form of the answer has no place for it."""
+        if self.complete_until_ms is None:
+            return {}
+        return {COMPLETE_UNTIL_HEADER: rfc3339(self.complete_until_ms)}
+
+
+def query_of(meter: Meter, question: Question) -> UsageQuery:
+    """The query. Raises `Problem` with every fault.
+
+    A filter on the subject also groups by it (peer-api.md 1.6).
+    """
+    words = question.words
+    faults = []
+    from_ms, to_ms = question.from_ms, question.to_ms
+    if from_ms is not None and to_ms is not None and from_ms >= to_ms:
+        reason = f"{rfc3339(from_ms)} must be before to, {rfc3339(to_ms)}"
+        faults.append(Fault("from", reason, "maximum", words.source))
+    known = (SUBJECT, *dimensions_ever(meter))
+    listed = ", ".join(known)
+    reason = f"is no dimension of meter {meter.key}; it has {listed}"
+    faults += [
+        Fault(words.group_by, f"{name!r} {reason}", "enum", words.source)
+        for name in question.group_by
+        if name not in known
+    ]
+    faults += [
+        Fault(f"{words.filters}.{name}", reason, "enum", words.source)
+        for name, _ in question.filters
+        if name not in known
+    ]
+    if faults:
+        raise invalid(*faults)
+    group_by = question.group_by
+    if any(name == SUBJECT for name, _ in question.filters):
+        group_by = (*group_by, SUBJECT)
+    return UsageQuery(
+        meter=meter,
+        from_ms=from_ms,
+        to_ms=to_ms,
+        window=question.window,
+        zone=zone_named(question.zone),
+        group_by=tuple(dict.fromkeys(group_by)),
+        filters=question.filters,
+    )
+
+
+async def asked(stores: Stores, query: UsageQuery) -> Asked:
+    """What is known before the store is asked for rows: the claim of completeness is read first,
+    for what it speaks of was in before the rows are read.
+    """
+    return Asked(query, await complete_until(stores, query))
+
+
+async def complete_until(stores: Stores, query: UsageQuery) -> int | None:
+    """The instant up to which nothing is missing in the least complete of the revisions that
+    answer; None where that is not known.
+    """
+    log = stores.log
+    found: list[int] = []
+    for revision in sorted(answering(query.meter, query.from_ms, query.to_ms)):
+        until_ms = await stores.progress.complete_until(log.number, log.partitions, revision)
+        if until_ms is None:
+            return None
+        found.append(until_ms)
+    return min(found, default=None)

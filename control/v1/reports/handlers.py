@@ -1,0 +1,212 @@
+"""Reports in API v1 (contract 4.2), the operations that the contract leaves open, and their
+runs by hand.
+"""
+
+from collections import defaultdict
+from typing import Any, Final
+
+from aiohttp import web
+
+from control.reports.rules import (
+    V1_WORDS,
+    change_of,
+    new_report,
+    read_change,
+    read_report,
+    window_faults,
+)
+from control.reports.service import ReportDesk, new_signing_secret
+from control.v1.reports.body import (
+    ReportBody,
+    ReportUpdateBody,
+    ResumeBody,
+    RunBody,
+    definition,
+    filter_of,
+)
+from control.v1.reports.members import (
+    ReportResumedShown,
+    ReportShown,
+    delivery_members,
+    report_members,
+    run_members,
+)
+from control.v1.reports.operations import (
+    CREATE_REPORT,
+    DELETE_REPORT,
+    GET_REPORT,
+    GET_RUN,
+    GET_SECRET,
+    LIST_REPORTS,
+    LIST_RUNS,
+    RESUME_REPORT,
+    RUN_REPORT,
+    UPDATE_REPORT,
+    DeliveriesParameters,
+    ReportListParameters,
+    RunsParameters,
+)
+from meterline.http import json_response
+from meterline.http.operation import Bound, Call, bind
+from meterline.http.shapes import AnyParameters
+from meterline.limits import REPORTS_MAX
+from meterline.problem import Fault, invalid
+from meterline.report.report import Report
+from meterline.report.resumption import Owed
+from meterline.report.run import Run
+
+# An answer that shows a secret is kept by nobody on its way.
+_UNKEPT: Final = {"Cache-Control": "no-store"}
+_Call = Call[AnyParameters, None]
+
+
+class V1Reports:
+    """Handlers of reports and their runs."""
+
+    def __init__(self, desk: ReportDesk) -> None:
+        self._desk = desk
+
+    def bound(self) -> list[Bound]:
+        """What they answer."""
+        return [
+            bind(CREATE_REPORT, self.create),
+            bind(LIST_REPORTS, self.list),
+            bind(GET_REPORT, self.get),
+            bind(UPDATE_REPORT, self.update),
+            bind(DELETE_REPORT, self.delete),
+            bind(GET_SECRET, self.secret),
+            bind(RESUME_REPORT, self.resume),
+            bind(RUN_REPORT, self.run),
+            bind(LIST_RUNS, self.runs),
+            bind(GET_RUN, self.get_run),
+        ]
+
+    async def create(self, call: _Call) -> web.Response:
+        """201 with the report as stored and its signing secret, which only the secrets
+        operation shows again.
+        """
+        desk = self._desk
+        filter_, faults = await filter_of(call)
+        body, meter = await read_report(call, ReportBody, V1_WORDS, desk, faults)
+        secret = new_signing_secret()
+        report = new_report(call, desk, body.slug, meter, definition(body, filter_), secret)
+        first_ms = report.schedule.first_window_ms(report.created_at_ms)
+        await desk.reports.create_report(report, first_ms, author=call.principal.author)
+        desk.wake()
+        members = report_members(report, meter.key)
+        members["endpoint"]["signingSecret"] = secret
+        headers = {**_UNKEPT, "Location": f"/api/v1/reports/{report.id}"}
+        return json_response(members, status=201, headers=headers)
+
+    async def list(self, call: Call[ReportListParameters, None]) -> web.Response:
+        """A page of reports, by creation, in a bare array."""
+        asked = call.parameters
+        slugs = await self._desk.meter_keys(call.namespace)
+        first = min((asked.page - 1) * asked.page_size, REPORTS_MAX)
+        reports = await self._desk.reports.reports(call.namespace, first + asked.page_size)
+        listed = reports[first:]
+        return json_response([report_members(it, slugs.get(it.meter_id, "")) for it in listed])
+
+    async def get(self, call: _Call) -> web.Response:
+        """The report with its last run."""
+        return await self._shown(await self._found(call))
+
+    async def update(self, call: _Call) -> web.Response:
+        """The report as it is now."""
+        desk = self._desk
+        report = await self._found(call)
+        filter_, faults = await filter_of(call)
+        body = await read_change(call, ReportUpdateBody, V1_WORDS, desk, report, faults)
+        change = change_of(report, definition(body, filter_), desk)
+        report = await desk.reports.update_report(
+            report.id, change, desk.now_ms, author=call.principal.author
+        )
+        desk.wake()
+        return await self._shown(report)
+
+    async def delete(self, call: _Call) -> web.Response:
+        """204; what was not sent yet never will be, and is recorded as cancelled."""
+        desk = self._desk
+        report = await self._found(call)
+        await desk.reports.delete_report(report.id, desk.now_ms, author=call.principal.author)
+        return web.Response(status=204)
+
+    async def secret(self, call: _Call) -> web.Response:
+        """The signing secret."""
+        report = await self._found(call)
+        desk = self._desk
+        secret = desk.opened(report.signing_secret_sealed)
+        await desk.reports.tell_secret_shown(report, desk.now_ms, author=call.principal.author)
+        return json_response({"signingSecret": secret}, headers=_UNKEPT)
+
+    async def resume(self, call: Call[AnyParameters, ResumeBody]) -> web.Response:
+        """The report, active again: what is asked for of what it owes is sent."""
+        desk = self._desk
+        report = await self._found(call)
+        owed = Owed(call.body.owed or Owed.ALL)
+        resumed = await desk.reports.resume_report(
+            report.id, desk.now_ms, owed=owed, author=call.principal.author
+        )
+        desk.wake()
+        members: ReportResumedShown = {
+            **await self._members(await self._found(call)),
+            "owed": {
+                "runs": resumed.runs,
+                "runsSkipped": resumed.runs_skipped,
+                "deliveries": resumed.deliveries,
+                "deliveriesCancelled": resumed.deliveries_cancelled,
+            },
+        }
+        return json_response(members)
+
+    async def run(self, call: Call[AnyParameters, RunBody]) -> web.Response:
+        """201 with a run of the window; 200 with the one that is there already."""
+        desk, body = self._desk, call.body
+        report = await self._found(call)
+        now_ms = desk.now_ms
+        if faults := window_faults(body.from_, body.to, now_ms):
+            raise invalid(*faults)
+        run, new = await desk.reports.ask_run(
+            report, body.from_, body.to, now_ms, revise=body.revise, author=call.principal.author
+        )
+        desk.wake()
+        headers = {"Location": f"/api/v1/reports/{report.id}/runs/{run.id}"}
+        return json_response(run_members(run), status=201 if new else 200, headers=headers)
+
+    async def runs(self, call: Call[RunsParameters, None]) -> web.Response:
+        """Runs, the newest window first; `before` names the last one of the page before."""
+        asked = call.parameters
+        report = await self._found(call)
+        before: Run | None = None
+        if asked.before is not None:
+            before = await self._desk.reports.run(report.id, asked.before)
+            if before is None:
+                raise invalid(Fault("before", "names no run of this report", source="query"))
+        runs = await self._desk.reports.runs(report.id, asked.limit, before)
+        return json_response([run_members(run) for run in runs])
+
+    async def get_run(self, call: Call[DeliveriesParameters, None]) -> web.Response:
+        """A run with its deliveries and their attempts; `after` is the number of the last one
+        of the page before.
+        """
+        asked, reports = call.parameters, self._desk.reports
+        report = await self._found(call)
+        run = await self._desk.run(report, call.names["runId"])
+        deliveries = await reports.deliveries(run.id, asked.limit, asked.after)
+        attempts = defaultdict(list)
+        for attempt in await reports.attempts([it.id for it in deliveries]):
+            attempts[attempt.delivery_id].append(attempt)
+        shown = [delivery_members(it, attempts[it.id]) for it in deliveries]
+        return json_response({**run_members(run), "deliveries": shown})
+
+    async def _found(self, call: Call[Any, Any]) -> Report:
+        return await self._desk.report(call.namespace, call.names["reportIdOrSlug"])
+
+    async def _shown(self, report: Report) -> web.Response:
+        return json_response(await self._members(report))
+
+    async def _members(self, report: Report) -> ReportShown:
+        last = await self._desk.reports.runs(report.id, 1)
+        members = report_members(report, await self._desk.meter_key(report))
+        members["lastRun"] = run_members(last[0]) if last else None
+        return members

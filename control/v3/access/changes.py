@@ -1,0 +1,154 @@
+"""Who changed which meter, report, subject or key, and when, in API v3."""
+
+from typing import Annotated, Final, NotRequired
+
+from aiohttp import web
+from pydantic import Field, JsonValue
+from typing_extensions import TypedDict
+
+from control.shapes.pages import CursorMetaShown, cursors, id_after
+from meterline.access.access import Scope
+from meterline.access.change import Action, Change, Kind, members_of
+from meterline.access.ports import AccessStore
+from meterline.http import json_response
+from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.shapes import CursorPage, InstantShown, NoNul, Parameters, Ulid
+from meterline.limits import ATTRIBUTE_CHARS_MAX
+from meterline.window import rfc3339
+
+
+class ChangeFilter(Parameters):
+    """Which changes."""
+
+    kind: Annotated[Kind | None, Field(description="Of what kind of thing.")] = None
+    resource_id: Annotated[
+        Annotated[str, Field(max_length=ATTRIBUTE_CHARS_MAX), NoNul] | None,
+        Field(description="Of the thing with this id."),
+    ] = None
+
+
+class ChangesParameters(Parameters):
+    """Which page, of which changes."""
+
+    page: CursorPage = CursorPage()
+    filter: ChangeFilter = ChangeFilter()
+
+
+class ChangedMemberShown(TypedDict):
+    """A member of what was changed. Null: it was or is absent."""
+
+    member: str
+    before: JsonValue
+    after: JsonValue
+
+
+class ChangeShown(TypedDict):
+    """One change, never with a secret."""
+
+    id: Ulid
+    at: InstantShown
+    author: Annotated[
+        str,
+        Field(description="`key:<id>`, `anonymous`, or `settings` and other parts of the product."),
+    ]
+    action: Action
+    kind: Kind
+    resource_id: Annotated[str, Field(description="Id of what was changed.")]
+    name: Annotated[str, Field(description="Its key, slug or name after the change.")]
+    detail: NotRequired[Annotated[str, Field(description="What of it, in a few words.")]]
+    members: NotRequired[
+        Annotated[
+            list[ChangedMemberShown],
+            Field(
+                description="What differs, before and after: of updates of meters, reports and API "
+                "keys. No secret is among it. A value of over 4,096 bytes is told by its hash."
+            ),
+        ]
+    ]
+
+
+class ChangePageShown(TypedDict):
+    """A page of changes, the newest first."""
+
+    data: list[ChangeShown]
+    meta: CursorMetaShown
+
+
+_EXAMPLE: Final[ChangeShown] = {
+    "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+    "at": "2026-01-31T10:00:00Z",
+    "author": "key:01M7ZM1111111111111111111A",
+    "action": Action.UPDATE,
+    "kind": Kind.METER,
+    "resource_id": "01M7ZM2222222222222222222B",
+    "name": "tokens_total",
+    "detail": "name",
+    "members": [{"member": "name", "before": "Tokens", "after": "Tokens, all models"}],
+}
+_PAGE_EXAMPLE: Final[ChangePageShown] = {
+    "data": [_EXAMPLE],
+    "meta": cursors(20, [_EXAMPLE["id"]], more=False),
+}
+
+LIST_CHANGES: Final = Operation(
+    id="list-changes",
+    method="GET",
+    path="/changes",
+    tag="Changes",
+    summary="List who changed what, and when",
+    description="Changes of meters, reports, subjects and API keys, the newest first.",
+    scope=Scope.CHANGES_READ,
+    parameters=ChangesParameters,
+    body=NO_BODY,
+    answers=(Answer(200, "A page of changes.", ChangePageShown, example=_PAGE_EXAMPLE),),
+)
+
+
+class V3Changes:
+    """The handler of the list."""
+
+    def __init__(self, access: AccessStore) -> None:
+        self._access = access
+
+    def bound(self) -> list[Bound]:
+        """What it answers."""
+        return [bind(LIST_CHANGES, self.list)]
+
+    async def list(self, call: Call[ChangesParameters, None]) -> web.Response:
+        """One page, the newest first."""
+        page, only = call.parameters.page, call.parameters.filter
+        # one more than asked for tells whether there is a following page
+        changes = await self._access.changes(
+            call.namespace,
+            page.size + 1,
+            kind=only.kind,
+            subject_id=only.resource_id,
+            after=id_after(page),
+        )
+        shown = changes[: page.size]
+        answer: ChangePageShown = {
+            "data": [members(change) for change in shown],
+            "meta": cursors(page.size, [one.id for one in shown], more=len(changes) > page.size),
+        }
+        return json_response(answer)
+
+
+def members(change: Change) -> ChangeShown:
+    """The change as v3 shows it."""
+    shown: ChangeShown = {
+        "id": change.id,
+        "at": rfc3339(change.at_ms),
+        "author": change.author,
+        "action": change.action,
+        "kind": change.kind,
+        "resource_id": change.subject_id,
+        "name": change.name,
+    }
+    if change.detail:
+        shown["detail"] = change.detail
+    if change.members:
+        shown["members"] = [
+            {"member": one.member, "before": one.before, "after": one.after}  # type: ignore[typeddict-item]
+            for one in members_of(change.members)
+        ]
+    return shown

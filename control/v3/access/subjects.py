@@ -1,0 +1,257 @@
+"""Subjects in API v3: what is said of those whose usage is metered.
+
+Events may name any subject; only those that something is said of are listed here. Those that a
+meter has usage of are listed by `list-meter-subjects`.
+"""
+
+from typing import Annotated, Any, Final, Literal, NotRequired, TypeVar
+
+import msgspec
+from aiohttp import web
+from pydantic import Field, JsonValue
+from typing_extensions import TypedDict
+
+from control.shapes.absence import NotNull
+from control.shapes.pages import NumberMetaShown
+from control.shapes.path_names import SUBJECT_NAMES
+from control.shapes.text_filter import TextFilter
+from control.stores import Stores
+from control.v1.subjects import DisplayName, Key, Metadata
+from meterline.access.access import Scope
+from meterline.access.subject import KEPT, Kept, Subject, SubjectDraft
+from meterline.http import json_response
+from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.shapes import Closed, InstantShown, NoParameters, NumberedPage, Parameters, Ulid
+from meterline.problem import Problem, ProblemType, not_found
+from meterline.window import rfc3339
+
+
+class SubjectFilter(Parameters):
+    """Conditions on subjects, joined by and. One without a name has the name ""."""
+
+    key: TextFilter | None = None
+    name: TextFilter | None = None
+
+    def accepts(self, subject: Subject) -> bool:
+        """Whether a subject is listed."""
+        return all(
+            one is None or one.accepts(text)
+            for one, text in ((self.key, subject.key), (self.name, subject.display_name or ""))
+        )
+
+
+class SubjectListParameters(Parameters):
+    """Which subjects, which page."""
+
+    page: NumberedPage = NumberedPage()
+    filter: SubjectFilter = SubjectFilter()
+
+
+class UpdateSubjectBody(Closed):
+    """What is said of a subject; what it leaves out stays. `""` and `{}` empty a member."""
+
+    name: Annotated[DisplayName | None, NotNull()] = None
+    metadata: Annotated[Metadata | None, NotNull()] = None
+
+    def draft(self, key: str) -> SubjectDraft:
+        """What it asks for."""
+        metadata: str | Literal[Kept.KEPT] | None = KEPT
+        if self.metadata is not None:
+            metadata = msgspec.json.encode(self.metadata).decode() if self.metadata else None
+        name = KEPT if self.name is None else self.name or None
+        return SubjectDraft(key=key, display_name=name, metadata=metadata)
+
+
+class CreateSubjectBody(UpdateSubjectBody):
+    """A subject, and what is said of it."""
+
+    key: Key
+
+
+class SubjectShown(TypedDict):
+    """A subject, and what is said of it. What was not said is left out."""
+
+    id: Ulid
+    key: Annotated[str, Field(description="`subject` of its events.")]
+    name: NotRequired[str]
+    metadata: NotRequired[dict[str, JsonValue]]
+    created_at: InstantShown
+    updated_at: InstantShown
+
+
+class SubjectPageShown(TypedDict):
+    """A page of subjects, by key."""
+
+    data: list[SubjectShown]
+    meta: NumberMetaShown
+
+
+_SENT: Final = {"name": "Customer One", "metadata": {"hubspotId": "123456"}}
+_SHOWN: Final = {
+    "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+    "key": "customer-1",
+    **_SENT,
+    "created_at": "2026-01-31T10:00:00Z",
+    "updated_at": "2026-01-31T10:00:00Z",
+}
+
+LIST_SUBJECTS: Final = Operation(
+    id="list-subjects",
+    method="GET",
+    path="/subjects",
+    tag="Subjects",
+    summary="List subjects",
+    description="List the subjects that something is said of; events may name any others.",
+    scope=Scope.SUBJECTS_READ,
+    parameters=SubjectListParameters,
+    body=NO_BODY,
+    answers=(
+        Answer(
+            200,
+            "A page of subjects.",
+            SubjectPageShown,
+            example={
+                "data": [_SHOWN],
+                "meta": {"page": {"number": 1, "size": 20, "total": 1}},
+            },
+        ),
+    ),
+)
+CREATE_SUBJECT: Final = Operation(
+    id="create-subject",
+    method="POST",
+    path="/subjects",
+    tag="Subjects",
+    summary="Create a subject",
+    scope=Scope.SUBJECTS_WRITE,
+    parameters=NoParameters,
+    body=json_body(CreateSubjectBody, {"key": "customer-1", **_SENT}),
+    answers=(Answer(201, "The subject.", SubjectShown, example=_SHOWN),),
+    problems=(ProblemType.CONFLICT,),
+)
+UPDATE_SUBJECT: Final = Operation(
+    id="update-subject",
+    method="PUT",
+    path="/subjects/{subjectId}",
+    tag="Subjects",
+    summary="Update a subject",
+    scope=Scope.SUBJECTS_WRITE,
+    names=SUBJECT_NAMES,
+    parameters=NoParameters,
+    body=json_body(UpdateSubjectBody, _SENT),
+    answers=(Answer(200, "The subject as it is now.", SubjectShown, example=_SHOWN),),
+)
+GET_SUBJECT: Final = Operation(
+    id="get-subject",
+    method="GET",
+    path="/subjects/{subjectId}",
+    tag="Subjects",
+    summary="Get a subject",
+    scope=Scope.SUBJECTS_READ,
+    names=SUBJECT_NAMES,
+    parameters=NoParameters,
+    body=NO_BODY,
+    answers=(Answer(200, "The subject.", SubjectShown, example=_SHOWN),),
+)
+DELETE_SUBJECT: Final = Operation(
+    id="delete-subject",
+    method="DELETE",
+    path="/subjects/{subjectId}",
+    tag="Subjects",
+    summary="Delete a subject",
+    description="Erase what is said of a subject. Its events and its usage stay.",
+    scope=Scope.SUBJECTS_WRITE,
+    names=SUBJECT_NAMES,
+    parameters=NoParameters,
+    body=NO_BODY,
+    answers=(Answer(204, "Nothing is said of it any more."),),
+)
+
+
+_SaidBody = TypeVar("_SaidBody", bound=UpdateSubjectBody)
+
+
+class V3Subjects:
+    """The handlers of subjects."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    def bound(self) -> list[Bound]:
+        """What it answers."""
+        return [
+            bind(LIST_SUBJECTS, self.list),
+            bind(CREATE_SUBJECT, self.create),
+            bind(UPDATE_SUBJECT, self.update),
+            bind(GET_SUBJECT, self.get),
+            bind(DELETE_SUBJECT, self.delete),
+        ]
+
+    async def list(self, call: Call[SubjectListParameters, None]) -> web.Response:
+        """One page of the subjects that pass the filter."""
+        asked = call.parameters
+        subjects = await self._stores.subjects.subjects(call.namespace)
+        found = sorted(filter(asked.filter.accepts, subjects), key=lambda subject: subject.key)
+        number, size = asked.page.number, asked.page.size
+        first = (number - 1) * size
+        page: SubjectPageShown = {
+            "data": [shown(subject) for subject in found[first : first + size]],
+            "meta": {"page": {"number": number, "size": size, "total": len(found)}},
+        }
+        return json_response(page)
+
+    async def create(self, call: Call[NoParameters, CreateSubjectBody]) -> web.Response:
+        """201 with the subject; 409 where its key is taken, or there would be too many."""
+        key = call.body.key
+        found = await self._stores.subjects.subject(call.namespace, key)
+        if found is not None and found.key == key:
+            raise Problem(ProblemType.CONFLICT, f"Subject {key!r} is there already; update it.")
+        return json_response(shown(await self._say(call, key)), status=201)
+
+    async def update(self, call: Call[NoParameters, UpdateSubjectBody]) -> web.Response:
+        """200 with the subject."""
+        found = await self._found(call.namespace, call.names["subjectId"])
+        return json_response(shown(await self._say(call, found.key)))
+
+    async def get(self, call: Call[NoParameters, None]) -> web.Response:
+        """The subject."""
+        return json_response(shown(await self._found(call.namespace, call.names["subjectId"])))
+
+    async def _found(self, namespace: str, name: str) -> Subject:
+        subject = await self._stores.subjects.subject(namespace, name)
+        if subject is None:
+            raise not_found("subject", name)
+        return subject
+
+    async def _say(self, call: Call[NoParameters, _SaidBody], key: str) -> Subject:
+        stores = self._stores
+        (subject,) = await stores.subjects.upsert_subjects(
+            call.namespace,
+            [call.body.draft(key)],
+            stores.clock.now_ms(),
+            author=call.principal.author,
+        )
+        return subject
+
+    async def delete(self, call: Call[NoParameters, None]) -> web.Response:
+        """204."""
+        stores, name = self._stores, call.names["subjectId"]
+        await stores.subjects.delete_subject(
+            call.namespace, name, stores.clock.now_ms(), author=call.principal.author
+        )
+        return web.Response(status=204)
+
+
+def shown(subject: Subject) -> SubjectShown:
+    """The subject as v3 shows it."""
+    members: SubjectShown = {
+        "id": subject.id,
+        "key": subject.key,
+        "created_at": rfc3339(subject.created_at_ms),
+        "updated_at": rfc3339(subject.updated_at_ms),
+    }
+    if subject.display_name is not None:
+        members["name"] = subject.display_name
+    if subject.metadata is not None:
+        members["metadata"] = msgspec.json.decode(subject.metadata, type=dict[str, Any])
+    return members

@@ -1,0 +1,263 @@
+"""Deliveries in API v3: what was sent to whom, every attempt, the exact bytes, and once more."""
+
+import re
+from typing import Annotated, Final
+
+from aiohttp import web
+from pydantic import Field
+
+from control.openapi.report_message import EXAMPLE, ReportMessageShown
+from control.reports.service import ReportDesk
+from control.shapes.pages import cursors
+from control.v3.reports.run_shapes import (
+    ATTEMPTS_EXAMPLE,
+    DELIVERY_EXAMPLE,
+    DELIVERY_PATTERN,
+    RUN_PATTERN,
+    DeliveryPageShown,
+    DeliveryShown,
+    DeliveryWithAttemptsShown,
+    delivery_shown,
+    with_attempts,
+)
+from meterline.access.access import Scope
+from meterline.delivery.delivery import Delivery, DeliveryState
+from meterline.delivery.listing import DeliveryPlace, DeliveryQuery
+from meterline.http import json_response
+from meterline.http.operation import JSON, NO_BODY, Answer, Bound, Call, Operation, PathName, bind
+from meterline.http.shapes import CursorPage, Instant, NoParameters, Parameters, Text
+from meterline.limits import ATTRIBUTE_CHARS_MAX, REPORT_SLUG_CHARS_MAX
+from meterline.problem import Fault, Problem, ProblemType, invalid, not_found
+
+TAG: Final = "Deliveries"
+_STATE: Final = f"({'|'.join(DeliveryState)})"
+_CURSOR: Final = re.compile(rf"([0-9]{{1,15}})\.({RUN_PATTERN})\.([0-9]{{1,9}})", re.ASCII)
+NAMES: Final = {
+    "deliveryId": PathName(
+        "delivery", "Id of a delivery.", DELIVERY_PATTERN, DELIVERY_EXAMPLE["id"]
+    )
+}
+
+
+class WindowStartFilter(Parameters):
+    """A condition on the start of the window."""
+
+    gte: Annotated[Instant | None, Field(description="It begins then or later.")] = None
+
+
+class WindowEndFilter(Parameters):
+    """A condition on the end of the window."""
+
+    lte: Annotated[Instant | None, Field(description="It ends then or earlier.")] = None
+
+
+class DeliveryFilter(Parameters):
+    """Conditions on deliveries, joined by and."""
+
+    report: Annotated[
+        str | None,
+        Field(
+            pattern=rf"^[A-Za-z0-9_-]{{1,{REPORT_SLUG_CHARS_MAX}}}$",
+            description="Id or slug of a report; of a deleted one, its id.",
+        ),
+    ] = None
+    run: Annotated[str | None, Field(pattern=f"^{RUN_PATTERN}$", description="Id of a run.")] = None
+    subject: Annotated[Text | None, Field(max_length=ATTRIBUTE_CHARS_MAX)] = None
+    state: Annotated[
+        str | None,
+        Field(
+            pattern=f"^{_STATE}(,{_STATE})*$",
+            description="One state, or several with commas between them.",
+            examples=["failed,cancelled"],
+        ),
+    ] = None
+    from_: Annotated[WindowStartFilter, Field(alias="from")] = WindowStartFilter()
+    to: WindowEndFilter = WindowEndFilter()
+
+
+class DeliveryListParameters(Parameters):
+    """Which deliveries, which page."""
+
+    page: CursorPage = CursorPage()
+    filter: DeliveryFilter = DeliveryFilter()
+
+
+LIST_DELIVERIES: Final = Operation(
+    id="list-deliveries",
+    method="GET",
+    path="/deliveries",
+    tag=TAG,
+    summary="List deliveries",
+    description="Those of the run that was decided last come first, and those of a run by number. "
+    "Deliveries of deleted reports are listed too.",
+    scope=Scope.REPORTS_READ,
+    parameters=DeliveryListParameters,
+    body=NO_BODY,
+    answers=(
+        Answer(
+            200,
+            "A page of deliveries.",
+            DeliveryPageShown,
+            example={
+                "data": [DELIVERY_EXAMPLE],
+                "meta": cursors(20, [f"1769904060733.{DELIVERY_EXAMPLE['run_id']}.1"], more=False),
+            },
+        ),
+    ),
+)
+GET_DELIVERY: Final = Operation(
+    id="get-delivery",
+    method="GET",
+    path="/deliveries/{deliveryId}",
+    tag=TAG,
+    summary="Get a delivery with its attempts",
+    scope=Scope.REPORTS_READ,
+    names=NAMES,
+    parameters=NoParameters,
+    body=NO_BODY,
+    answers=(
+        Answer(
+            200,
+            "The delivery, with every attempt.",
+            DeliveryWithAttemptsShown,
+            example=ATTEMPTS_EXAMPLE,
+        ),
+    ),
+)
+GET_DELIVERY_BODY: Final = Operation(
+    id="get-delivery-body",
+    method="GET",
+    path="/deliveries/{deliveryId}/body",
+    tag=TAG,
+    summary="Get the body of a delivery",
+    description="The exact bytes that are signed and sent, in every attempt the same; `digest` of "
+    "the delivery is theirs.",
+    scope=Scope.REPORTS_READ,
+    names=NAMES,
+    parameters=NoParameters,
+    body=NO_BODY,
+    answers=(Answer(200, "The bytes.", ReportMessageShown, example=EXAMPLE),),
+)
+REPLAY_DELIVERY: Final = Operation(
+    id="replay-delivery",
+    method="POST",
+    path="/deliveries/{deliveryId}/replay",
+    tag=TAG,
+    summary="Send a delivery again",
+    description="The same bytes under the same id, to where its report points now, whatever became "
+    "of it before; receivers tell copies by the id. It begins with a first attempt and has all "
+    "retries before it; its run's outcome follows. One that waits for its first attempt stays as "
+    "it is. One that is just being sent is a conflict, and so is one with a `failure`: it has no "
+    "body.",
+    scope=Scope.REPORTS_WRITE,
+    names=NAMES,
+    parameters=NoParameters,
+    body=NO_BODY,
+    answers=(
+        Answer(
+            202,
+            "The delivery, which will be sent.",
+            DeliveryShown,
+            example={
+                **{name: it for name, it in DELIVERY_EXAMPLE.items() if name != "ended_at"},
+                "state": "pending",
+                "next_attempt_at": "2026-02-02T09:00:00Z",
+                "replayed_at": "2026-02-02T09:00:00Z",
+            },
+        ),
+    ),
+    problems=(ProblemType.CONFLICT,),
+)
+
+
+class V3Deliveries:
+    """Handlers of deliveries."""
+
+    def __init__(self, desk: ReportDesk) -> None:
+        self._desk = desk
+
+    def bound(self) -> list[Bound]:
+        """What they answer."""
+        return [
+            bind(LIST_DELIVERIES, self.list),
+            bind(GET_DELIVERY, self.get),
+            bind(GET_DELIVERY_BODY, self.body),
+            bind(REPLAY_DELIVERY, self.replay),
+        ]
+
+    async def list(self, call: Call[DeliveryListParameters, None]) -> web.Response:
+        """One page of those that are asked for."""
+        desk, page = self._desk, call.parameters.page
+        after = None if page.after is None else _place(page.after)
+        query = await self._query(call.namespace, call.parameters.filter)
+        # one more than asked for tells whether there is a following page
+        found = await desk.reports.listed_deliveries(call.namespace, query, page.size + 1, after)
+        listed = found[: page.size]
+        answer: DeliveryPageShown = {
+            "data": [delivery_shown(it) for it in listed],
+            "meta": cursors(page.size, [_cursor(it) for it in listed], more=len(found) > page.size),
+        }
+        return json_response(answer)
+
+    async def get(self, call: Call[NoParameters, None]) -> web.Response:
+        """The delivery with its attempts."""
+        name = call.names["deliveryId"]
+        delivery = await self._desk.reports.delivery(call.namespace, name)
+        if delivery is None:
+            raise not_found("delivery", name)
+        attempts = await self._desk.reports.attempts([delivery.id])
+        return json_response(with_attempts(delivery, attempts))
+
+    async def body(self, call: Call[NoParameters, None]) -> web.Response:
+        """The bytes as they are stored."""
+        name = call.names["deliveryId"]
+        stored = await self._desk.reports.delivery_body(call.namespace, name)
+        if stored is None:
+            raise await self._no_body(call.namespace, name)
+        return web.Response(body=stored, content_type=JSON)
+
+    async def _no_body(self, namespace: str, name: str) -> Problem:
+        delivery = await self._desk.reports.delivery(namespace, name)
+        if delivery is None:
+            return not_found("delivery", name)
+        if delivery.failure is not None:
+            detail = f"Delivery {name} has no body. {delivery.failure}"
+            return Problem(ProblemType.NOT_FOUND, detail)
+        detail = f"The bytes of delivery {name} are not kept any more; its digest is, for ever."
+        return Problem(ProblemType.NOT_FOUND, detail)
+
+    async def replay(self, call: Call[NoParameters, None]) -> web.Response:
+        """202 with the delivery; 409 while it is being sent, or if its report is gone."""
+        desk = self._desk
+        delivery = await desk.reports.replay(
+            call.namespace, call.names["deliveryId"], desk.now_ms, author=call.principal.author
+        )
+        desk.wake()
+        return json_response(delivery_shown(delivery), 202)
+
+    async def _query(self, namespace: str, asked: DeliveryFilter) -> DeliveryQuery:
+        report_id = asked.report
+        if report_id is not None:
+            report = await self._desk.reports.report(namespace, report_id)
+            report_id = report_id.upper() if report is None else report.id
+        states = () if asked.state is None else tuple(map(DeliveryState, asked.state.split(",")))
+        return DeliveryQuery(
+            report_id=report_id,
+            run_id=asked.run,
+            subject=asked.subject,
+            states=states,
+            from_min_ms=asked.from_.gte,
+            to_max_ms=asked.to.lte,
+        )
+
+
+def _cursor(delivery: Delivery) -> str:
+    return f"{delivery.created_at_ms}.{delivery.run_id}.{delivery.number}"
+
+
+def _place(cursor: str) -> DeliveryPlace:
+    found = _CURSOR.fullmatch(cursor)
+    if found is None:
+        reason = "is no cursor; take it from meta.page.next of the page before"
+        raise invalid(Fault("page[after]", reason, "matches_regex", "query"))
+    return DeliveryPlace(int(found[1]), found[2], int(found[3]))

@@ -1,0 +1,204 @@
+"""Pulling deliveries in API v3: what a receiver was or will be sent, to be verified likewise."""
+
+import asyncio
+import re
+from typing import Annotated, Final, NotRequired, cast
+
+from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from control.reports.service import ReportDesk
+from control.shapes.pages import CursorMetaShown, cursors
+from control.shapes.path_names import REPORT_NAMES
+from control.v3.deliveries.operations import TAG
+from control.v3.reports.run_shapes import (
+    DELIVERY_EXAMPLE,
+    DeliveryId,
+    DeliveryShown,
+    delivery_shown,
+)
+from meterline.access.access import Scope
+from meterline.delivery.ports import Pulled, PullPlace
+from meterline.http import json_response
+from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.shapes import CursorPage, Instant, Parameters
+from meterline.limits import PULL_BYTES_MAX
+from meterline.problem import Fault, invalid
+from meterline.report.report import Report
+
+_CURSOR: Final = re.compile(r"([0-9]{1,15})\.([0-9]{1,15})\.([0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
+
+
+class PullParameters(Parameters):
+    """Which windows, which page."""
+
+    from_: Annotated[
+        Instant | None, Field(alias="from", description="Their windows begin then or later.")
+    ] = None
+    to: Annotated[Instant | None, Field(description="Their windows end then or earlier.")] = None
+    page: CursorPage = CursorPage()
+
+
+SignatureHeadersShown = TypedDict(
+    "SignatureHeadersShown",
+    {
+        "svix-id": str,
+        "svix-timestamp": str,
+        "svix-signature": str,
+        "webhook-id": str,
+        "webhook-timestamp": str,
+        "webhook-signature": str,
+    },
+)
+SignatureHeadersShown.__doc__ = "The headers that a push has, made when this was asked."
+
+
+class PulledShown(DeliveryShown):
+    """A delivery, with all that verifying and booking it needs."""
+
+    superseded_by: NotRequired[
+        Annotated[
+            DeliveryId, Field(description="The delivery that replaces its figures: book that one.")
+        ]
+    ]
+    reason: NotRequired[
+        Annotated[str, Field(description="In words, what went wrong with its last attempt.")]
+    ]
+    body: NotRequired[
+        Annotated[
+            str,
+            Field(
+                description="The exact bytes that are signed and sent, as text: UTF-8 makes the "
+                "bytes of it. Absent where they are not kept any more, and of a delivery with a "
+                "`failure`."
+            ),
+        ]
+    ]
+    headers: NotRequired[SignatureHeadersShown]
+
+
+class PullPageShown(TypedDict):
+    """A page of deliveries by window, the earliest first."""
+
+    data: list[PulledShown]
+    meta: CursorMetaShown
+
+
+_NOT_STORED: Final = {"Cache-Control": "no-store"}
+_NOT_STORED_HEADERS: Final = {"Cache-Control": "Always no-store: signatures are good for minutes."}
+_SIGNATURE: Final = "v1,YlDw9WPMhDYWSSNbATHqdOA+xSJmuzmRngpa3c1PypQ="
+_EXAMPLE: Final[dict[str, object]] = {
+    **DELIVERY_EXAMPLE,
+    "body": '{"type":"report.meter","timestamp":"2026-02-01T00:00:00.000Z"}',
+    "headers": {
+        "svix-id": DELIVERY_EXAMPLE["id"],
+        "svix-timestamp": "1795285691",
+        "svix-signature": _SIGNATURE,
+        "webhook-id": DELIVERY_EXAMPLE["id"],
+        "webhook-timestamp": "1795285691",
+        "webhook-signature": _SIGNATURE,
+    },
+}
+
+PULL_DELIVERIES: Final = Operation(
+    id="pull-deliveries",
+    method="GET",
+    path="/reports/{reportId}/pull",
+    tag=TAG,
+    summary="Pull the deliveries of a report",
+    description="By window, whatever their state: to catch up after an outage, or to compare with "
+    "what was booked. Each has the exact bytes of the push, and headers that are signed now with "
+    "the same secrets, so that the code of a receiver verifies it likewise; they are good for five "
+    "minutes. A delivery whose figures another one replaces says which. Nothing is changed: a "
+    "delivery that is pulled is still sent. A page may have fewer entries than `page[size]`.",
+    scope=Scope.REPORTS_READ,
+    names=REPORT_NAMES,
+    parameters=PullParameters,
+    body=NO_BODY,
+    answers=(
+        Answer(
+            200,
+            "A page of deliveries, by window, revision and number.",
+            PullPageShown,
+            example={
+                "data": [_EXAMPLE],
+                "meta": cursors(20, ["1769904000000.1769817600000.1.1"], more=False),
+            },
+            headers=_NOT_STORED_HEADERS,
+        ),
+    ),
+)
+
+
+class V3Pull:
+    """The handler of the pull."""
+
+    def __init__(self, desk: ReportDesk) -> None:
+        self._desk = desk
+
+    def bound(self) -> list[Bound]:
+        """What it answers."""
+        return [bind(PULL_DELIVERIES, self.pull)]
+
+    async def pull(self, call: Call[PullParameters, None]) -> web.Response:
+        """One page, bounded in bytes too."""
+        desk, asked = self._desk, call.parameters
+        if asked.from_ is not None and asked.to is not None and asked.from_ >= asked.to:
+            raise invalid(Fault("from", "must lie before `to`", "maximum", "query"))
+        report = await desk.report(call.namespace, call.names["reportId"])
+        after = None if asked.page.after is None else _place(asked.page.after)
+        window = (asked.from_, asked.to)
+        pulled, more = await desk.pulls.pulled(
+            report.id, window, asked.page.size, PULL_BYTES_MAX, after
+        )
+        secrets = await self._secrets(report)
+        answer: PullPageShown = {
+            # in a thread: thousands of signatures, and the library takes a while to import
+            "data": await asyncio.to_thread(self._shown, pulled, secrets),
+            "meta": cursors(asked.page.size, [_cursor(it.place) for it in pulled], more=more),
+        }
+        return json_response(answer, headers=_NOT_STORED)
+
+    async def _secrets(self, report: Report) -> list[str]:
+        """Those that sign a push, in the same order."""
+        desk = self._desk
+        retired = await desk.reports.retired_secrets(report.id, desk.now_ms)
+        sealed = [report.signing_secret_sealed, *(it.sealed for it in retired)]
+        return [desk.opened(one) for one in sealed]
+
+    def _shown(self, pulled: list[Pulled], secrets: list[str]) -> list[PulledShown]:
+        now_ms = self._desk.now_ms
+        return [self._one_shown(it, secrets, now_ms) for it in pulled]
+
+    def _one_shown(self, pulled: Pulled, secrets: list[str], now_ms: int) -> PulledShown:
+        # it has all that is required; what may be there follows
+        shown = cast("PulledShown", delivery_shown(pulled.delivery))
+        if pulled.superseded_by is not None:
+            shown["superseded_by"] = pulled.superseded_by
+        if pulled.reason:
+            shown["reason"] = pulled.reason
+        if pulled.body is not None:
+            signed = self._desk.sign(pulled.delivery.id, secrets, pulled.body, now_ms)
+            shown["body"] = pulled.body.decode()
+            shown["headers"] = {
+                "svix-id": signed["svix-id"],
+                "svix-timestamp": signed["svix-timestamp"],
+                "svix-signature": signed["svix-signature"],
+                "webhook-id": signed["webhook-id"],
+                "webhook-timestamp": signed["webhook-timestamp"],
+                "webhook-signature": signed["webhook-signature"],
+            }
+        return shown
+
+
+def _cursor(place: PullPlace) -> str:
+    return f"{place.to_ms}.{place.from_ms}.{place.revision}.{place.number}"
+
+
+def _place(cursor: str) -> PullPlace:
+    found = _CURSOR.fullmatch(cursor)
+    if found is None:
+        reason = "is no cursor; take it from meta.page.next of the page before"
+        raise invalid(Fault("page[after]", reason, "matches_regex", "query"))
+    return PullPlace(*(int(part) for part in found.groups()))

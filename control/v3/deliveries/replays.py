@@ -1,0 +1,394 @@
+"""Replays of many deliveries in API v3: counted first, then worked off at a pace."""
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal, NotRequired
+
+from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
+from ulid import ULID
+
+from control.reports.service import ReportDesk
+from control.shapes.pages import CursorMetaShown, cursors, id_after
+from control.v3.deliveries.operations import TAG
+from control.v3.reports.run_shapes import RUN_EXAMPLE, RUN_PATTERN, RunId
+from meterline.access.access import Scope
+from meterline.delivery.delivery import DeliveryState
+from meterline.delivery.listing import DeliveryQuery
+from meterline.delivery.replay import Replay
+from meterline.http import json_response
+from meterline.http.operation import (
+    NO_BODY,
+    Answer,
+    Bound,
+    Call,
+    Operation,
+    PathName,
+    bind,
+    json_body,
+)
+from meterline.http.shapes import (
+    Closed,
+    CursorPage,
+    Instant,
+    InstantShown,
+    NoParameters,
+    Parameters,
+    Text,
+    Ulid,
+)
+from meterline.limits import (
+    ATTRIBUTE_CHARS_MAX,
+    REPLAY_PER_SECOND,
+    REPLAY_PER_SECOND_MAX,
+    REPORT_SLUG_CHARS_MAX,
+)
+from meterline.problem import Fault, ProblemType, invalid, not_found
+from meterline.window import rfc3339
+
+_EXAMPLE_ID: Final = "01M7ZMF4YA7D2SQ292V0W9JPT8"
+NAMES: Final = {"replayId": PathName("replay", "Id of a replay.", r"[0-9A-Za-z]{26}", _EXAMPLE_ID)}
+
+
+class ReplayBody(Closed):
+    """Which deliveries, by conditions joined by and, of which at least one is there."""
+
+    report: Annotated[
+        str | None,
+        Field(
+            pattern=rf"^[A-Za-z0-9_-]{{1,{REPORT_SLUG_CHARS_MAX}}}$",
+            description="Those of the report with this id or slug.",
+        ),
+    ] = None
+    run: Annotated[
+        str | None, Field(pattern=f"^{RUN_PATTERN}$", description="Those of this run.")
+    ] = None
+    subject: Annotated[Text | None, Field(max_length=ATTRIBUTE_CHARS_MAX)] = None
+    from_: Annotated[
+        Instant | None, Field(alias="from", description="Their windows begin then or later.")
+    ] = None
+    to: Annotated[Instant | None, Field(description="Their windows end then or earlier.")] = None
+    failed_since: Annotated[
+        Instant | None, Field(description="They failed then or later, and have not arrived since.")
+    ] = None
+    dry_run: Annotated[bool, Field(description="Only count them, and change nothing.")] = False
+    per_second: Annotated[
+        int,
+        Field(ge=1, le=REPLAY_PER_SECOND_MAX, description="How many are sent again in a second."),
+    ] = REPLAY_PER_SECOND
+
+
+class StateCountsShown(TypedDict):
+    """How many deliveries are in each state."""
+
+    pending: int
+    sending: int
+    retrying: int
+    delivered: int
+    failed: int
+    cancelled: int
+
+
+class ReplayCountShown(TypedDict):
+    """What a replay would come to."""
+
+    dry_run: Literal[True]
+    counted: Annotated[int, Field(description="Deliveries that are asked for.")]
+    by_state: Annotated[
+        StateCountsShown,
+        Field(
+            description="Those `pending` or `sending` are on their way, and would be left alone."
+        ),
+    ]
+
+
+ReplayedShown = TypedDict(
+    "ReplayedShown",
+    {
+        "report_id": NotRequired[Ulid],
+        "run_id": NotRequired[RunId],
+        "subject": NotRequired[str],
+        "from": NotRequired[InstantShown],
+        "to": NotRequired[InstantShown],
+        "failed_since": NotRequired[InstantShown],
+    },
+)
+ReplayedShown.__doc__ = "Which deliveries a replay is asked for."
+
+
+class ReplayShown(TypedDict):
+    """A replay of many deliveries."""
+
+    id: Ulid
+    state: Annotated[
+        Literal["running", "done", "cancelled"],
+        Field(
+            description="`done`: it came to its end; what it made ready may still be on its way."
+        ),
+    ]
+    asked: ReplayedShown
+    per_second: int
+    created_at: InstantShown
+    ended_at: NotRequired[InstantShown]
+    counted: Annotated[int, Field(description="Deliveries that were asked for when it began.")]
+    replayed: Annotated[int, Field(description="Have been made ready to be sent again so far.")]
+    in_flight: Annotated[
+        int, Field(description="Were on their way when their turn came, and were left alone.")
+    ]
+    refused: Annotated[
+        int,
+        Field(
+            description="Cannot be sent again: their report was deleted, or their bytes are not "
+            "kept any more."
+        ),
+    ]
+
+
+class ReplayPageShown(TypedDict):
+    """A page of replays, the newest first."""
+
+    data: list[ReplayShown]
+    meta: CursorMetaShown
+
+
+class ReplayListParameters(Parameters):
+    """Which page."""
+
+    page: CursorPage = CursorPage()
+
+
+_RUNNING: Final[ReplayShown] = {
+    "id": _EXAMPLE_ID,
+    "state": "running",
+    "asked": {"report_id": RUN_EXAMPLE["report_id"], "failed_since": "2026-02-01T00:00:00Z"},
+    "per_second": 20,
+    "created_at": "2026-02-02T09:00:00Z",
+    "counted": 1200,
+    "replayed": 0,
+    "in_flight": 0,
+    "refused": 0,
+}
+_COUNTS: Final[StateCountsShown] = {
+    "pending": 0,
+    "sending": 0,
+    "retrying": 1,
+    "delivered": 0,
+    "failed": 2,
+    "cancelled": 0,
+}
+_DONE: Final[ReplayShown] = {
+    **_RUNNING,
+    "state": "done",
+    "replayed": 1198,
+    "in_flight": 2,
+    "ended_at": "2026-02-02T09:01:00Z",
+}
+
+CREATE_REPLAY: Final = Operation(
+    id="create-replay",
+    method="POST",
+    path="/replays",
+    tag=TAG,
+    summary="Send many deliveries again",
+    description="Those that are asked for, of runs that are decided by now, each as "
+    "`replay-delivery` does: the same bytes under the same id. With `dry_run` they are only "
+    "counted. Else a replay is made that is worked off at its pace, whatever restarts meanwhile; "
+    "it does not wait for receivers. Deliveries that are on their way already are left alone.",
+    scope=Scope.REPORTS_WRITE,
+    parameters=NoParameters,
+    body=json_body(ReplayBody, {"report": "daily-tokens", "failed_since": "2026-02-01T00:00:00Z"}),
+    answers=(
+        Answer(
+            200,
+            "What it would come to (`dry_run`).",
+            ReplayCountShown,
+            example={"dry_run": True, "counted": 3, "by_state": _COUNTS},
+        ),
+        Answer(201, "The replay, which has begun.", ReplayShown, example=_RUNNING),
+    ),
+    problems=(ProblemType.CONFLICT, ProblemType.NOT_FOUND),
+)
+LIST_REPLAYS: Final = Operation(
+    id="list-replays",
+    method="GET",
+    path="/replays",
+    tag=TAG,
+    summary="List replays of many deliveries",
+    scope=Scope.REPORTS_READ,
+    parameters=ReplayListParameters,
+    body=NO_BODY,
+    answers=(
+        Answer(
+            200,
+            "A page of replays, the newest first.",
+            ReplayPageShown,
+            example={"data": [_DONE], "meta": cursors(20, [_EXAMPLE_ID], more=False)},
+        ),
+    ),
+)
+GET_REPLAY: Final = Operation(
+    id="get-replay",
+    method="GET",
+    path="/replays/{replayId}",
+    tag=TAG,
+    summary="Get a replay",
+    scope=Scope.REPORTS_READ,
+    names=NAMES,
+    parameters=NoParameters,
+    body=NO_BODY,
+    answers=(Answer(200, "The replay as it is.", ReplayShown, example=_DONE),),
+)
+CANCEL_REPLAY: Final = Operation(
+    id="cancel-replay",
+    method="POST",
+    path="/replays/{replayId}/cancel",
+    tag=TAG,
+    summary="Cancel a replay",
+    description="It goes no further. What it had made ready to be sent again is sent. One that has "
+    "ended stays as it is.",
+    scope=Scope.REPORTS_WRITE,
+    names=NAMES,
+    parameters=NoParameters,
+    body=NO_BODY,
+    answers=(
+        Answer(
+            200,
+            "The replay as it ended.",
+            ReplayShown,
+            example={**_DONE, "state": "cancelled", "replayed": 340, "in_flight": 0},
+        ),
+    ),
+)
+
+
+class V3Replays:
+    """Handlers of replays of many deliveries."""
+
+    def __init__(self, desk: ReportDesk) -> None:
+        self._desk = desk
+
+    def bound(self) -> list[Bound]:
+        """What they answer."""
+        return [
+            bind(CREATE_REPLAY, self.create),
+            bind(LIST_REPLAYS, self.list),
+            bind(GET_REPLAY, self.get),
+            bind(CANCEL_REPLAY, self.cancel),
+        ]
+
+    async def create(self, call: Call[NoParameters, ReplayBody]) -> web.Response:
+        """200 with counts, or 201 with a replay that has begun."""
+        desk, body = self._desk, call.body
+        now_ms = desk.now_ms
+        query = await self._query(call.namespace, body, now_ms)
+        if body.dry_run:
+            counts = await desk.replays.counts(call.namespace, query)
+            answer: ReplayCountShown = {
+                "dry_run": True,
+                "counted": sum(counts.values()),
+                "by_state": _by_state(counts),
+            }
+            return json_response(answer)
+        name = str(ULID.from_timestamp(now_ms))
+        replay = await desk.replays.create_replay(
+            Replay(name, call.namespace, query, body.per_second, now_ms),
+            author=call.principal.author,
+        )
+        return json_response(replay_shown(replay), 201)
+
+    async def list(self, call: Call[ReplayListParameters, None]) -> web.Response:
+        """One page, the newest first."""
+        page = call.parameters.page
+        # one more than asked for tells whether there is a following page
+        found = await self._desk.replays.replays(call.namespace, page.size + 1, id_after(page))
+        listed = found[: page.size]
+        answer: ReplayPageShown = {
+            "data": [replay_shown(it) for it in listed],
+            "meta": cursors(page.size, [it.id for it in listed], more=len(found) > page.size),
+        }
+        return json_response(answer)
+
+    async def get(self, call: Call[NoParameters, None]) -> web.Response:
+        """The replay."""
+        name = call.names["replayId"]
+        replay = await self._desk.replays.replay(call.namespace, name.upper())
+        if replay is None:
+            raise not_found("replay", name)
+        return json_response(replay_shown(replay))
+
+    async def cancel(self, call: Call[NoParameters, None]) -> web.Response:
+        """The replay, which goes no further."""
+        desk = self._desk
+        replay = await desk.replays.cancel_replay(
+            call.namespace,
+            call.names["replayId"].upper(),
+            desk.now_ms,
+            author=call.principal.author,
+        )
+        return json_response(replay_shown(replay))
+
+    async def _query(self, namespace: str, body: ReplayBody, now_ms: int) -> DeliveryQuery:
+        conditions = (body.report, body.run, body.subject, body.from_, body.to, body.failed_since)
+        if all(condition is None for condition in conditions):
+            names = "report, run, subject, from, to or failed_since"
+            raise invalid(Fault("", f"says nothing of which deliveries: give {names}", "required"))
+        if body.from_ is not None and body.to is not None and body.from_ >= body.to:
+            raise invalid(Fault("from", "must lie before `to`", "maximum"))
+        report_id = None
+        if body.report is not None:
+            report_id = (await self._desk.report(namespace, body.report)).id
+        return DeliveryQuery(
+            report_id=report_id,
+            run_id=body.run,
+            subject=body.subject,
+            from_min_ms=body.from_,
+            to_max_ms=body.to,
+            failed_since_ms=body.failed_since,
+            decided_max_ms=now_ms,  # what is decided later is on its way by itself
+        )
+
+
+def _by_state(counts: Mapping[DeliveryState, int]) -> StateCountsShown:
+    return {
+        "pending": counts.get(DeliveryState.PENDING, 0),
+        "sending": counts.get(DeliveryState.SENDING, 0),
+        "retrying": counts.get(DeliveryState.RETRYING, 0),
+        "delivered": counts.get(DeliveryState.DELIVERED, 0),
+        "failed": counts.get(DeliveryState.FAILED, 0),
+        "cancelled": counts.get(DeliveryState.CANCELLED, 0),
+    }
+
+
+def replay_shown(replay: Replay) -> ReplayShown:
+    """The replay as v3 shows it; what it does not have is left out."""
+    shown: ReplayShown = {
+        "id": replay.id,
+        "state": replay.state.value,
+        "asked": _asked(replay.query),
+        "per_second": replay.per_second,
+        "created_at": rfc3339(replay.created_at_ms),
+        "counted": replay.counted,
+        "replayed": replay.replayed,
+        "in_flight": replay.in_flight,
+        "refused": replay.refused,
+    }
+    if replay.ended_at_ms is not None:
+        shown["ended_at"] = rfc3339(replay.ended_at_ms)
+    return shown
+
+
+def _asked(query: DeliveryQuery) -> ReplayedShown:
+    shown: ReplayedShown = {}
+    if query.report_id is not None:
+        shown["report_id"] = query.report_id
+    if query.run_id is not None:
+        shown["run_id"] = query.run_id
+    if query.subject is not None:
+        shown["subject"] = query.subject
+    if query.from_min_ms is not None:
+        shown["from"] = rfc3339(query.from_min_ms)
+    if query.to_max_ms is not None:
+        shown["to"] = rfc3339(query.to_max_ms)
+    if query.failed_since_ms is not None:
+        shown["failed_since"] = rfc3339(query.failed_since_ms)
+    return shown

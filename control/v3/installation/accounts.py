@@ -1,0 +1,248 @@
+"""The account (API v3): what became of every event of a namespace, and of every meter's events."""
+
+from typing import Annotated, Any, Final
+
+from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from control.ledger import Ledger
+from control.stores import Stores
+from control.v3.installation.status import lag_records
+from meterline.access.access import Scope
+from meterline.http import json_response
+from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.shapes import Instant, InstantShown, Parameters, Ulid
+from meterline.limits import ACCOUNT_HOURS, ACCOUNT_HOURS_MAX
+from meterline.meter.meter import Meter
+from meterline.problem import Fault, invalid
+from meterline.usage.account import AccountLine, AccountQuery, MeterAccount
+from meterline.window import HOUR_MS, rfc3339
+
+Number = Annotated[int, Field(ge=0)]
+
+
+class AccountParameters(Parameters):
+    """Of which hours."""
+
+    from_: Annotated[
+        Instant | None,
+        Field(
+            alias="from",
+            description="Appended to the log in this hour or later, a whole hour. "
+            f"Without it: {ACCOUNT_HOURS} hours before `to`.",
+        ),
+    ] = None
+    to: Annotated[
+        Instant | None,
+        Field(
+            description=f"Before this hour, at most {ACCOUNT_HOURS_MAX} after `from`. "
+            "Without it: the end of the present hour."
+        ),
+    ] = None
+
+
+class VerdictCountsShown(TypedDict):
+    """received = new + duplicate + conflict + invalid, and new = matched + unmatched, always."""
+
+    received: Number
+    new: Number
+    duplicate: Number
+    conflict: Number
+    invalid: Number
+    matched: Annotated[int, Field(ge=0, description="New ones that a meter of now takes.")]
+    unmatched: Annotated[int, Field(ge=0, description="New ones that no meter takes.")]
+
+
+AccountLineShown = TypedDict(  # a class cannot have a member called `from`
+    "AccountLineShown",
+    {
+        "from": Annotated[InstantShown, Field(description="Start of the hour.")],
+        "to": Annotated[InstantShown, Field(description="End of the hour.")],
+        "source": Annotated[str, Field(description="Empty where it could not be read.")],
+        "type": Annotated[str, Field(description="Empty where it could not be read.")],
+        "received": Number,
+        "new": Number,
+        "duplicate": Number,
+        "conflict": Number,
+        "invalid": Number,
+        "matched": Number,
+        "unmatched": Number,
+    },
+)
+
+
+class MeterAccountShown(TypedDict):
+    """matched = counted + rejected, once all of it is counted."""
+
+    id: Ulid
+    key: str
+    matched: Annotated[int, Field(ge=0, description="New events that it takes, by the events.")]
+    counted: Annotated[int, Field(ge=0, description="Those that counted, by its tallies.")]
+    rejected: Annotated[int, Field(ge=0, description="Those without a usable value.")]
+
+
+AccountsShown = TypedDict(
+    "AccountsShown",
+    {
+        "from": InstantShown,
+        "to": InstantShown,
+        "total": VerdictCountsShown,
+        "data": Annotated[
+            list[AccountLineShown], Field(description="By hour, source and type; none without any.")
+        ],
+        "meters": list[MeterAccountShown],
+        "pending": Annotated[
+            int | None,
+            Field(
+                ge=0,
+                description="Records of the log, whosever, that are not counted yet; null: a part "
+                "does not answer.",
+            ),
+        ],
+    },
+)
+
+_COUNTS: Final = {
+    "received": 12,
+    "new": 10,
+    "duplicate": 1,
+    "conflict": 1,
+    "invalid": 0,
+    "matched": 9,
+    "unmatched": 1,
+}
+_EXAMPLE: Final[Any] = {
+    "from": "2026-01-31T10:00:00Z",
+    "to": "2026-01-31T11:00:00Z",
+    "total": _COUNTS,
+    "data": [
+        {
+            "from": "2026-01-31T10:00:00Z",
+            "to": "2026-01-31T11:00:00Z",
+            "source": "chat-api",
+            "type": "completion",
+            **_COUNTS,
+        }
+    ],
+    "meters": [
+        {
+            "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+            "key": "tokens_total",
+            "matched": 9,
+            "counted": 8,
+            "rejected": 1,
+        }
+    ],
+    "pending": 0,
+}
+LIST_ACCOUNTS: Final = Operation(
+    id="list-accounts",
+    method="GET",
+    path="/accounts",
+    tag="Accounts",
+    summary="See what became of every event",
+    description=(
+        "By hour of arrival in the log, source and type; and for each meter how many of its events "
+        "counted. Of the namespace of the key only. While a meter is being filled in, it has "
+        "counted fewer than it matches. What could not be read as an event of any namespace is "
+        "shown to who may operate the installation."
+    ),
+    scope=Scope.USAGE_READ,
+    parameters=AccountParameters,
+    body=NO_BODY,
+    answers=(Answer(200, "The account.", AccountsShown, example=_EXAMPLE),),
+)
+
+
+class V3Accounts:
+    """The handler of the account."""
+
+    def __init__(self, stores: Stores, ledger: Ledger) -> None:
+        self._stores = stores
+        self._ledger = ledger
+
+    def bound(self) -> list[Bound]:
+        """What it answers."""
+        return [bind(LIST_ACCOUNTS, self.list)]
+
+    async def list(self, call: Call[AccountParameters, None]) -> web.Response:
+        """200 with every hour in which something was appended."""
+        from_ms, to_ms = _span(call.parameters, self._stores.clock.now_ms())
+        meters = await self._stores.catalogue.meters(call.namespace)
+        unowned = Scope.OPERATE in call.principal.scopes
+        query = AccountQuery(call.namespace, from_ms, to_ms, tuple(meters), unowned)
+        lines = await self._ledger.accounts.account_lines(query)
+        counts = await self._ledger.accounts.meter_accounts(query)
+        by_revision = {count.revision: count for count in counts}
+        answer: AccountsShown = {
+            "from": rfc3339(from_ms),
+            "to": rfc3339(to_ms),
+            "total": _total(lines),
+            "data": [_line(line) for line in lines],
+            "meters": [_meter(meter, by_revision[meter.revision]) for meter in meters],
+            "pending": await lag_records(self._stores),
+        }
+        return json_response(answer)
+
+
+def _span(asked: AccountParameters, now_ms: int) -> tuple[int, int]:
+    """The hours asked for. Raises `Problem` with every fault."""
+    faults = [
+        Fault(name, f"{rfc3339(at_ms)} is no whole hour", "whole_hour", "query")
+        for name, at_ms in (("from", asked.from_), ("to", asked.to))
+        if at_ms is not None and at_ms % HOUR_MS
+    ]
+    from_ms, to_ms = asked.from_, asked.to
+    if to_ms is None:
+        to_ms = (now_ms // HOUR_MS + 1) * HOUR_MS
+    if from_ms is None:
+        from_ms = to_ms - ACCOUNT_HOURS * HOUR_MS
+    if from_ms >= to_ms:
+        words = f"{rfc3339(from_ms)} must be before to, {rfc3339(to_ms)}"
+        faults.append(Fault("from", words, "maximum", "query"))
+    elif to_ms - from_ms > ACCOUNT_HOURS_MAX * HOUR_MS:
+        words = f"lies over {ACCOUNT_HOURS_MAX} hours before to, {rfc3339(to_ms)}; ask for fewer"
+        faults.append(Fault("from", words, "minimum", "query"))
+    if faults:
+        raise invalid(*faults)
+    return from_ms, to_ms
+
+
+def _line(line: AccountLine) -> AccountLineShown:
+    return {
+        "from": rfc3339(line.hour * HOUR_MS),
+        "to": rfc3339((line.hour + 1) * HOUR_MS),
+        "source": line.source,
+        "type": line.type,
+        "received": line.received,
+        "new": line.new,
+        "duplicate": line.duplicate,
+        "conflict": line.conflict,
+        "invalid": line.invalid,
+        "matched": line.matched,
+        "unmatched": line.new - line.matched,
+    }
+
+
+def _total(lines: list[AccountLine]) -> VerdictCountsShown:
+    new, matched = sum(line.new for line in lines), sum(line.matched for line in lines)
+    return {
+        "received": sum(line.received for line in lines),
+        "new": new,
+        "duplicate": sum(line.duplicate for line in lines),
+        "conflict": sum(line.conflict for line in lines),
+        "invalid": sum(line.invalid for line in lines),
+        "matched": matched,
+        "unmatched": new - matched,
+    }
+
+
+def _meter(meter: Meter, count: MeterAccount) -> MeterAccountShown:
+    return {
+        "id": meter.id,
+        "key": meter.key,
+        "matched": count.matched,
+        "counted": count.counted,
+        "rejected": count.rejected,
+    }

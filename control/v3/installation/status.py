@@ -1,0 +1,291 @@
+"""How far everything is (API v3): so that a sender can wait until its events count.
+
+Each part of the answer is asked on its own and within a time; what does not answer is null, and
+`unavailable` says why. Ends are asked before what was flushed: `caught_up` then holds for every
+event that was accepted before the request.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from typing import Annotated, Final, NotRequired, TypeVar
+
+from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from control.stores import Stores
+from meterline.access.access import Scope
+from meterline.event.ports import Log
+from meterline.http import json_response
+from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.shapes import InstantShown, NoParameters
+from meterline.limits import STATUS_PART_TIMEOUT_S
+from meterline.ports import StoreLost, Unavailable
+from meterline.usage.rows import AccountRow
+from meterline.window import rfc3339
+
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True)
+class Findings:
+    """What the parts said; None where a part did not answer."""
+
+    begins: dict[int, int] | None = None
+    ends: dict[int, int] | None = None
+    version: int | None = None
+    flushed: dict[int, int] | None = None
+    completions: dict[int, int] | None = None
+    backfilling: bool | None = None
+    missing: bool | None = None  # whether that is of a meter in force
+    complete_until_ms: int | None = None
+    account: AccountRow | None = None
+    unavailable: list["UnavailablePartShown"] = field(default_factory=list)
+    lost: bool = False  # whether a store lacks what was counted: then nothing is caught up
+
+    async def part(self, name: str, asked: Awaitable[_T]) -> _T | None:
+        """The answer of a part, or None, with the reason kept under the part's name."""
+        try:
+            async with asyncio.timeout(STATUS_PART_TIMEOUT_S):
+                return await asked
+        except TimeoutError:
+            reason = f"did not answer within {STATUS_PART_TIMEOUT_S} s"
+        except Unavailable as error:
+            reason = str(error)
+            self.lost = self.lost or isinstance(error, StoreLost)
+        if not any(one["part"] == name for one in self.unavailable):
+            self.unavailable.append({"part": name, "reason": reason})
+        return None
+
+
+class UnavailablePartShown(TypedDict):
+    """A part that did not answer."""
+
+    part: str
+    reason: str
+
+
+class StatusLogShown(TypedDict):
+    """The log."""
+
+    id: str
+    number: int
+    partitions: int
+
+
+class StatusAccountShown(TypedDict):
+    """What became of all events of the log: received is the sum of the others."""
+
+    received: int
+    new: int
+    duplicate: int
+    conflict: int
+    invalid: int
+
+
+class StatusPartitionShown(TypedDict):
+    """How far a partition of the log is."""
+
+    partition: int
+    begin: Annotated[int | None, Field(description="Offset of the oldest record.")]
+    end: Annotated[int | None, Field(description="Offset after the last record.")]
+    flushed_end: Annotated[int | None, Field(description="Everything below can be queried.")]
+    lag_records: int | None
+    complete_until: InstantShown | None
+
+
+class StatusShown(TypedDict):
+    """How far everything is. What a part that does not answer would tell is null. What belongs to
+    the installation is shown to who may operate it.
+    """
+
+    caught_up: Annotated[
+        bool | None,
+        Field(description="Whether all that was accepted before the request counts."),
+    ]
+    backfilling: Annotated[
+        bool | None, Field(description="Whether a meter is being filled in from older events.")
+    ]
+    lag_records: Annotated[int | None, Field(description="Records of the log not yet counted.")]
+    complete_until: Annotated[
+        InstantShown | None,
+        Field(description="Of what was received until then nothing is missing, in every meter."),
+    ]
+    freshness_ms: Annotated[int | None, Field(description="How long ago that was.")]
+    catalogue_version: NotRequired[
+        Annotated[int | None, Field(description="Counts changes of meters, in every namespace.")]
+    ]
+    log: NotRequired[StatusLogShown]
+    account: NotRequired[StatusAccountShown | None]
+    partitions: NotRequired[list[StatusPartitionShown]]
+    unavailable: NotRequired[list[UnavailablePartShown]]
+
+
+_EXAMPLE: Final = {
+    "caught_up": True,
+    "backfilling": False,
+    "lag_records": 0,
+    "complete_until": "2026-01-31T18:27:37.218Z",
+    "freshness_ms": 1_250,
+    "catalogue_version": 3,
+    "log": {"id": "8d0f6e7c", "number": 1, "partitions": 1},
+    "account": {"received": 12, "new": 10, "duplicate": 1, "conflict": 1, "invalid": 0},
+    "partitions": [
+        {
+            "partition": 0,
+            "begin": 0,
+            "end": 5,
+            "flushed_end": 5,
+            "lag_records": 0,
+            "complete_until": "2026-01-31T18:27:37.218Z",
+        }
+    ],
+    "unavailable": [],
+}
+GET_STATUS: Final = Operation(
+    id="get-status",
+    method="GET",
+    path="/status",
+    tag="Status",
+    summary="See how far everything is",
+    description="With it a sender can wait until its events count: `caught_up`.",
+    scope=Scope.STATUS_READ,
+    parameters=NoParameters,
+    body=NO_BODY,
+    answers=(Answer(200, "The status.", StatusShown, example=_EXAMPLE),),
+)
+
+
+class V3Status:
+    """The handler of the status."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    def bound(self) -> list[Bound]:
+        """What it answers."""
+        return [bind(GET_STATUS, self.status)]
+
+    async def status(self, call: Call[NoParameters, None]) -> web.Response:
+        """200 always; what parts that do not answer would tell is null."""
+        found = await findings(self._stores)
+        log = self._stores.log
+        shown = _overall(found, log.partitions, self._stores.clock.now_ms())
+        if Scope.OPERATE in call.principal.scopes:  # the rest belongs to no namespace
+            _add_installation(shown, found, log)
+        return json_response(shown)
+
+
+async def findings(stores: Stores) -> Findings:
+    """Ask every part."""
+    found = Findings()
+    await asyncio.gather(_ask_log(stores, found), _ask_usage(stores, found))
+    await _ask_control(stores, found)  # after the ends
+    return found
+
+
+async def _ask_log(stores: Stores, found: Findings) -> None:
+    numbers = range(stores.log.partitions)
+
+    async def all_of(asked: list[Awaitable[int]]) -> dict[int, int]:
+        return dict(zip(numbers, await asyncio.gather(*asked), strict=True))
+
+    found.ends = await found.part("log", all_of([stores.log.end(n) for n in numbers]))
+    if found.ends is not None:
+        found.begins = await found.part("log", all_of([stores.log.begin(n) for n in numbers]))
+
+
+async def _ask_usage(stores: Stores, found: Findings) -> None:
+    found.account = await found.part("usage", stores.usage.accounts(stores.log.number))
+
+
+async def _ask_control(stores: Stores, found: Findings) -> None:
+    catalogue = await found.part("control", stores.catalogue.catalogue())
+    if catalogue is None:
+        return
+    found.version = catalogue.version
+    # An event counts when every meter in force has counted it: so by a catalogue that knows them
+    # all. What waits to be in force is filled in meanwhile.
+    newest = max((meter.revision for meter in catalogue.in_force), default=0)
+    pending = max((meter.revision for meter in catalogue.meters), default=0)
+    log, progress = stores.log, stores.progress
+    found.flushed = await found.part("control", progress.flushed_ends(log.number, newest))
+    found.completions = await found.part("control", progress.completions(log.number, newest))
+    # Asked after the flushed ends: what is below them and lacks a meter is in the list by now.
+    lists = [
+        progress.unfilled(log.number, n, revision, 1)
+        for revision in (newest, pending)
+        for n in range(log.partitions)
+    ]
+    unfilled = await found.part("control", asyncio.gather(*lists))
+    if unfilled is not None:
+        found.missing = any(unfilled[: log.partitions])
+        found.backfilling = any(unfilled)
+    found.complete_until_ms = await found.part(
+        "control", progress.complete_until(log.number, log.partitions, newest)
+    )
+
+
+async def lag_records(stores: Stores) -> int | None:
+    """Records of the log that are not counted yet, of all partitions; None: a part is away."""
+    found = Findings()
+    await _ask_log(stores, found)
+    await _ask_control(stores, found)
+    if found.ends is None or found.flushed is None:
+        return None
+    return sum(_lag(found, number) or 0 for number in range(stores.log.partitions))
+
+
+def _overall(found: Findings, partitions: int, now_ms: int) -> StatusShown:
+    lags = [_lag(found, number) for number in range(partitions)]
+    until_ms = None if found.lost else found.complete_until_ms
+    known = not found.lost and found.ends is not None and found.flushed is not None
+    counted = known and found.missing is not None
+    lag = sum(lag or 0 for lag in lags)
+    return {
+        "caught_up": lag == 0 and not found.missing if counted else None,
+        "backfilling": found.backfilling,
+        "lag_records": lag if known else None,
+        "complete_until": None if until_ms is None else rfc3339(until_ms),
+        "freshness_ms": None if until_ms is None else max(0, now_ms - until_ms),
+    }
+
+
+def _add_installation(shown: StatusShown, found: Findings, log: Log) -> None:
+    shown["catalogue_version"] = found.version
+    shown["log"] = {"id": log.id, "number": log.number, "partitions": log.partitions}
+    shown["account"] = _account(found.account)
+    shown["partitions"] = [_partition(found, number) for number in range(log.partitions)]
+    shown["unavailable"] = found.unavailable
+
+
+def _lag(found: Findings, number: int) -> int | None:
+    if found.ends is None or found.flushed is None:
+        return None
+    begin = 0 if found.begins is None else found.begins[number]
+    return max(0, found.ends[number] - max(begin, found.flushed.get(number, 0)))
+
+
+def _partition(found: Findings, number: int) -> StatusPartitionShown:
+    until_ms = None if found.completions is None else found.completions.get(number)
+    return {
+        "partition": number,
+        "begin": None if found.begins is None else found.begins[number],
+        "end": None if found.ends is None else found.ends[number],
+        "flushed_end": None if found.flushed is None else found.flushed.get(number),
+        "lag_records": _lag(found, number),
+        "complete_until": None if until_ms is None else rfc3339(until_ms),
+    }
+
+
+def _account(account: AccountRow | None) -> StatusAccountShown | None:
+    if account is None:
+        return None
+    return {
+        "received": account.received,
+        "new": account.new,
+        "duplicate": account.duplicate,
+        "conflict": account.conflict,
+        "invalid": account.invalid,
+    }

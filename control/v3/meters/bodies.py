@@ -1,0 +1,183 @@
+"""What defines and changes a meter in API v3, as it is sent (peer-api.md 1.5)."""
+
+import re
+from typing import Annotated, Any, Final, Self
+
+from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, model_validator
+from pydantic_core import PydanticCustomError
+
+from control.shapes.absence import NotNull
+from control.shapes.meter import (
+    VALUE_WORDS,
+    Dimensions,
+    JsonPath,
+    MeterKey,
+    MeterName,
+    disagreements_of,
+    judged_whole,
+)
+from meterline.http.shapes import Closed, Description, EventType, Instant
+from meterline.limits import LABELS_MAX
+from meterline.meter.meter import Aggregation, MeterChange, MeterDraft
+from meterline.meter.revision import instant_fault
+from meterline.problem import Fault
+
+LABEL: Final = "[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+
+
+def _label(name: str) -> str:
+    if not re.fullmatch(LABEL, name):
+        raise PydanticCustomError("matches_regex", "is no name of a label, such as team")
+    return name
+
+
+Labels = Annotated[
+    dict[Annotated[str, AfterValidator(_label)], Annotated[str, Field(pattern=f"^{LABEL}$")]],
+    Field(
+        max_length=LABELS_MAX,
+        description="For finding meters again.",
+        examples=[{"team": "a"}],
+        json_schema_extra={"propertyNames": {"pattern": f"^{LABEL}$"}},
+    ),
+]
+ValueProperty = Annotated[JsonPath | None, NotNull(), Field(description=VALUE_WORDS)]
+
+
+def _whole_minute(at_ms: int) -> int:
+    if (words := instant_fault(at_ms)) is not None:
+        raise PydanticCustomError("is_date_time", "{words}", {"words": words})
+    return at_ms
+
+
+EffectiveFrom = Annotated[
+    Annotated[Instant, AfterValidator(_whole_minute)] | None,
+    NotNull(),
+    Field(
+        description="First instant, a whole minute, of what is measured anew: what is earlier is "
+        "answered as before. All times where it is absent."
+    ),
+]
+
+
+class MeterBody(Closed):
+    """What defines a meter."""
+
+    key: MeterKey
+    name: MeterName
+    aggregation: Aggregation
+    event_type: Annotated[EventType, Field(description="`type` of the events that it measures.")]
+    description: Annotated[Description, Field(description="For people.")] = ""
+    labels: Labels = {}
+    events_from: Annotated[
+        Instant | None, NotNull(), Field(description="Events of before are not counted.")
+    ] = None
+    value_property: ValueProperty = None
+    dimensions: Dimensions = {}
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _whole(cls, sent: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        return judged_whole(handler, sent, _disagreements(sent))
+
+    def draft(self) -> MeterDraft:
+        """The definition."""
+        return MeterDraft(
+            key=self.key,
+            name=self.name,
+            aggregation=self.aggregation,
+            event_type=self.event_type,
+            value_property=self.value_property,
+            description=self.description,
+            dimensions=tuple(sorted(self.dimensions.items())),
+            events_from_ms=self.events_from,
+            labels=tuple(sorted(self.labels.items())),
+        )
+
+
+class MeterUpdateBody(Closed):
+    """What an update gives anew; what it leaves out stays. `""` and `{}` empty a member."""
+
+    name: Annotated[MeterName | None, NotNull()] = None
+    description: Annotated[Description | None, NotNull(), Field(description="For people.")] = None
+    labels: Annotated[Labels | None, NotNull()] = None
+    event_type: Annotated[
+        EventType | None, NotNull(), Field(description="`type` of the events that it measures.")
+    ] = None
+    value_property: ValueProperty = None
+    dimensions: Annotated[Dimensions | None, NotNull()] = None
+    effective_from: EffectiveFrom = None
+
+    def change(self) -> MeterChange:
+        """The change that it asks for."""
+        labels, dimensions = self.labels, self.dimensions
+        return MeterChange(
+            name=self.name,
+            description=self.description,
+            labels=None if labels is None else tuple(sorted(labels.items())),
+            event_type=self.event_type,
+            value_property=self.value_property,
+            dimensions=None if dimensions is None else tuple(sorted(dimensions.items())),
+            effective_from_ms=self.effective_from,
+        )
+
+
+class MeterRevisionBody(Closed):
+    """What a revision measures otherwise; what it leaves out is as in the meter."""
+
+    event_type: Annotated[
+        EventType | None, NotNull(), Field(description="`type` of the events that it measures.")
+    ] = None
+    value_property: ValueProperty = None
+    dimensions: Annotated[Dimensions | None, NotNull()] = None
+
+    def change(self) -> MeterChange:
+        """The change that it asks for."""
+        dimensions = self.dimensions
+        return MeterChange(
+            event_type=self.event_type,
+            value_property=self.value_property,
+            dimensions=None if dimensions is None else tuple(sorted(dimensions.items())),
+        )
+
+
+class MeterSwitchBody(Closed):
+    """When a revision takes over."""
+
+    effective_from: EffectiveFrom = None
+
+
+class PreviewMeterBody(Closed):
+    """What defines a meter, as far as it decides what is measured."""
+
+    aggregation: Aggregation
+    event_type: Annotated[EventType, Field(description="`type` of the events that it measures.")]
+    value_property: ValueProperty = None
+    dimensions: Dimensions = {}
+    events_from: Annotated[
+        Instant | None, NotNull(), Field(description="Events of before are not counted.")
+    ] = None
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _whole(cls, sent: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        return judged_whole(handler, sent, _disagreements(sent))
+
+    def draft(self) -> MeterDraft:
+        """The definition, under a name that says what it is for."""
+        return MeterDraft(
+            key="preview",
+            name="Preview",
+            aggregation=self.aggregation,
+            event_type=self.event_type,
+            value_property=self.value_property,
+            dimensions=tuple(sorted(self.dimensions.items())),
+            events_from_ms=self.events_from,
+        )
+
+
+def _disagreements(sent: Any) -> list[Fault]:
+    """What is wrong between members that are sent."""
+    if not isinstance(sent, dict) or sent.get("value_property", "") is None:
+        return []
+    value = sent.get("value_property")
+    return disagreements_of(sent.get("aggregation"), value, sent.get("dimensions"))

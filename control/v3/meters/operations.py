@@ -1,0 +1,309 @@
+"""Meters in API v3 (peer-api.md 1.5)."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final, NotRequired
+
+from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from control.shapes.pages import NumberMetaShown
+from control.shapes.path_names import METER_NAMES
+from control.shapes.text_filter import TextFilter
+from control.stores import Stores
+from control.v3.meters.bodies import MeterBody, MeterUpdateBody
+from control.v3.meters.revision_shapes import MeterRevisionShown, revision_shown
+from meterline.access.access import Scope
+from meterline.http import json_response
+from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.shapes import InstantShown, NoParameters, NumberedPage, Parameters, Ulid
+from meterline.limits import METER_CHANGES_MAX
+from meterline.meter.meter import Aggregation, Meter
+from meterline.meter.revision import MeterRevision
+from meterline.problem import ProblemType
+from meterline.window import rfc3339
+
+
+class MeterFilter(Parameters):
+    """Conditions on meters, joined by and."""
+
+    key: TextFilter | None = None
+    name: TextFilter | None = None
+
+    def accepts(self, meter: Meter) -> bool:
+        """Whether a meter is listed."""
+        return all(
+            one is None or one.accepts(text)
+            for one, text in ((self.key, meter.key), (self.name, meter.name))
+        )
+
+
+_SORTED_BY: Final[dict[str, Callable[[Meter], Any]]] = {
+    "key": lambda meter: meter.key,
+    "name": lambda meter: meter.name,
+    "aggregation": lambda meter: meter.aggregation.value,
+    "created_at": lambda meter: meter.created_at_ms,
+    "updated_at": lambda meter: meter.updated_at_ms,
+}
+
+
+class MeterListParameters(Parameters):
+    """Which meters, in which order, which page."""
+
+    page: NumberedPage = NumberedPage()
+    sort: Annotated[
+        str,
+        Field(
+            pattern=rf"^({'|'.join(_SORTED_BY)})( (asc|desc))?$",
+            description="A member, and ` desc` behind it for the other direction.",
+            examples=["name desc"],
+        ),
+    ] = "created_at"
+    filter: MeterFilter = MeterFilter()
+
+
+class MeterShown(TypedDict):
+    """A meter: what is measured of which events, by the revision in force. What it does not have is
+    left out.
+    """
+
+    id: Ulid
+    key: str
+    name: str
+    description: NotRequired[str]
+    aggregation: Aggregation
+    event_type: str
+    value_property: NotRequired[str]
+    dimensions: Annotated[dict[str, str], Field(description="Names, and JSON paths into `data`.")]
+    events_from: NotRequired[InstantShown]
+    labels: dict[str, str]
+    revision: Annotated[int, Field(description="Number of the revision in force.")]
+    effective_from: NotRequired[
+        Annotated[
+            InstantShown,
+            Field(description="First instant of it; what is earlier, older revisions answer."),
+        ]
+    ]
+    pending_revision: NotRequired[
+        Annotated[
+            MeterRevisionShown,
+            Field(description="Takes over once it is filled in; until then the meter is as shown."),
+        ]
+    ]
+    created_at: InstantShown
+    updated_at: InstantShown
+
+
+class MeterPageShown(TypedDict):
+    """A page of meters."""
+
+    data: list[MeterShown]
+    meta: NumberMetaShown
+
+
+_SENT: Final = {
+    "key": "tokens_total",
+    "name": "Tokens",
+    "aggregation": "sum",
+    "event_type": "prompt",
+    "value_property": "$.tokens",
+    "dimensions": {"model": "$.model"},
+}
+_SHOWN: Final = {
+    "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+    **_SENT,
+    "labels": {},
+    "revision": 3,
+    "created_at": "2026-01-31T10:00:00Z",
+    "updated_at": "2026-01-31T10:00:00Z",
+}
+
+CREATE_METER: Final = Operation(
+    id="create-meter",
+    method="POST",
+    path="/meters",
+    tag="Meters",
+    summary="Create a meter",
+    description=(
+        "Create a meter. It also measures the events that were sent before it was made. The meters"
+        f" of a namespace may change {METER_CHANGES_MAX} times a minute; beyond that: 429."
+    ),
+    scope=Scope.METERS_WRITE,
+    parameters=NoParameters,
+    body=json_body(MeterBody, _SENT),
+    answers=(Answer(201, "The meter.", MeterShown, example=_SHOWN),),
+    problems=(ProblemType.CONFLICT,),
+)
+LIST_METERS: Final = Operation(
+    id="list-meters",
+    method="GET",
+    path="/meters",
+    tag="Meters",
+    summary="List meters",
+    scope=Scope.METERS_READ,
+    parameters=MeterListParameters,
+    body=NO_BODY,
+    answers=(
+        Answer(
+            200,
+            "A page of meters.",
+            MeterPageShown,
+            example={"data": [_SHOWN], "meta": {"page": {"number": 1, "size": 20, "total": 1}}},
+        ),
+    ),
+)
+GET_METER: Final = Operation(
+    id="get-meter",
+    method="GET",
+    path="/meters/{meterId}",
+    tag="Meters",
+    summary="Get a meter",
+    scope=Scope.METERS_READ,
+    names=METER_NAMES,
+    parameters=NoParameters,
+    body=NO_BODY,
+    answers=(Answer(200, "The meter.", MeterShown, example=_SHOWN),),
+)
+UPDATE_METER: Final = Operation(
+    id="update-meter",
+    method="PUT",
+    path="/meters/{meterId}",
+    tag="Meters",
+    summary="Update a meter",
+    description=(
+        "Change a meter. Members that are left out stay as they are; key, aggregation and "
+        "events_from never change. Another event_type, value_property or other dimensions make a "
+        "new revision: it is filled in from the events that are kept, shown as pending_revision "
+        "meanwhile, and takes over by itself when that is done. A second change before then "
+        "replaces it, and is made of what it was to be."
+    ),
+    scope=Scope.METERS_WRITE,
+    names=METER_NAMES,
+    parameters=NoParameters,
+    body=json_body(MeterUpdateBody, {"name": "All tokens", "description": "Of every model."}),
+    answers=(
+        Answer(
+            200,
+            "The meter as it is now.",
+            MeterShown,
+            example={**_SHOWN, "name": "All tokens", "description": "Of every model."},
+        ),
+    ),
+    problems=(ProblemType.CONFLICT,),
+)
+DELETE_METER: Final = Operation(
+    id="delete-meter",
+    method="DELETE",
+    path="/meters/{meterId}",
+    tag="Meters",
+    summary="Delete a meter",
+    description="Delete a meter; a report that uses it has to go first. Its events are kept.",
+    scope=Scope.METERS_WRITE,
+    names=METER_NAMES,
+    parameters=NoParameters,
+    body=NO_BODY,
+    answers=(Answer(204, "It is deleted."),),
+    problems=(ProblemType.CONFLICT,),
+)
+
+
+class V3Meters:
+    """Handlers of the collection and of one meter."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    def bound(self) -> list[Bound]:
+        """What it answers."""
+        return [
+            bind(CREATE_METER, self.create),
+            bind(LIST_METERS, self.list),
+            bind(GET_METER, self.get),
+            bind(UPDATE_METER, self.update),
+            bind(DELETE_METER, self.delete),
+        ]
+
+    async def create(self, call: Call[NoParameters, MeterBody]) -> web.Response:
+        """201 with the meter; 409 where the key is taken."""
+        stores, draft = self._stores, call.body.draft()
+        meter = await stores.catalogue.create_meter(
+            call.namespace, draft, stores.clock.now_ms(), author=call.principal.author
+        )
+        return json_response(shown(meter, None), status=201)
+
+    async def list(self, call: Call[MeterListParameters, None]) -> web.Response:
+        """One page of the meters that pass the filter."""
+        asked = call.parameters
+        member, _, direction = asked.sort.partition(" ")
+        meters = [
+            meter
+            for meter in await self._stores.catalogue.meters(call.namespace)
+            if asked.filter.accepts(meter)
+        ]
+        meters.sort(key=_SORTED_BY[member], reverse=direction == "desc")
+        number, size = asked.page.number, asked.page.size
+        first = (number - 1) * size
+        waiting = await self._stores.revisions.waiting(call.namespace)
+        page: MeterPageShown = {
+            "data": [shown(meter, waiting.get(meter.id)) for meter in meters[first : first + size]],
+            "meta": {"page": {"number": number, "size": size, "total": len(meters)}},
+        }
+        return json_response(page)
+
+    async def get(self, call: Call[NoParameters, None]) -> web.Response:
+        """The meter."""
+        meter = await self._stores.meter(call.namespace, call.names["meterId"])
+        return json_response(await self._shown(call.namespace, meter))
+
+    async def update(self, call: Call[NoParameters, MeterUpdateBody]) -> web.Response:
+        """200 with the meter as it is now; 409 where it is not for the API to change it so."""
+        stores, change = self._stores, call.body.change()
+        meter = await stores.catalogue.update_meter(
+            call.namespace,
+            call.names["meterId"],
+            change,
+            stores.clock.now_ms(),
+            author=call.principal.author,
+        )
+        return json_response(await self._shown(call.namespace, meter))
+
+    async def delete(self, call: Call[NoParameters, None]) -> web.Response:
+        """204; its usage is kept, and no longer answered."""
+        stores = self._stores
+        await stores.catalogue.delete_meter(
+            call.namespace,
+            call.names["meterId"],
+            stores.clock.now_ms(),
+            author=call.principal.author,
+        )
+        return web.Response(status=204)
+
+    async def _shown(self, namespace: str, meter: Meter) -> MeterShown:
+        return shown(meter, (await self._stores.revisions.waiting(namespace)).get(meter.id))
+
+
+def shown(meter: Meter, pending: MeterRevision | None) -> MeterShown:
+    """The meter as v3 shows it."""
+    members: MeterShown = {
+        "id": meter.id,
+        "key": meter.key,
+        "name": meter.name,
+        "aggregation": meter.aggregation,
+        "event_type": meter.event_type,
+        "dimensions": dict(meter.dimensions),
+        "labels": dict(meter.labels),
+        "revision": meter.revision,
+        "created_at": rfc3339(meter.created_at_ms),
+        "updated_at": rfc3339(meter.updated_at_ms),
+    }
+    if meter.description:
+        members["description"] = meter.description
+    if meter.value_property is not None:
+        members["value_property"] = meter.value_property
+    if meter.events_from_ms is not None:
+        members["events_from"] = rfc3339(meter.events_from_ms)
+    if meter.effective_from_ms is not None:
+        members["effective_from"] = rfc3339(meter.effective_from_ms)
+    if pending is not None:
+        members["pending_revision"] = revision_shown(pending)
+    return members

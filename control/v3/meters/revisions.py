@@ -1,0 +1,346 @@
+"""Revisions of a meter in API v3: proposed, filled in beside the one in force, compared, switched
+to.
+"""
+
+import asyncio
+from typing import Annotated, Any, Final
+
+from aiohttp import web
+from pydantic import Field
+
+from control.revision_comparison import SubjectDifference, compared
+from control.shapes.pages import cursors
+from control.shapes.path_names import METER_NAMES, METER_REVISION_NAMES
+from control.stores import Stores
+from control.usage.query import complete_until
+from control.v3.meters.bodies import MeterRevisionBody, MeterSwitchBody
+from control.v3.meters.revision_shapes import (
+    COMPARISON_EXAMPLE,
+    REVISION_EXAMPLE,
+    ComparisonShown,
+    MeterRevisionPageShown,
+    MeterRevisionShown,
+    RevisionProgressShown,
+    SubjectDifferenceShown,
+    revision_shown,
+)
+from meterline.access.access import Scope
+from meterline.http import json_response
+from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.shapes import CursorPage, Instant, NoParameters, Parameters
+from meterline.limits import REVISION_SLICES_COUNTED_MAX, SUPERSEDED_KEPT_MS
+from meterline.meter.meter import Meter, RevisionState
+from meterline.meter.revision import MeterRevision
+from meterline.number import text
+from meterline.problem import Fault, Problem, ProblemType, invalid
+from meterline.usage.query import UsageQuery, UsageRow
+from meterline.window import DAY_MS, rfc3339
+
+TAG: Final = "Meters"
+_ONE: Final = "/meters/{meterId}/revisions/{revision}"
+
+
+class MeterRevisionsParameters(Parameters):
+    """Which page."""
+
+    page: CursorPage = CursorPage()
+
+
+class ComparisonParameters(Parameters):
+    """Of which time, of which subjects, which page."""
+
+    from_: Annotated[
+        Instant | None, Field(alias="from", description="Usage of then or later; else of all.")
+    ] = None
+    to: Annotated[Instant | None, Field(description="Usage of earlier than then.")] = None
+    include_equal: Annotated[
+        bool, Field(description="Whether to list subjects that do not differ, too.")
+    ] = False
+    page: CursorPage = CursorPage()
+
+
+CREATE_REVISION: Final = Operation(
+    id="create-meter-revision",
+    method="POST",
+    path="/meters/{meterId}/revisions",
+    tag=TAG,
+    summary="Propose a revision of a meter",
+    description=(
+        "Propose that a meter measure something else. The revision is filled in from the events "
+        "that are kept, beside the one in force, which goes on answering. Compare them, then "
+        "switch to it or delete it."
+    ),
+    scope=Scope.METERS_WRITE,
+    names=METER_NAMES,
+    parameters=NoParameters,
+    body=json_body(MeterRevisionBody, {"value_property": "$.tokens_billed"}),
+    answers=(Answer(201, "The revision.", MeterRevisionShown, example=REVISION_EXAMPLE),),
+    problems=(ProblemType.CONFLICT,),
+)
+LIST_REVISIONS: Final = Operation(
+    id="list-meter-revisions",
+    method="GET",
+    path="/meters/{meterId}/revisions",
+    tag=TAG,
+    summary="List the revisions of a meter",
+    scope=Scope.METERS_READ,
+    names=METER_NAMES,
+    parameters=MeterRevisionsParameters,
+    body=NO_BODY,
+    answers=(
+        Answer(
+            200,
+            "A page of revisions, the newest first.",
+            MeterRevisionPageShown,
+            example={"data": [REVISION_EXAMPLE], "meta": cursors(20, ["7"], more=False)},
+        ),
+    ),
+)
+GET_REVISION: Final = Operation(
+    id="get-meter-revision",
+    method="GET",
+    path=_ONE,
+    tag=TAG,
+    summary="Get a revision of a meter",
+    scope=Scope.METERS_READ,
+    names=METER_REVISION_NAMES,
+    parameters=NoParameters,
+    body=NO_BODY,
+    answers=(Answer(200, "The revision.", MeterRevisionShown, example=REVISION_EXAMPLE),),
+)
+COMPARE_REVISION: Final = Operation(
+    id="compare-meter-revision",
+    method="GET",
+    path=f"{_ONE}/comparison",
+    tag=TAG,
+    summary="Compare a revision with the one in force",
+    description=(
+        "What a revision makes of the events that are kept, and what the meter makes of them now, "
+        "subject by subject. While it is being filled in, `progress` tells what is missing."
+    ),
+    scope=Scope.USAGE_READ,
+    names=METER_REVISION_NAMES,
+    parameters=ComparisonParameters,
+    body=NO_BODY,
+    answers=(
+        Answer(200, "A page of subjects, by name.", ComparisonShown, example=COMPARISON_EXAMPLE),
+    ),
+    problems=(ProblemType.CONFLICT,),
+)
+SWITCH_REVISION: Final = Operation(
+    id="switch-meter-revision",
+    method="POST",
+    path=f"{_ONE}/switch",
+    tag=TAG,
+    summary="Switch a meter to a revision",
+    description=(
+        "Have a revision take over: at once where it is filled in, else as soon as it is (it is "
+        "`filling` then). With effective_from, usage of earlier windows stays as it was. What "
+        f"it supersedes is kept for {SUPERSEDED_KEPT_MS // DAY_MS} days where a report is on the "
+        "meter, so that runs can be corrected."
+    ),
+    scope=Scope.METERS_WRITE,
+    names=METER_REVISION_NAMES,
+    parameters=NoParameters,
+    body=json_body(MeterSwitchBody, {"effective_from": "2026-03-01T00:00:00Z"}),
+    answers=(
+        Answer(
+            200,
+            "The revision as it is now.",
+            MeterRevisionShown,
+            example={
+                **REVISION_EXAMPLE,
+                "state": "filling",
+                "effective_from": "2026-03-01T00:00:00Z",
+            },
+        ),
+    ),
+    problems=(ProblemType.CONFLICT,),
+)
+DELETE_REVISION: Final = Operation(
+    id="delete-meter-revision",
+    method="DELETE",
+    path=_ONE,
+    tag=TAG,
+    summary="Discard a revision that waits",
+    scope=Scope.METERS_WRITE,
+    names=METER_REVISION_NAMES,
+    parameters=NoParameters,
+    body=NO_BODY,
+    answers=(Answer(204, "It is discarded."),),
+    problems=(ProblemType.CONFLICT,),
+)
+
+
+class V3MeterRevisions:
+    """Handlers of a meter's revisions."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    def bound(self) -> list[Bound]:
+        """What it answers."""
+        return [
+            bind(CREATE_REVISION, self.create),
+            bind(LIST_REVISIONS, self.list),
+            bind(GET_REVISION, self.get),
+            bind(COMPARE_REVISION, self.compare),
+            bind(SWITCH_REVISION, self.switch),
+            bind(DELETE_REVISION, self.delete),
+        ]
+
+    async def create(self, call: Call[NoParameters, MeterRevisionBody]) -> web.Response:
+        """201 with the revision, which waits."""
+        stores = self._stores
+        made = await stores.revisions.propose(
+            call.namespace,
+            call.names["meterId"],
+            call.body.change(),
+            stores.clock.now_ms(),
+            author=call.principal.author,
+        )
+        return json_response(await self._shown(made), status=201)
+
+    async def list(self, call: Call[MeterRevisionsParameters, None]) -> web.Response:
+        """One page; the cursor is a number."""
+        page = call.parameters.page
+        found = await self._stores.revisions.listed(
+            call.namespace, call.names["meterId"], page.size + 1, _before(page.after)
+        )
+        listed = found[: page.size]
+        answer: MeterRevisionPageShown = {
+            "data": [revision_shown(one) for one in listed],
+            "meta": cursors(
+                page.size, [str(one.number) for one in listed], more=len(found) > page.size
+            ),
+        }
+        return json_response(answer)
+
+    async def get(self, call: Call[NoParameters, None]) -> web.Response:
+        """The revision, and how far it is filled in."""
+        return json_response(await self._shown(await self._revision(call)))
+
+    async def compare(self, call: Call[ComparisonParameters, None]) -> web.Response:
+        """One page of subjects; everything is asked anew for each."""
+        asked, page = call.parameters, call.parameters.page
+        one = await self._revision(call)
+        there = await self._stores.meter(call.namespace, call.names["meterId"])
+        _check_comparable(there, one)
+        if asked.from_ is not None and asked.to is not None and asked.from_ >= asked.to:
+            words = f"{rfc3339(asked.from_)} must be before to, {rfc3339(asked.to)}"
+            raise invalid(Fault("from", words, "maximum", "query"))
+        progress = await self._progress(one)  # first: what it speaks of is in the answer
+        before, after = (_totals(meter, asked) for meter in (there, one.meter))
+        usage = self._stores.usage
+        subjects = compared(await usage.usage(before), await usage.usage(after))
+        differing = [it for it in subjects if it.differs]
+        candidates = subjects if asked.include_equal else differing
+        found = [it for it in candidates if page.after is None or it.subject > page.after]
+        listed = found[: page.size]
+        answer: ComparisonShown = {
+            "revision": one.number,
+            "in_force": there.revision,
+            "progress": progress,
+            "subjects": len(subjects),
+            "differing": len(differing),
+            "data": [_difference_shown(it) for it in listed],
+            "meta": cursors(page.size, [it.subject for it in listed], more=len(found) > page.size),
+        }
+        return json_response(answer)
+
+    async def switch(self, call: Call[NoParameters, MeterSwitchBody]) -> web.Response:
+        """200 with the revision: in force where it is filled in, else waiting for that."""
+        stores, number = self._stores, int(call.names["revision"])
+        now_ms, author = stores.clock.now_ms(), call.principal.author
+        one = await stores.revisions.ask_switch(
+            call.namespace,
+            call.names["meterId"],
+            number,
+            call.body.effective_from,
+            now_ms,
+            author=author,
+        )
+        if one.state is RevisionState.FILLING and await self._is_filled(one):
+            await stores.catalogue.switch_filled(number, now_ms, author=author)
+            one = await self._revision(call)
+        return json_response(await self._shown(one))
+
+    async def delete(self, call: Call[NoParameters, None]) -> web.Response:
+        """204; 409 for one that answered usage."""
+        stores = self._stores
+        await stores.revisions.discard(
+            call.namespace,
+            call.names["meterId"],
+            int(call.names["revision"]),
+            stores.clock.now_ms(),
+            author=call.principal.author,
+        )
+        return web.Response(status=204)
+
+    async def _revision(self, call: Call[Any, Any]) -> MeterRevision:
+        names = call.names
+        return await self._stores.revisions.revision(
+            call.namespace, names["meterId"], int(names["revision"])
+        )
+
+    async def _is_filled(self, one: MeterRevision) -> bool:
+        return await complete_until(self._stores, UsageQuery(one.meter)) is not None
+
+    async def _progress(self, one: MeterRevision) -> RevisionProgressShown:
+        log, progress = self._stores.log, self._stores.progress
+        lists = await asyncio.gather(
+            *(
+                progress.unfilled(log.number, n, one.number, REVISION_SLICES_COUNTED_MAX)
+                for n in range(log.partitions)
+            )
+        )
+        until_ms = await complete_until(self._stores, UsageQuery(one.meter))
+        return {
+            "complete_until": None if until_ms is None else rfc3339(until_ms),
+            "slices_left": sum(map(len, lists)),
+        }
+
+    async def _shown(self, one: MeterRevision) -> MeterRevisionShown:
+        return revision_shown(one, await self._progress(one) if one.folded else None)
+
+
+def _totals(meter: Meter, asked: ComparisonParameters) -> UsageQuery:
+    return UsageQuery(meter, asked.from_, asked.to, group_by=("subject",), rejected_too=True)
+
+
+def _before(after: str | None) -> int | None:
+    if after is None:
+        return None
+    if after.isascii() and after.isdigit() and len(after) <= 18:  # noqa: PLR2004 - below 2**63
+        return int(after)
+    reason = "is no cursor; take it from meta.page.next of the page before"
+    raise invalid(Fault("page[after]", reason, "matches_regex", "query"))
+
+
+def _check_comparable(there: Meter, one: MeterRevision) -> None:
+    if one.number == there.revision:
+        why = "is in force: there is nothing to compare it with"
+    elif not one.folded:
+        why = f"is {one.state}, and events are not counted in it any more"
+    else:
+        return
+    detail = f"Revision {one.number} of meter {there.key!r} {why}."
+    raise Problem(ProblemType.CONFLICT, detail)
+
+
+def _difference_shown(it: SubjectDifference) -> SubjectDifferenceShown:
+    before, after = it.before, it.after
+    return {
+        "subject": it.subject,
+        "value_before": _value(before),
+        "value_after": _value(after),
+        "difference": text(it.difference),
+        "counted_before": 0 if before is None else before.count,
+        "counted_after": 0 if after is None else after.count,
+        "rejected_before": 0 if before is None else before.rejected,
+        "rejected_after": 0 if after is None else after.rejected,
+    }
+
+
+def _value(row: UsageRow | None) -> str | None:
+    return None if row is None or not row.count else text(row.value)

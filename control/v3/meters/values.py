@@ -1,0 +1,131 @@
+"""What a meter's usage can be split by, as it occurs (API v3): its subjects, and the values of a
+dimension. For lists to choose from, however many there are.
+"""
+
+from typing import Annotated, Final
+
+from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from control.shapes.pages import NumberMetaShown
+from control.shapes.path_names import DIMENSION, METER_NAMES
+from control.stores import Stores
+from control.usage.query import SUBJECT, Question, Words, query_of
+from meterline.access.access import Scope
+from meterline.http import json_response
+from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.shapes import Instant, NumberedPage, Parameters, Text
+from meterline.limits import EVENT_FILTER_CHARS_MAX
+from meterline.meter.revision import dimensions_ever
+from meterline.problem import not_found
+from meterline.usage.query import Filter, Operator
+
+WORDS: Final = Words("dimension", "filter", "query")
+
+
+class ValuesParameters(Parameters):
+    """Of which span, and which of them. Without a span, of all time."""
+
+    from_: Annotated[
+        Instant | None, Field(alias="from", description="The time of usage is then or later.")
+    ] = None
+    to: Annotated[Instant | None, Field(description="The time of usage is earlier.")] = None
+    contains: Annotated[
+        Text | None,
+        Field(
+            min_length=1,
+            max_length=EVENT_FILTER_CHARS_MAX,
+            description="Only those that hold this text; the case of letters counts.",
+        ),
+    ] = None
+    page: NumberedPage = NumberedPage()
+
+
+class ValuePageShown(TypedDict):
+    """A page of texts, sorted by code points."""
+
+    data: list[str]
+    meta: NumberMetaShown
+
+
+_EXAMPLE: Final = {
+    "data": ["customer-1", "customer-2"],
+    "meta": {"page": {"number": 1, "size": 20, "total": 2}},
+}
+
+LIST_METER_SUBJECTS: Final = Operation(
+    id="list-meter-subjects",
+    method="GET",
+    path="/meters/{meterId}/subjects",
+    tag="Meters",
+    summary="List the subjects that a meter has usage of",
+    scope=Scope.USAGE_READ,
+    names=METER_NAMES,
+    parameters=ValuesParameters,
+    body=NO_BODY,
+    answers=(Answer(200, "A page of subjects.", ValuePageShown, example=_EXAMPLE),),
+)
+LIST_DIMENSION_VALUES: Final = Operation(
+    id="list-dimension-values",
+    method="GET",
+    path="/meters/{meterId}/dimensions/{dimension}/values",
+    tag="Meters",
+    summary="List the values of a dimension that a meter has usage of",
+    description='An event without a value there has "".',
+    scope=Scope.USAGE_READ,
+    names={**METER_NAMES, "dimension": DIMENSION},
+    parameters=ValuesParameters,
+    body=NO_BODY,
+    answers=(
+        Answer(
+            200,
+            "A page of values.",
+            ValuePageShown,
+            example={**_EXAMPLE, "data": ["large", "small"]},
+        ),
+    ),
+)
+
+
+class V3MeterValues:
+    """The handlers of both lists."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    def bound(self) -> list[Bound]:
+        """What it answers."""
+        return [
+            bind(LIST_METER_SUBJECTS, self.subjects),
+            bind(LIST_DIMENSION_VALUES, self.values),
+        ]
+
+    async def subjects(self, call: Call[ValuesParameters, None]) -> web.Response:
+        """One page of subjects."""
+        return await self._listed(call, SUBJECT)
+
+    async def values(self, call: Call[ValuesParameters, None]) -> web.Response:
+        """One page of values; 404 where the meter never had such a dimension."""
+        return await self._listed(call, call.names["dimension"])
+
+    async def _listed(self, call: Call[ValuesParameters, None], name: str) -> web.Response:
+        asked = call.parameters
+        meter = await self._stores.meter(call.namespace, call.names["meterId"])
+        if name not in (SUBJECT, *dimensions_ever(meter)):
+            raise not_found("dimension", name)
+        held = () if asked.contains is None else ((name, _contains(asked.contains)),)
+        question = Question(WORDS, asked.from_, asked.to, group_by=(name,), filters=held)
+        size, number = asked.page.size, asked.page.number
+        found, total = await self._stores.usage.usage_values(
+            query_of(meter, question), size, size * (number - 1)
+        )
+        page: ValuePageShown = {
+            "data": found,
+            "meta": {"page": {"number": number, "size": size, "total": total}},
+        }
+        return json_response(page)
+
+
+def _contains(text: str) -> Filter:
+    return Filter(Operator.CONTAINS, (text,))

@@ -1,0 +1,225 @@
+"""What was refused, in API v3: listed, shown with all that is kept of it, dismissed."""
+
+import base64
+from typing import Any, Final, cast
+
+import msgspec
+from aiohttp import web
+
+from control.refusals.contents import Sides, kept_text, sides
+from control.refusals.difference import Absent, Difference
+from control.refusals.reasons import counted_words
+from control.refusals.service import ORDER, Refusal, RefusalDesk, RefusalQuery
+from control.shapes.pages import CursorMetaShown
+from control.shapes.path_names import REFUSAL_NAMES
+from control.v3.events.operations import meter_verdict_shown
+from control.v3.refusals.shapes import (
+    CONFLICT_EXAMPLE,
+    REFUSAL_EXAMPLE,
+    DifferenceShown,
+    DismissalBody,
+    RefusalContentsShown,
+    RefusalPageShown,
+    RefusalShown,
+    RefusalsParameters,
+    refusal_shown,
+)
+from meterline.access.access import Scope
+from meterline.event.listing import Place, decode_cursor, encode_cursor
+from meterline.event.refusal import RefusalKind, Way
+from meterline.http import json_response
+from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.shapes import NoParameters
+from meterline.problem import Fault, Problem, ProblemType, invalid
+from meterline.window import rfc3339
+
+TAG: Final = "Refusals"
+_DISMISSED: Final[RefusalShown] = {
+    **{key: value for key, value in REFUSAL_EXAMPLE.items() if key != "redrive"},  # type: ignore[typeddict-item]
+    "state": "dismissed",
+    "dismissal": {"note": "A test of ours.", "author": "anonymous", "at": "2026-01-31T11:00:00Z"},
+}
+
+LIST_REFUSALS: Final = Operation(
+    id="list-refusals",
+    method="GET",
+    path="/refusals",
+    tag=TAG,
+    summary="List what was refused",
+    description=(
+        "Conflicts, records of inbox topics that are no events, and what could not be read, those "
+        "last taken in first, with what was done about each. Not what the door refuses, for its "
+        "sender was told; nor duplicates, which do no harm; nor values that a meter could not use: "
+        "`list-rejected-values` has those."
+    ),
+    scope=Scope.EVENTS_READ,
+    parameters=RefusalsParameters,
+    body=NO_BODY,
+    answers=(
+        Answer(
+            200,
+            "A page of refusals.",
+            RefusalPageShown,
+            example={
+                "data": [REFUSAL_EXAMPLE],
+                "meta": {"page": {"size": 20, "next": None, "previous": None}},
+            },
+        ),
+    ),
+)
+GET_REFUSAL: Final = Operation(
+    id="get-refusal",
+    method="GET",
+    path="/refusals/{refusalId}",
+    tag=TAG,
+    summary="Get what was refused, with its contents",
+    description=(
+        "Of a conflict both payloads, and where they differ. Of what is no event, its text. Of an "
+        "event with a value that a meter could not use, whose `position` is the id here: which "
+        "other meters count it."
+    ),
+    scope=Scope.EVENTS_READ,
+    names=REFUSAL_NAMES,
+    parameters=NoParameters,
+    body=NO_BODY,
+    answers=(Answer(200, "The refusal.", RefusalContentsShown, example=CONFLICT_EXAMPLE),),
+)
+DISMISS_REFUSAL: Final = Operation(
+    id="dismiss-refusal",
+    method="POST",
+    path="/refusals/{refusalId}/dismiss",
+    tag=TAG,
+    summary="Say that nothing is to be done about a refusal",
+    description="Asks for `events:read` too. One that was dismissed can still be sent anew.",
+    scope=Scope.EVENTS_WRITE,
+    names=REFUSAL_NAMES,
+    parameters=NoParameters,
+    body=json_body(DismissalBody, {"note": "A test of ours."}),
+    answers=(Answer(200, "The refusal.", RefusalShown, example=_DISMISSED),),
+    problems=(ProblemType.CONFLICT,),
+)
+
+
+class V3Refusals:
+    """The handlers."""
+
+    def __init__(self, desk: RefusalDesk) -> None:
+        self._desk = desk
+
+    def bound(self) -> list[Bound]:
+        """What it answers."""
+        return [
+            bind(LIST_REFUSALS, self.list),
+            bind(GET_REFUSAL, self.get),
+            bind(DISMISS_REFUSAL, self.dismiss),
+        ]
+
+    async def list(self, call: Call[RefusalsParameters, None]) -> web.Response:
+        """One page; `meta.page.next` leads to the next, or is null."""
+        page, only = call.parameters.page, call.parameters.filter
+        if only.kind is RefusalKind.VALUE:
+            words = "values that a meter could not use are listed by list-rejected-values"
+            raise invalid(Fault("filter[kind]", words, "enum", "query"))
+        found = await self._desk.page(
+            RefusalQuery(
+                namespace=call.namespace,
+                now_ms=self._desk.stores.clock.now_ms(),
+                limit=page.size,
+                unowned=operates(call),
+                kinds=only.kinds,
+                states=only.states,
+                conditions=only.conditions(),
+                after=place_of(page.after, "page[after]", "query"),
+            )
+        )
+        following = None if found.following is None else encode_cursor(ORDER, found.following)
+        meta: CursorMetaShown = {"page": {"size": page.size, "next": following, "previous": None}}
+        if found.refusals:
+            first, last = found.refusals[0].listed, found.refusals[-1].listed
+            meta["page"]["first"] = encode_cursor(ORDER, first.place_by(ORDER))
+            meta["page"]["last"] = encode_cursor(ORDER, last.place_by(ORDER))
+        answer: RefusalPageShown = {
+            "data": [refusal_shown(one) for one in found.refusals],
+            "meta": meta,
+        }
+        return json_response(answer)
+
+    async def get(self, call: Call[NoParameters, None]) -> web.Response:
+        """Everything that is kept of it."""
+        one = await asked_for(self._desk, call)
+        shown = cast("RefusalContentsShown", {**refusal_shown(one), "redrivable": one.way})
+        if one.way is Way.NONE:
+            shown["not_redrivable"] = counted_words(one.outcomes)
+        if one.kind in (RefusalKind.INBOX, RefusalKind.UNREADABLE):
+            text, whole = await kept_text(self._desk.stores, one)
+            shown["whole"] = whole
+            try:
+                shown["text"] = text.decode()
+            except UnicodeDecodeError:
+                shown["base64"] = base64.b64encode(text).decode()
+            return json_response(shown)
+        if one.judged is not None and one.judged.sent is not None:
+            shown["refused"] = cast("Any", one.judged.sent)
+        if one.kind is RefusalKind.VALUE:
+            shown["meters"] = [meter_verdict_shown(outcome) for outcome in one.outcomes]
+        elif (both := sides(one)) is not None:
+            _show_sides(shown, one, both)
+        return json_response(shown)
+
+    async def dismiss(self, call: Call[NoParameters, DismissalBody]) -> web.Response:
+        """The refusal as dismissed."""
+        one = await asked_for(self._desk, call)
+        reading_too(call)
+        one = await self._desk.dismiss(one, call.principal, call.body.note)
+        return json_response(refusal_shown(one))
+
+
+def operates(call: Call[Any, Any]) -> bool:
+    """Whether the caller may see what belongs to no namespace."""
+    return Scope.OPERATE in call.principal.scopes
+
+
+async def asked_for(desk: RefusalDesk, call: Call[Any, Any]) -> Refusal:
+    """The refusal that the path names. Raises `Problem` (not found)."""
+    return await desk.refusal(call.namespace, call.names["refusalId"], unowned=operates(call))
+
+
+def reading_too(call: Call[Any, Any]) -> None:
+    """What is done about a refusal tells of it. Raises `Problem` (forbidden)."""
+    if Scope.EVENTS_READ not in call.principal.scopes:
+        detail = f"The key lacks the scope {Scope.EVENTS_READ.value}, which this asks for as well."
+        raise Problem(ProblemType.FORBIDDEN, detail)
+
+
+def place_of(cursor: str | None, field: str, source: str) -> Place | None:
+    """The place that a cursor names. Raises `Problem`."""
+    if cursor is None:
+        return None
+    try:
+        return decode_cursor(cursor, ORDER)
+    except ValueError as error:
+        raise invalid(Fault(field, str(error), "matches_regex", source)) from error
+
+
+def _show_sides(shown: RefusalContentsShown, one: Refusal, both: Sides) -> None:
+    first = one.judged.first if one.judged else None
+    assert first is not None, "there are two sides"
+    shown["accepted"] = {
+        "event": cast("Any", both.accepted),
+        "position": first.position,
+        "ingested_at": rfc3339(first.recorded_ms),
+        "stored_at": rfc3339(first.append_ms),
+    }
+    shown["differs"] = list(one.judged.differs) if one.judged else []
+    shown["differences"] = [_difference(it) for it in both.differences]
+    if both.more:
+        shown["more_differences"] = True
+
+
+def _difference(one: Difference) -> DifferenceShown:
+    shown: DifferenceShown = {"path": one.path_text}
+    if not isinstance(one.one, Absent):
+        shown["accepted"] = cast("Any", msgspec.Raw(one.one))
+    if not isinstance(one.other, Absent):
+        shown["refused"] = cast("Any", msgspec.Raw(one.other))
+    return shown

@@ -1,0 +1,222 @@
+"""Sending anew what was refused, in API v3: one with a fixed event, or many as they are."""
+
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from control.refusals.reasons import sent_words
+from control.refusals.service import (
+    ORDER,
+    Refusal,
+    RefusalDesk,
+    RefusalQuery,
+    Sending,
+    conflict,
+    taken,
+)
+from control.shapes.path_names import REFUSAL_NAMES
+from control.v3.refusals.operations import TAG, asked_for, place_of, reading_too
+from control.v3.refusals.shapes import (
+    REFUSAL_EXAMPLE,
+    RedriveBody,
+    RedrivesBody,
+    RedrivesShown,
+    RefusalShown,
+    RefusedAgainShown,
+    refusal_shown,
+)
+from meterline.access.access import Scope
+from meterline.event.listing import encode_cursor
+from meterline.event.refusal import RefusalKind, RefusalState, Settlement
+from meterline.http import json_response
+from meterline.http.operation import Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.shapes import NoParameters
+from meterline.limits import REDRIVE_BYTES
+from meterline.problem import Problem, ProblemType
+
+_EVENT: Final = {
+    "specversion": "1.0",
+    "id": "5c10fade-1c9e-4d6c-8275-c52c36731d3c",
+    "source": "api-gateway",
+    "type": "request",
+    "subject": "customer-1",
+    "time": "2026-01-31T10:00:00Z",
+    "data": {"tokens": "1234", "model": "small"},
+}
+_OUTSTANDING: Final = frozenset({RefusalState.OPEN, RefusalState.REDRIVING})
+
+REDRIVE_REFUSAL: Final = Operation(
+    id="redrive-refusal",
+    method="POST",
+    path="/refusals/{refusalId}/redrive",
+    tag=TAG,
+    summary="Send an event anew for a refusal",
+    description=(
+        "The event goes through the same door as every other, and counts once by its own identity: "
+        "asking again with the same event does nothing more. Without `event` the text of an inbox "
+        "record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too."
+    ),
+    scope=Scope.EVENTS_WRITE,
+    names=REFUSAL_NAMES,
+    parameters=NoParameters,
+    body=json_body(RedriveBody, {"event": _EVENT}),
+    answers=(Answer(202, "The event is durable.", RefusalShown, example=REFUSAL_EXAMPLE),),
+    problems=(ProblemType.CONFLICT, ProblemType.INVALID_EVENT),
+)
+REDRIVE_REFUSALS: Final = Operation(
+    id="redrive-refusals",
+    method="POST",
+    path="/refusal-redrives",
+    tag=TAG,
+    summary="Send refused inbox records anew, as they are",
+    description=(
+        "Those about which nothing was done, the last ones first: for when a setting was what "
+        "refused them. With `dry_run` it only says which would be accepted, and why others would "
+        "not. Go on with `after`, until `next` is null. Asks for `events:read` too."
+    ),
+    scope=Scope.EVENTS_WRITE,
+    parameters=NoParameters,
+    body=json_body(RedrivesBody, {"filter": {"source": "orders"}, "dry_run": True}),
+    answers=(
+        Answer(
+            200,
+            "What became of them.",
+            RedrivesShown,
+            example={
+                "dry_run": True,
+                "found": 12,
+                "accepted": 11,
+                "refused": [{"id": "1.0.12.3", "field": "subject", "reason": "is required"}],
+                "next": None,
+            },
+        ),
+    ),
+)
+
+
+class _Sent(msgspec.Struct):
+    event: msgspec.Raw
+
+
+class V3RefusalRedrives:
+    """The handlers."""
+
+    def __init__(self, desk: RefusalDesk) -> None:
+        self._desk = desk
+
+    def bound(self) -> list[Bound]:
+        """What it answers."""
+        return [bind(REDRIVE_REFUSALS, self.many), bind(REDRIVE_REFUSAL, self.one)]
+
+    async def one(self, call: Call[NoParameters, RedriveBody]) -> web.Response:
+        """202 once the event is durable."""
+        desk = self._desk
+        refusal = await asked_for(desk, call)
+        reading_too(call)
+        fixed: bytes | None = None
+        if call.body.event is not None:
+            fixed = bytes(msgspec.json.decode(call.sent, type=_Sent).event)
+        sending = desk.sending(refusal, call.namespace, fixed)
+        checks = await desk.counting(call.namespace, [sending.event])
+        if (words := taken(sending, checks)) is not None:
+            raise conflict(words)
+        desk.door.take(call.request, call.principal, 1)
+        (sent,) = await desk.send([sending], call.principal)
+        if not sent.mine:
+            raise conflict(sent_words(sent.settlement))
+        return json_response(refusal_shown(_with(refusal, sent.settlement)), 202)
+
+    async def many(self, call: Call[NoParameters, RedrivesBody]) -> web.Response:
+        """How many were accepted, and why others were not."""
+        desk, body = self._desk, call.body
+        page = await desk.page(
+            RefusalQuery(
+                namespace=call.namespace,
+                now_ms=desk.stores.clock.now_ms(),
+                limit=body.limit,
+                kinds=frozenset({RefusalKind.INBOX}),
+                states=_OUTSTANDING,
+                conditions=body.filter.conditions(),
+                after=place_of(body.after, "after", "body"),
+            )
+        )
+        if page.refusals:
+            reading_too(call)
+        refused: list[RefusedAgainShown] = []
+        sendings = await self._admitted(call.namespace, page.refusals, refused)
+        accepted = len(sendings)
+        if not body.dry_run:
+            accepted = await self._sent(call, sendings, refused)
+        answer: RedrivesShown = {
+            "dry_run": body.dry_run,
+            "found": len(page.refusals),
+            "accepted": accepted,
+            "refused": refused,
+            "next": None if page.following is None else encode_cursor(ORDER, page.following),
+        }
+        return json_response(answer)
+
+    async def _admitted(
+        self, namespace: str, refusals: list[Refusal], refused: list[RefusedAgainShown]
+    ) -> list[Sending]:
+        """Those that would be let in; the others are told with their reasons."""
+        found: list[Sending] = []
+        for one in refusals:
+            try:
+                found.append(self._desk.sending(one, namespace, None))
+            except Problem as problem:
+                refused.append(_again(one, problem))
+        checks = await self._desk.counting(namespace, [one.event for one in found])
+        free = []
+        for sending in found:
+            words = taken(sending, checks)
+            if words is None:
+                free.append(sending)
+            else:
+                refused.append({"id": sending.refusal.name, "field": "id", "reason": words})
+        return free
+
+    async def _sent(
+        self,
+        call: Call[NoParameters, RedrivesBody],
+        sendings: list[Sending],
+        refused: list[RefusedAgainShown],
+    ) -> int:
+        self._desk.door.take(call.request, call.principal, len(sendings))
+        accepted = 0
+        for some in _portions(sendings):
+            for one, sent in zip(some, await self._desk.send(some, call.principal), strict=True):
+                if sent.mine:
+                    accepted += 1
+                else:
+                    words = sent_words(sent.settlement)
+                    refused.append({"id": one.refusal.name, "reason": words})
+        return accepted
+
+
+def _portions(sendings: list[Sending]) -> list[list[Sending]]:
+    """Parts of bounded size, so that what breaks off has finished the ones before."""
+    portions: list[list[Sending]] = []
+    size = REDRIVE_BYTES
+    for one in sendings:
+        size += len(one.text)
+        if size > REDRIVE_BYTES:
+            portions.append([])
+            size = len(one.text)
+        portions[-1].append(one)
+    return portions
+
+
+def _again(one: Refusal, problem: Problem) -> RefusedAgainShown:
+    if not problem.faults:
+        return {"id": one.name, "reason": problem.detail}
+    first = problem.faults[0]
+    shown: RefusedAgainShown = {"id": one.name, "reason": first.reason}
+    if first.field:
+        shown["field"] = first.field
+    return shown
+
+
+def _with(refusal: Refusal, settlement: Settlement) -> Refusal:
+    return Refusal(refusal.kind, refusal.listed, settlement, refusal.judged)

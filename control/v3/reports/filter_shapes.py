@@ -1,0 +1,130 @@
+"""The filter of a report as it is sent and shown in v3 (contract 2.2 and 2.4)."""
+
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import Annotated, Any, Final, NotRequired, cast
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from control.shapes.absence import NotNull
+from meterline.http.shapes import Closed, Text
+from meterline.limits import (
+    ATTRIBUTE_CHARS_MAX,
+    INTEGER_DIGITS_MAX,
+    REPORT_FILTER_VALUES_MAX,
+    SCALE,
+)
+from meterline.number import text
+from meterline.report.filter import ReportFilter, parse_filter
+from meterline.usage.condition import LISTS, Condition
+
+DECIMAL: Final = rf"^-?[0-9]{{1,{INTEGER_DIGITS_MAX}}}(\.[0-9]{{1,{SCALE}}})?$"
+
+Decimals = Annotated[str, Field(pattern=DECIMAL, examples=["100"])]
+Subject = Annotated[Text, Field(max_length=ATTRIBUTE_CHARS_MAX)]
+DecimalsList = Annotated[list[Decimals], Field(max_length=REPORT_FILTER_VALUES_MAX)]
+SubjectList = Annotated[list[Subject], Field(max_length=REPORT_FILTER_VALUES_MAX)]
+
+
+class UsageConditionsBody(Closed):
+    """Conditions on the value of an entry, joined by and. Decimals, compared exactly."""
+
+    gt: Annotated[Decimals | None, NotNull(), Field(alias="$gt")] = None
+    gte: Annotated[Decimals | None, NotNull(), Field(alias="$gte")] = None
+    lt: Annotated[Decimals | None, NotNull(), Field(alias="$lt")] = None
+    lte: Annotated[Decimals | None, NotNull(), Field(alias="$lte")] = None
+    eq: Annotated[Decimals | None, NotNull(), Field(alias="$eq")] = None
+    ne: Annotated[Decimals | None, NotNull(), Field(alias="$ne")] = None
+    in_: Annotated[DecimalsList | None, NotNull(), Field(alias="$in")] = None
+    nin: Annotated[DecimalsList | None, NotNull(), Field(alias="$nin")] = None
+
+
+class SubjectConditionsBody(Closed):
+    """Conditions on the subject of an entry, joined by and. Texts, compared by code points."""
+
+    gt: Annotated[Subject | None, NotNull(), Field(alias="$gt")] = None
+    gte: Annotated[Subject | None, NotNull(), Field(alias="$gte")] = None
+    lt: Annotated[Subject | None, NotNull(), Field(alias="$lt")] = None
+    lte: Annotated[Subject | None, NotNull(), Field(alias="$lte")] = None
+    eq: Annotated[Subject | None, NotNull(), Field(alias="$eq")] = None
+    ne: Annotated[Subject | None, NotNull(), Field(alias="$ne")] = None
+    in_: Annotated[SubjectList | None, NotNull(), Field(alias="$in")] = None
+    nin: Annotated[SubjectList | None, NotNull(), Field(alias="$nin")] = None
+
+
+class ReportFilterBody(Closed):
+    """Which entries are reported. Without conditions, all are."""
+
+    usage: Annotated[UsageConditionsBody | None, NotNull()] = None
+    subject: Annotated[SubjectConditionsBody | None, NotNull()] = None
+
+    def filter(self) -> ReportFilter:
+        """The filter as a value."""
+        sent = self.model_dump(by_alias=True, exclude_unset=True)
+        if "usage" in sent:
+            sent["usage"] = {
+                name: [Decimal(one) for one in value] if isinstance(value, list) else Decimal(value)
+                for name, value in sent["usage"].items()
+            }
+        made, faults = parse_filter(sent)
+        assert not faults, "the model takes what the filter takes"
+        return made
+
+
+UsageConditionsShown = TypedDict(
+    "UsageConditionsShown",
+    {
+        "$gt": NotRequired[str],
+        "$gte": NotRequired[str],
+        "$lt": NotRequired[str],
+        "$lte": NotRequired[str],
+        "$eq": NotRequired[str],
+        "$ne": NotRequired[str],
+        "$in": NotRequired[list[str]],
+        "$nin": NotRequired[list[str]],
+    },
+)
+SubjectConditionsShown = TypedDict(
+    "SubjectConditionsShown",
+    {
+        "$gt": NotRequired[str],
+        "$gte": NotRequired[str],
+        "$lt": NotRequired[str],
+        "$lte": NotRequired[str],
+        "$eq": NotRequired[str],
+        "$ne": NotRequired[str],
+        "$in": NotRequired[list[str]],
+        "$nin": NotRequired[list[str]],
+    },
+)
+
+
+class ReportFilterShown(TypedDict):
+    """Which entries are reported."""
+
+    usage: NotRequired[UsageConditionsShown]
+    subject: NotRequired[SubjectConditionsShown]
+
+
+def filter_shown(filter_: ReportFilter) -> ReportFilterShown:
+    """A filter, as it was sent."""
+    shown: ReportFilterShown = {}
+    if filter_.usage:
+        usage = _conditions(filter_.usage, text)
+        shown["usage"] = cast("UsageConditionsShown", usage)
+    if filter_.subject:
+        subject = _conditions(filter_.subject, str)
+        shown["subject"] = cast("SubjectConditionsShown", subject)
+    return shown
+
+
+def _conditions(
+    conditions: Iterable[Condition[Any]], show: Callable[[Any], str]
+) -> dict[str, str | list[str]]:
+    return {
+        one.comparison.value: [show(operand) for operand in one.operands]
+        if one.comparison in LISTS
+        else show(one.operands[0])
+        for one in conditions
+    }

@@ -1,0 +1,321 @@
+"""Reports in API v3: the contract's usage syncs (2.2), made, listed, changed, paused, resumed."""
+
+import re
+from typing import Any, Final
+
+from aiohttp import web
+
+from control.reports.rules import V3_WORDS, change_of, new_report, read_change, read_report
+from control.reports.service import ReportDesk, new_signing_secret
+from control.shapes.pages import cursors
+from control.shapes.path_names import REPORT_NAMES
+from control.v3.reports.list_filters import ReportListParameters, ReportsFilter
+from control.v3.reports.resumed import REPORT_RESUMED_EXAMPLE, ReportResumedShown, ResumeBody
+from control.v3.reports.shapes import (
+    REPORT_EXAMPLE,
+    REPORT_PAGE_EXAMPLE,
+    REPORT_SENT,
+    REPORT_WITH_RUN_EXAMPLE,
+    REPORT_WITH_SECRET_EXAMPLE,
+    ReportBody,
+    ReportPageShown,
+    ReportShown,
+    ReportUpdateBody,
+    ReportWithSecretShown,
+    report_shown,
+)
+from control.v3.reports.status import ReportStatusShown, status_shown
+from meterline.access.access import Scope
+from meterline.http import json_response
+from meterline.http.operation import (
+    JSON,
+    NO_BODY,
+    Answer,
+    Bound,
+    Call,
+    Operation,
+    bind,
+    optional_json_body,
+    raw_body,
+)
+from meterline.http.shapes import NoParameters
+from meterline.limits import CONTROL_BODY_BYTES_MAX
+from meterline.problem import Fault, ProblemType, invalid
+from meterline.report.report import Report
+from meterline.report.resumption import Owed
+
+TAG: Final = "Reports"
+UNKEPT: Final = {"Cache-Control": "no-store"}
+UNKEPT_HEADERS: Final = {"Cache-Control": "Always no-store: the answer holds a secret."}
+_CURSOR: Final = re.compile(r"([0-9]{1,15})\.([0-7][0-9A-HJKMNP-TV-Z]{25})", re.ASCII)
+
+
+CREATE_REPORT: Final = Operation(
+    id="create-report",
+    method="POST",
+    path="/reports",
+    tag=TAG,
+    summary="Create a report",
+    description="Create a report. Its first run is of the first window that ends after it was "
+    "made; older windows are run by hand. The answer shows the signing secret, and so does "
+    "`get-report-secret`.",
+    scope=Scope.REPORTS_WRITE,
+    parameters=NoParameters,
+    body=raw_body({JSON: ReportBody}, REPORT_SENT, CONTROL_BODY_BYTES_MAX),
+    answers=(
+        Answer(
+            201,
+            "The report, with its signing secret.",
+            ReportWithSecretShown,
+            example=REPORT_WITH_SECRET_EXAMPLE,
+            headers=UNKEPT_HEADERS,
+        ),
+    ),
+    problems=(ProblemType.CONFLICT, ProblemType.NOT_FOUND),  # the meter may go meanwhile
+)
+LIST_REPORTS: Final = Operation(
+    id="list-reports",
+    method="GET",
+    path="/reports",
+    tag=TAG,
+    summary="List reports",
+    scope=Scope.REPORTS_READ,
+    parameters=ReportListParameters,
+    body=NO_BODY,
+    answers=(Answer(200, "A page of reports.", ReportPageShown, example=REPORT_PAGE_EXAMPLE),),
+)
+GET_REPORT: Final = Operation(
+    id="get-report",
+    method="GET",
+    path="/reports/{reportId}",
+    tag=TAG,
+    summary="Get a report",
+    scope=Scope.REPORTS_READ,
+    names=REPORT_NAMES,
+    parameters=NoParameters,
+    body=NO_BODY,
+    answers=(
+        Answer(200, "The report, with its last run.", ReportShown, example=REPORT_WITH_RUN_EXAMPLE),
+    ),
+)
+UPDATE_REPORT: Final = Operation(
+    id="update-report",
+    method="PUT",
+    path="/reports/{reportId}",
+    tag=TAG,
+    summary="Update a report",
+    description="Change a report. Members that are left out stay as they are; slug, meter and type "
+    "never change. Runs that were decided stay as they are, the others go by what is new. Another "
+    "schedule takes over at the first border that its windows share with the present ones, so that "
+    "no window is left out or there twice. The URL that is there already keeps its user "
+    "information; `https://@...` drops it.",
+    scope=Scope.REPORTS_WRITE,
+    names=REPORT_NAMES,
+    parameters=NoParameters,
+    body=raw_body(
+        {JSON: ReportUpdateBody},
+        {"endpoint": {"url": "https://billing.example.com/v2/usage"}, "filter": {}},
+        CONTROL_BODY_BYTES_MAX,
+    ),
+    answers=(Answer(200, "The report as it is now.", ReportShown, example=REPORT_EXAMPLE),),
+)
+DELETE_REPORT: Final = Operation(
+    id="delete-report",
+    method="DELETE",
+    path="/reports/{reportId}",
+    tag=TAG,
+    summary="Delete a report",
+    description="Delete a report. What it has not sent yet is cancelled; runs and deliveries stay "
+    "listed.",
+    scope=Scope.REPORTS_WRITE,
+    names=REPORT_NAMES,
+    parameters=NoParameters,
+    body=NO_BODY,
+    answers=(Answer(204, "It is deleted."),),
+)
+PAUSE_REPORT: Final = Operation(
+    id="pause-report",
+    method="POST",
+    path="/reports/{reportId}/pause",
+    tag=TAG,
+    summary="Pause a report",
+    description="Make no runs, by hand neither, and send nothing until it is resumed. Windows that "
+    "pass meanwhile are made up for then.",
+    scope=Scope.REPORTS_WRITE,
+    names=REPORT_NAMES,
+    parameters=NoParameters,
+    body=NO_BODY,
+    answers=(
+        Answer(
+            200,
+            "The report, paused.",
+            ReportShown,
+            example={**REPORT_EXAMPLE, "state": "paused"},
+        ),
+    ),
+)
+RESUME_REPORT: Final = Operation(
+    id="resume-report",
+    method="POST",
+    path="/reports/{reportId}/resume",
+    tag=TAG,
+    summary="Resume a report",
+    description="Make a paused or parked report active again, and send what is asked for of what "
+    "it owes: all of it if nothing is said. One that is active stays as it is.",
+    scope=Scope.REPORTS_WRITE,
+    names=REPORT_NAMES,
+    parameters=NoParameters,
+    body=optional_json_body(ResumeBody, {"owed": "newest"}),
+    answers=(
+        Answer(
+            200,
+            "The report, active, and what becomes of what it owed.",
+            ReportResumedShown,
+            example=REPORT_RESUMED_EXAMPLE,
+        ),
+    ),
+)
+
+
+class V3Reports:
+    """Handlers of the collection and of one report."""
+
+    def __init__(self, desk: ReportDesk) -> None:
+        self._desk = desk
+
+    def bound(self) -> list[Bound]:
+        """What they answer."""
+        return [
+            bind(CREATE_REPORT, self.create),
+            bind(LIST_REPORTS, self.list),
+            bind(GET_REPORT, self.get),
+            bind(UPDATE_REPORT, self.update),
+            bind(DELETE_REPORT, self.delete),
+            bind(PAUSE_REPORT, self.pause),
+            bind(RESUME_REPORT, self.resume),
+        ]
+
+    async def create(self, call: Call[NoParameters, None]) -> web.Response:
+        """201 with the report and its secret; 409 where the slug is taken."""
+        desk = self._desk
+        body, meter = await read_report(call, ReportBody, V3_WORDS, desk)
+        secret = new_signing_secret()
+        report = new_report(call, desk, body.slug, meter, body.definition(), secret)
+        first_ms = report.schedule.first_window_ms(report.created_at_ms)
+        await desk.reports.create_report(report, first_ms, author=call.principal.author)
+        desk.wake()
+        shown: ReportWithSecretShown = {
+            **report_shown(report, meter.key, await self._status(report)),
+            "signing_secret": secret,
+        }
+        return json_response(shown, 201, UNKEPT)
+
+    async def list(self, call: Call[ReportListParameters, None]) -> web.Response:
+        """One page, by creation."""
+        desk, page = self._desk, call.parameters.page
+        after: tuple[int, str] | None = None
+        if page.after is not None:
+            after = _place(page.after)
+        keys = await desk.meter_keys(call.namespace)
+        asked = call.parameters.filter
+        # One more than asked for tells whether there is a following page. A filter looks at all:
+        # there are 1,000 at most.
+        limit = page.size + 1 if asked == ReportsFilter() else None
+        found = [
+            report
+            for report in await desk.reports.reports(call.namespace, limit, after)
+            if asked.accepts(report, keys.get(report.meter_id, ""))
+        ]
+        listed = found[: page.size]
+        statuses = await desk.statuses.statuses(listed)
+        now_ms = desk.now_ms
+        answer: ReportPageShown = {
+            "data": [
+                report_shown(
+                    it,
+                    keys.get(it.meter_id, ""),
+                    status_shown(it, statuses[it.id], desk.start, now_ms),
+                )
+                for it in listed
+            ],
+            "meta": cursors(
+                page.size,
+                [f"{it.created_at_ms}.{it.id}" for it in listed],
+                more=len(found) > page.size,
+            ),
+        }
+        return json_response(answer)
+
+    async def get(self, call: Call[NoParameters, None]) -> web.Response:
+        """The report with its last run."""
+        return await self._shown(await self._found(call))
+
+    async def update(self, call: Call[NoParameters, None]) -> web.Response:
+        """The report as it is now."""
+        desk = self._desk
+        report = await self._found(call)
+        body = await read_change(call, ReportUpdateBody, V3_WORDS, desk, report)
+        change = change_of(report, body.definition(), desk)
+        report = await desk.reports.update_report(
+            report.id, change, desk.now_ms, author=call.principal.author
+        )
+        desk.wake()
+        return await self._shown(report)
+
+    async def delete(self, call: Call[NoParameters, None]) -> web.Response:
+        """204; what was not sent yet never will be, and is recorded as cancelled."""
+        desk = self._desk
+        report = await self._found(call)
+        await desk.reports.delete_report(report.id, desk.now_ms, author=call.principal.author)
+        return web.Response(status=204)
+
+    async def pause(self, call: Call[NoParameters, None]) -> web.Response:
+        """The report, paused."""
+        desk = self._desk
+        report = await self._found(call)
+        await desk.reports.pause_report(report.id, desk.now_ms, author=call.principal.author)
+        return await self._shown(await self._found(call))
+
+    async def resume(self, call: Call[NoParameters, ResumeBody]) -> web.Response:
+        """The report, active, and what becomes of what it owed."""
+        desk = self._desk
+        report = await self._found(call)
+        resumed = await desk.reports.resume_report(
+            report.id, desk.now_ms, owed=Owed(call.body.owed), author=call.principal.author
+        )
+        desk.wake()
+        shown: ReportResumedShown = {
+            **await self._members(await self._found(call)),
+            "owed": {
+                "runs": resumed.runs,
+                "runs_skipped": resumed.runs_skipped,
+                "deliveries": resumed.deliveries,
+                "deliveries_cancelled": resumed.deliveries_cancelled,
+            },
+        }
+        return json_response(shown)
+
+    async def _found(self, call: Call[Any, Any]) -> Report:
+        return await self._desk.report(call.namespace, call.names["reportId"])
+
+    async def _shown(self, report: Report) -> web.Response:
+        return json_response(await self._members(report))
+
+    async def _members(self, report: Report) -> ReportShown:
+        last = await self._desk.reports.runs(report.id, 1)
+        key = await self._desk.meter_key(report)
+        status = await self._status(report)
+        return report_shown(report, key, status, last[0] if last else None)
+
+    async def _status(self, report: Report) -> ReportStatusShown:
+        desk = self._desk
+        found = await desk.statuses.statuses([report])
+        return status_shown(report, found[report.id], desk.start, desk.now_ms)
+
+
+def _place(cursor: str) -> tuple[int, str]:
+    found = _CURSOR.fullmatch(cursor)
+    if found is None:
+        reason = "is no cursor; take it from meta.page.next of the page before"
+        raise invalid(Fault("page[after]", reason, "matches_regex", "query"))
+    return int(found[1]), found[2]

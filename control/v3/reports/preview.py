@@ -1,0 +1,257 @@
+"""What a run of a report would send, in API v3: shown, neither stored nor sent."""
+
+import asyncio
+from dataclasses import replace
+from typing import Annotated, Final, NotRequired
+
+from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from control.openapi.report_message import EXAMPLE
+from control.report_preview import PreviewedBody, Previewing, ReportPreview
+from control.reports.rules import window_faults
+from control.reports.service import ReportDesk
+from control.shapes.absence import NotNull
+from control.shapes.pages import CursorMetaShown, cursors
+from control.shapes.path_names import REPORT_NAMES
+from control.usage.query import complete_until
+from control.v3.reports.operations import TAG
+from meterline.access.access import Scope
+from meterline.http import json_response
+from meterline.http.operation import Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.shapes import (
+    Closed,
+    CursorPage,
+    DecimalShown,
+    Instant,
+    InstantShown,
+    Parameters,
+    Text,
+)
+from meterline.limits import (
+    ATTRIBUTE_CHARS_MAX,
+    PREVIEW_TOO_LARGE_SHOWN,
+    REPORT_PREVIEWS_MAX,
+    RUN_ROWS_READ,
+    SUBJECTS_ASKED_BYTES_MAX,
+)
+from meterline.meter.meter import Meter
+from meterline.number import text
+from meterline.problem import Problem, ProblemType, invalid
+from meterline.report.filter import subjects_asked
+from meterline.report.report import Report
+from meterline.report.run import Run, Trigger, run_id
+from meterline.usage.query import Filter, Operator, UsageQuery
+from meterline.window import rfc3339
+
+_TEXT_EXAMPLE: Final = (
+    '{"type":"report.meter","timestamp":"2026-02-01T00:00:00.000Z","report":{"slug":"daily-tokens"}'
+    ',"usage":[],"query":{},"meter":{},"run":{}}'
+)
+_SUBJECT: Final = EXAMPLE["query"]["subject"]
+
+
+class ReportPreviewBody(Closed):
+    """A window that is over, and maybe one subject."""
+
+    from_: Annotated[Instant, Field(alias="from", description="Start of the window.")]
+    to: Annotated[Instant, Field(description="End of the window, not in it.")]
+    subject: Annotated[
+        Annotated[Text, Field(max_length=ATTRIBUTE_CHARS_MAX)] | None,
+        NotNull(),
+        Field(description="Only the body for this subject."),
+    ] = None
+
+
+class PreviewParameters(Parameters):
+    """Which page."""
+
+    page: CursorPage = CursorPage()
+
+
+class PreviewedBodyShown(TypedDict):
+    """The body that one subject would get."""
+
+    subject: str
+    entries: Annotated[int, Field(description="Of usage, in it.")]
+    bytes: Annotated[int, Field(description="Its length.")]
+    body: NotRequired[
+        Annotated[
+            str,
+            Field(
+                description="The text, byte by byte as it would be sent, but for the member `run`. "
+                "Left out where it would be too large."
+            ),
+        ]
+    ]
+
+
+class TooLargeShown(TypedDict):
+    """A subject whose body would be too large: its delivery would fail, and the others be sent."""
+
+    subject: str
+    entries: int
+    bytes: int
+    reason: Annotated[str, Field(description="In words, with what to do.")]
+
+
+class ReportPreviewShown(TypedDict):
+    """What a run of a window would send now, a page of it, by subject."""
+
+    deliveries: Annotated[int, Field(description="One for each subject.")]
+    entries: int
+    filtered_out: Annotated[int, Field(description="Entries that do not pass the filter.")]
+    total: Annotated[DecimalShown, Field(description="Sum of the values that would be delivered.")]
+    total_filtered_out: DecimalShown
+    complete_until: Annotated[
+        InstantShown | None,
+        Field(description="All that was recorded up to then is in it; null where that is unknown."),
+    ]
+    too_large: Annotated[
+        list[TooLargeShown],
+        Field(
+            description=f"In the whole window, the first {PREVIEW_TOO_LARGE_SHOWN}: their "
+            "deliveries would fail, and the others be sent."
+        ),
+    ]
+    data: list[PreviewedBodyShown]
+    meta: CursorMetaShown
+
+
+PREVIEW_REPORT: Final = Operation(
+    id="preview-report",
+    method="POST",
+    path="/reports/{reportId}/preview",
+    tag=TAG,
+    summary="Preview what a report would send",
+    description="The exact bodies that a first run of a window would send now, by subject. Nothing "
+    "is stored and nothing is sent. They equal the deliveries but for the member `run`, whose "
+    "`sequence` is 0.",
+    scope=Scope.REPORTS_READ,
+    names=REPORT_NAMES,
+    parameters=PreviewParameters,
+    body=json_body(
+        ReportPreviewBody, {"from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}
+    ),
+    answers=(
+        Answer(
+            200,
+            "A page of bodies.",
+            ReportPreviewShown,
+            example={
+                "deliveries": 1,
+                "entries": 1,
+                "filtered_out": 1,
+                "total": "350.25",
+                "total_filtered_out": "3",
+                "complete_until": "2026-02-01T09:00:00.412Z",
+                "too_large": [],
+                "data": [
+                    {
+                        "subject": _SUBJECT,
+                        "entries": 1,
+                        "bytes": len(_TEXT_EXAMPLE),
+                        "body": _TEXT_EXAMPLE,
+                    }
+                ],
+                "meta": cursors(20, [_SUBJECT], more=False),
+            },
+        ),
+    ),
+    problems=(ProblemType.CONFLICT,),
+)
+
+
+class V3ReportPreview:
+    """Handler of previews; so many at once, for each reads the usage of a window."""
+
+    def __init__(self, desk: ReportDesk) -> None:
+        self._desk = desk
+        self._turns = asyncio.Semaphore(REPORT_PREVIEWS_MAX)
+
+    def bound(self) -> list[Bound]:
+        """What it answers."""
+        return [bind(PREVIEW_REPORT, self.preview)]
+
+    async def preview(self, call: Call[PreviewParameters, ReportPreviewBody]) -> web.Response:
+        """A page of bodies; 409 where the report groups by what its meter has no more."""
+        desk, asked, page = self._desk, call.body, call.parameters.page
+        report = await desk.report(call.namespace, call.names["reportId"])
+        now_ms = desk.now_ms
+        if faults := window_faults(asked.from_, asked.to, now_ms):
+            raise invalid(*faults)
+        meter = await desk.stores.meter(report.namespace, report.meter_id)
+        query = _query(report, meter, asked)
+        async with self._turns:
+            # first: what it speaks of was in before the rows are read
+            until_ms = await complete_until(desk.stores, query)
+            found = await self._made(
+                Previewing(report, _run(report, asked, now_ms), page.size, page.after or ""),
+                query,
+                until_ms or 0,
+            )
+        return json_response(_shown(found, until_ms, page.size))
+
+    async def _made(
+        self, previewing: Previewing, query: UsageQuery, complete_until_ms: int
+    ) -> ReportPreview:
+        usage, left_out = self._desk.stores.usage, (0, 0)
+        async for rows in usage.usage_by_subject(query, RUN_ROWS_READ):
+            await asyncio.to_thread(previewing.add, rows)  # a second where there are many subjects
+        if query.subjects:
+            left_out = await usage.usage_sum(replace(query, other_subjects=True))
+        return await asyncio.to_thread(previewing.end, query.meter, complete_until_ms, left_out)
+
+
+def _query(report: Report, meter: Meter, asked: ReportPreviewBody) -> UsageQuery:
+    if missing := set(report.group_by) - set(meter.dimension_names):
+        detail = f"The meter has no group-by key {min(missing)!r} any more; no run could be made."
+        raise Problem(ProblemType.CONFLICT, detail)
+    filters: tuple[tuple[str, Filter], ...] = ()
+    if asked.subject is not None:
+        filters = (("subject", Filter(Operator.EQ, (asked.subject,))),)
+    group_by = ("subject", *report.group_by)
+    subjects = subjects_asked(report.filter, SUBJECTS_ASKED_BYTES_MAX)
+    return UsageQuery(
+        meter, asked.from_, asked.to, group_by=group_by, filters=filters, subjects=subjects
+    )
+
+
+def _run(report: Report, asked: ReportPreviewBody, now_ms: int) -> Run:
+    name = run_id(report.id, asked.from_, asked.to, 1)
+    return Run(name, report.id, report.namespace, asked.from_, asked.to, 1, Trigger.MANUAL, now_ms)
+
+
+def _shown(found: ReportPreview, until_ms: int | None, page_size: int) -> ReportPreviewShown:
+    figures = found.figures
+    return {
+        "deliveries": found.deliveries,
+        "entries": figures.entries,
+        "filtered_out": figures.filtered_out,
+        "total": text(figures.total),
+        "total_filtered_out": text(figures.total_filtered_out),
+        "complete_until": None if until_ms is None else rfc3339(until_ms),
+        "too_large": [
+            {
+                "subject": it.subject,
+                "entries": it.entries,
+                "bytes": it.size,
+                "reason": it.failure,
+            }
+            for it in found.too_large
+        ],
+        "data": [_body_shown(it) for it in found.bodies],
+        "meta": cursors(page_size, [it.subject for it in found.bodies], more=found.more),
+    }
+
+
+def _body_shown(one: PreviewedBody) -> PreviewedBodyShown:
+    shown: PreviewedBodyShown = {
+        "subject": one.subject,
+        "entries": one.entries,
+        "bytes": one.size,
+    }
+    if one.body is not None:
+        shown["body"] = one.body.decode()
+    return shown

@@ -1,0 +1,203 @@
+"""Runs of reports in API v3: asked for by hand, listed, shown."""
+
+import re
+from typing import Any, Final
+
+from aiohttp import web
+
+from control.reports.rules import window_faults
+from control.reports.service import ReportDesk
+from control.shapes.pages import cursors
+from control.shapes.path_names import REPORT_NAMES
+from control.v3.reports.list_filters import RunListParameters
+from control.v3.reports.operations import TAG
+from control.v3.reports.run_shapes import (
+    RUN_EXAMPLE,
+    RUN_PATTERN,
+    RunBody,
+    RunPageShown,
+    RunShown,
+    run_shown,
+)
+from control.v3.reports.status import ReceiverShown, receiver_shown
+from meterline.access.access import Scope
+from meterline.http import json_response
+from meterline.http.operation import (
+    NO_BODY,
+    Answer,
+    Bound,
+    Call,
+    Operation,
+    PathName,
+    bind,
+    json_body,
+)
+from meterline.http.shapes import NoParameters
+from meterline.problem import Fault, invalid
+from meterline.report.report import Report
+from meterline.report.run import Run
+
+RUN: Final = PathName("run", "Id of a run.", RUN_PATTERN, RUN_EXAMPLE["id"])
+
+
+class RunWithReceiverShown(RunShown):
+    """A run, and how the receiver of its report fares."""
+
+    receiver: ReceiverShown
+
+
+RUN_REPORT: Final = Operation(
+    id="run-report",
+    method="POST",
+    path="/reports/{reportId}/runs",
+    tag=TAG,
+    summary="Run a report by hand",
+    description="Run a report for any window that is over, of its schedule or not. It waits until "
+    "all that was sent before is counted. A run that was skipped or could not be made is made "
+    "after all.",
+    scope=Scope.REPORTS_WRITE,
+    names=REPORT_NAMES,
+    parameters=NoParameters,
+    body=json_body(RunBody, {"from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}),
+    answers=(
+        Answer(
+            200,
+            "The run of that window, which was there already.",
+            RunShown,
+            example=RUN_EXAMPLE,
+        ),
+        Answer(
+            201,
+            "A new run.",
+            RunShown,
+            example={
+                "id": RUN_EXAMPLE["id"],
+                "report_id": RUN_EXAMPLE["report_id"],
+                "from": "2026-01-31T00:00:00Z",
+                "to": "2026-02-01T00:00:00Z",
+                "revision": 1,
+                "trigger": "manual",
+                "state": "waiting",
+                "asked_at": "2026-02-01T09:00:00Z",
+                "delivered": 0,
+                "failed": 0,
+            },
+        ),
+    ),
+)
+LIST_REPORT_RUNS: Final = Operation(
+    id="list-report-runs",
+    method="GET",
+    path="/reports/{reportId}/runs",
+    tag=TAG,
+    summary="List the runs of a report",
+    description="The newest window first.",
+    scope=Scope.REPORTS_READ,
+    names=REPORT_NAMES,
+    parameters=RunListParameters,
+    body=NO_BODY,
+    answers=(
+        Answer(
+            200,
+            "A page of runs.",
+            RunPageShown,
+            example={
+                "data": [RUN_EXAMPLE],
+                "meta": cursors(20, [RUN_EXAMPLE["id"]], more=False),
+            },
+        ),
+    ),
+)
+GET_REPORT_RUN: Final = Operation(
+    id="get-report-run",
+    method="GET",
+    path="/reports/{reportId}/runs/{runId}",
+    tag=TAG,
+    summary="Get a run",
+    description="Its deliveries are listed by `list-deliveries` with `filter[run]`.",
+    scope=Scope.REPORTS_READ,
+    names={**REPORT_NAMES, "runId": RUN},
+    parameters=NoParameters,
+    body=NO_BODY,
+    answers=(
+        Answer(
+            200,
+            "The run, and how its receiver fares.",
+            RunWithReceiverShown,
+            example={
+                **RUN_EXAMPLE,
+                "receiver": {
+                    "state": "well",
+                    "retrying_deliveries": 300,
+                    "summary": "300 deliveries are retried, each by itself (the receiver answered "
+                    "500; expected is 2xx); the receiver is well.",
+                },
+            },
+        ),
+    ),
+)
+
+
+class V3Runs:
+    """Handlers of the runs of one report."""
+
+    def __init__(self, desk: ReportDesk) -> None:
+        self._desk = desk
+
+    def bound(self) -> list[Bound]:
+        """What they answer."""
+        return [
+            bind(RUN_REPORT, self.run),
+            bind(LIST_REPORT_RUNS, self.list),
+            bind(GET_REPORT_RUN, self.get),
+        ]
+
+    async def run(self, call: Call[NoParameters, RunBody]) -> web.Response:
+        """201 with a new run of the window; 200 with the one that is there already."""
+        desk, body = self._desk, call.body
+        report = await self._found(call)
+        now_ms = desk.now_ms
+        if faults := window_faults(body.from_, body.to, now_ms):
+            raise invalid(*faults)
+        run, new = await desk.reports.ask_run(
+            report, body.from_, body.to, now_ms, revise=body.revise, author=call.principal.author
+        )
+        desk.wake()
+        return json_response(run_shown(run), 201 if new else 200)
+
+    async def list(self, call: Call[RunListParameters, None]) -> web.Response:
+        """One page, the newest window first."""
+        desk, page = self._desk, call.parameters.page
+        report = await self._found(call)
+        before: Run | None = None
+        if page.after is not None:
+            before = await self._before(report, page.after)
+        # one more than asked for tells whether there is a following page
+        asked = call.parameters.filter.query()
+        found = await desk.reports.runs(report.id, page.size + 1, before, asked)
+        listed = found[: page.size]
+        answer: RunPageShown = {
+            "data": [run_shown(run) for run in listed],
+            "meta": cursors(page.size, [run.id for run in listed], more=len(found) > page.size),
+        }
+        return json_response(answer)
+
+    async def get(self, call: Call[NoParameters, None]) -> web.Response:
+        """The run, and how its receiver fares."""
+        report = await self._found(call)
+        run = await self._desk.run(report, call.names["runId"])
+        outstanding = await self._desk.statuses.outstanding(report, run.id)
+        shown: RunWithReceiverShown = {**run_shown(run), "receiver": receiver_shown(outstanding)}
+        return json_response(shown)
+
+    async def _found(self, call: Call[Any, Any]) -> Report:
+        return await self._desk.report(call.namespace, call.names["reportId"])
+
+    async def _before(self, report: Report, cursor: str) -> Run:
+        run: Run | None = None
+        if re.fullmatch(RUN_PATTERN, cursor, re.ASCII):
+            run = await self._desk.reports.run(report.id, cursor)
+        if run is None:
+            reason = "is no cursor; take it from meta.page.next of the page before"
+            raise invalid(Fault("page[after]", reason, "matches_regex", "query"))
+        return run

@@ -1,0 +1,154 @@
+"""Signing secrets of reports in API v3 (contract section 5, rule 5): shown, and rotated with an
+overlap in which deliveries are signed by both.
+"""
+
+from typing import Annotated, Any, Final
+
+from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from control.reports.service import ReportDesk, new_signing_secret
+from control.shapes.path_names import REPORT_NAMES
+from control.v3.reports.operations import TAG, UNKEPT, UNKEPT_HEADERS
+from meterline.access.access import Scope
+from meterline.http import json_response
+from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.shapes import Closed, InstantShown, NoParameters
+from meterline.limits import SIGNING_OVERLAP_S, SIGNING_OVERLAP_S_MAX
+from meterline.problem import ProblemType
+from meterline.report.report import Report
+from meterline.window import rfc3339
+
+SecretText = Annotated[str, Field(pattern=r"^whsec_[A-Za-z0-9+/]+=*$")]
+
+
+class SecretRotationBody(Closed):
+    """How the secret is replaced."""
+
+    overlap_seconds: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=SIGNING_OVERLAP_S_MAX,
+            description="For so long the secrets from before sign as well; 0 ends them at once.",
+        ),
+    ] = SIGNING_OVERLAP_S
+
+
+class PreviousSecretShown(TypedDict):
+    """A secret from before that signs as well."""
+
+    signing_secret: SecretText
+    signs_until: InstantShown
+
+
+class SigningSecretShown(TypedDict):
+    """The secrets that sign the deliveries of a report."""
+
+    signing_secret: Annotated[SecretText, Field(description="The present one; it signs first.")]
+    previous: Annotated[
+        list[PreviousSecretShown], Field(description="Those that sign as well, the newest first.")
+    ]
+
+
+_EXAMPLE: Final[SigningSecretShown] = {
+    "signing_secret": "whsec_c2lnbmluZyBzZWNyZXQgb2YgYSByZXBvcnQ=",
+    "previous": [
+        {
+            "signing_secret": "whsec_dGhlIG9uZSB0aGF0IHdhcyBiZWZvcmUgaXQ=",
+            "signs_until": "2026-02-01T10:00:00Z",
+        }
+    ],
+}
+GET_REPORT_SECRET: Final = Operation(
+    id="get-report-secret",
+    method="GET",
+    path="/reports/{reportId}/secret",
+    tag=TAG,
+    summary="Get the signing secret of a report",
+    scope=Scope.SECRETS_READ,
+    names=REPORT_NAMES,
+    parameters=NoParameters,
+    body=NO_BODY,
+    answers=(
+        Answer(
+            200,
+            "The secrets that sign now.",
+            SigningSecretShown,
+            example={**_EXAMPLE, "previous": []},
+            headers=UNKEPT_HEADERS,
+        ),
+    ),
+)
+ROTATE_REPORT_SECRET: Final = Operation(
+    id="rotate-report-secret",
+    method="POST",
+    path="/reports/{reportId}/secret/rotate",
+    tag=TAG,
+    summary="Give a report a new signing secret",
+    description="Deliveries are signed with the new secret from now on, and with those from before "
+    "until the overlap ends: a receiver may change over at any moment in between.",
+    scope=Scope.SECRETS_READ,
+    names=REPORT_NAMES,
+    parameters=NoParameters,
+    body=json_body(SecretRotationBody, {"overlap_seconds": 86_400}),
+    answers=(
+        Answer(
+            200,
+            "The secrets that sign now.",
+            SigningSecretShown,
+            example=_EXAMPLE,
+            headers=UNKEPT_HEADERS,
+        ),
+    ),
+    problems=(ProblemType.CONFLICT,),
+)
+
+
+class V3ReportSecrets:
+    """Handlers of the secrets of one report."""
+
+    def __init__(self, desk: ReportDesk) -> None:
+        self._desk = desk
+
+    def bound(self) -> list[Bound]:
+        """What they answer."""
+        return [bind(GET_REPORT_SECRET, self.get), bind(ROTATE_REPORT_SECRET, self.rotate)]
+
+    async def get(self, call: Call[NoParameters, None]) -> web.Response:
+        """The secrets that sign now."""
+        desk, report = self._desk, await self._found(call)
+        signing = await self._signing(report)
+        await desk.reports.tell_secret_shown(report, desk.now_ms, author=call.principal.author)
+        return json_response(signing, headers=UNKEPT)
+
+    async def rotate(self, call: Call[NoParameters, SecretRotationBody]) -> web.Response:
+        """The secrets that sign now, the new one first; 409 where too many overlap."""
+        desk = self._desk
+        report = await self._found(call)
+        sealed = desk.box.seal(new_signing_secret())
+        overlap_ms = call.body.overlap_seconds * 1_000
+        if overlap_ms:  # one that cannot sign would hold up all deliveries until its overlap ends
+            await self._signing(report)
+        await desk.reports.rotate_secret(
+            report.id, sealed, overlap_ms, desk.now_ms, author=call.principal.author
+        )
+        return json_response(await self._signing(await self._found(call)), headers=UNKEPT)
+
+    async def _found(self, call: Call[NoParameters, Any]) -> Report:
+        return await self._desk.report(call.namespace, call.names["reportId"])
+
+    async def _signing(self, report: Report) -> SigningSecretShown:
+        """Those that sign now. Raises `Problem` (unavailable) where one cannot be opened."""
+        desk = self._desk
+        return {
+            "signing_secret": desk.opened(report.signing_secret_sealed),
+            "previous": [
+                {
+                    "signing_secret": desk.opened(it.sealed),
+                    "signs_until": rfc3339(it.signs_until_ms),
+                }
+                for it in await desk.reports.retired_secrets(report.id, desk.now_ms)
+            ],
+        }

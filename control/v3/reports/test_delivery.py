@@ -1,0 +1,112 @@
+"""Test deliveries of reports, in API v3: one signed message now, and what is wrong in words."""
+
+from typing import Annotated, Final, NotRequired
+
+from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
+from ulid import ULID
+
+from control.openapi.report_message import EXAMPLE
+from control.reports.service import ReportDesk
+from control.shapes.path_names import REPORT_NAMES
+from control.v3.reports.operations import TAG
+from control.v3.reports.run_shapes import OutcomeName
+from meterline.access.access import Scope
+from meterline.delivery.delivery import AttemptOutcome
+from meterline.http import json_response
+from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.shapes import InstantShown, NoParameters
+from meterline.limits import RESPONSE_BYTES_KEPT
+from meterline.report.body import TRIAL_SUBJECT, TRIAL_TRIGGER
+from meterline.report.test_delivery_ports import Trial
+from meterline.window import rfc3339
+
+
+class TestDeliveryShown(TypedDict):
+    """What came of a test delivery."""
+
+    delivery_id: Annotated[
+        str, Field(pattern="^test_[0-9a-z]{26}$", description="In `svix-id`; no delivery has it.")
+    ]
+    delivered: bool
+    verdict: Annotated[str, Field(description="What is wrong and what to do about it, in words.")]
+    outcome: OutcomeName
+    at: InstantShown
+    duration_ms: int
+    status: NotRequired[Annotated[int, Field(description="Of the answer.")]]
+    answer: NotRequired[Annotated[str, Field(description="The first kilobyte of its body.")]]
+    body: Annotated[str, Field(description="The text that was signed and sent.")]
+
+
+TEST_REPORT: Final = Operation(
+    id="test-report",
+    method="POST",
+    path="/reports/{reportId}/test",
+    tag=TAG,
+    summary="Send a test delivery",
+    description="Send one signed message to the report's endpoint now, whatever the report's "
+    f"state, and tell what came of it. It has no usage, the subject `{TRIAL_SUBJECT}`, an id of "
+    f"its own and the `run.trigger` `{TRIAL_TRIGGER}`, so that a receiver books nothing. It is "
+    "kept nowhere and tried once, and parks nothing.",
+    scope=Scope.REPORTS_WRITE,
+    names=REPORT_NAMES,
+    parameters=NoParameters,
+    body=NO_BODY,
+    answers=(
+        Answer(
+            200,
+            "What came of it; also where it did not arrive.",
+            TestDeliveryShown,
+            example={
+                "delivery_id": "test_01m7zmf4ya7d2sq292v0w9jpt8",
+                "delivered": False,
+                "verdict": "TLS failed: certificate has expired. Can the report's URL be reached "
+                "from where Meterline runs?",
+                "outcome": "unreached",
+                "at": "2026-02-01T09:00:00.120Z",
+                "duration_ms": 34,
+                "body": f'{{"type":"{EXAMPLE["type"]}","usage":[]}}',
+            },
+        ),
+    ),
+)
+
+
+class V3ReportTest:
+    """Handler of test deliveries."""
+
+    def __init__(self, desk: ReportDesk) -> None:
+        self._desk = desk
+
+    def bound(self) -> list[Bound]:
+        """What it answers."""
+        return [bind(TEST_REPORT, self.test)]
+
+    async def test(self, call: Call[NoParameters, None]) -> web.Response:
+        """200 with what came of it; 429 where there were many just now."""
+        desk = self._desk
+        report = await desk.report(call.namespace, call.names["reportId"])
+        meter = await desk.stores.meter(report.namespace, report.meter_id)
+        now_ms = desk.now_ms
+        await desk.trial_store.note_trial(report, now_ms, author=call.principal.author)
+        name = f"test_{ULID.from_timestamp(now_ms)}".lower()
+        return json_response(_shown(await desk.trials.try_out(report, meter, name)))
+
+
+def _shown(trial: Trial) -> TestDeliveryShown:
+    answer = trial.answer
+    shown: TestDeliveryShown = {
+        "delivery_id": trial.delivery_id,
+        "delivered": answer.outcome is AttemptOutcome.DELIVERED,
+        "verdict": trial.verdict,
+        "outcome": answer.outcome.value,
+        "at": rfc3339(trial.at_ms),
+        "duration_ms": answer.duration_ms,
+        "body": trial.body.decode(),
+    }
+    if answer.status is not None:
+        shown["status"] = answer.status
+    if answer.body:
+        shown["answer"] = answer.body[:RESPONSE_BYTES_KEPT].decode(errors="replace")
+    return shown

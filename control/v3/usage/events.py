@@ -1,0 +1,229 @@
+"""The events behind usage (API v3): which a row of a query or an entry of a delivery counts."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, NotRequired
+
+from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from control.ledger import Ledger
+from control.shapes.pages import CursorMetaShown, cursors
+from control.shapes.path_names import METER_NAMES
+from control.stores import Stores
+from meterline.access.access import Scope
+from meterline.audit.lineage import Behind, Position, UsageEntry, checksum
+from meterline.http import json_response
+from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.shapes import CursorPage, Instant, InstantShown, Parameters, Text
+from meterline.limits import (
+    ATTRIBUTE_CHARS_MAX,
+    BACKFILL_YIELD_EVENTS,
+    USAGE_EVENTS_MAX,
+    USAGE_EVENTS_READ,
+)
+from meterline.meter.meter import Meter
+from meterline.meter.revision import dimensions_ever
+from meterline.problem import Fault, invalid
+from meterline.usage.rows import EventRow
+from meterline.window import rfc3339
+
+_CURSOR: Final = re.compile(r"([0-9]{1,5})\.([0-9]{1,5})\.([0-9]{1,18})\.([0-9]{1,5})", re.ASCII)
+
+
+class UsageEventsParameters(Parameters):
+    """Which usage, and which page. Without `subject`, and for dimensions that are not named, it is
+    not split by them.
+    """
+
+    from_: Annotated[Instant, Field(alias="from", description="Start of the window.")]
+    to: Annotated[Instant, Field(description="End of the window.")]
+    subject: Annotated[
+        Text | None,
+        Field(max_length=ATTRIBUTE_CHARS_MAX, description="Of this subject; else of all of them."),
+    ] = None
+    dimensions: Annotated[
+        dict[str, str],
+        Field(description="Values of dimensions, as the entry has them; missing ones are empty."),
+    ] = {}
+    page: CursorPage = CursorPage()
+
+
+class UsageEventShown(TypedDict):
+    """An event that counts there."""
+
+    id: str
+    source: str
+    subject: str
+    time: Annotated[InstantShown, Field(description="When it counts.")]
+    ingested_at: InstantShown
+    position: Annotated[str, Field(description="Where it lies: log.partition.offset.place.")]
+
+
+class UsageEventsTotalShown(TypedDict):
+    """Of all pages."""
+
+    events: Annotated[int, Field(ge=0, description="As many as the entry counted.")]
+    checksum: Annotated[
+        str,
+        Field(
+            pattern="^[0-9a-f]{32}$",
+            description="Sum of the events' keys modulo 2^128, in whatever order: a key is the "
+            "BLAKE2b hash of 16 bytes of the identity.",
+        ),
+    ]
+
+
+class UsageEventPageShown(TypedDict):
+    """A page of events, by position. `total` is on the first page."""
+
+    data: list[UsageEventShown]
+    meta: CursorMetaShown
+    total: NotRequired[UsageEventsTotalShown]
+
+
+_EXAMPLE: Final[Any] = {
+    "data": [
+        {
+            "id": "r-1001",
+            "source": "chat-api",
+            "subject": "customer-1",
+            "time": "2026-01-31T10:00:00Z",
+            "ingested_at": "2026-01-31T10:00:01.250Z",
+            "position": "1.0.12.3",
+        }
+    ],
+    "meta": {
+        "page": {
+            "size": 20,
+            "next": None,
+            "previous": None,
+            "first": "1.0.12.3",
+            "last": "1.0.12.3",
+        }
+    },
+    "total": {"events": 1, "checksum": "0f343b0931126a20f133d67c2b018a3b"},
+}
+LIST_USAGE_EVENTS: Final = Operation(
+    id="list-usage-events",
+    method="GET",
+    path="/meters/{meterId}/events",
+    tag="Meters",
+    summary="List the events behind usage",
+    description=(
+        "The events that count in a row of a query or an entry of a delivery, named by its window, "
+        "subject and dimensions; by the meter as it is now. Events without a usable value are not "
+        f"among them. At most {USAGE_EVENTS_MAX} events can stand behind an entry."
+    ),
+    scope=Scope.EVENTS_READ,
+    names=METER_NAMES,
+    parameters=UsageEventsParameters,
+    body=NO_BODY,
+    answers=(Answer(200, "A page of events.", UsageEventPageShown, example=_EXAMPLE),),
+)
+
+
+class V3UsageEvents:
+    """The handler of the list."""
+
+    def __init__(self, stores: Stores, ledger: Ledger) -> None:
+        self._stores = stores
+        self._ledger = ledger
+
+    def bound(self) -> list[Bound]:
+        """What it answers."""
+        return [bind(LIST_USAGE_EVENTS, self.list)]
+
+    async def list(self, call: Call[UsageEventsParameters, None]) -> web.Response:
+        """One page by position; the first with the number and checksum of all."""
+        asked, page = call.parameters, call.parameters.page
+        after = None if page.after is None else _position(page.after)
+        meter = await self._stores.meter(call.namespace, call.names["meterId"])
+        entry = _entry(meter, asked)
+        # one more than asked for tells whether there is a following page
+        most = None if after is None else page.size + 1
+        found = await self._behind(entry, after, most)
+        listed = found[: page.size]
+        places = [_cursor(row) for row in listed]
+        answer: UsageEventPageShown = {
+            "data": [_shown(row) for row in listed],
+            "meta": cursors(page.size, places, more=len(found) > page.size),
+        }
+        if after is None:
+            keys = [row.key for row in found]
+            answer["total"] = {"events": len(found), "checksum": checksum(keys)}
+        return json_response(answer)
+
+    async def _behind(
+        self, entry: UsageEntry, after: Position | None, most: int | None
+    ) -> Sequence[EventRow]:
+        """Events that count in the entry, by position: all, or at least `most`. Raises `Problem`
+        where there are too many.
+        """
+        behind = Behind(entry)
+        found: list[EventRow] = []
+        while most is None or len(found) < most:
+            rows = await self._ledger.events.events_of(entry, after, USAGE_EVENTS_READ)
+            for count, row in enumerate(rows):
+                if count % BACKFILL_YIELD_EVENTS == 0:
+                    await asyncio.sleep(0)
+                if behind.counts(row):
+                    # what only the text tells is not needed any more
+                    found.append(row._replace(text=b""))
+            if len(found) > USAGE_EVENTS_MAX:
+                words = f"over {USAGE_EVENTS_MAX} events stand behind it; ask for a shorter span"
+                raise invalid(Fault("from", words, "minimum", "query"))
+            if len(rows) < USAGE_EVENTS_READ:
+                break
+            after = rows[-1][:4]
+        return found
+
+
+def _entry(meter: Meter, asked: UsageEventsParameters) -> UsageEntry:
+    """The entry that is asked about. Raises `Problem` with every fault."""
+    faults = []
+    if asked.from_ >= asked.to:
+        words = f"{rfc3339(asked.from_)} must be before to, {rfc3339(asked.to)}"
+        faults.append(Fault("from", words, "maximum", "query"))
+    known = dimensions_ever(meter)
+    listed = ", ".join(known) or "none"
+    faults += [
+        Fault(
+            f"dimensions[{name}]",
+            f"is no dimension of meter {meter.key}; it has {listed}",
+            "enum",
+            "query",
+        )
+        for name in asked.dimensions
+        if name not in known
+    ]
+    if faults:
+        raise invalid(*faults)
+    dimensions = tuple(sorted(asked.dimensions.items()))
+    return UsageEntry(meter, asked.from_, asked.to, asked.subject, dimensions)
+
+
+def _position(cursor: str) -> Position:
+    found = _CURSOR.fullmatch(cursor)
+    if found is None:
+        reason = "is no cursor; take it from meta.page.next of the page before"
+        raise invalid(Fault("page[after]", reason, "matches_regex", "query"))
+    log, partition, offset, place = (int(part) for part in found.groups())
+    return log, partition, offset, place
+
+
+def _cursor(row: EventRow) -> str:
+    return f"{row.log}.{row.partition}.{row.offset}.{row.place}"
+
+
+def _shown(row: EventRow) -> UsageEventShown:
+    return {
+        "id": row.id,
+        "source": row.source,
+        "subject": row.subject,
+        "time": rfc3339(row.time_ms),
+        "ingested_at": rfc3339(row.recorded_ms),
+        "position": _cursor(row),
+    }

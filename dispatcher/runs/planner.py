@@ -1,0 +1,249 @@
+"""Steps that turn schedules into runs and complete windows into deliveries (design.md section 5).
+
+Nothing is sent here. Several dispatchers may do these steps at once: runs are recorded under
+ids that follow from their windows, and the store lets one holder decide a run.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from dispatcher.runs.corrections import says_nothing_new
+from dispatcher.runs.materializing import Making, Said, gather, write
+from dispatcher.runs.schedule import due_runs
+from dispatcher.runs.staging import Holding, LeaseLost
+from dispatcher.runs.usage_answers import Answers
+from dispatcher.runs.waiting import Judge, Ready, Walk
+from meterline import limits
+from meterline.delivery.ports import DeliveryBytes
+from meterline.meter.ports import CatalogueStore
+from meterline.ports import Unavailable
+from meterline.problem import Problem
+from meterline.report.correction_ports import Baseline, CorrectionStore
+from meterline.report.ports import Claim, OpenSpool, ReportStore
+from meterline.report.report import Report
+from meterline.report.run import Run, RunMove, RunState, Trigger
+from meterline.report.start import StartTerms
+from meterline.usage.ports import SubjectUsageStore
+from meterline.usage.progress_ports import ProgressStore
+from meterline.window import DAY_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The stores that a run is made from, where the bytes of its deliveries are, and how far turns
+    have come through the runs that wait.
+    """
+
+    reports: ReportStore
+    catalogue: CatalogueStore
+    progress: ProgressStore
+    usage: SubjectUsageStore
+    corrections: CorrectionStore
+    bytes: DeliveryBytes
+    spool: OpenSpool
+    walk: Walk = field(default_factory=Walk)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTerms:
+    """What runs are judged by. `log` and `partitions` name the log whose completeness counts."""
+
+    log: int
+    partitions: int
+    start: StartTerms = field(default_factory=StartTerms)
+    catch_up_max: int = limits.CATCH_UP_RUNS_MAX
+    lease_ms: int = limits.RUN_LEASE_S * 1_000
+    bytes_kept_ms: int = limits.REVISED_DAYS * DAY_MS
+    rows_max: int = limits.RUN_ROWS_READ  # of usage, read at once
+
+
+async def find_due(reports: ReportStore, now_ms: int, catch_up_max: int) -> int:
+    """Record runs for windows that have ended; their number. Nothing is left when it is 0."""
+    found = 0
+    for plan in await reports.plans(now_ms, limits.PLAN_REPORTS_MAX):
+        runs = due_runs(plan, now_ms, catch_up_max, limits.PLAN_RUNS_MAX)
+        if runs:
+            await reports.plan(plan.report, runs, runs[-1].to_ms)
+        found += len(runs)
+    return found
+
+
+async def make_runs(
+    sources: Sources, terms: PlanTerms, instant: Callable[[], int], holder: str
+) -> int:
+    """Materialize runs whose windows are complete; the number decided or closed.
+
+    A turn looks through what waits, page by page, until it has made something: however many runs
+    cannot be made yet, one that can be has its turn. It goes on where the one before ended, and
+    looks at no more pages than its walk allows.
+
+    `instant` gives the present time, unix milliseconds: runs before one may take longer than its
+    lease. `holder` is a name never used before. A run that cannot be made now gives its lease back
+    and leaves the turn to the others of its page. Raises `Unavailable` where none of them could be
+    made for that; the next turn goes on behind them.
+    """
+    walk, whole, judge = sources.walk, sources.walk.after is None, None
+    for number in range(walk.pages_max):
+        page = await walk.page(sources.reports, instant())
+        if page and judge is None:
+            catalogue = await sources.catalogue.catalogue()
+            judge = Judge(catalogue, sources.progress, terms.log, terms.partitions, terms.start)
+        # By a name for each page: a run that was given back may be met again, once round.
+        if judge and (
+            made := await _make_page(sources, terms, judge, page, instant, f"{holder}.{number}")
+        ):
+            return made
+        if walk.after is None:
+            if whole:
+                break
+            whole = True  # it began in the middle: now from the front
+    return 0
+
+
+async def _make_page(
+    sources: Sources,
+    terms: PlanTerms,
+    judge: Judge,
+    page: Sequence[tuple[Run, Report]],
+    instant: Callable[[], int],
+    holder: str,
+) -> int:
+    ready = await judge.ready(page)
+    able = {it.run.id for it in ready}
+    found = [run.id for run, _ in page if run.state is RunState.SCHEDULED and run.id not in able]
+    if found:
+        await sources.reports.await_runs(found)
+    # Neighbours ask the same question, which is then asked once.
+    ready.sort(key=_question)
+    answers = Answers(sources.progress, sources.usage, terms.log, terms.rows_max)
+    made = await _refuse_forgotten(sources.reports, terms, page, judge, instant, holder)
+    away: list[tuple[Ready, Unavailable]] = []
+    for it in ready:
+        if away and away[-1][0].query == it.query:
+            continue  # its question has just failed
+        now_ms = instant()
+        claim = await sources.reports.claim_run(it.run.id, holder, now_ms, now_ms + terms.lease_ms)
+        if claim is None:
+            continue
+        if claim.run.trigger is not it.run.trigger:  # taken over by hand: it asks another meter
+            await sources.reports.release_run(it.run.id, holder)
+            continue
+        # as claimed: it may have been changed since it was read
+        it = replace(it, report=claim.report)  # noqa: PLW2901
+        try:
+            made += await _make(sources, terms, it, claim, answers, instant)
+        except Unavailable as error:
+            away.append((it, error))
+    # Where some were made, those that were not are tried again at once, and told of then.
+    if away and not made:
+        raise _none_made(away)
+    return made
+
+
+def _question(it: Ready) -> tuple[object, ...]:
+    query = it.query
+    return (it.meter.revision, it.run.from_ms, it.run.to_ms, query.group_by, repr(query.subjects))
+
+
+def _none_made(away: Sequence[tuple[Ready, Unavailable]]) -> Unavailable:
+    it, error = away[0]
+    return Unavailable(f"no run can be made now; run {it.run.id} of {it.report.slug!r}: {error}")
+
+
+async def _refuse_forgotten(
+    reports: ReportStore,
+    terms: PlanTerms,
+    page: Sequence[tuple[Run, Report]],
+    judge: Judge,
+    instant: Callable[[], int],
+    holder: str,
+) -> int:
+    """Close late runs whose meter revision is not counted any more; later ones wait behind them."""
+    closed = 0
+    for run, report in page:
+        if run.trigger is not Trigger.LATE or judge.meter_of(run, report) is not None:
+            continue
+        now_ms = instant()
+        claim = await reports.claim_run(run.id, holder, now_ms, now_ms + terms.lease_ms)
+        if claim is not None:
+            why = f"revision {run.meter_revision} of the meter is not counted any more"
+            closed += await reports.close_run(claim, RunMove.REFUSE, why, now_ms)
+    return closed
+
+
+async def _make(
+    sources: Sources,
+    terms: PlanTerms,
+    it: Ready,
+    claim: Claim,
+    answers: Answers,
+    instant: Callable[[], int],
+) -> bool:
+    reports, now_ms = sources.reports, instant()
+    holding = Holding(reports, claim, terms.lease_ms, instant)
+    try:
+        baseline = None
+        if it.run.revision > 1:
+            baseline = await sources.corrections.baseline(it.run)
+        it = _as_before(it, baseline)
+        if missing := set(it.report.group_by) - set(it.meter.dimension_names):
+            why = f"the meter has no group-by key {min(missing)!r} any more; make the report anew"
+            return await reports.close_run(claim, RunMove.REFUSE, why, now_ms)
+        claim = replace(claim, report=it.report)
+        making = Making(it, claim, holding, baseline, reports, sources.corrections)
+        return await _tell(sources, making, answers, now_ms)
+    except LeaseLost:
+        return False
+    except Problem as problem:
+        return await reports.close_run(claim, RunMove.REFUSE, problem.detail, now_ms)
+    except Unavailable:
+        # Where this fails too, the lease runs out by itself.
+        with suppress(Unavailable):
+            await reports.release_run(it.run.id, claim.holder)
+        raise
+
+
+def _as_before(it: Ready, baseline: Baseline | None) -> Ready:
+    """A late run asks what the run before it asked, whatever its report asks by now: only usage may
+    tell them apart.
+    """
+    if it.run.trigger is not Trigger.LATE or baseline is None:
+        return it
+    report = it.report
+    if baseline.group_by is not None:
+        report = replace(report, group_by=baseline.group_by)
+    if baseline.filter is not None:
+        report = replace(report, filter=baseline.filter)
+    return replace(it, report=report)
+
+
+async def _tell(sources: Sources, making: Making, answers: Answers, now_ms: int) -> bool:
+    """Make what a run says; a revision that has nothing new to say is closed."""
+    reports, claim, spool = sources.reports, making.claim, sources.spool()
+    try:
+        await answers.ask(making.it)
+        await making.holding.keep()
+        said = await gather(making, answers, spool)
+        if _is_old(making, said):
+            why = "the figures are those of the revision before"
+            return await reports.close_run(claim, RunMove.UNCHANGED, why, now_ms, answers.counted)
+        manifest = await write(making, said, spool, answers.counted)
+    finally:
+        await spool.close()
+    decided = await reports.decide(claim, making.it.meter.revision, manifest, now_ms)
+    if not decided:
+        # The report was changed meanwhile, if the lease is still held: made anew by the next step.
+        await reports.release_run(claim.run.id, claim.holder)
+    return decided
+
+
+def _is_old(making: Making, said: Said) -> bool:
+    """Whether a revision has nothing new to say."""
+    if making.baseline is None:
+        return False
+    assert said.corrections_digest is not None, "of every revision"
+    speaks = said.statements > 0
+    return says_nothing_new(
+        making.baseline, said.corrections_digest, speaks=speaks, sends=making.sends
+    )

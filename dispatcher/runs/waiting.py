@@ -1,0 +1,120 @@
+"""Runs that wait, and which of them can be made (design.md section 5).
+
+They are looked through a page at a time: those that cannot be made yet, however many, keep no other
+from its turn.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dispatcher.runs.schedule import complete_needed_ms
+from meterline import limits
+from meterline.meter.meter import Catalogue, Meter
+from meterline.meter.revision import answering
+from meterline.report.filter import subjects_asked
+from meterline.report.ports import ReportStore
+from meterline.report.report import Report
+from meterline.report.run import Run, Trigger
+from meterline.report.start import StartTerms
+from meterline.usage.progress_ports import ProgressStore
+from meterline.usage.query import UsageQuery
+
+
+@dataclass(slots=True)
+class Walk:
+    """How far turns have come through the runs that wait: `after` is the report and the trigger
+    that a page ended with, None at the front.
+
+    By report, not by window: a report has one place for each trigger, however many windows it has
+    to make up for, so every walk comes to its end and round to all of them. A page has `runs_max`
+    runs, and a turn `pages_max` pages.
+    """
+
+    after: tuple[str, Trigger] | None = None
+    runs_max: int = limits.UNDECIDED_RUNS_MAX
+    pages_max: int = limits.UNDECIDED_PAGES_MAX
+
+    async def page(self, reports: ReportStore, now_ms: int) -> list[tuple[Run, Report]]:
+        """The next runs that wait; after the last of them it begins at the front again."""
+        found = await reports.undecided(now_ms, self.runs_max, self.after)
+        self.after = None
+        if len(found) == self.runs_max:
+            last, _ = found[-1]
+            self.after = last.report_id, last.trigger
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A run whose usage is complete, with what it takes to make it."""
+
+    run: Run
+    report: Report
+    meter: Meter
+    complete_until_ms: int
+
+    @property
+    def query(self) -> UsageQuery:
+        """What it asks for."""
+        group_by = ("subject", *self.report.group_by)
+        subjects = subjects_asked(self.report.filter, limits.SUBJECTS_ASKED_BYTES_MAX)
+        return UsageQuery(
+            self.meter, self.run.from_ms, self.run.to_ms, group_by=group_by, subjects=subjects
+        )
+
+
+class Judge:
+    """Tells in one turn which runs can be made: it asks once how complete a revision of a meter is,
+    which is only more by the end of the turn.
+    """
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        progress: ProgressStore,
+        log: int,
+        partitions: int,
+        start: StartTerms,
+    ) -> None:
+        self._in_force = {meter.id: meter for meter in catalogue.in_force}
+        self._folded = {meter.revision: meter for meter in catalogue.meters}
+        self._progress = progress
+        self._log = log
+        self._partitions = partitions
+        self._start = start
+        self._complete: dict[int, int | None] = {}
+
+    def meter_of(self, run: Run, report: Report) -> Meter | None:
+        """The revision that answers a run: the one in force, or for a late run the one that
+        answered before it. None while there is none.
+        """
+        if run.trigger is Trigger.LATE and run.meter_revision is not None:
+            return self._folded.get(run.meter_revision)
+        # A meter in use cannot be deleted; while one is being changed the next step finds it.
+        return self._in_force.get(report.meter_id)
+
+    async def ready(self, page: Sequence[tuple[Run, Report]]) -> list[Ready]:
+        """Those whose usage is complete."""
+        found = []
+        for run, report in page:
+            meter = self.meter_of(run, report)
+            if meter is None:
+                continue
+            until_ms = await self._complete_until(meter, run)
+            if until_ms is not None and until_ms >= complete_needed_ms(run, report, self._start):
+                found.append(Ready(run, report, meter, until_ms))
+        return found
+
+    async def _complete_until(self, meter: Meter, run: Run) -> int | None:
+        # those that answer the window: the older ones where it lies before the first instant
+        untils: list[int] = []
+        for revision in answering(meter, run.from_ms, run.to_ms):
+            if revision not in self._complete:
+                self._complete[revision] = await self._progress.complete_until(
+                    self._log, self._partitions, revision
+                )
+            until_ms = self._complete[revision]
+            if until_ms is None:
+                return None
+            untils.append(until_ms)
+        return min(untils)

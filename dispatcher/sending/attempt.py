@@ -1,0 +1,178 @@
+"""Steps that send: claim what is due, sign and post one delivery, record what came of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final
+
+from msgspec import Struct
+
+from dispatcher.sending.fairness import Caps, Load, allot
+from dispatcher.sending.rate import Pace
+from dispatcher.sending.request import Sealed, delivery_headers
+from dispatcher.sending.retry import GiveUp, RetryPolicy, decide, retry_after_ms
+from meterline import limits
+from meterline.delivery.delivery import Attempt, AttemptOutcome, DeliveryMove
+from meterline.delivery.endpoint.health import EndpointSignal, HealthTerms, Heard
+from meterline.delivery.ports import SecretBox, WebhookSender
+from meterline.delivery.sending import Answer, AttemptEnd, Parcel
+from meterline.report.ports import ReportStore
+
+_SERVER_FAULT: Final = 5  # first digit of a status
+# Said by what stands before a receiver, or of the receiver as a whole: not of one delivery.
+_OUT: Final = frozenset({502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class SendTerms:
+    """What sending is bounded by."""
+
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    caps: Caps = field(default_factory=Caps)
+    lease_ms: int = limits.DELIVERY_LEASE_S * 1_000
+    per_second: float | None = None  # to one endpoint; None: as fast as the caps let it
+    probe_pause_s: float = limits.PROBE_PAUSE_S
+
+    @property
+    def health(self) -> HealthTerms:
+        """What endpoints are judged by, in keeping with the retries."""
+        longest_s = max(self.retry.every_s, *self.retry.delays_s)
+        return HealthTerms(
+            faults=self.caps.faults,
+            places_max=self.caps.endpoint,
+            probe_pause_ms=round(self.probe_pause_s * 1_000),
+            patience_ms=round(self.retry.patience_s * 1_000),
+            silence_ms=round(2_000 * longest_s),
+        )
+
+
+class Sent(Struct, frozen=True, gc=False):
+    """A parcel that was tried, how that ended, and whether its endpoint is gone (410)."""
+
+    parcel: Parcel
+    end: AttemptEnd
+    gone: bool = False
+
+
+async def claim_due(
+    reports: ReportStore,
+    terms: SendTerms,
+    load: Load,
+    now_ms: int,
+    pace: Pace | None = None,
+) -> list[Parcel]:
+    """Claim what may be sent now or soon, within the caps, the pace and what may be claimed ahead,
+    of so many reports at once as the memory has room for. Raises `Unavailable`.
+    """
+    full = load.under_way >= terms.caps.total and not load.ahead_free
+    if full or load.bytes >= limits.CLAIMED_BYTES_MAX:
+        return []
+    due = await reports.due(now_ms)
+    slots = {} if pace is None else pace.slots({it.address for it in due}, now_ms)
+    allotted = allot(due, load, terms.caps, now_ms, slots)[: limits.REPORTS_CLAIMED_MAX]
+    if not allotted:
+        return []
+    return await reports.claim_deliveries(allotted, now_ms, now_ms + terms.lease_ms)
+
+
+async def deliver(
+    parcel: Parcel,
+    sender: WebhookSender,
+    box: SecretBox,
+    policy: RetryPolicy,
+    now_ms: int,
+    draw: float,
+) -> Sent:
+    """Sign the stored bytes as of now, post them, and judge the answer. Never raises for the
+    receiver's doings.
+    """
+    try:
+        headers = _headers(parcel, box, now_ms)
+    except ValueError as error:
+        reason = f"not sent: a secret of the report cannot be opened ({error})"
+        answer = Answer(AttemptOutcome.UNREACHED, 0, reason=reason, of_receiver=False)
+    else:
+        answer = await sender.send(parcel.endpoint, parcel.body, headers)
+    return judged(parcel, answer, policy, now_ms, draw)
+
+
+def failed(parcel: Parcel, error: Exception, policy: RetryPolicy, now_ms: int, draw: float) -> Sent:
+    """What a fault of ours makes of an attempt: it is tried again, though not for ever."""
+    reason = f"not sent: a fault of the dispatcher ({type(error).__name__}); its log has more"
+    answer = Answer(AttemptOutcome.UNREACHED, 0, reason=reason, of_receiver=False)
+    return judged(parcel, answer, policy, now_ms, draw)
+
+
+def judged(parcel: Parcel, answer: Answer, policy: RetryPolicy, now_ms: int, draw: float) -> Sent:
+    """What an answer makes of an attempt and its delivery."""
+    move, next_ms, reason, gone = DeliveryMove.CONFIRM, None, answer.reason, False
+    if answer.outcome is not AttemptOutcome.DELIVERED:
+        tries = parcel.attempt - parcel.attempts_before
+        since_ms, ended_ms = parcel.patient_since_ms, now_ms + answer.duration_ms
+        verdict = decide(policy, tries, since_ms, answer, ended_ms, draw)
+        if isinstance(verdict, GiveUp):
+            move, gone = DeliveryMove.GIVE_UP, verdict.gone
+            reason = "; ".join(part for part in (answer.reason, verdict.reason) if part)
+        else:
+            move, next_ms = DeliveryMove.RETRY, verdict.at_ms
+    attempt = Attempt(
+        delivery_id=parcel.delivery_id,
+        number=parcel.attempt,
+        started_at_ms=now_ms,
+        outcome=answer.outcome,
+        duration_ms=answer.duration_ms,
+        status=answer.status,
+        reason=reason,
+        answer=answer.body[: limits.RESPONSE_BYTES_KEPT],
+        next_attempt_at_ms=next_ms,
+    )
+    return Sent(parcel, AttemptEnd(attempt, move, heard(parcel, answer, policy, now_ms)), gone)
+
+
+def heard(parcel: Parcel, answer: Answer, policy: RetryPolicy, now_ms: int) -> Heard | None:
+    """What an answer says of its endpoint; None where the fault is not the receiver's."""
+    if not answer.of_receiver:
+        return None
+    ended_ms = now_ms + answer.duration_ms
+    asked_ms = min(retry_after_ms(answer.retry_after, ended_ms), 1_000 * policy.retry_after_max_s)
+    return Heard(
+        namespace=parcel.namespace,
+        endpoint=parcel.endpoint,
+        sign=_sign(answer, asked_ms),
+        started_at_ms=now_ms,
+        at_ms=ended_ms,
+        reason=answer.reason,
+        retry_after_ms=round(asked_ms),
+        first=parcel.attempt == parcel.attempts_before + 1,
+        probe=parcel.probe,
+    )
+
+
+def _sign(answer: Answer, asked_ms: float) -> EndpointSignal:
+    """What the end of an attempt is about (the table in `meterline.delivery.endpoint.health`)."""
+    if answer.outcome is AttemptOutcome.DELIVERED:
+        return EndpointSignal.TAKEN
+    status = answer.status or 0
+    if status == HTTPStatus.TOO_MANY_REQUESTS or asked_ms:
+        return EndpointSignal.THROTTLED
+    if answer.outcome is AttemptOutcome.UNREACHED or status in _OUT:
+        return EndpointSignal.OUT
+    return EndpointSignal.FAULT if status // 100 == _SERVER_FAULT else EndpointSignal.ANSWERED
+
+
+async def record(
+    reports: ReportStore, sent: Sequence[Sent], now_ms: int, terms: HealthTerms | None = None
+) -> None:
+    """Record attempts together, and park the endpoints that are gone: what they are owed is
+    kept.
+    """
+    await reports.record([it.end for it in sent], now_ms, terms)
+    gone = {(it.parcel.namespace, it.parcel.endpoint): it for it in sent if it.gone}
+    for (namespace, endpoint), it in gone.items():
+        await reports.park_endpoint(namespace, endpoint, it.end.attempt.reason, now_ms)
+
+
+def _headers(parcel: Parcel, box: SecretBox, now_ms: int) -> dict[str, str]:
+    secrets = parcel.signing_secrets_sealed
+    sealed = Sealed(secrets, parcel.user_info_sealed, parcel.headers_sealed)
+    return delivery_headers(parcel.delivery_id, parcel.body, sealed, box, now_ms)

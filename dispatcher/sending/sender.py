@@ -1,0 +1,280 @@
+"""The half of the dispatcher's shell that sends: claims, posts, records."""
+
+import asyncio
+import random
+from collections import Counter
+from typing import Final
+
+import structlog
+
+from dispatcher.pause import Pause, turn, wait
+from dispatcher.sending import attempt
+from dispatcher.sending.attempt import SendTerms, Sent
+from dispatcher.sending.fairness import Load
+from dispatcher.sending.prefetch import Answered, Waiting
+from dispatcher.sending.rate import Pace
+from meterline import limits
+from meterline.delivery.endpoint.health import EndpointSignal
+from meterline.delivery.ports import SecretBox, WebhookSender
+from meterline.delivery.sending import Address, Parcel
+from meterline.ports import Clock, Unavailable
+from meterline.report.ports import ReportStore
+
+_log: Final = structlog.get_logger("dispatcher")
+
+
+class Outgoing:
+    """Sends what is due until it is stopped."""
+
+    def __init__(
+        self,
+        reports: ReportStore,
+        sender: WebhookSender,
+        box: SecretBox,
+        clock: Clock,
+        terms: SendTerms,
+        idle_s: float,
+    ) -> None:
+        self._reports = reports
+        self._sender = sender
+        self._box = box
+        self._clock = clock
+        self._terms = terms
+        self._idle_s = idle_s
+        self._stopping = False
+        self._claimed: Counter[Address] = Counter()  # and not recorded yet
+        self._claimed_bytes = 0
+        self._waiting = Waiting()
+        self._under_way: Counter[Address] = Counter()
+        self._answered = Answered()
+        self._outs: Counter[Address] = Counter()  # in a row, of what is claimed
+        self._faults: Counter[Address] = Counter()  # in a row, of first tries of what is claimed
+        self._pace = Pace(terms.per_second)
+        self._posts: set[asyncio.Task[None]] = set()
+        self._sent: list[Sent] = []  # to be recorded; both are bounded by what is claimed
+        self._returned: list[Parcel] = []  # to be given back
+        self._claim_wake = asyncio.Event()
+        self._record_wake = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something may be due."""
+        self._claim_wake.set()
+
+    def stop(self) -> None:
+        """Claim nothing more; what has not begun is given back, what is under way is recorded."""
+        self._stopping = True
+        self._return(self._waiting.all())
+        self.wake()
+
+    async def run(self) -> None:
+        """Work until `stop`; returns when all that was sent is recorded."""
+        recorder = asyncio.create_task(self._record_all())
+        try:
+            await self._claim_all()
+            if self._posts:
+                await asyncio.wait(self._posts)
+        finally:
+            self._stopping = True
+            self._returned += self._waiting.all()
+            self._record_wake.set()
+            await recorder
+
+    async def _claim_all(self) -> None:
+        pause = Pause(self._idle_s)
+        while not self._stopping:
+            self._claim_wake.clear()
+            self._return(self._waiting.older_than(self._clock.now_ms() - limits.AHEAD_WAIT_MS))
+            found = await turn("send", self._claim())
+            if found is None:
+                await wait(self._claim_wake, pause.longer())
+                continue
+            pause.reset()
+            if not found:
+                await wait(self._claim_wake, self._idle_s)
+
+    async def _claim(self) -> bool:
+        now_ms = self._clock.now_ms()
+        found = await attempt.claim_due(
+            self._reports, self._terms, self._load(now_ms), now_ms, self._pace
+        )
+        for parcel in found:
+            self._claimed[parcel.address] += 1
+            self._claimed_bytes += len(parcel.body)
+            self._waiting.add(parcel, self._clock.now_ms())
+        if self._stopping:
+            self._return(self._waiting.all())
+        for address in self._failing():  # it was claimed before that was known
+            self._return(self._waiting.of(address))
+        self._begin()
+        return bool(found)
+
+    def _load(self, now_ms: int) -> Load:
+        for address in self._faults.keys() - self._claimed.keys():
+            del self._faults[address]  # all is recorded: the store knows, and is asked after this
+        roomy = self._claimed_bytes < limits.AHEAD_BYTES_MAX
+        answered = self._answered.counts(now_ms) if roomy else {}
+        return Load(
+            claimed=dict(self._claimed),
+            under_way=self._under_way.total(),
+            bytes=self._claimed_bytes,
+            ahead={address: self._ahead(address, count) for address, count in answered.items()},
+            proven=self._answered.proven(now_ms),
+            failing=self._failing(),
+        )
+
+    def _ahead(self, address: Address, answered: int) -> int:
+        """How many may be claimed beyond the places: what waits is soon begun, and not given back;
+        what is answered and not recorded yet keeps nothing from being claimed.
+        """
+        in_hand = self._under_way[address] + self._waiting.count(address)
+        return limits.AHEAD_TIMES * answered + self._claimed[address] - in_hand
+
+    def _failing(self) -> list[Address]:
+        """Those that fail for all: no more is in hand until what is under way is recorded."""
+        most = self._terms.caps.faults_ahead
+        return [address for address, faults in self._faults.items() if faults >= most]
+
+    def _begin(self) -> None:
+        """Post what has a place now."""
+        while (parcel := self._next()) is not None:
+            task = asyncio.create_task(self._post_on(parcel))
+            self._posts.add(task)
+            task.add_done_callback(self._posts.discard)
+
+    def _next(self) -> Parcel | None:
+        """What may begin now; it has its place."""
+        parcel = self._waiting.begin(self._under_way, self._terms.caps)
+        if parcel is not None:
+            self._under_way[parcel.address] += 1
+        return parcel
+
+    async def _post_on(self, parcel: Parcel | None) -> None:
+        """Post a delivery, and after it what its place is for then: a task for each of them would
+        cost a sixth of a post.
+        """
+        while parcel is not None:
+            before = parcel.address
+            await self._post(parcel, before)
+            parcel = self._next()
+            if parcel is not None and parcel.address != before:
+                self._begin()  # its endpoint may have had a place of its own to give
+
+    async def _post(self, parcel: Parcel, address: Address) -> None:
+        wait_ms = self._pace.take(address, self._clock.now_ms())
+        if wait_ms:
+            await asyncio.sleep(wait_ms / 1_000)  # its turn in the pace of the endpoint
+        draw = random.random()  # noqa: S311 - jitter of a delay
+        now_ms, retry = self._clock.now_ms(), self._terms.retry
+        try:
+            sent = await attempt.deliver(parcel, self._sender, self._box, retry, now_ms, draw)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is an attempt that failed
+            _log.exception("send", action="failed", delivery=parcel.delivery_id)
+            sent = attempt.failed(parcel, error, retry, now_ms, draw)
+        self._under_way[address] -= 1
+        if not self._under_way[address]:
+            del self._under_way[address]
+        self._sent.append(sent)
+        self._record_wake.set()
+        self._heed(sent, address)
+        if sent.end.heard is None:
+            await asyncio.sleep(0)  # it may never have waited for anything: others have their turn
+
+    def _heed(self, sent: Sent, address: Address) -> None:
+        """What waits for an endpoint that is away waits in the store: nobody burns it."""
+        heard = sent.end.heard
+        if heard is None:
+            return
+        away = sent.gone or heard.signal is EndpointSignal.THROTTLED
+        if heard.signal is EndpointSignal.OUT:
+            self._outs[address] += 1
+            away |= self._outs[address] >= limits.ENDPOINT_OUTAGES
+        else:
+            self._outs.pop(address, None)
+        if heard.signal is EndpointSignal.FAULT:
+            self._faults[address] += heard.first
+            away |= self._faults[address] >= self._terms.caps.faults_ahead
+        elif heard.signal is not EndpointSignal.OUT:
+            self._faults.pop(address, None)
+        if away:
+            self._answered.forget(address)
+            self._return(self._waiting.of(address))
+        elif heard.signal is not EndpointSignal.OUT:
+            self._answered.add(address, self._clock.now_ms())
+
+    def _return(self, parcels: list[Parcel]) -> None:
+        self._returned += parcels
+        if parcels:
+            self._record_wake.set()
+
+    async def _record_all(self) -> None:
+        """Record what was sent and give back what was not, all that has gathered in one
+        transaction each.
+        """
+        pause = Pause(self._idle_s)
+        while self._sent or self._returned or self._posts or not self._stopping:
+            if not self._sent and not self._returned:
+                await wait(self._record_wake, self._idle_s)
+                self._record_wake.clear()
+                continue
+            try:
+                await self._give_back()
+                await self._record()
+            except Unavailable as error:
+                _log.warning("record", action="unavailable", reason=str(error))
+                if self._stopping:
+                    return  # at least once: after their leases they are sent again
+                await asyncio.sleep(pause.longer())
+                continue
+            pause.reset()
+
+    async def _give_back(self) -> None:
+        batch = self._returned[:]
+        if not batch:
+            return
+        try:
+            await self._reports.give_back(batch, self._clock.now_ms())
+        except Unavailable:
+            raise
+        except Exception:  # noqa: BLE001 - their leases run out
+            _log.exception("return", action="failed", deliveries=len(batch))
+        del self._returned[: len(batch)]
+        for parcel in batch:
+            self._landed(parcel)
+
+    async def _record(self) -> None:
+        batch = self._sent[:]
+        if not batch:
+            return
+        try:
+            await self._recorded(batch)
+        except Unavailable:
+            raise
+        except Exception:  # noqa: BLE001 - better sent twice than never again
+            _log.exception("record", action="failed", deliveries=len(batch))
+            for sent in batch if len(batch) > 1 else ():
+                await self._record_alone(sent)
+        del self._sent[: len(batch)]
+        for sent in batch:
+            self._landed(sent.parcel)
+
+    async def _record_alone(self, sent: Sent) -> None:
+        """One that cannot be recorded takes no others with it."""
+        try:
+            await self._recorded([sent])
+        except Unavailable:
+            raise
+        except Exception:  # noqa: BLE001 - as above
+            _log.exception("record", action="failed", delivery=sent.parcel.delivery_id)
+
+    async def _recorded(self, batch: list[Sent]) -> None:
+        health = self._terms.health
+        await attempt.record(self._reports, batch, self._clock.now_ms(), health)
+
+    def _landed(self, parcel: Parcel) -> None:
+        address = parcel.address
+        self._claimed_bytes -= len(parcel.body)
+        self._claimed[address] -= 1
+        if not self._claimed[address]:
+            del self._claimed[address]
+            self._outs.pop(address, None)
+        self._claim_wake.set()

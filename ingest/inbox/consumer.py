@@ -1,0 +1,189 @@
+"""The inbox: Kafka topics for producers without HTTP, each bound to a namespace (design.md 3).
+
+Reads records, admits them, puts them into the log, and commits their offsets once they are durable
+there. It goes on for ever: while anything is away, it waits and tries the same records again.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+import structlog
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.errors import KafkaError
+
+from ingest.admission import AdmissionRules, Admitted
+from ingest.inbox.admission import InboxRecord, admit_record, refusal_partition, refuse
+from ingest.inbox.reading import consumed, read_carefully
+from ingest.publisher import Publisher
+from meterline.event.pack import RecordKind, Refusal, encode_refusal
+from meterline.event.ports import Log
+from meterline.limits import INBOX_READ_RECORDS_MAX, READ_BYTES_MAX
+from meterline.ports import Unavailable, Unsuitable
+from meterline.problem import Problem
+
+WAIT_MS: Final = 500
+BACKOFF_FIRST_S: Final = 0.1
+BACKOFF_MAX_S: Final = 10.0
+UNDECODABLE: Final = "the name of a header is not UTF-8, so that the record cannot be read"
+
+_log: Final = structlog.get_logger("ingest.inbox.consumer")
+
+
+async def take(
+    records: Sequence[InboxRecord | Refusal],
+    namespace: str,
+    publisher: Publisher,
+    log: Log,
+    rules: AdmissionRules,
+) -> None:
+    """One step: all of these records are durable in the log on return, as events or as refusals.
+
+    A refusal among the records is of one that could not even be decoded.
+
+    Raises `Problem` (unavailable) or `Unavailable`: some may be in. Taking them again is safe.
+    """
+    events: list[Admitted] = []
+    refusals: list[Refusal] = []
+    for record in records:
+        outcome = record if isinstance(record, Refusal) else admit_record(record, namespace, rules)
+        if isinstance(outcome, Refusal):
+            refusals.append(outcome)
+        else:
+            events.append(outcome)
+    await publisher.publish(events)
+    for refusal in refusals:
+        partition = refusal_partition(refusal, log.partitions)
+        await log.append(partition, encode_refusal(refusal), RecordKind.REFUSAL)
+
+
+class Inbox:
+    """Shell: consumes the topics as a member of a group. Several processes share the partitions.
+
+    `namespaces` gives the namespace of each topic. `prepare` is awaited before each connection; it
+    checks the topics, and raises `Unsuitable` or `Unavailable` where they cannot be read now.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        group: str,
+        namespaces: Mapping[str, str],
+        publisher: Publisher,
+        log: Log,
+        rules: AdmissionRules,
+        prepare: Callable[[], Awaitable[object]],
+        security: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._group = group
+        self._namespaces = dict(namespaces)
+        self._publisher = publisher
+        self._log = log
+        self._rules = rules
+        self._prepare = prepare
+        self._security = dict(security or {})
+        self._committed: dict[TopicPartition, int] = {}
+        self._careful = False  # a record was met that cannot be decoded
+
+    async def run(self) -> None:
+        """Consume until cancelled; whatever else goes wrong is logged and tried again."""
+        backoff_s = BACKOFF_FIRST_S
+        while True:
+            try:
+                await self._prepare()
+                async with self._consumer() as consumer:
+                    _log.info("inbox", action="joined", topics=sorted(self._namespaces))
+                    self._committed = {}
+                    if self._careful:
+                        await self._pass_undecodable(consumer)
+                        self._careful = False
+                    while True:
+                        await self._turn(consumer)
+                        backoff_s = BACKOFF_FIRST_S
+            except (KafkaError, OSError, TimeoutError, Unavailable, Unsuitable) as error:
+                _log.warning("inbox", action="waits", reason=str(error), seconds=backoff_s)
+            except UnicodeDecodeError as error:  # no record of ours raises: it is the client
+                self._careful = True
+                _log.warning("inbox", action="undecodable", reason=str(error), seconds=backoff_s)
+            except Exception:  # noqa: BLE001 - a fault of one turn must not end the inbox
+                _log.exception("inbox", action="failed", seconds=backoff_s)
+            await asyncio.sleep(backoff_s * random.uniform(0.5, 1))  # noqa: S311 - spreads retries
+            backoff_s = min(2 * backoff_s, BACKOFF_MAX_S)
+
+    @contextlib.asynccontextmanager
+    async def _consumer(self) -> AsyncIterator[AIOKafkaConsumer]:
+        consumer = AIOKafkaConsumer(
+            *self._namespaces,
+            bootstrap_servers=self._bootstrap,
+            group_id=self._group,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",  # what was sent before the inbox first ran counts too
+            isolation_level="read_committed",
+            fetch_max_bytes=READ_BYTES_MAX,
+            **self._security,
+        )
+        try:
+            await consumer.start()
+            yield consumer
+        finally:
+            with contextlib.suppress(KafkaError, OSError, TimeoutError):
+                await consumer.stop()
+
+    async def _turn(self, consumer: AIOKafkaConsumer) -> None:
+        found: dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]] = await consumer.getmany(
+            timeout_ms=WAIT_MS, max_records=INBOX_READ_RECORDS_MAX
+        )
+        positions = await consumed(consumer)
+        async with asyncio.TaskGroup() as group:
+            for where, part in found.items():
+                group.create_task(self._take_all(where.topic, [_record(entry) for entry in part]))
+        # Committed only now, when all is durable: a crash before this reads them again.
+        if positions != self._committed:
+            await consumer.commit(positions)
+            self._committed = positions
+
+    async def _pass_undecodable(self, consumer: AIOKafkaConsumer) -> None:
+        """Get past records that the client cannot decode: each becomes a refusal."""
+        for where in sorted(consumer.assignment()):
+            stuck: int | None = 0
+            while stuck is not None:
+                part, stuck = await read_carefully(consumer, where, WAIT_MS)
+                records: list[InboxRecord | Refusal] = [_record(entry) for entry in part]
+                if stuck is not None:
+                    namespace = self._namespaces[where.topic]
+                    empty = InboxRecord(where.topic, where.partition, stuck, 0, (), b"")
+                    records.append(refuse(empty, namespace, "headers", UNDECODABLE))
+                    _log.warning("inbox", action="refused", at=str(where), offset=stuck)
+                if records:
+                    await self._take_all(where.topic, records)
+                    end = part[-1].offset + 1 if stuck is None else stuck + 1
+                    await consumer.commit({where: end})
+                    consumer.seek(where, end)
+
+    async def _take_all(self, topic: str, records: Sequence[InboxRecord | Refusal]) -> None:
+        backoff_s = BACKOFF_FIRST_S
+        while True:
+            try:
+                await take(
+                    records, self._namespaces[topic], self._publisher, self._log, self._rules
+                )
+            except (Problem, Unavailable) as error:
+                _log.warning("inbox", action="log_away", reason=str(error), seconds=backoff_s)
+                await asyncio.sleep(backoff_s)
+                backoff_s = min(2 * backoff_s, BACKOFF_MAX_S)
+            else:
+                return
+
+
+def _record(entry: ConsumerRecord[bytes, bytes]) -> InboxRecord:
+    return InboxRecord(
+        entry.topic,
+        entry.partition,
+        entry.offset,
+        entry.timestamp,
+        entry.headers,
+        entry.value or b"",
+    )

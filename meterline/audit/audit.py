@@ -1,0 +1,253 @@
+"""The audit: what is stored, recounted from the raw events by other means than it was made by.
+
+A step of it looks at a run of slices of one partition, or at a few runs of reports; `next` leads to
+the following step. Findings name where something differs, what was expected and what was found.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from meterline.number import text
+from meterline.usage.rows import MemberRow, RejectedRow, TallyRow
+from meterline.window import MINUTE_MS, rfc3339
+
+ABSENT: Final = "nothing"
+PRESENT: Final = "a row"
+NEVER: Final = (1 << 63) - 1  # above every position and every instant
+_CURSOR: Final = re.compile(
+    r"slices\.([0-9]{1,5})\.([0-9]{1,5})\.([0-9]{1,18})|runs\.([0-9]{1,15})\.(run_[a-z2-7]{32})?",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSpan:
+    """What was appended, and which runs were decided, in [from_ms, to_ms); None: no border.
+
+    Slices are looked at whole. `payloads` asks for a check of every event's contents against its
+    hash as well, which is made by itself where anything differs.
+    """
+
+    from_ms: int | None = None
+    to_ms: int | None = None
+    payloads: bool = False
+    repair: bool = False
+
+
+class SlicePlace(NamedTuple):
+    """The step begins with the first slice of a partition from this offset on."""
+
+    log: int
+    partition: int
+    slice: int
+
+
+class RunPlace(NamedTuple):
+    """The step begins with the first run decided after this one."""
+
+    decided_at_ms: int
+    run_id: str
+
+
+Place = SlicePlace | RunPlace
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Slices of one partition that are looked at together. Their rows lie at offsets in [first,
+    end) and positions up to `upto`; later ones of an open slice are on their way.
+    """
+
+    log: int
+    partition: int
+    slices: tuple[int, ...]
+    first: int
+    end: int
+    upto: int = NEVER
+
+    @property
+    def is_open(self) -> bool:
+        """Whether rows may be written to it at this moment."""
+        return self.upto != NEVER
+
+
+class Kept(NamedTuple):
+    """Rows of a slice: of `events`, `seen`, or of rejects by their verdict."""
+
+    what: str
+    slice: int
+    rows: int
+
+
+class Strange(NamedTuple):
+    """An event, or the trace of one, that does not fit what is kept beside it."""
+
+    table: str
+    slice: int
+    offset: int
+    place: int
+    expected: str
+    found: str
+
+
+class TallyValues(NamedTuple):
+    """What a tally says. Numbers are scaled integers."""
+
+    version: int
+    total: int
+    counted: int
+    rejected: int
+    minimum: int
+    maximum: int
+    latest_time_ms: int
+    latest_recorded_ms: int
+    latest_key: bytes
+    latest: int
+
+
+class CellDifference(NamedTuple):
+    """A row of a cell that is not as it should be; None where there should be, or is, none.
+
+    `name` is empty for a tally; else it says which member, or where the rejected event lies.
+    """
+
+    table: str
+    slice: int
+    subject: str
+    groups: tuple[str, ...]
+    window: int
+    name: str
+    expected: TallyValues | None
+    found: TallyValues | None
+
+
+@dataclass(slots=True)
+class Recount:
+    """What a meter's rows of a chunk came to. `unsettled` are slices with values that SQL cannot
+    read exactly: they were not compared.
+    """
+
+    events: int = 0
+    cells: int = 0
+    moving: int = 0  # cells that are being written just now
+    unsettled: tuple[int, ...] = ()
+    differences: list[CellDifference] = field(default_factory=list)
+
+
+class CellRows(NamedTuple):
+    """What is stored of a slice and a revision, as the engine shows it once merged."""
+
+    tallies: Sequence[TallyRow]
+    members: Sequence[MemberRow]
+    rejected: Sequence[RejectedRow]
+
+
+class AuditedRun(NamedTuple):
+    """A decided run: its manifest, and its deliveries as (number, id, digest)."""
+
+    id: str
+    report_id: str
+    decided_at_ms: int
+    deliveries: int
+    digest: str
+    parts: tuple[tuple[int, str, bytes], ...]
+
+
+class AuditedBody(NamedTuple):
+    """A delivery's digest and the bytes that it names; None: there are none."""
+
+    number: int  # in its run
+    id: str
+    digest: bytes
+    body: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One difference. `place` is a partition, `log.partition`, a slice of it,
+    `log.partition.slice`, or the id of a run or delivery.
+    """
+
+    table: str
+    place: str
+    name: str
+    expected: str
+    found: str
+    mended: bool = False
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What it is about."""
+        return self.table, self.place, self.name
+
+
+@dataclass(slots=True)
+class AuditStep:
+    """What a step looked at, and what it found. `omitted` findings are not listed."""
+
+    findings: list[Finding] = field(default_factory=list)
+    omitted: int = 0
+    slices: int = 0
+    slices_total: int = 0
+    events: int = 0
+    cells: int = 0
+    folded: int = 0  # slices of a meter that were recounted by the fold, since SQL cannot
+    unfilled: int = 0  # slices that a meter is still to be filled in from
+    moving: int = 0
+    runs: int = 0
+    runs_total: int = 0
+    deliveries: int = 0
+    next: str | None = None
+
+
+def values_of(row: TallyRow) -> TallyValues:
+    """What a tally says."""
+    return TallyValues(*row[7:])
+
+
+def told(values: TallyValues | None, other: TallyValues | None) -> str:
+    """A tally in words: where there is another one, only what differs."""
+    if values is None:
+        return ABSENT
+    said = []
+    for name, value in zip(TallyValues._fields, values, strict=True):
+        if other is None:
+            if value in (0, bytes(16)) and name != "counted":
+                continue
+        elif value == getattr(other, name):
+            continue
+        said.append(f"{name} {_shown(name, value)}")
+    return ", ".join(said)
+
+
+def _shown(name: str, value: object) -> str:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, int) and name in ("total", "minimum", "maximum", "latest"):
+        return text(value)
+    return str(value)
+
+
+def cell_named(subject: str, groups: dict[str, str], window: int) -> str:
+    """A cell in words."""
+    split = "".join(f", {name} {value!r}" for name, value in groups.items())
+    return f"subject {subject!r}{split}, {rfc3339(window * MINUTE_MS)}"
+
+
+def encode_place(place: Place) -> str:
+    """The cursor of a step."""
+    kind = "slices" if isinstance(place, SlicePlace) else "runs"
+    return ".".join((kind, *map(str, place)))
+
+
+def decode_place(cursor: str) -> Place:
+    """The step that a cursor leads to. Raises `ValueError` for what `encode_place` never made."""
+    found = _CURSOR.fullmatch(cursor)
+    if found is None:
+        raise ValueError("is no cursor; take it from `next` of the step before as it is")
+    log, partition, slice_, decided_at, run_id = found.groups()
+    if decided_at is not None:
+        return RunPlace(int(decided_at), run_id or "")
+    return SlicePlace(int(log), int(partition), int(slice_))

@@ -1,0 +1,67 @@
+"""Accounts, events of a trace and refusals, given out only by a store that has lost nothing.
+
+They read beside the `UsageStore`, so its check (`CheckedUsageStore`) does not cover them. As there,
+the check comes after the answer, and every method raises `StoreLost`, too.
+"""
+
+from collections.abc import Sequence
+
+from meterline.audit.lineage import Position, UsageEntry
+from meterline.audit.ports import EventTraces
+from meterline.event.listing import ListedEvent
+from meterline.event.ports import RefusedEvents
+from meterline.event.refusal import Position as RefusedPosition
+from meterline.usage.account import AccountLine, AccountQuery, MeterAccount
+from meterline.usage.integrity import UsageIntegrity
+from meterline.usage.ports import AccountStore
+from meterline.usage.rows import EventRow
+
+
+class CheckedAccounts:
+    """`AccountStore`, checked."""
+
+    def __init__(self, accounts: AccountStore, integrity: UsageIntegrity) -> None:
+        self._accounts = accounts
+        self._check = integrity.check
+
+    async def account_lines(self, query: AccountQuery) -> list[AccountLine]:
+        """See the port."""
+        lines = await self._accounts.account_lines(query)
+        await self._check()
+        return lines
+
+    async def meter_accounts(self, query: AccountQuery) -> list[MeterAccount]:
+        """See the port."""
+        accounts = await self._accounts.meter_accounts(query)
+        await self._check()
+        return accounts
+
+
+class CheckedTraces:
+    """`EventTraces`, checked."""
+
+    def __init__(self, traces: EventTraces, integrity: UsageIntegrity) -> None:
+        self._traces = traces
+        self._check = integrity.check
+
+    async def events_of(
+        self, entry: UsageEntry, after: Position | None, limit: int
+    ) -> list[EventRow]:
+        """See the port."""
+        events = await self._traces.events_of(entry, after, limit)
+        await self._check()
+        return events
+
+
+class CheckedRefusals:
+    """`RefusedEvents`, checked."""
+
+    def __init__(self, refused: RefusedEvents, integrity: UsageIntegrity) -> None:
+        self._refused = refused
+        self._check = integrity.check
+
+    async def refused_at(self, positions: Sequence[RefusedPosition]) -> list[ListedEvent]:
+        """See the port."""
+        events = await self._refused.refused_at(positions)
+        await self._check()
+        return events

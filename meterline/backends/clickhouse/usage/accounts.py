@@ -1,0 +1,121 @@
+"""`AccountStore` on ClickHouse and chDB: what became of events, from the rows that are kept of
+them.
+
+Rows of events and rejects are the same bytes however often they are written, so under FINAL any of
+their columns may be filtered; of tallies only the identity is.
+"""
+
+import asyncio
+from typing import Any, Final
+
+from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection, Exceeded, Rows
+from meterline.backends.clickhouse.named_sql import EVIDENCE
+from meterline.event.event import decode_event
+from meterline.limits import (
+    ACCOUNT_ROWS_MAX,
+    EVENT_SEARCHES_MAX,
+    EVENT_TIME_MAX_MS,
+    EVENTS_SEARCH_S_MAX,
+    EVENTS_SEARCHED_MAX,
+)
+from meterline.meter.measure import measures_of
+from meterline.meter.meter import Catalogue, Meter
+from meterline.meter.outcome import BEFORE_START, outcomes
+from meterline.problem import Fault, Problem, invalid
+from meterline.usage.account import AccountLine, AccountQuery, MeterAccount
+from meterline.window import MINUTE_MS
+
+BOUNDS: Final[dict[str, Any]] = {
+    **QUERY_SETTINGS,
+    "max_execution_time": EVENTS_SEARCH_S_MAX,
+    "max_rows_to_read": EVENTS_SEARCHED_MAX,
+}
+_NO_TYPE: Final = ""  # no event has it: an array of nothing has no type for the engine
+
+
+class ClickHouseAccounts:
+    """See `meterline.usage.ports.AccountStore`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._turns = asyncio.Semaphore(EVENT_SEARCHES_MAX)
+
+    async def account_lines(self, query: AccountQuery) -> list[AccountLine]:
+        """See the port."""
+        starts = _starts(query.meters)
+        parameters = {
+            **_span(query),
+            "unowned": query.unowned,
+            "types": [_NO_TYPE, *starts],
+            "starts": [EVENT_TIME_MAX_MS, *starts.values()],
+            "never": EVENT_TIME_MAX_MS,
+            "rows": ACCOUNT_ROWS_MAX + 1,
+        }
+        rows = await self._asked(EVIDENCE["account_lines"], parameters)
+        if len(rows) > ACCOUNT_ROWS_MAX:
+            raise _beyond(f"the answer has over {ACCOUNT_ROWS_MAX:,} rows")
+        return [AccountLine(*row) for row in rows]
+
+    async def meter_accounts(self, query: AccountQuery) -> list[MeterAccount]:
+        """See the port."""
+        if not query.meters:
+            return []
+        meters = [(m.event_type, m.revision, m.counts_from_ms) for m in query.meters]
+        # Of a meter that counts from within a minute, that minute is not asked of its tallies.
+        windows = [-(-m.counts_from_ms // MINUTE_MS) for m in query.meters]
+        revisions = [m.revision for m in query.meters]
+        asked = {**_span(query), "meters": meters}
+        told = {**_span(query), "revisions": revisions, "windows": windows}
+        matched = {row[0]: row[1] for row in await self._asked(EVIDENCE["meters_matched"], asked)}
+        sums = {row[0]: row[1:] for row in await self._asked(EVIDENCE["meters_counted"], told)}
+        found = []
+        for meter in query.meters:
+            counted, rejected = sums.get(meter.revision, (0, 0))
+            cut_counted, cut_rejected = await self._cut(query, meter)
+            found.append(
+                MeterAccount(
+                    meter.revision,
+                    matched.get(meter.revision, 0),
+                    counted + cut_counted,
+                    rejected + cut_rejected,
+                )
+            )
+        return found
+
+    async def _cut(self, query: AccountQuery, meter: Meter) -> tuple[int, int]:
+        """Counted and rejected of the minute within which a meter begins to count."""
+        start_ms = meter.counts_from_ms
+        if not start_ms % MINUTE_MS:
+            return 0, 0
+        end_ms = -(-start_ms // MINUTE_MS) * MINUTE_MS
+        cut = {"type": meter.event_type, "time_from_ms": start_ms, "time_to_ms": end_ms}
+        rows = await self._asked(EVIDENCE["account_cut"], {**_span(query), **cut})
+        measures = measures_of(Catalogue(0, (meter,)))
+        judged = [outcomes(decode_event(text.encode()), measures)[0] for (text,) in rows]
+        assert all(one.reason != BEFORE_START for one in judged), "they lie behind the start"
+        counted = sum(one.counted for one in judged)
+        return counted, len(judged) - counted
+
+    async def _asked(self, sql: str, parameters: dict[str, Any]) -> Rows:
+        try:
+            async with self._turns:
+                return await self._connection.query(sql, parameters, BOUNDS)
+        except Exceeded as error:
+            raise _beyond("too many events would have to be looked at") from error
+
+
+def _span(query: AccountQuery) -> dict[str, Any]:
+    return {"namespace": query.namespace, "from_ms": query.from_ms, "to_ms": query.to_ms}
+
+
+def _starts(meters: tuple[Meter, ...]) -> dict[str, int]:
+    """By type of event, from which time on one of the meters counts it."""
+    starts: dict[str, int] = {}
+    for meter in meters:
+        start_ms = meter.counts_from_ms
+        starts[meter.event_type] = min(start_ms, starts.get(meter.event_type, start_ms))
+    return starts
+
+
+def _beyond(words: str) -> Problem:
+    return invalid(Fault("from", f"{words}; ask for fewer hours", "maximum", "query"))

@@ -1,0 +1,244 @@
+"""Answering a usage query: whole minutes by SQL over tallies, minutes that are cut from the raw
+events. The store orders the rows, so an answer is made and passed on a part at a time.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from meterline.backends.clickhouse.connection import Connection
+from meterline.backends.clickhouse.named_sql import QUERIES
+from meterline.backends.clickhouse.usage.sql import (
+    COUNT_SETTINGS,
+    Minutes,
+    Part,
+    count_statement,
+    rows_settings,
+    rows_statement,
+)
+from meterline.event.event import Event, decode_event
+from meterline.limits import QUERY_ROWS_MAX
+from meterline.meter.measure import Measure
+from meterline.meter.meter import Aggregation, Meter
+from meterline.meter.revision import pieces
+from meterline.meter.tally import EMPTY, Aggregate, Latest, merged
+from meterline.ports import Unavailable
+from meterline.problem import Fault, Problem, invalid
+from meterline.usage.fold import EventFold, Key, RowMaker, minutes_of, span_of, starts_of
+from meterline.usage.query import UsageQuery, UsageRow
+from meterline.window import MINUTE_MS
+
+Cut = tuple[Meter, list[Event]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    """Usage lies at [first_ms, end_ms), in whole minutes, in at most so many rows of the store."""
+
+    first_ms: int
+    end_ms: int
+    rows: int
+
+
+class Line(msgspec.Struct, forbid_unknown_fields=True):
+    """What the statement gives for a row, by the names of `rows_statement`."""
+
+    b: int
+    k: tuple[str, ...]
+    c: int
+    r: int
+    v: str | None = None
+    l: tuple[str, str, str, str] | None = None  # noqa: E741 - a column, by its name
+    d: int = 0
+    m: tuple[str, ...] = ()
+
+
+_lines: Final = msgspec.json.Decoder(Line)
+
+
+async def answer(
+    connection: Connection, query: UsageQuery, rows_max: int | None = QUERY_ROWS_MAX
+) -> AsyncGenerator[list[UsageRow], None]:
+    """Rows by window, subject, groups, a part of them at a time. Raises `Problem` where the answer
+    would be beyond its bounds; with `rows_max` None it may have any number of rows.
+    """
+    parts, cuts = await pieces_of(connection, query)
+    extent = await _extent(connection, parts, cuts)
+    if extent is None:
+        return
+    starts = starts_of(query, extent.first_ms, extent.end_ms)
+    minutes = Minutes(tuple(parts), tuple(minutes_of(starts)))
+    cut = folded_cuts(query, minutes, cuts)
+    if rows_max is not None and extent.rows + len(cut) > rows_max:
+        await _within_rows(connection, query, minutes, rows_max)
+    maker = RowMaker(query, starts, (extent.first_ms, extent.end_ms))
+    rows = MergedRows(query.meter.aggregation, maker, sorted(cut.items()), rows_max)
+    if parts:
+        statement = rows_statement(query, minutes, with_members=bool(cut), rows_max=rows_max)
+        settings = rows_settings(query, extent.rows)
+        async with aclosing(connection.stream(*statement, settings, rows.take)) as blocks:
+            async for block in blocks:
+                if block:
+                    yield block
+    if last := rows.rest():
+        yield last
+
+
+async def pieces_of(connection: Connection, query: UsageQuery) -> tuple[list[Part], list[Cut]]:
+    """The whole minutes of a query by the revisions that answer them, and the events of minutes
+    that it cuts.
+    """
+    lower = [ms for ms in (query.from_ms, query.meter.events_from_ms) if ms is not None]
+    parts, cuts = [], []
+    for piece in pieces(query.meter, max(lower, default=None), query.to_ms):
+        span = span_of(piece.from_ms, piece.to_ms)
+        if span.first < span.end:
+            parts.append(Part(piece.meter, span.first, span.end))
+        cuts += [
+            (piece.meter, await _cut_events(connection, piece.meter, *cut)) for cut in span.cuts
+        ]
+    return parts, cuts
+
+
+async def _cut_events(
+    connection: Connection, meter: Meter, from_ms: int, to_ms: int
+) -> list[Event]:
+    parameters = {
+        "namespace": meter.namespace,
+        "type": meter.event_type,
+        "from_ms": from_ms,
+        "to_ms": to_ms,
+    }
+    rows = await connection.query(QUERIES["cut_events"], parameters)
+    return [decode_event(row[-1].encode()) for row in rows]
+
+
+async def _extent(connection: Connection, parts: list[Part], cuts: list[Cut]) -> _Extent | None:
+    """Where usage can lie; None where there is none."""
+    instants = [event.time_ms // MINUTE_MS for _, events in cuts for event in events]
+    rows = 0
+    for part in parts:
+        parameters = {"revision": part.meter.revision, "first": part.first, "end": part.end}
+        ((first, last, count),) = await connection.query(QUERIES["span"], parameters)
+        if count:
+            instants += [first, last]
+            rows += count
+    if not instants:
+        return None
+    return _Extent(min(instants) * MINUTE_MS, (max(instants) + 1) * MINUTE_MS, rows)
+
+
+async def _within_rows(
+    connection: Connection, query: UsageQuery, minutes: Minutes, rows_max: int
+) -> None:
+    """Refuse too many rows before the first of them is sent. They are counted only where there can
+    be so many.
+    """
+    if minutes.parts:
+        ((found,),) = await connection.query(*count_statement(query, minutes), COUNT_SETTINGS)
+        if found > rows_max:
+            raise _too_many(rows_max)
+
+
+def _too_many(rows_max: int) -> Problem:
+    return invalid(Fault("from", f"the answer has over {rows_max} rows; ask for less"))
+
+
+def folded_cuts(query: UsageQuery, minutes: Minutes, cuts: Sequence[Cut]) -> dict[Key, Aggregate]:
+    """What cut minutes add by key, folded from raw events by the very rule of the aggregator."""
+    found: dict[Key, Aggregate] = {}
+    for meter, events in cuts:
+        fold = EventFold(query, Measure(meter), minutes.starts)
+        for event in events:
+            fold.add(event)
+        for key, aggregate in fold.found().items():
+            found[key] = merged(found.get(key, EMPTY), aggregate)
+    return found
+
+
+class MergedRows:
+    """Rows of an answer out of the store's lines and what cut minutes add; both ordered by key."""
+
+    def __init__(
+        self,
+        aggregation: Aggregation,
+        maker: RowMaker,
+        cut: Sequence[tuple[Key, Aggregate]],
+        rows_max: int | None = QUERY_ROWS_MAX,
+    ) -> None:
+        self._aggregation = aggregation
+        self._maker = maker
+        self._cut = cut
+        self._rows_max = rows_max
+        self._cut_at = 0
+        self._unfinished = b""
+        self._keys = 0
+
+    def take(self, piece: bytes) -> list[UsageRow]:
+        """The rows that a piece of lines completes. Pieces end anywhere."""
+        whole, newline, self._unfinished = (self._unfinished + piece).rpartition(b"\n")
+        if not newline:
+            return []
+        try:
+            lines = _lines.decode_lines(whole)
+        except msgspec.MsgspecError as error:  # its error, written where rows should be
+            raise Unavailable("usage store: it broke off in the middle of an answer") from error
+        found: list[UsageRow] = []
+        for line in lines:
+            self._add(found, line)
+        self._keys += len(lines)
+        if self._rows_max is not None and self._keys + self._cut_at > self._rows_max:
+            raise _too_many(self._rows_max)
+        return found
+
+    def _add(self, found: list[UsageRow], line: Line) -> None:
+        key = (line.b, *line.k)
+        aggregate = aggregate_of_line(self._aggregation, line)
+        if self._cut_at < len(self._cut):
+            found += self._cut_before(key)
+            if self._cut_at < len(self._cut) and self._cut[self._cut_at][0] == key:
+                aggregate = merged(aggregate, self._cut[self._cut_at][1])
+                self._cut_at += 1
+        row = self._maker.row(key, aggregate)
+        if row is not None:
+            found.append(row)
+
+    def _cut_before(self, key: Key) -> list[UsageRow]:
+        first = self._cut_at
+        while self._cut_at < len(self._cut) and self._cut[self._cut_at][0] < key:
+            self._cut_at += 1
+        made = (self._maker.row(*one) for one in self._cut[first : self._cut_at])
+        return [row for row in made if row is not None]
+
+    def rest(self) -> list[UsageRow]:
+        """The rows of cut minutes that lie behind all lines."""
+        if self._unfinished:
+            raise Unavailable("usage store: it broke off in the middle of a row")
+        made = (self._maker.row(*one) for one in self._cut[self._cut_at :])
+        return [row for row in made if row is not None]
+
+
+def aggregate_of_line(aggregation: Aggregation, line: Line) -> Aggregate:
+    """The aggregate, as far as the aggregation needs it."""
+    if not line.c:
+        return Aggregate(rejected=line.r)
+    match aggregation:
+        case Aggregation.SUM | Aggregation.AVG:
+            return Aggregate(int(line.v or 0), line.c, line.r)
+        case Aggregation.MIN:
+            return Aggregate(count=line.c, rejected=line.r, minimum=int(line.v or 0))
+        case Aggregation.MAX:
+            return Aggregate(count=line.c, rejected=line.r, maximum=int(line.v or 0))
+        case Aggregation.COUNT:
+            return Aggregate(count=line.c, rejected=line.r)
+        case Aggregation.LATEST:
+            time, recorded, key, value = line.l or ("0", "0", "", "0")
+            latest = Latest(int(time), int(recorded), bytes.fromhex(key), int(value))
+            return Aggregate(count=line.c, rejected=line.r, latest=latest)
+        case Aggregation.UNIQUE_COUNT:
+            members = frozenset(map(bytes.fromhex, line.m))
+            distinct = len(members) or line.d
+            return Aggregate(count=line.c, rejected=line.r, members=members, distinct=distinct)

@@ -1,0 +1,54 @@
+"""What a meter's usage is split by, as it occurs: a page of texts, and how many there are."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from meterline.backends.clickhouse.connection import Connection, Exceeded
+from meterline.backends.clickhouse.usage.answer import folded_cuts, pieces_of
+from meterline.backends.clickhouse.usage.sql import ROWS_SETTINGS, Minutes, values_statement
+from meterline.limits import VALUE_SEARCHES_MAX, VALUES_SEARCH_S_MAX, VALUES_SEARCHED_MAX
+from meterline.problem import Fault, invalid
+from meterline.usage.query import UsageQuery
+
+BOUNDS: Final[dict[str, Any]] = {
+    **ROWS_SETTINGS,
+    "max_execution_time": VALUES_SEARCH_S_MAX,
+    "max_rows_to_read": VALUES_SEARCHED_MAX,
+}
+_NARROWER: Final = "too much usage would have to be read; give from and to that span less"
+
+
+class ValueListing:
+    """See `ports.UsageStore.usage_values`. A list may read much, so only a few are made at once."""
+
+    def __init__(self, connection: Connection, bounds: Mapping[str, Any] = BOUNDS) -> None:
+        self._connection = connection
+        self._bounds = bounds
+        self._turns = asyncio.Semaphore(VALUE_SEARCHES_MAX)
+
+    async def page(self, query: UsageQuery, limit: int, offset: int) -> tuple[list[str], int]:
+        """Texts behind the first `offset`, and how many there are. Raises `Problem` for a search
+        beyond the bounds.
+        """
+        assert query.window is None, "no row is a window"
+        try:
+            async with self._turns:
+                return await self._page(query, limit, offset)
+        except Exceeded as error:
+            raise invalid(Fault("from", _NARROWER, source="query")) from error
+
+    async def _page(self, query: UsageQuery, limit: int, offset: int) -> tuple[list[str], int]:
+        parts, cuts = await pieces_of(self._connection, query)
+        minutes = Minutes(tuple(parts))
+        at = 1 if query.by_subject else 2  # of a key: bucket, subject, dimensions
+        folded = folded_cuts(query, minutes, cuts)
+        cut = sorted({str(key[at]) for key, aggregate in folded.items() if aggregate.count})
+        sql, bound = values_statement(query, minutes, cut)
+        counted = f"SELECT count() FROM ({sql})"  # noqa: S608 - values are bound
+        ((total,),) = await self._connection.query(counted, bound, self._bounds)
+        if offset >= total:
+            return [], int(total)
+        paged = f"{sql} ORDER BY v LIMIT {int(limit)} OFFSET {int(offset)}"
+        rows = await self._connection.query(paged, bound, self._bounds)
+        return [text for (text,) in rows], int(total)

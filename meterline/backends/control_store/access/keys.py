@@ -1,0 +1,316 @@
+"""AccessStore over SQL.
+
+Every change first takes the next version of all keys, in the same transaction: so changes happen
+one after the other, and whoever has seen all places up to a version misses none.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from sqlalchemy import BindParameter, Row, Select, bindparam, func, or_, select, tuple_, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from meterline.access.access import ApiKey, KeyUpdate, Scope
+from meterline.access.change import COMMAND, Action, Change, Kind, members_text
+from meterline.access.ports import Rotation
+from meterline.backends.control_store.access.change_members import of_key
+from meterline.backends.control_store.access.changes import read_changes, record_change
+from meterline.backends.control_store.engine import Database, insert
+from meterline.backends.control_store.tables.access import api_keys, keys_version
+from meterline.limits import KEYS_HELD_MAX, KEYS_MAX
+from meterline.problem import Problem, ProblemType, not_found
+
+_WHAT: Final = "API key"
+
+
+class SqlAccessStore:
+    """See `access_ports.AccessStore`."""
+
+    def __init__(
+        self, database: Database, keys_max: int = KEYS_MAX, held_max: int = KEYS_HELD_MAX
+    ) -> None:
+        self._database = database
+        self._keys_max = keys_max
+        self._held_max = held_max
+
+    async def create_key(self, key: ApiKey, *, author: str = COMMAND) -> None:
+        """See the port."""
+
+        async def act(connection: AsyncConnection) -> None:
+            version = await _next_version(connection)
+            there = await _found(connection, key.namespace, key.id)
+            if there is not None and there.secret_hash == key.secret_hash:
+                return
+            await self._check_room(connection, key)
+            row = {name: getattr(key, name) for name in _PLAIN}
+            row |= {"scopes": _scopes_text(key.scopes), "version": version}
+            await connection.execute(insert(connection, api_keys).values(row))
+            await _record(connection, key, Action.CREATE, key.created_at_ms, author)
+
+        await self._database.write(act)
+
+    async def keys(self, namespace: str, limit: int, after: str | None = None) -> list[ApiKey]:
+        """See the port."""
+        question = select(api_keys).where(api_keys.c.namespace == namespace)
+        if after is not None:
+            question = question.where(api_keys.c.id > after)
+        return await self._read(question.order_by(api_keys.c.id).limit(limit))
+
+    async def key(self, namespace: str, key_id: str) -> ApiKey | None:
+        """See the port."""
+
+        async def ask(connection: AsyncConnection) -> ApiKey | None:
+            return await _found(connection, namespace, key_id)
+
+        return await self._database.read(ask)
+
+    async def update_key(
+        self, namespace: str, key_id: str, update: KeyUpdate, now_ms: int, *, author: str = COMMAND
+    ) -> ApiKey:
+        """See the port."""
+
+        async def act(connection: AsyncConnection) -> ApiKey:
+            version = await _next_version(connection)
+            key = await _live(connection, namespace, key_id)
+            values: dict[str, object] = {}
+            if update.name is not None and update.name != key.name:
+                values["name"] = update.name
+            if update.scopes is not None and update.scopes != key.scopes:
+                values["scopes"] = _scopes_text(update.scopes)
+            if update.plan is not None and (update.plan or None) != key.plan:
+                values["plan"] = update.plan or None
+            if not values:
+                return key
+            changed = await _change(connection, key.id, version, values)
+            members = members_text(of_key(key), of_key(changed))
+            told = ", ".join(values)
+            await _record(connection, changed, Action.UPDATE, now_ms, author, told, members)
+            return changed
+
+        return await self._database.write(act)
+
+    async def rotate_key(
+        self, namespace: str, key_id: str, rotation: Rotation, now_ms: int, *, author: str = COMMAND
+    ) -> ApiKey:
+        """See the port."""
+
+        async def act(connection: AsyncConnection) -> ApiKey:
+            version = await _next_version(connection)
+            key = await _live(connection, namespace, key_id)
+            if key.secret_hash == rotation.secret_hash:
+                return key
+            values = {
+                "secret_hash": rotation.secret_hash,
+                "previous_hash": key.secret_hash,
+                "previous_until_ms": rotation.overlap_until_ms,
+                "rotated_at_ms": now_ms,
+            }
+            changed = await _change(connection, key.id, version, values)
+            await _record(connection, changed, Action.ROTATE, now_ms, author)
+            return changed
+
+        return await self._database.write(act)
+
+    async def revoke_key(
+        self, namespace: str, key_id: str, now_ms: int, *, author: str = COMMAND
+    ) -> ApiKey:
+        """See the port."""
+
+        async def act(connection: AsyncConnection) -> ApiKey:
+            version = await _next_version(connection)
+            key = await _found(connection, namespace, key_id)
+            if key is None:
+                raise not_found(_WHAT, key_id)
+            if key.revoked_at_ms is not None:
+                return key
+            changed = await _change(connection, key.id, version, {"revoked_at_ms": now_ms})
+            await _record(connection, changed, Action.REVOKE, now_ms, author)
+            return changed
+
+        return await self._database.write(act)
+
+    async def keys_version(self) -> int:
+        """See the port."""
+
+        async def ask(connection: AsyncConnection) -> int:
+            return int((await connection.execute(select(keys_version.c.version))).scalar_one())
+
+        return await self._database.read(ask)
+
+    async def keys_changed(
+        self, after: tuple[int, str], limit: int
+    ) -> list[tuple[tuple[int, str], ApiKey]]:
+        """See the port."""
+        place = (api_keys.c.version, api_keys.c.id)
+        question = select(api_keys).where(tuple_(*place) > after).order_by(*place).limit(limit)
+
+        async def ask(connection: AsyncConnection) -> list[tuple[tuple[int, str], ApiKey]]:
+            rows = await connection.execute(question)
+            return [((int(row.version), row.id), _key(row)) for row in rows]
+
+        return await self._database.read(ask)
+
+    async def note_used(self, used_at_ms: Mapping[str, int]) -> None:
+        """See the port."""
+        if not used_at_ms:
+            return
+        last = api_keys.c.last_used_at_ms
+        at_ms: BindParameter[int] = bindparam("at_ms")
+        statement = (
+            update(api_keys)
+            .where(api_keys.c.id == bindparam("key_id"), or_(last.is_(None), last < at_ms))
+            .values(last_used_at_ms=at_ms)
+        )
+        # by id: two processes that write the same keys must lock them in one order
+        rows = [{"key_id": key_id, "at_ms": used_at_ms[key_id]} for key_id in sorted(used_at_ms)]
+
+        async def act(connection: AsyncConnection) -> None:
+            await connection.execute(statement, rows)
+
+        await self._database.write(act)
+
+    async def changes(
+        self,
+        namespace: str,
+        limit: int,
+        *,
+        kind: Kind | None = None,
+        subject_id: str | None = None,
+        after: str | None = None,
+    ) -> list[Change]:
+        """See the port."""
+
+        async def ask(connection: AsyncConnection) -> list[Change]:
+            return await read_changes(
+                connection, namespace, limit, kind=kind, subject_id=subject_id, after=after
+            )
+
+        return await self._database.read(ask)
+
+    async def _read(self, question: Select[tuple[object, ...]]) -> list[ApiKey]:
+        async def ask(connection: AsyncConnection) -> list[ApiKey]:
+            return [_key(row) for row in await connection.execute(question)]
+
+        return await self._database.read(ask)
+
+    async def _check_room(self, connection: AsyncConnection, key: ApiKey) -> None:
+        live = (
+            select(func.count())
+            .select_from(api_keys)
+            .where(
+                api_keys.c.revoked_at_ms.is_(None),
+                or_(
+                    api_keys.c.expires_at_ms.is_(None),
+                    api_keys.c.expires_at_ms > key.created_at_ms,
+                ),
+            )
+        )
+        mine = live.where(api_keys.c.namespace == key.namespace)
+        if (await connection.execute(mine)).scalar_one() >= self._keys_max:
+            detail = f"There are {self._keys_max} API keys here already; revoke one first."
+            raise Problem(ProblemType.CONFLICT, detail)
+        if (await connection.execute(live)).scalar_one() >= self._held_max:
+            detail = f"This installation has {self._held_max} API keys already, which is the most."
+            raise Problem(ProblemType.CONFLICT, detail)
+
+
+async def _next_version(connection: AsyncConnection) -> int:
+    """Take the next version: the row stays locked until the transaction ends."""
+    statement = (
+        update(keys_version)
+        .values(version=keys_version.c.version + 1)
+        .returning(keys_version.c.version)
+    )
+    return int((await connection.execute(statement)).scalar_one())
+
+
+async def _found(connection: AsyncConnection, namespace: str, key_id: str) -> ApiKey | None:
+    question = select(api_keys).where(
+        api_keys.c.namespace == namespace, api_keys.c.id == key_id.upper()
+    )
+    row = (await connection.execute(question)).one_or_none()
+    return None if row is None else _key(row)
+
+
+async def _live(connection: AsyncConnection, namespace: str, key_id: str) -> ApiKey:
+    """A key that can be changed."""
+    key = await _found(connection, namespace, key_id)
+    if key is None:
+        raise not_found(_WHAT, key_id)
+    if key.revoked_at_ms is not None:
+        detail = f"API key {key.name!r} is revoked, for good; make another one."
+        raise Problem(ProblemType.CONFLICT, detail)
+    return key
+
+
+async def _change(
+    connection: AsyncConnection, key_id: str, version: int, values: Mapping[str, object]
+) -> ApiKey:
+    statement = (
+        update(api_keys)
+        .where(api_keys.c.id == key_id)
+        .values({**values, "version": version})
+        .returning(*api_keys.c)
+    )
+    return _key((await connection.execute(statement)).one())
+
+
+async def _record(
+    connection: AsyncConnection,
+    key: ApiKey,
+    action: Action,
+    at_ms: int,
+    author: str,
+    detail: str = "",
+    members: str = "",
+) -> None:
+    change = Change(
+        namespace=key.namespace,
+        at_ms=at_ms,
+        author=author,
+        action=action,
+        kind=Kind.API_KEY,
+        subject_id=key.id,
+        name=key.name,
+        detail=detail,
+        members=members,
+    )
+    await record_change(connection, change)
+
+
+_PLAIN: Final = tuple(
+    column.name for column in api_keys.c if column.name not in {"scopes", "version"}
+)
+
+
+def _key(row: Row[tuple[object, ...]]) -> ApiKey:
+    return ApiKey(
+        id=row.id,
+        namespace=row.namespace,
+        name=row.name,
+        scopes=_scopes(row.scopes),
+        created_at_ms=int(row.created_at_ms),
+        created_by=row.created_by,
+        secret_hash=bytes(row.secret_hash),
+        plan=row.plan,
+        expires_at_ms=row.expires_at_ms,
+        revoked_at_ms=row.revoked_at_ms,
+        previous_hash=None if row.previous_hash is None else bytes(row.previous_hash),
+        previous_until_ms=row.previous_until_ms,
+        rotated_at_ms=row.rotated_at_ms,
+        last_used_at_ms=row.last_used_at_ms,
+    )
+
+
+def _scopes_text(scopes: frozenset[Scope]) -> str:
+    return msgspec.json.encode(sorted(scopes)).decode()
+
+
+def _scopes(text: str) -> frozenset[Scope]:
+    """As they are known here: one that a newer release has added gives nothing."""
+    known = (name for name in msgspec.json.decode(text, type=list[str]) if name in _KNOWN)
+    return frozenset(Scope(name) for name in known)
+
+
+_KNOWN: Final = frozenset(scope.value for scope in Scope)

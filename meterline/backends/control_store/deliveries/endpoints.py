@@ -1,0 +1,184 @@
+"""How endpoints fare, in SQL. Functions over a connection of one transaction."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, replace
+from http import HTTPStatus
+from typing import Any, Final
+
+from sqlalchemy import Row, and_, bindparam, case, select, tuple_, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql import ColumnElement
+
+from meterline import limits
+from meterline.access.change import DISPATCHER
+from meterline.backends.control_store.engine import insert
+from meterline.backends.control_store.reports.definitions import park
+from meterline.backends.control_store.tables.reports import (
+    report_attempts,
+    report_deliveries,
+    report_endpoints,
+    reports,
+)
+from meterline.delivery.delivery import DeliveryState
+from meterline.delivery.endpoint.health import UNHEARD, Health, HealthTerms, Heard, after, doubted
+from meterline.delivery.sending import Address
+
+_endpoints = report_endpoints.c
+_MEMBERS: Final = tuple(column.name for column in _endpoints if not column.primary_key)
+HEALTH_COLUMNS: Final = tuple(_endpoints[name] for name in _MEMBERS)
+# locked in one order: two couriers that record at once must not wait for each other
+_HEALTHS: Final = (
+    select(report_endpoints)
+    .where(
+        tuple_(_endpoints.namespace, _endpoints.endpoint).in_(
+            bindparam("addresses", expanding=True)
+        )
+    )
+    .order_by(_endpoints.namespace, _endpoints.endpoint)
+    .with_for_update()
+)
+
+
+def health_of(row: Row[Any]) -> Health:
+    """The health in a row; that of an endpoint that was never heard of, where there is none."""
+    if row.outages is None:
+        return UNHEARD
+    return Health(**{name: getattr(row, name) for name in _MEMBERS})
+
+
+async def hear(
+    connection: AsyncConnection, heard: Iterable[Heard], now_ms: int, terms: HealthTerms
+) -> None:
+    """Keep what was heard of endpoints, and park those that nobody believes in any more."""
+    signs: dict[Address, list[Heard]] = defaultdict(list)
+    for one in heard:
+        signs[one.namespace, one.endpoint].append(one)
+    if not signs:
+        return
+    there = await _healths(connection, signs)
+    changed = {}
+    for address, of_address in sorted(signs.items()):
+        before = health = there.get(address, UNHEARD)
+        for one in sorted(of_address, key=lambda it: it.at_ms):
+            since_ms = health.failing_since_ms if health.out else None
+            health = after(health, one, terms)
+            if since_ms is not None and not health.out:
+                await _due_again(connection, address, since_ms, now_ms)
+        words = doubted(health, now_ms, terms)
+        if words:
+            await park(connection, *address, words, now_ms, DISPATCHER)
+            health = replace(health, failing_since_ms=None)  # a new patience, once it is resumed
+        if health != before:
+            changed[address] = health
+    await _keep(connection, changed)
+
+
+async def _due_again(
+    connection: AsyncConnection, address: Address, since_ms: int, now_ms: int
+) -> None:
+    """What failed since an endpoint failed is due when it is back, not at its next retry: it was no
+    fault of these deliveries. One that was answered 429 waits as it was asked to.
+    """
+    attempts, deliveries = report_attempts.c, report_deliveries.c
+    failed = (
+        select(deliveries.id)
+        .join(reports, reports.c.id == deliveries.report_id)
+        .join(
+            report_attempts,
+            and_(attempts.delivery_id == deliveries.id, attempts.number == deliveries.attempts),
+        )
+        .where(
+            reports.c.namespace == address[0],
+            reports.c.endpoint == address[1],
+            deliveries.state == DeliveryState.RETRYING.value,
+            deliveries.due_at_ms > now_ms,
+            # ended, not begun: those under way when the first one failed failed with it
+            attempts.started_at_ms + attempts.duration_ms >= since_ms,
+            attempts.status.is_distinct_from(HTTPStatus.TOO_MANY_REQUESTS),
+        )
+        .order_by(deliveries.due_at_ms)
+        .limit(limits.RETURNED_MAX)
+    )
+    ids = (await connection.execute(failed)).scalars().all()
+    if ids:
+        statement = (
+            update(report_deliveries)
+            .where(deliveries.id.in_(ids), deliveries.state == DeliveryState.RETRYING.value)
+            .values(due_at_ms=now_ms)
+        )
+        await connection.execute(statement)
+
+
+async def _healths(
+    connection: AsyncConnection, addresses: Collection[Address]
+) -> dict[Address, Health]:
+    rows = await connection.execute(_HEALTHS, {"addresses": sorted(addresses)})
+    return {(row.namespace, row.endpoint): health_of(row) for row in rows}
+
+
+async def _keep(connection: AsyncConnection, changed: Mapping[Address, Health]) -> None:
+    if not changed:
+        return
+    rows = [
+        {"namespace": namespace, "endpoint": endpoint, **asdict(health)}
+        for (namespace, endpoint), health in changed.items()
+    ]
+    statement = insert(connection, report_endpoints)
+    values = {name: statement.excluded[name] for name in _MEMBERS}
+    keys = [_endpoints.namespace, _endpoints.endpoint]
+    await connection.execute(
+        statement.on_conflict_do_update(index_elements=keys, set_=values), rows
+    )
+
+
+async def renew(connection: AsyncConnection, report_id: str, now_ms: int) -> None:
+    """All patience with a report's endpoint again, and a probe at once where it is out: somebody
+    says that it is well.
+    """
+    question = select(reports.c.namespace, reports.c.endpoint).where(reports.c.id == report_id)
+    namespace, endpoint = (await connection.execute(question)).one()
+    out = _endpoints.probe_at_ms.is_not(None)
+    statement = (
+        update(report_endpoints)
+        .where(_at((namespace, endpoint)))
+        .values(failing_since_ms=None, probe_at_ms=case((out, now_ms)))
+    )
+    await connection.execute(statement)
+
+
+async def take_probes(
+    connection: AsyncConnection, report_ids: Collection[str], now_ms: int, lease_until_ms: int
+) -> set[str]:
+    """Take the probes of the endpoints of reports until a lease ends. The reports that have got
+    one: none where the endpoint is not out, another one has it, or it is not time yet.
+    """
+    question = (
+        select(reports.c.id, reports.c.namespace, reports.c.endpoint)
+        .where(reports.c.id.in_(report_ids))
+        .order_by(reports.c.namespace, reports.c.endpoint, reports.c.id)  # as in `_healths`
+    )
+    got = set()
+    for row in (await connection.execute(question)).all():
+        statement = (
+            update(report_endpoints)
+            .where(_at((row.namespace, row.endpoint)), _endpoints.probe_at_ms <= now_ms)
+            .values(probe_at_ms=lease_until_ms)
+        )
+        if (await connection.execute(statement)).rowcount == 1:
+            got.add(row.id)
+    return got
+
+
+async def give_probe_back(connection: AsyncConnection, address: Address, now_ms: int) -> None:
+    """The probe of an endpoint may be taken at once."""
+    statement = (
+        update(report_endpoints)
+        .where(_at(address), _endpoints.probe_at_ms.is_not(None))
+        .values(probe_at_ms=now_ms)
+    )
+    await connection.execute(statement)
+
+
+def _at(address: Address) -> ColumnElement[bool]:
+    return and_(_endpoints.namespace == address[0], _endpoints.endpoint == address[1])

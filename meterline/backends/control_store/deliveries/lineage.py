@@ -1,0 +1,97 @@
+"""`DeliveryTraces` over SQL."""
+
+import json
+from collections.abc import Sequence
+
+import msgspec
+from sqlalchemy import and_, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from meterline.audit.lineage import ReportedDelivery
+from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.reports.listing import delivery_of
+from meterline.backends.control_store.tables.reports import (
+    report_bodies,
+    report_deliveries,
+    report_runs,
+    reports,
+)
+
+_runs = report_runs.c
+_deliveries = report_deliveries.c
+
+
+class _Entry(msgspec.Struct):
+    groupBy: dict[str, str]  # noqa: N815 - as deliveries have it (contract 2.5)
+    valueText: str  # noqa: N815
+
+
+class _Body(msgspec.Struct):
+    usage: list[_Entry]
+
+
+class SqlTraces:
+    """See `meterline.audit.ports.DeliveryTraces`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def deliveries_over(
+        self, namespace: str, meter_ids: Sequence[str], subject: str, at_ms: int, limit: int
+    ) -> list[ReportedDelivery]:
+        """See the port."""
+        question = (
+            select(
+                report_deliveries,
+                _runs.from_ms,
+                _runs.to_ms,
+                reports.c.slug,
+                reports.c.meter_id,
+                reports.c.group_by,
+                _runs.meter_revision,
+                _runs.decided_at_ms,
+                _runs.complete_until_ms,
+                report_bodies.c.body,
+            )
+            .join(report_runs, _runs.id == _deliveries.run_id)
+            .join(reports, reports.c.id == _deliveries.report_id)
+            .join(
+                report_bodies,
+                and_(
+                    report_bodies.c.run_id == _deliveries.run_id,
+                    report_bodies.c.holder == _deliveries.holder,
+                    report_bodies.c.number == _deliveries.number,
+                ),
+            )
+            .where(
+                _runs.namespace == namespace,
+                reports.c.meter_id.in_(meter_ids),
+                _runs.from_ms <= at_ms,
+                _runs.to_ms > at_ms,
+                _runs.decided_at_ms.is_not(None),
+                _deliveries.subject == subject,
+            )
+            .order_by(_runs.decided_at_ms.desc(), _runs.id.desc())
+            .limit(limit)
+        )
+
+        async def ask(connection: AsyncConnection) -> list[ReportedDelivery]:
+            return [
+                ReportedDelivery(
+                    delivery=delivery_of(row),
+                    meter_id=row.meter_id,
+                    meter_revision=int(row.meter_revision or 0),
+                    decided_at_ms=int(row.decided_at_ms),
+                    complete_until_ms=int(row.complete_until_ms or 0),
+                    group_by=tuple(json.loads(row.group_by)),
+                    usage=_usage(row.body),
+                )
+                for row in await connection.execute(question)
+            ]
+
+        return await self._database.read(ask)
+
+
+def _usage(body: bytes) -> tuple[tuple[dict[str, str], str], ...]:
+    entries = msgspec.json.decode(body, type=_Body).usage
+    return tuple((entry.groupBy, entry.valueText) for entry in entries)

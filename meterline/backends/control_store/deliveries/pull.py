@@ -1,0 +1,174 @@
+"""PullStore over SQL."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import Row, Select, and_, func, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.reports.listing import delivery_of
+from meterline.backends.control_store.tables.reports import (
+    report_attempts,
+    report_bodies,
+    report_deliveries,
+    report_runs,
+    reports,
+)
+from meterline.delivery.ports import Pulled, PullPlace
+
+_deliveries: Final = report_deliveries.c
+_runs: Final = report_runs.c
+_bodies: Final = report_bodies.c
+_PLACE: Final = (_runs.to_ms, _runs.from_ms, _runs.revision, _deliveries.number)
+_OF_BODY: Final = and_(
+    _bodies.run_id == _deliveries.run_id,
+    _bodies.holder == _deliveries.holder,
+    _bodies.number == _deliveries.number,
+)
+
+
+class SqlPullStore:
+    """See `meterline.delivery.ports.PullStore`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def pulled(
+        self,
+        report_id: str,
+        window: tuple[int | None, int | None],
+        limit: int,
+        bytes_max: int,
+        after: PullPlace | None = None,
+    ) -> tuple[list[Pulled], bool]:
+        """See the port."""
+        question = _question(report_id, window, after).limit(limit + 1)
+
+        async def ask(connection: AsyncConnection) -> tuple[list[Pulled], bool]:
+            found = (await connection.execute(question)).all()
+            rows = _within(found[:limit], bytes_max)
+            ids = [row.id for row in rows]
+            bodies = await _bodies_of(connection, ids)
+            following = await _following(connection, ids)
+            reasons = await _reasons(connection, ids)
+            listed = [
+                Pulled(
+                    delivery_of(row),
+                    bodies[row.id],
+                    following.get(row.id),
+                    row.failure or reasons.get(row.id, ""),
+                )
+                for row in rows
+            ]
+            return listed, len(rows) < len(found)
+
+        return await self._database.read(ask)
+
+
+def _question(
+    report_id: str, window: tuple[int | None, int | None], after: PullPlace | None
+) -> Select[tuple[Any, ...]]:
+    from_ms, to_ms = window
+    question = (
+        select(
+            report_deliveries,
+            _runs.from_ms,
+            _runs.to_ms,
+            reports.c.slug,
+            func.coalesce(func.length(_bodies.body), 0).label("size"),
+        )
+        .join(report_runs, _runs.id == _deliveries.run_id)
+        .join(reports, reports.c.id == _deliveries.report_id)
+        .outerjoin(report_bodies, _OF_BODY)
+        .where(_runs.report_id == report_id, _runs.decided_at_ms.is_not(None))
+        .order_by(*_PLACE)
+    )
+    if from_ms is not None:
+        question = question.where(_runs.from_ms >= from_ms, _runs.to_ms > from_ms)
+    if to_ms is not None:
+        question = question.where(_runs.to_ms <= to_ms)
+    if after is not None:
+        place = (after.to_ms, after.from_ms, after.revision, after.number)
+        question = question.where(
+            _runs.to_ms >= after.to_ms,  # for the index, which cannot use the other
+            tuple_(*_PLACE) > tuple_(*place),
+        )
+    return question
+
+
+def _within(rows: Sequence[Row[Any]], bytes_max: int) -> Sequence[Row[Any]]:
+    """As many as have no more bytes together, one at least."""
+    size = 0
+    for count, row in enumerate(rows):
+        size += int(row.size)
+        if count and size > bytes_max:
+            return rows[:count]
+    return rows
+
+
+async def _bodies_of(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, bytes | None]:
+    question = (
+        select(_deliveries.id, _bodies.body)
+        .outerjoin_from(report_deliveries, report_bodies, _OF_BODY)
+        .where(_deliveries.id.in_(ids))
+    )
+    return {row.id: row.body for row in await connection.execute(question)}
+
+
+async def _following(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, str]:
+    """By id, the delivery that replaces it."""
+    question = (
+        select(_deliveries.supersedes, _deliveries.id)
+        .where(_deliveries.supersedes.in_(ids))
+        .order_by(_deliveries.revision.desc())
+    )
+    following = {row.supersedes: row.id for row in await connection.execute(question)}
+    return {**await _made_later(connection, ids), **following}
+
+
+async def _made_later(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, str]:
+    """By id of a delivery that could not be made, the first one that could, of the same subject and
+    window.
+    """
+    runs, later, of_later = report_runs.alias(), report_deliveries.alias(), report_runs.alias()
+    question = (
+        select(_deliveries.id, later.c.id.label("later"))
+        .join(runs, runs.c.id == _deliveries.run_id)
+        .join(
+            of_later,
+            and_(
+                of_later.c.report_id == runs.c.report_id,
+                of_later.c.from_ms == runs.c.from_ms,
+                of_later.c.to_ms == runs.c.to_ms,
+                of_later.c.revision > runs.c.revision,
+            ),
+        )
+        .join(
+            later,
+            and_(
+                later.c.run_id == of_later.c.id,
+                later.c.subject == _deliveries.subject,
+                later.c.failure.is_(None),
+            ),
+        )
+        .where(_deliveries.id.in_(ids), _deliveries.failure.is_not(None))
+        .order_by(of_later.c.revision.desc())
+    )
+    return {row.id: row.later for row in await connection.execute(question)}
+
+
+async def _reasons(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, str]:
+    """By id, what its last attempt says."""
+    question = (
+        select(_deliveries.id, report_attempts.c.reason)
+        .join(
+            report_attempts,
+            and_(
+                report_attempts.c.delivery_id == _deliveries.id,
+                report_attempts.c.number == _deliveries.attempts,
+            ),
+        )
+        .where(_deliveries.id.in_(ids))
+    )
+    return {row.id: row.reason for row in await connection.execute(question)}

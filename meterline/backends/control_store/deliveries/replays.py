@@ -1,0 +1,313 @@
+"""ReplayStore over SQL: a step, its place and its counts are one transaction."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from sqlalchemy import Row, func, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from meterline.access.change import COMMAND, Action, Change, Kind
+from meterline.backends.control_store.access.changes import record_change
+from meterline.backends.control_store.deliveries.attempts import in_hand
+from meterline.backends.control_store.deliveries.results import reopen
+from meterline.backends.control_store.engine import Database, insert
+from meterline.backends.control_store.reports.listing import BY_PLACE, asked_for, behind
+from meterline.backends.control_store.tables.replays import replays
+from meterline.backends.control_store.tables.reports import report_deliveries, report_runs, reports
+from meterline.delivery.delivery import DeliveryState
+from meterline.delivery.listing import DeliveryPlace, DeliveryQuery
+from meterline.delivery.ports import Worked
+from meterline.delivery.replay import Replay, ReplayState, due_after, portion, replayable, words_of
+from meterline.limits import CHANGE_DETAIL_CHARS_MAX, REPLAYS_RUNNING_MAX
+from meterline.problem import Problem, ProblemType, not_found
+
+_c: Final = replays.c
+_deliveries: Final = report_deliveries.c
+_runs: Final = report_runs.c
+_QUERY: Final = (
+    "report_id",
+    "run_id",
+    "subject",
+    "from_min_ms",
+    "to_max_ms",
+    "failed_since_ms",
+    "decided_max_ms",
+)
+
+
+class SqlReplayStore:
+    """See `meterline.delivery.ports.ReplayStore`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def counts(self, namespace: str, query: DeliveryQuery) -> Mapping[DeliveryState, int]:
+        """See the port."""
+        return await self._database.read(lambda connection: _counts(connection, namespace, query))
+
+    async def create_replay(self, replay: Replay, *, author: str = COMMAND) -> Replay:
+        """See the port."""
+
+        async def act(connection: AsyncConnection) -> Replay:
+            there = await _found(connection, replay.namespace, replay.id)
+            if there is not None:
+                return there
+            await _check_room(connection, replay.namespace)
+            counts = await _counts(connection, replay.namespace, replay.query)
+            made = replace(replay, counted=sum(counts.values()), due_at_ms=replay.created_at_ms)
+            await connection.execute(insert(connection, replays).values(_values(made)))
+            await _tell(connection, made, Action.CREATE, made.created_at_ms, author)
+            return made
+
+        return await self._database.write(act)
+
+    async def replay(self, namespace: str, replay_id: str) -> Replay | None:
+        """See the port."""
+        return await self._database.read(
+            lambda connection: _found(connection, namespace, replay_id)
+        )
+
+    async def replays(self, namespace: str, limit: int, after: str | None = None) -> list[Replay]:
+        """See the port."""
+        question = select(replays).where(_c.namespace == namespace)
+        if after is not None:
+            question = question.where(_c.id < after)
+        question = question.order_by(_c.id.desc()).limit(limit)
+
+        async def ask(connection: AsyncConnection) -> list[Replay]:
+            return [_replay(row) for row in await connection.execute(question)]
+
+        return await self._database.read(ask)
+
+    async def cancel_replay(
+        self, namespace: str, replay_id: str, now_ms: int, *, author: str = COMMAND
+    ) -> Replay:
+        """See the port."""
+
+        async def act(connection: AsyncConnection) -> Replay:
+            there = await _found(connection, namespace, replay_id, lock=True)
+            if there is None:
+                raise not_found("replay", replay_id)
+            if there.state is not ReplayState.RUNNING:
+                return there
+            ended = replace(there, state=ReplayState.CANCELLED, ended_at_ms=now_ms, due_at_ms=None)
+            await _write(connection, ended)
+            await _tell(connection, ended, Action.CANCEL, now_ms, author)
+            return ended
+
+        return await self._database.write(act)
+
+    async def work(self, now_ms: int) -> Worked:
+        """See the port."""
+        soonest = await self._database.read(_soonest)
+        if soonest is None or soonest > now_ms:
+            return Worked(None, soonest)
+
+        async def act(connection: AsyncConnection) -> Worked:
+            # One that another worker has in hand is passed over: its pace is kept by that one.
+            question = (
+                select(replays)
+                .where(_c.due_at_ms <= now_ms)
+                .order_by(_c.due_at_ms, _c.id)
+                .limit(1)
+                .with_for_update(skip_locked=True)
+            )
+            row = (await connection.execute(question)).one_or_none()
+            if row is None:
+                return Worked(None, await _soonest(connection))
+            after = await _step(connection, _replay(row), now_ms)
+            await _write(connection, after)
+            return Worked(after, await _soonest(connection))
+
+        return await self._database.write(act)
+
+
+async def _step(connection: AsyncConnection, replay: Replay, now_ms: int) -> Replay:
+    """Take a portion; the replay as it is after it."""
+    limit = portion(replay.per_second)
+    found = await _following(connection, replay, limit)
+    # In the order in which others lock: reports, then deliveries, then runs.
+    deleted = await _deleted(connection, {row.report_id for row in found})
+    states = await _locked(connection, [row.id for row in found], now_ms)
+    byteless = await _byteless(connection, {row.run_id for row in found})
+    refused = {
+        row.id
+        for row in found
+        if row.report_id in deleted or row.run_id in byteless or row.failure is not None
+    }
+    wanted = replayable(replay.query)
+    reopened = {
+        row.id: (row.run_id, states[row.id])
+        for row in found
+        if row.id not in refused and states.get(row.id) in wanted
+    }
+    if reopened:
+        await reopen(connection, reopened, now_ms)
+    replay = replace(
+        replay,
+        replayed=replay.replayed + len(reopened),
+        refused=replay.refused + len(refused),
+        in_flight=replay.in_flight + len(found) - len(reopened) - len(refused),
+    )
+    if len(found) < limit:
+        return replace(replay, state=ReplayState.DONE, ended_at_ms=now_ms, due_at_ms=None)
+    last = found[-1]
+    place = DeliveryPlace(int(last.decided_at_ms), last.run_id, int(last.number))
+    due_at_ms = due_after(replay.per_second, len(found), now_ms)
+    return replace(replay, after=place, due_at_ms=due_at_ms)
+
+
+async def _following(connection: AsyncConnection, replay: Replay, limit: int) -> Sequence[Any]:
+    """The next deliveries that it is asked for."""
+    conditions = asked_for(replay.namespace, replay.query)
+    if replay.after is not None:
+        conditions += behind(replay.after)
+    question = (
+        select(
+            _deliveries.id,
+            _deliveries.run_id,
+            _deliveries.report_id,
+            _deliveries.number,
+            _deliveries.failure,
+            _runs.decided_at_ms,
+        )
+        .join(report_runs, _runs.id == _deliveries.run_id)
+        .where(*conditions)
+        .order_by(*BY_PLACE)
+        .limit(limit)
+    )
+    return (await connection.execute(question)).all()
+
+
+async def _deleted(connection: AsyncConnection, ids: Collection[str]) -> set[str]:
+    """Which of these reports are deleted; the others stay until the transaction ends."""
+    question = (
+        select(reports.c.id, reports.c.deleted_at_ms)
+        .where(reports.c.id.in_(ids))
+        .order_by(reports.c.id)
+        .with_for_update()
+    )
+    rows = await connection.execute(question)
+    return {row.id for row in rows if row.deleted_at_ms is not None}
+
+
+async def _locked(
+    connection: AsyncConnection, ids: Sequence[str], now_ms: int
+) -> dict[str, DeliveryState]:
+    """The states of deliveries that no courier has in hand; all stay until the transaction ends."""
+    question = (
+        select(_deliveries.id, _deliveries.state, _deliveries.due_at_ms)
+        .where(_deliveries.id.in_(ids))
+        .order_by(_deliveries.id)  # the order in which attempts are recorded
+        .with_for_update()
+    )
+    found = await connection.execute(question)
+    states = [(row.id, DeliveryState(row.state), row.due_at_ms) for row in found]
+    return {name: state for name, state, due in states if not in_hand(state, due, now_ms)}
+
+
+async def _byteless(connection: AsyncConnection, ids: Collection[str]) -> set[str]:
+    """Which of these runs have lost their bytes, or are losing them; those of the others stay."""
+    question = (
+        select(_runs.id, _runs.bytes_removed_to)
+        .where(_runs.id.in_(ids))
+        .order_by(_runs.id)
+        .with_for_update()
+    )
+    rows = await connection.execute(question)
+    return {row.id for row in rows if row.bytes_removed_to is not None}
+
+
+async def _counts(
+    connection: AsyncConnection, namespace: str, query: DeliveryQuery
+) -> dict[DeliveryState, int]:
+    question = (
+        select(_deliveries.state, func.count())
+        .join(report_runs, _runs.id == _deliveries.run_id)
+        .where(*asked_for(namespace, query))
+        .group_by(_deliveries.state)
+    )
+    found = await connection.execute(question)
+    return {DeliveryState(state): int(count) for state, count in found}
+
+
+async def _check_room(connection: AsyncConnection, namespace: str) -> None:
+    question = select(func.count()).where(
+        _c.namespace == namespace, _c.state == ReplayState.RUNNING.value
+    )
+    running = (await connection.execute(question)).scalar_one()
+    if running >= REPLAYS_RUNNING_MAX:
+        detail = f"{running} replays are running: wait for one of them, or cancel it."
+        raise Problem(ProblemType.CONFLICT, detail)
+
+
+async def _found(
+    connection: AsyncConnection, namespace: str, replay_id: str, *, lock: bool = False
+) -> Replay | None:
+    question = select(replays).where(_c.namespace == namespace, _c.id == replay_id)
+    if lock:
+        question = question.with_for_update()
+    row = (await connection.execute(question)).one_or_none()
+    return None if row is None else _replay(row)
+
+
+async def _soonest(connection: AsyncConnection) -> int | None:
+    question = select(func.min(_c.due_at_ms)).where(_c.due_at_ms.is_not(None))
+    found = (await connection.execute(question)).scalar_one()
+    return None if found is None else int(found)
+
+
+async def _write(connection: AsyncConnection, replay: Replay) -> None:
+    await connection.execute(update(replays).where(_c.id == replay.id).values(_values(replay)))
+
+
+async def _tell(
+    connection: AsyncConnection, replay: Replay, action: Action, now_ms: int, author: str
+) -> None:
+    words = words_of(replay.query)[:CHANGE_DETAIL_CHARS_MAX]
+    name = f"{replay.counted} deliveries"
+    change = Change(replay.namespace, now_ms, author, action, Kind.REPLAY, replay.id, name, words)
+    await record_change(connection, change)
+
+
+def _values(replay: Replay) -> dict[str, Any]:
+    place = replay.after
+    return {
+        "id": replay.id,
+        "namespace": replay.namespace,
+        **{name: getattr(replay.query, name) for name in _QUERY},
+        "per_second": replay.per_second,
+        "created_at_ms": replay.created_at_ms,
+        "state": replay.state.value,
+        "counted": replay.counted,
+        "replayed": replay.replayed,
+        "in_flight": replay.in_flight,
+        "refused": replay.refused,
+        "ended_at_ms": replay.ended_at_ms,
+        "due_at_ms": replay.due_at_ms,
+        "after_decided_at_ms": None if place is None else place.decided_at_ms,
+        "after_run_id": None if place is None else place.run_id,
+        "after_number": None if place is None else place.number,
+    }
+
+
+def _replay(row: Row[Any]) -> Replay:
+    place = None
+    if row.after_run_id is not None:
+        place = DeliveryPlace(int(row.after_decided_at_ms), row.after_run_id, int(row.after_number))
+    return Replay(
+        id=row.id,
+        namespace=row.namespace,
+        query=DeliveryQuery(**{name: getattr(row, name) for name in _QUERY}),
+        per_second=int(row.per_second),
+        created_at_ms=int(row.created_at_ms),
+        state=ReplayState(row.state),
+        counted=int(row.counted),
+        replayed=int(row.replayed),
+        in_flight=int(row.in_flight),
+        refused=int(row.refused),
+        ended_at_ms=row.ended_at_ms,
+        due_at_ms=row.due_at_ms,
+        after=place,
+    )

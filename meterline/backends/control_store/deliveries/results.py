@@ -1,0 +1,262 @@
+"""What came of sending, in SQL: ends of attempts, replays. Functions over a connection of one
+transaction.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from sqlalchemy import bindparam, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from meterline.access.change import Action
+from meterline.backends.control_store.among import among
+from meterline.backends.control_store.deliveries.attempts import in_hand, write_lost
+from meterline.backends.control_store.one_step import Change, Question
+from meterline.backends.control_store.reports.definitions import report_of, tell
+from meterline.backends.control_store.reports.status import put_errors
+from meterline.backends.control_store.tables.reports import (
+    report_attempts,
+    report_deliveries,
+    report_runs,
+    reports,
+)
+from meterline.delivery.delivery import DELIVERY_MOVES, Attempt, DeliveryMove, DeliveryState
+from meterline.delivery.sending import AttemptEnd
+from meterline.problem import Problem, ProblemType, not_found
+from meterline.report.run import RunMove, RunState, outcome_of, run_target
+
+_FAILED: Final = frozenset({DeliveryState.FAILED, DeliveryState.CANCELLED})
+_ENDED: Final = _FAILED | {DeliveryState.DELIVERED}
+_ATTEMPT_ENDS: Final = (
+    "started_at_ms",  # a claim may have waited for its place
+    "outcome",
+    "duration_ms",
+    "status",
+    "reason",
+    "answer",
+    "next_attempt_at_ms",
+)
+# Built once: to build a statement takes SQLAlchemy as long as to execute it.
+_SENT: Final = Question(
+    select(
+        report_deliveries.c.id,
+        report_deliveries.c.run_id,
+        report_deliveries.c.report_id,
+        report_deliveries.c.state,
+        report_deliveries.c.attempts,
+        report_deliveries.c.attempts_before,
+    )
+    .where(among(report_deliveries.c.id, "ids"))
+    .order_by(report_deliveries.c.id)
+    .with_for_update()
+)
+_END_ATTEMPTS: Final = Change(report_attempts, ("delivery_id", "number"), _ATTEMPT_ENDS)
+_END: Final = (
+    update(report_deliveries)
+    .where(among(report_deliveries.c.id, "ids"))
+    .values(state=bindparam("state"), due_at_ms=None, ended_at_ms=bindparam("ended_at_ms"))
+)
+_LATER: Final = Change(report_deliveries, ("id",), ("state", "due_at_ms", "ended_at_ms"))
+_runs = report_runs.c
+_ADD: Final = (
+    update(report_runs)
+    .where(_runs.id == bindparam("of_id"))
+    .values(
+        delivered=_runs.delivered + bindparam("more_delivered"),
+        failed=_runs.failed + bindparam("more_failed"),
+    )
+)
+_COUNTS: Final = select(
+    _runs.id, _runs.state, _runs.reason, _runs.delivered, _runs.failed, _runs.deliveries
+).where(among(_runs.id, "ids"))
+_MOVE: Final = (
+    update(report_runs)
+    .where(_runs.id == bindparam("of_id"))
+    .values({name: bindparam(name) for name in ("state", "reason", "ended_at_ms")})
+)
+
+
+async def record(connection: AsyncConnection, ends: Sequence[AttemptEnd], now_ms: int) -> None:
+    """Write the ends of attempts, move their deliveries and, after the last of a run, the run."""
+    ids = sorted({end.attempt.delivery_id for end in ends})
+    there = {row.id: row for row in await _SENT.rows(connection, {"ids": ids})}
+    states = {name: DeliveryState(row.state) for name, row in there.items()}
+    counted: dict[str, list[int]] = defaultdict(lambda: [0, 0])  # by run: delivered, failed
+    moved: dict[str, Attempt] = {}  # by delivery: the attempt that moved it last
+    for end in ends:
+        row = there[end.attempt.delivery_id]
+        before = states[row.id]
+        if not _holds(end, before, row.attempts, row.attempts_before):
+            continue
+        after = DELIVERY_MOVES[before, end.move]
+        states[row.id] = after
+        moved[row.id] = end.attempt
+        delivered, failed = _difference(before, after)
+        counted[row.run_id][0] += delivered
+        counted[row.run_id][1] += failed
+    await _write_attempts(connection, [end.attempt for end in ends])
+    await _write_states(connection, moved, states, now_ms)
+    await _count(connection, counted, now_ms)
+    failures = [it.attempt for it in ends if it.move is not DeliveryMove.CONFIRM]
+    await put_errors(connection, [(there[it.delivery_id].report_id, it) for it in failures])
+
+
+def _difference(before: DeliveryState, after: DeliveryState) -> tuple[int, int]:
+    """What a move adds to the counts of delivered and of failed ones."""
+    delivered = (after is DeliveryState.DELIVERED) - (before is DeliveryState.DELIVERED)
+    return delivered, (after in _FAILED) - (before in _FAILED)
+
+
+def _holds(end: AttemptEnd, before: DeliveryState, attempts: int, attempts_before: int) -> bool:
+    if end.move is DeliveryMove.CONFIRM:
+        return before is not DeliveryState.DELIVERED and end.attempt.number > attempts_before
+    return (before, end.move) in DELIVERY_MOVES and end.attempt.number == attempts
+
+
+async def _write_attempts(connection: AsyncConnection, attempts: Sequence[Attempt]) -> None:
+    rows = {
+        (it.delivery_id, it.number): (
+            it.delivery_id,
+            it.number,
+            it.started_at_ms,
+            it.outcome.value,
+            it.duration_ms,
+            it.status,
+            it.reason,
+            it.answer,
+            it.next_attempt_at_ms,
+        )
+        for it in attempts
+    }
+    await _END_ATTEMPTS.make(connection, list(rows.values()))
+
+
+async def _write_states(
+    connection: AsyncConnection,
+    moved: Mapping[str, Attempt],
+    states: Mapping[str, DeliveryState],
+    now_ms: int,
+) -> None:
+    """Those that ended are alike: one statement for each state that they ended in."""
+    ended: dict[str, list[str]] = defaultdict(list)
+    later = []
+    for name, attempt in sorted(moved.items()):
+        state = states[name]
+        if state in _ENDED:
+            ended[state.value].append(name)
+        else:
+            later.append((name, state.value, attempt.next_attempt_at_ms, None))
+    for value, ids in ended.items():
+        await connection.execute(_END, {"ids": ids, "state": value, "ended_at_ms": now_ms})
+    if later:
+        await _LATER.make(connection, later)
+
+
+async def _count(
+    connection: AsyncConnection, counted: Mapping[str, Sequence[int]], now_ms: int
+) -> None:
+    """Add to what runs count, by run: delivered, failed. The last of a run ends it, and one that is
+    open again is not ended any more.
+    """
+    more = [
+        {"of_id": name, "more_delivered": delivered, "more_failed": failed}
+        for name, (delivered, failed) in sorted(counted.items())  # one order for all that write
+        if delivered or failed
+    ]
+    if not more:
+        return
+    await connection.execute(_ADD, more)
+    moves = []
+    for row in await connection.execute(_COUNTS, {"ids": [it["of_id"] for it in more]}):
+        ended = row.delivered + row.failed == row.deliveries
+        by = outcome_of(row.delivered, row.deliveries) if ended else RunMove.REOPEN
+        state = run_target(by)
+        if RunState(row.state) is state:
+            continue
+        # why it ended before does not hold any more
+        reason = row.reason if ended else ""
+        ended_at_ms = now_ms if ended else None
+        moves.append(
+            {"of_id": row.id, "state": state.value, "reason": reason, "ended_at_ms": ended_at_ms}
+        )
+    if moves:
+        await connection.execute(_MOVE, moves)
+
+
+async def _mind_bytes(connection: AsyncConnection, run_id: str) -> None:
+    """Raise `Problem` where the bytes of a run are going or gone; else they stay until the
+    transaction ends.
+    """
+    question = select(report_runs.c.bytes_removed_to).where(report_runs.c.id == run_id)
+    if (await connection.execute(question.with_for_update())).scalar_one() is not None:
+        detail = (
+            "Its bytes are not kept any more, only their digest. Ask for a revision of the window"
+            " (`run-report` with `revise`) if its figures are wanted again."
+        )
+        raise Problem(ProblemType.CONFLICT, detail)
+
+
+async def replay(
+    connection: AsyncConnection, namespace: str, delivery_id: str, now_ms: int, author: str
+) -> None:
+    """Have a delivery sent again from its first retry on. Raises `Problem`."""
+    deliveries = report_deliveries.c
+    owner = (
+        select(reports)
+        .join(report_deliveries, deliveries.report_id == reports.c.id)
+        .where(deliveries.id == delivery_id, reports.c.namespace == namespace)
+        .with_for_update(of=reports, key_share=True)  # who records refers to it, and must not wait
+    )
+    report = (await connection.execute(owner)).one_or_none()
+    if report is None:
+        raise not_found("delivery", delivery_id)
+    if report.deleted_at_ms is not None:
+        detail = f"The report {report.slug!r} was deleted: nothing is sent for it any more."
+        raise Problem(ProblemType.CONFLICT, detail)
+    question = select(
+        deliveries.run_id, deliveries.state, deliveries.due_at_ms, deliveries.failure
+    ).where(deliveries.id == delivery_id)
+    row = (await connection.execute(question.with_for_update())).one()
+    if row.failure is not None:
+        detail = f"It could not be made and has no bytes. {row.failure}"
+        raise Problem(ProblemType.CONFLICT, detail)
+    before = DeliveryState(row.state)
+    if before is DeliveryState.PENDING:
+        return
+    if in_hand(before, row.due_at_ms, now_ms):
+        detail = "It is being sent just now; ask again when that attempt has ended."
+        raise Problem(ProblemType.CONFLICT, detail)
+    await _mind_bytes(connection, row.run_id)
+    await reopen(connection, {delivery_id: (row.run_id, before)}, now_ms)
+    await tell(connection, report_of(report), Action.REPLAY, now_ms, author, delivery_id)
+
+
+async def reopen(
+    connection: AsyncConnection, those: Mapping[str, tuple[str, DeliveryState]], now_ms: int
+) -> None:
+    """Send deliveries again as if for the first time, as soon as their reports may send: by id,
+    their runs and states, which can be replayed. Their rows are locked. Those being sent are in
+    nobody's hand.
+    """
+    after = DeliveryState.PENDING
+    lost = [name for name, (_, before) in those.items() if before is DeliveryState.SENDING]
+    if lost:
+        await write_lost(connection, lost)
+    await connection.execute(
+        update(report_deliveries)
+        .where(report_deliveries.c.id.in_(those))
+        .values(
+            state=after.value,
+            attempts_before=report_deliveries.c.attempts,
+            replayed_at_ms=now_ms,
+            due_at_ms=now_ms,
+            ended_at_ms=None,
+        )
+    )
+    counted: dict[str, list[int]] = defaultdict(lambda: [0, 0])  # by run: delivered, failed
+    for run_id, before in those.values():
+        delivered, failed = _difference(before, after)
+        counted[run_id][0] += delivered
+        counted[run_id][1] += failed
+    await _count(connection, counted, now_ms)

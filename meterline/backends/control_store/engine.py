@@ -1,0 +1,282 @@
+"""The control store's database: SQLite (one file, WAL) or PostgreSQL, behind `read` and `write`.
+
+Errors of the world (no connection, disk full, server stopping) become `ports.Unavailable`. A
+transaction that the database itself broke off to let another one finish (serialization, deadlock,
+locked) is run again, a bounded number of times. Anything else is our fault and passes through.
+"""
+
+import asyncio
+import random
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import asyncpg
+from sqlalchemy import Connection, Table, event
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.util import await_only
+
+from meterline.backends.control_store.one_trip import OneTripSqlite, begin_with_next
+from meterline.ports import AccessRefused, Unavailable
+
+POOL_CONNECTIONS: Final = 5  # of one process; a transaction is a few milliseconds
+POOL_WAIT_S: Final = 10  # for a free connection, before the answer is "unavailable"
+CONNECT_TIMEOUT_S: Final = 5
+STATEMENT_TIMEOUT_S: Final = 60  # a server that hangs must not hang a step for ever
+BUSY_TIMEOUT_S: Final = 5  # SQLite's wait for the writer of another process, such as a backup
+TRIES_MAX: Final = 8  # of a transaction that the database broke off
+RETRY_DELAY_S: Final = 0.02  # doubled with each try, with full jitter
+WAL_TRIES_MAX: Final = 250  # five seconds or so: as long as a writer is waited for
+
+_EXPECTED: Final = (
+    "A control URL is sqlite:///path/to/control.db or postgresql://user:password@host:port/database"
+)
+_T = TypeVar("_T")
+_DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError)  # raised while connecting
+_BROKEN_OFF: Final = frozenset({"40001", "40P01", "55P03"})  # serialization, deadlock, lock
+# PostgreSQL's classes: connection, login, no database, rollback, resources, object state, operator,
+# system.
+_WORLD_CLASSES: Final = frozenset({"08", "28", "3D", "40", "53", "55", "57", "58"})
+_REFUSED_CLASSES: Final = frozenset({"28", "3D"})
+_READ_ONLY: Final = "25006"  # a server that became a standby
+_LOCKED: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_WORLD_CODES: Final = (
+    _LOCKED
+    | _DAMAGED
+    | {
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_READONLY,
+    }
+)
+
+
+class Database:
+    """Transactions on a control store. Several stores share one; `close` ends it for all."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+        # SQLite has one writer: waiting here is fair and costs no busy waiting in threads.
+        self._writer = asyncio.Lock() if engine.dialect.name == "sqlite" else None
+
+    async def read(self, ask: Callable[[AsyncConnection], Awaitable[_T]]) -> _T:
+        """Run `ask` in a transaction that only reads; it may be run more than once."""
+        return await self._again(ask, writes=False)
+
+    async def write(self, act: Callable[[AsyncConnection], Awaitable[_T]]) -> _T:
+        """Run `act` in a transaction; it is committed and durable on return. It may run twice.
+
+        An error that `act` raises undoes everything it did. After `Unavailable` it is not known
+        whether the transaction was committed.
+        """
+        return await self._again(act, writes=True)
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        await self._engine.dispose()
+
+    async def _again(self, act: Callable[[AsyncConnection], Awaitable[_T]], *, writes: bool) -> _T:
+        for tries in range(1, TRIES_MAX + 1):
+            try:
+                return await self._once(act, writes=writes)
+            except (DBAPIError, PoolTimeoutError, OSError, *_DRIVER_ERRORS) as error:
+                if not _is_broken_off(error) or tries == TRIES_MAX:
+                    if _state_of(error)[:2] in _REFUSED_CLASSES:
+                        raise AccessRefused(_words(error)) from error
+                    if _is_of_the_world(error):
+                        raise Unavailable(f"control store: {_words(error)}") from error
+                    raise
+            await asyncio.sleep(random.uniform(0, RETRY_DELAY_S * 2**tries))  # noqa: S311 - jitter
+        raise AssertionError("the last try returns or raises")
+
+    async def _once(self, act: Callable[[AsyncConnection], Awaitable[_T]], *, writes: bool) -> _T:
+        async with self._turn(writes=writes), self._engine.connect() as connection:
+            await connection.execution_options(meterline_writes=writes)
+            async with connection.begin():
+                return await act(connection)
+
+    @asynccontextmanager
+    async def _turn(self, *, writes: bool) -> AsyncIterator[None]:
+        if self._writer is None or not writes:
+            yield
+            return
+        try:
+            async with asyncio.timeout(POOL_WAIT_S):
+                await self._writer.acquire()
+        except TimeoutError as error:
+            message = f"control store: no turn to write within {POOL_WAIT_S} s"
+            raise Unavailable(message) from error
+        try:
+            yield
+        finally:
+            self._writer.release()
+
+
+def open_database(url: str) -> Database:
+    """The database of a control URL, `sqlite:///path` or `postgresql://user@host:port/name`.
+
+    Connects when first used. Raises `ValueError` that says what is wrong with the URL, without its
+    password.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise ValueError(_EXPECTED) from error
+    kind = parsed.get_backend_name()
+    if kind == "sqlite":
+        return Database(_sqlite_engine(parsed))
+    if kind in {"postgresql", "postgres"}:
+        return Database(_postgresql_engine(parsed))
+    message = f"{kind}:// is no control store. {_EXPECTED}"
+    raise ValueError(message)
+
+
+def _sqlite_engine(url: URL) -> AsyncEngine:
+    if not url.database or url.database == ":memory:":
+        message = f"the control store needs a file. {_EXPECTED}"
+        raise ValueError(message)
+    Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    engine = create_async_engine(
+        url.set(drivername="sqlite+aiosqlite"),
+        module=OneTripSqlite(),
+        pool_size=POOL_CONNECTIONS,
+        max_overflow=0,
+        pool_timeout=POOL_WAIT_S,
+        # Python's own BEGIN comes too late for a transaction that reads first: ours is below.
+        connect_args={"isolation_level": None, "timeout": BUSY_TIMEOUT_S},
+    )
+    event.listen(engine.sync_engine, "connect", _prepare_sqlite)
+    event.listen(engine.sync_engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: DBAPIConnection, _record: object) -> None:
+    cursor = connection.cursor()
+    try:
+        _to_wal(cursor)
+        cursor.execute(
+            "PRAGMA synchronous=FULL"
+        )  # a seal must not come back from before a power loss
+        cursor.execute("PRAGMA foreign_keys=ON")
+    finally:
+        cursor.close()
+
+
+def _to_wal(cursor: DBAPICursor) -> None:
+    """Only a new file has another journal. To change it takes the file alone, and SQLite does not
+    wait for that by itself, whatever the timeout.
+    """
+    for tries in range(1, WAL_TRIES_MAX + 1):
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in _LOCKED or tries == WAL_TRIES_MAX:
+                raise
+        else:
+            return
+        await_only(asyncio.sleep(random.uniform(0, 2 * RETRY_DELAY_S)))  # noqa: S311 - jitter
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # IMMEDIATE: one that reads, then writes, would fail at once if another one wrote between
+    writes = connection.get_execution_options().get("meterline_writes", True)
+    words = "BEGIN IMMEDIATE" if writes else "BEGIN"
+    begin_with_next(connection.connection.dbapi_connection, words)
+
+
+def _postgresql_engine(url: URL) -> AsyncEngine:
+    query = dict(url.query)
+    if (
+        "sslmode" in query
+    ):  # libpq's word, which everybody writes; asyncpg says ssl, with the same values
+        query["ssl"] = query.pop("sslmode")
+    return create_async_engine(
+        url.set(drivername="postgresql+asyncpg", query=query),
+        pool_size=POOL_CONNECTIONS,
+        max_overflow=0,
+        pool_timeout=POOL_WAIT_S,
+        pool_pre_ping=True,  # a restarted server costs no failed step
+        connect_args={"timeout": CONNECT_TIMEOUT_S, "command_timeout": STATEMENT_TIMEOUT_S},
+    )
+
+
+def insert(connection: AsyncConnection, table: Table) -> "postgresql.Insert | sqlite.Insert":
+    """An INSERT that knows ON CONFLICT, which both databases spell alike."""
+    if connection.dialect.name == "sqlite":
+        return sqlite.insert(table)
+    return postgresql.insert(table)
+
+
+async def put_greatest(
+    connection: AsyncConnection, table: Table, rows: Sequence[Mapping[str, Any]], by: str
+) -> None:
+    """Insert rows of one shape and different primary keys; where a key is there already, the row
+    with the greater `by` stays.
+    """
+    statement = insert(connection, table).values(list(rows))
+    keys = list(table.primary_key.columns)
+    others = {name: statement.excluded[name] for name in rows[0] if table.c[name] not in keys}
+    greater = statement.excluded[by] > table.c[by]
+    await connection.execute(
+        statement.on_conflict_do_update(index_elements=keys, set_=others, where=greater)
+    )
+
+
+def _is_broken_off(error: Exception) -> bool:
+    # SQLite's BUSY is none: it comes after the whole of BUSY_TIMEOUT_S, to which repeating it would
+    # add eight times the same.
+    if isinstance(error, DBAPIError):
+        locked = _sqlite_code(error) == sqlite3.SQLITE_LOCKED
+        return locked or _sqlstate(error) in _BROKEN_OFF
+    return False
+
+
+def _is_of_the_world(error: Exception) -> bool:
+    if isinstance(error, DBAPIError):
+        state = _sqlstate(error)
+        return (
+            error.connection_invalidated
+            or state[:2] in _WORLD_CLASSES
+            or state == _READ_ONLY
+            or _sqlite_code(error) in _WORLD_CODES
+            or (not state and "Interface" in type(error.orig).__name__)
+        )
+    if isinstance(error, asyncpg.PostgresError):
+        return str(error.sqlstate or "08")[:2] in _WORLD_CLASSES
+    return True
+
+
+def _state_of(error: Exception) -> str:
+    """PostgreSQL's code of an error, of the driver or wrapped; "" of all others."""
+    found = error.orig if isinstance(error, DBAPIError) else error
+    return str(getattr(found, "sqlstate", None) or "")
+
+
+def _sqlstate(error: DBAPIError) -> str:
+    return str(getattr(error.orig, "sqlstate", None) or "")
+
+
+def _sqlite_code(error: DBAPIError) -> int | None:
+    code = getattr(error.orig, "sqlite_errorcode", None)
+    return None if code is None else int(code) & 0xFF  # without the extension
+
+
+def _words(error: Exception) -> str:
+    """What the driver said, without SQL, values and addresses of manuals."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    said = str(error.orig if isinstance(error, DBAPIError) else error).strip()
+    first = (said.splitlines() or [""])[0] or type(error).__name__
+    if isinstance(error, DBAPIError) and _sqlite_code(error) in _DAMAGED:
+        return f"{first}: the file control.db is damaged. Stop, and restore its newest backup"
+    return first

@@ -1,0 +1,225 @@
+"""Meters as rows: how they are asked for and written. Functions over a connection of one
+transaction.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Row, func, insert, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from meterline.backends.control_store.tables.meters import (
+    catalogue_version,
+    meter_revisions,
+    meters,
+)
+from meterline.backends.control_store.tables.reports import reports
+from meterline.meter.meter import Aggregation, Meter, MeterDraft, RevisionState
+
+_columns = (*meters.c, *(column for column in meter_revisions.c if column.name != "meter_id"))
+
+with_revisions: Final = select(*_columns).select_from(
+    meters.join(meter_revisions, meter_revisions.c.meter_id == meters.c.id)
+)
+"""Every revision there ever was, each with its meter."""
+
+folded: Final = with_revisions.where(
+    meters.c.deleted_at_ms.is_(None), meter_revisions.c.left_at_ms.is_(None)
+)
+"""Those of them that events are folded for."""
+
+
+async def take_turn(connection: AsyncConnection) -> None:
+    """Wait until nobody else changes the catalogue; nobody will, until the transaction ends."""
+    # SQLite has one writer at a time anyway
+    await connection.execute(select(catalogue_version.c.version).with_for_update())
+
+
+async def next_version(connection: AsyncConnection) -> int:
+    """Take the next version, and with it the turn."""
+    statement = (
+        update(catalogue_version)
+        .values(version=catalogue_version.c.version + 1)
+        .returning(catalogue_version.c.version)
+    )
+    return int((await connection.execute(statement)).scalar_one())
+
+
+async def found(connection: AsyncConnection, namespace: str, id_or_key: str) -> Meter | None:
+    """A live meter by id (wins) or key."""
+    # ULIDs read alike in both cases; a key may look like another meter's id, and then the id wins
+    meter_id = id_or_key.upper()
+    named = or_(meters.c.id == meter_id, meters.c.key == id_or_key)
+    question = folded.where(meters.c.namespace == namespace, named)
+    answers = in_force_of(await connection.execute(question))
+    return min(answers, key=lambda meter: meter.id != meter_id, default=None)
+
+
+async def with_key(connection: AsyncConnection, namespace: str, key: str) -> Meter | None:
+    """A live meter by its key alone."""
+    question = folded.where(meters.c.namespace == namespace, meters.c.key == key)
+    answers = in_force_of(await connection.execute(question))
+    return answers[0] if answers else None
+
+
+async def count_live(connection: AsyncConnection, namespace: str) -> int:
+    """How many live meters a namespace has."""
+    question = select(func.count()).where(
+        meters.c.namespace == namespace, meters.c.deleted_at_ms.is_(None)
+    )
+    return int((await connection.execute(question)).scalar_one())
+
+
+async def lock(connection: AsyncConnection, meter: Meter) -> None:
+    """Wait for those who make a report on this meter now: their foreign key holds its row."""
+    await connection.execute(select(meters.c.id).where(meters.c.id == meter.id).with_for_update())
+
+
+async def reports_on(connection: AsyncConnection, meter: Meter) -> list[tuple[str, list[str]]]:
+    """Slug and group-by keys of every live report on a meter, by slug."""
+    question = (
+        select(reports.c.slug, reports.c.group_by)
+        .where(reports.c.meter_id == meter.id, reports.c.deleted_at_ms.is_(None))
+        .order_by(reports.c.slug)
+    )
+    rows = await connection.execute(question)
+    return [(row.slug, msgspec.json.decode(row.group_by, type=list[str])) for row in rows]
+
+
+async def put_meter(
+    connection: AsyncConnection,
+    meter_id: str,
+    namespace: str,
+    draft: MeterDraft,
+    now_ms: int,
+    *,
+    version: int,
+    from_settings: bool,
+) -> None:
+    """Insert a meter, without a revision yet."""
+    row = {
+        "id": meter_id,
+        "namespace": namespace,
+        "key": draft.key,
+        **_words_of(draft),
+        "from_settings": from_settings,
+        "created_version": version,
+        "created_at_ms": now_ms,
+        "updated_at_ms": now_ms,
+    }
+    await connection.execute(insert(meters).values(row))
+
+
+async def set_words(
+    connection: AsyncConnection,
+    meter: Meter,
+    draft: MeterDraft,
+    now_ms: int,
+    *,
+    from_settings: bool,
+) -> None:
+    """Change what needs no new revision, and the instant of the last change."""
+    await connection.execute(
+        update(meters)
+        .where(meters.c.id == meter.id)
+        .values(**_words_of(draft), from_settings=from_settings, updated_at_ms=now_ms)
+    )
+
+
+async def put_revision(
+    connection: AsyncConnection,
+    version: int,
+    meter_id: str,
+    draft: MeterDraft,
+    now_ms: int,
+    *,
+    state: RevisionState,
+    effective_from_ms: int | None = None,
+) -> None:
+    """Insert a revision; one that is in force at once was never waited for."""
+    row = {
+        "revision": version,
+        "meter_id": meter_id,
+        "aggregation": draft.aggregation.value,
+        "event_type": draft.event_type,
+        "value_property": draft.value_property,
+        "dimensions": _pairs_text(draft.dimensions),
+        "events_from_ms": draft.events_from_ms,
+        "state": state.value,
+        "made_at_ms": now_ms,
+        "effective_from_ms": effective_from_ms,
+        "switched_at_ms": now_ms if state is RevisionState.IN_FORCE else None,
+    }
+    await connection.execute(insert(meter_revisions).values(row))
+
+
+async def mark_deleted(connection: AsyncConnection, meter: Meter, now_ms: int) -> None:
+    """Delete logically: rows of its usage may still be written."""
+    await connection.execute(
+        update(meters).where(meters.c.id == meter.id).values(deleted_at_ms=now_ms)
+    )
+
+
+def meters_of(rows: Iterable[Row[Any]]) -> list[Meter]:
+    """The revisions that rows of `with_revisions` tell of, in their order, each with those of
+    before it: these must be among the rows.
+    """
+    by_number = {int(row.revision): row for row in rows}
+    made: dict[int, Meter] = {}
+
+    def one(number: int) -> Meter:
+        if number not in made:
+            row = by_number[number]
+            before = row.before_revision
+            made[number] = meter_of(row, None if before is None else one(int(before)))
+        return made[number]
+
+    return [one(number) for number in by_number]
+
+
+def in_force_of(rows: Iterable[Row[Any]]) -> list[Meter]:
+    """The revisions in force among them."""
+    return [meter for meter in meters_of(rows) if meter.state is RevisionState.IN_FORCE]
+
+
+def meter_of(row: Row[Any], before: Meter | None = None) -> Meter:
+    """The revision of a row; without what is before it, it is told alone, for all times."""
+    state = RevisionState(row.state)
+    return Meter(
+        id=row.id,
+        revision=int(row.revision),
+        namespace=row.namespace,
+        key=row.key,
+        name=row.name,
+        description=row.description,
+        aggregation=Aggregation(row.aggregation),
+        event_type=row.event_type,
+        value_property=row.value_property,
+        dimensions=_pairs(row.dimensions),
+        created_at_ms=int(row.created_at_ms),
+        updated_at_ms=int(row.updated_at_ms),
+        from_settings=bool(row.from_settings),
+        events_from_ms=row.events_from_ms,
+        labels=_pairs(row.labels),
+        deleted_at_ms=row.deleted_at_ms,
+        state=state,
+        effective_from_ms=None if before is None else row.effective_from_ms,
+        before=before,
+    )
+
+
+def _words_of(draft: MeterDraft) -> dict[str, str]:
+    return {
+        "name": draft.name,
+        "description": draft.description,
+        "labels": _pairs_text(draft.labels),
+    }
+
+
+def _pairs_text(pairs: tuple[tuple[str, str], ...]) -> str:
+    return msgspec.json.encode(dict(sorted(pairs))).decode()
+
+
+def _pairs(text: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(msgspec.json.decode(text, type=dict[str, str]).items()))

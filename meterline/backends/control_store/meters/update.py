@@ -1,0 +1,358 @@
+"""How a meter changes: another definition is a revision beside the one in force, which answers
+until the other is switched to. Functions over a connection of one transaction that has the turn.
+"""
+
+from dataclasses import dataclass, replace
+
+from sqlalchemy import update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from meterline.access.change import Action, Change, Kind, members_text
+from meterline.backends.control_store.access.change_members import of_meter
+from meterline.backends.control_store.access.changes import record_change
+from meterline.backends.control_store.meters import revision_rows as revisions
+from meterline.backends.control_store.meters import rows
+from meterline.backends.control_store.meters.rate import mind_rate
+from meterline.backends.control_store.tables.meters import meters
+from meterline.limits import METER_PROPOSALS_MAX, METER_TIMELINE_MAX
+from meterline.meter.meter import (
+    Meter,
+    MeterChange,
+    MeterDraft,
+    RevisionState,
+    changed,
+    differences,
+    measures_alike,
+)
+from meterline.meter.revision import (
+    PENDING,
+    MeterRevision,
+    RevisionMove,
+    instant_fault,
+    switched,
+    timeline,
+)
+from meterline.problem import Fault, Problem, ProblemType, invalid, not_found
+from meterline.window import rfc3339
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who asks for a change, and when."""
+
+    author: str
+    now_ms: int
+
+
+async def found(connection: AsyncConnection, namespace: str, id_or_key: str) -> Meter:
+    """A live meter. Raises `Problem`: not found, or conflict where only the settings file may
+    change it.
+    """
+    there = await rows.found(connection, namespace, id_or_key)
+    if there is None:
+        raise not_found("meter", id_or_key)
+    if there.from_settings:
+        raise _defined_in_settings(there)
+    return there
+
+
+async def revise(
+    connection: AsyncConnection,
+    there: Meter,
+    draft: MeterDraft,
+    asked: Asked,
+    *,
+    effective_from_ms: int | None = None,
+    from_settings: bool = False,
+) -> Meter:
+    """Give a meter this definition: its words at once, what is measured once that is filled in.
+
+    What waits already is kept where it measures the same, else replaced. The meter in force.
+    """
+    waiting = await revisions.waiting(connection, there)
+    latest = there if waiting is None else waiting.meter
+    told = list(differences(latest, draft))
+    if from_settings and not there.from_settings:
+        told.append("taken over by the settings file")
+    measured = not measures_alike(differences(there, draft))
+    if effective_from_ms is not None and not measured:
+        reason = "nothing that is measured changes; leave it out"
+        raise invalid(Fault("effective_from", reason, "disagreement"))
+    if waiting is not None and measures_alike(differences(waiting.meter, draft)):
+        told += await _dated(connection, there, waiting, effective_from_ms)
+    elif waiting is not None or measured:
+        told += await _replaced(connection, waiting, asked)
+        if measured:
+            from_ms = effective_from_ms
+            if from_ms is None and waiting is not None:
+                from_ms = waiting.effective_from_ms
+            told += await _made(connection, there, draft, asked, from_ms, from_settings)
+        else:
+            await rows.next_version(connection)
+    if not told:
+        return there
+    await rows.set_words(connection, there, draft, asked.now_ms, from_settings=from_settings)
+    after = await rows.found(connection, there.namespace, there.id)
+    assert after is not None, "it was just written"
+    members = members_text(of_meter(latest), of_meter(draft))
+    await record(connection, after, Action.UPDATE, asked, ", ".join(told), members)
+    return after
+
+
+async def _dated(
+    connection: AsyncConnection, there: Meter, waiting: MeterRevision, from_ms: int | None
+) -> list[str]:
+    """Give what waits another first instant, where one is named."""
+    if from_ms in (None, waiting.effective_from_ms):
+        return []
+    _check_instant(there, waiting.meter, from_ms)
+    await revisions.move(connection, [waiting.number], RevisionMove.ASK, effective_from_ms=from_ms)
+    return [_named(waiting.number, from_ms)]
+
+
+async def _replaced(
+    connection: AsyncConnection, waiting: MeterRevision | None, asked: Asked
+) -> list[str]:
+    """Discard what waits, if anything does: what comes after it stands in its place. Whoever calls
+    makes a version.
+    """
+    if waiting is None:
+        return []
+    await _discard(connection, waiting, asked)
+    return [f"in place of revision {waiting.number}"]
+
+
+async def _made(
+    connection: AsyncConnection,
+    there: Meter,
+    draft: MeterDraft,
+    asked: Asked,
+    from_ms: int | None,
+    from_settings: bool,  # noqa: FBT001
+) -> list[str]:
+    """Make the revision that is switched by itself."""
+    if not from_settings:  # the file says what shall be; its reports fail with words
+        await mind_rate(connection, there.namespace, asked.now_ms)
+        await keep_reports(connection, there, draft)
+    _check_instant(there, replace(there, revision=0), from_ms)
+    version = await rows.next_version(connection)
+    await rows.put_revision(
+        connection,
+        version,
+        there.id,
+        draft,
+        asked.now_ms,
+        state=RevisionState.FILLING,
+        effective_from_ms=from_ms,
+    )
+    return [_named(version, from_ms)]
+
+
+async def propose(
+    connection: AsyncConnection, there: Meter, change: MeterChange, asked: Asked
+) -> MeterRevision:
+    """Make a revision that is filled in and waits to be compared. Raises `Problem`."""
+    draft = changed(there, change)
+    differing = differences(there, draft)
+    if measures_alike(differing):
+        reason = "measures what the meter measures; change event_type, value_property or dimensions"
+        raise invalid(Fault("body", reason, "disagreement"))
+    if await revisions.count_pending(connection, there) >= METER_PROPOSALS_MAX:
+        detail = (
+            f"Meter {there.key!r} has {METER_PROPOSALS_MAX} revisions that wait, and there can be "
+            "no more; delete one first."
+        )
+        raise Problem(ProblemType.CONFLICT, detail)
+    await mind_rate(connection, there.namespace, asked.now_ms)
+    version = await rows.next_version(connection)
+    await rows.put_revision(
+        connection, version, there.id, draft, asked.now_ms, state=RevisionState.PROPOSED
+    )
+    told = ", ".join([*differing, f"revision {version}"])
+    members = members_text(of_meter(there), of_meter(draft))
+    await record(connection, there, Action.PROPOSE, asked, told, members)
+    return await _revision(connection, there, version)
+
+
+async def ask_switch(
+    connection: AsyncConnection,
+    there: Meter,
+    number: int,
+    effective_from_ms: int | None,
+    asked: Asked,
+) -> MeterRevision:
+    """Have a revision switched once it is filled in. Raises `Problem`."""
+    one = await revision_of(connection, there, number)
+    if one.state is RevisionState.IN_FORCE and one.effective_from_ms == effective_from_ms:
+        return one
+    if one.state not in PENDING:
+        detail = (
+            f"Revision {number} of meter {there.key!r} is {one.state}; only one that waits can be "
+            "switched. Make another one of the same definition."
+        )
+        raise Problem(ProblemType.CONFLICT, detail)
+    waits = one.state is RevisionState.FILLING
+    if waits and one.effective_from_ms == effective_from_ms:
+        return one
+    await keep_reports(connection, there, _draft_of(one.meter))
+    _check_instant(there, one.meter, effective_from_ms)
+    other = None if waits else await revisions.waiting(connection, there)
+    told = await _replaced(connection, other, asked)
+    if other is not None:
+        await rows.next_version(connection)
+    await revisions.move(
+        connection, [number], RevisionMove.ASK, effective_from_ms=effective_from_ms
+    )
+    told.append(f"{_named(number, effective_from_ms)} asked for")
+    await record(connection, there, Action.SWITCH, asked, ", ".join(told))
+    return await _revision(connection, there, number)
+
+
+async def discard(connection: AsyncConnection, there: Meter, number: int, asked: Asked) -> None:
+    """Give up a revision that waits. Raises `Problem`."""
+    one = await revision_of(connection, there, number)
+    if one.state is RevisionState.DISCARDED:
+        return
+    if one.state not in PENDING:
+        detail = (
+            f"Revision {number} of meter {there.key!r} is {one.state}: usage was answered by it. "
+            "Only one that waits can be discarded."
+        )
+        raise Problem(ProblemType.CONFLICT, detail)
+    await rows.next_version(connection)
+    await _discard(connection, one, asked)
+    await record(connection, there, Action.DISCARD, asked, f"revision {number}")
+
+
+async def end_pending(connection: AsyncConnection, there: Meter, asked: Asked) -> None:
+    """Discard all that waits, of a meter that is deleted."""
+    found_rows = await connection.execute(revisions.of_meter(there))
+    for one in map(revisions.revision_of, found_rows.all()):
+        if one.state in PENDING:
+            await _discard(connection, one, asked)
+
+
+async def switch(connection: AsyncConnection, number: int, asked: Asked) -> Meter | None:
+    """Put a revision that waits in force; None where it does not wait (any more)."""
+    one = await revisions.with_number(connection, number)
+    if one is None or one.state is not RevisionState.FILLING:
+        return None
+    await rows.lock(connection, one.meter)  # whether a report is on it decides what is kept
+    there = await rows.found(connection, one.meter.namespace, one.meter.id)
+    assert there is not None, "a live meter has a revision in force"
+    after = switched(there, one.meter, one.effective_from_ms)
+    remaining = {part.revision for part in timeline(after)} - {number}
+    gone = {part.revision for part in timeline(there)} - remaining
+    now_ms = asked.now_ms
+    await revisions.move(connection, gone, RevisionMove.SUPERSEDE, ended_at_ms=now_ms)
+    await revisions.move(connection, remaining, RevisionMove.PRECEDE)
+    await revisions.move(
+        connection,
+        [number],
+        RevisionMove.SWITCH,
+        switched_at_ms=now_ms,
+        before_revision=None if after.before is None else after.before.revision,
+    )
+    await connection.execute(
+        update(meters).where(meters.c.id == there.id).values(updated_at_ms=now_ms)
+    )
+    if await revisions.leave(connection, there, now_ms):
+        await rows.next_version(connection)
+    told = _named(number, one.effective_from_ms)
+    await record(connection, there, Action.SWITCH, asked, told)
+    return await rows.found(connection, there.namespace, there.id)
+
+
+async def keep_reports(connection: AsyncConnection, there: Meter, draft: MeterDraft) -> None:
+    """Refuse to take a dimension away that a report groups by."""
+    gone = set(there.dimension_names) - {name for name, _ in draft.dimensions}
+    if not gone:
+        return
+    await rows.lock(connection, there)
+    for slug, group_by in await rows.reports_on(connection, there):
+        for name in group_by:
+            if name in gone:
+                raise _grouped_by(there, name, slug)
+
+
+async def record(
+    connection: AsyncConnection,
+    meter: Meter,
+    action: Action,
+    asked: Asked,
+    detail: str = "",
+    members: str = "",
+) -> None:
+    """Tell of a change, in its transaction."""
+    change = Change(
+        namespace=meter.namespace,
+        at_ms=asked.now_ms,
+        author=asked.author,
+        action=action,
+        kind=Kind.METER,
+        subject_id=meter.id,
+        name=meter.key,
+        detail=detail,
+        members=members,
+    )
+    await record_change(connection, change)
+
+
+async def revision_of(connection: AsyncConnection, there: Meter, number: int) -> MeterRevision:
+    """A revision of a meter. Raises `Problem` (not found)."""
+    one = await revisions.one(connection, there, number)
+    if one is None:
+        raise not_found("meter revision", str(number))
+    return one
+
+
+async def _revision(connection: AsyncConnection, there: Meter, number: int) -> MeterRevision:
+    one = await revisions.one(connection, there, number)
+    assert one is not None, "it was just written"
+    return one
+
+
+async def _discard(connection: AsyncConnection, one: MeterRevision, asked: Asked) -> None:
+    now_ms = asked.now_ms
+    await revisions.move(
+        connection, [one.number], RevisionMove.DISCARD, ended_at_ms=now_ms, left_at_ms=now_ms
+    )
+
+
+def _check_instant(there: Meter, after: Meter, effective_from_ms: int | None) -> None:
+    if effective_from_ms is None:
+        return
+    if (reason := instant_fault(effective_from_ms)) is not None:
+        raise invalid(Fault("effective_from", reason, "instant"))
+    if len(timeline(switched(there, after, effective_from_ms))) > METER_TIMELINE_MAX:
+        detail = (
+            f"{METER_TIMELINE_MAX} revisions answer for meter {there.key!r}, each from its first "
+            "instant on, and there can be no more: leave effective_from out, or name an earlier "
+            "instant."
+        )
+        raise Problem(ProblemType.CONFLICT, detail)
+
+
+def _draft_of(meter: Meter) -> MeterDraft:
+    return changed(meter, MeterChange())
+
+
+def _named(number: int, effective_from_ms: int | None) -> str:
+    since = "" if effective_from_ms is None else f" from {rfc3339(effective_from_ms)}"
+    return f"revision {number}{since}"
+
+
+def _grouped_by(meter: Meter, name: str, slug: str) -> Problem:
+    detail = (
+        f"The report {slug!r} groups by the dimension {name!r} of meter {meter.key!r}: keep the "
+        "dimension, or delete the report first."
+    )
+    return Problem(ProblemType.CONFLICT, detail)
+
+
+def _defined_in_settings(meter: Meter) -> Problem:
+    detail = (
+        f"Meter {meter.key!r} is defined in the settings file and can be changed only there, "
+        "not by the API."
+    )
+    return Problem(ProblemType.CONFLICT, detail)

@@ -1,0 +1,71 @@
+"""Bring a control store to the schema of this release, or find out that it is not there yet."""
+
+from pathlib import Path
+from typing import Final
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from meterline.backends.control_store.engine import Database
+from meterline.ports import Unsuitable
+
+FOLDER: Final = Path(__file__).parent / "migrations"
+LOCK: Final = 7_306_093_112_418_733  # of PostgreSQL's advisory locks: any number that is ours
+
+
+async def migrate(database: Database) -> None:
+    """Run the migrations that are missing, in one transaction; several processes may do so at once.
+
+    A store that a newer release has migrated stays as it is. Raises `Unavailable`.
+    """
+
+    async def act(connection: AsyncConnection) -> None:
+        if connection.dialect.name == "postgresql":
+            await connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
+        await connection.run_sync(_upgrade)
+
+    await database.write(act)
+
+
+async def check_migrated(database: Database) -> None:
+    """Raise `Unsuitable` where a migration is missing, `Unavailable` where nobody can tell."""
+
+    async def ask(connection: AsyncConnection) -> int:
+        return await connection.run_sync(_number)
+
+    there, needed = await database.read(ask), newest()
+    if there < needed:
+        state = "empty" if there == 0 else f"at migration {there}"
+        message = (
+            f"the control store is {state}, this release needs {needed}: run `meterline migrate`"
+        )
+        raise Unsuitable(message)
+
+
+def newest() -> int:
+    """The number of the last migration of this release."""
+    return int(ScriptDirectory.from_config(_config()).get_current_head() or 0)
+
+
+def _number(connection: Connection) -> int:
+    """The last migration that the store has seen; 0 for an empty store."""
+    return int(MigrationContext.configure(connection).get_current_revision() or 0)
+
+
+def _upgrade(connection: Connection) -> None:
+    if _number(connection) > newest():
+        return
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config

@@ -1,0 +1,205 @@
+"""`ControlEvidence` over SQL: seals, fill marks, runs and the bodies of their deliveries."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Column, LargeBinary, and_, cast, func, or_, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql import ColumnElement
+
+from meterline.audit.audit import AuditedBody, AuditedRun, AuditSpan, RunPlace, SlicePlace
+from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.tables.meters import fill_marks, logs, seals
+from meterline.backends.control_store.tables.reports import (
+    report_bodies,
+    report_deliveries,
+    report_runs,
+)
+from meterline.limits import SLICE_SPAN_MS
+from meterline.usage.rows import Seal
+
+_runs = report_runs.c
+_deliveries = report_deliveries.c
+
+
+class SqlEvidence:
+    """See `meterline.audit.ports.ControlEvidence`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def logs(self) -> list[tuple[int, int]]:
+        """See the port."""
+
+        async def ask(connection: AsyncConnection) -> list[tuple[int, int]]:
+            question = select(logs.c.number, logs.c.partitions).order_by(logs.c.number)
+            rows = await connection.execute(question)
+            return [(int(row.number), int(row.partitions)) for row in rows]
+
+        return await self._database.read(ask)
+
+    async def seals(self, place: SlicePlace, span: AuditSpan, limit: int) -> list[Seal]:
+        """See the port."""
+        question = (
+            select(seals)
+            .where(
+                seals.c.log == place.log,
+                seals.c.partition == place.partition,
+                seals.c.slice >= place.slice,
+                *_slices_within(span),
+            )
+            .order_by(seals.c.slice)
+            .limit(limit)
+        )
+
+        async def ask(connection: AsyncConnection) -> list[Seal]:
+            return [Seal._make(row) for row in await connection.execute(question)]
+
+        return await self._database.read(ask)
+
+    async def seal_count(self, span: AuditSpan) -> int:
+        """See the port."""
+        question = select(func.count()).select_from(seals).where(*_slices_within(span))
+
+        async def ask(connection: AsyncConnection) -> int:
+            return int((await connection.execute(question)).scalar_one())
+
+        return await self._database.read(ask)
+
+    async def filled(self, log: int, partition: int, slices: Sequence[int]) -> set[tuple[int, int]]:
+        """See the port."""
+        question = select(fill_marks.c.slice, fill_marks.c.revision).where(
+            fill_marks.c.log == log,
+            fill_marks.c.partition == partition,
+            fill_marks.c.slice.in_(slices),
+        )
+
+        async def ask(connection: AsyncConnection) -> set[tuple[int, int]]:
+            rows = await connection.execute(question)
+            return {(int(row.slice), int(row.revision)) for row in rows}
+
+        return await self._database.read(ask)
+
+    async def runs(self, place: RunPlace, span: AuditSpan, limit: int) -> list[AuditedRun]:
+        """See the port."""
+        question = (
+            select(_runs.id, _runs.report_id, _runs.decided_at_ms, _runs.deliveries, _runs.digest)
+            .where(
+                *_decided_within(span),
+                or_(
+                    _runs.decided_at_ms > place.decided_at_ms,
+                    and_(_runs.decided_at_ms == place.decided_at_ms, _runs.id > place.run_id),
+                ),
+            )
+            .order_by(_runs.decided_at_ms, _runs.id)
+            .limit(limit)
+        )
+
+        async def ask(connection: AsyncConnection) -> list[AuditedRun]:
+            found = list(await connection.execute(question))
+            parts = await _parts(connection, [row.id for row in found])
+            return [
+                AuditedRun(
+                    row.id,
+                    row.report_id,
+                    int(row.decided_at_ms),
+                    int(row.deliveries or 0),
+                    row.digest or "",
+                    tuple(parts.get(row.id, ())),
+                )
+                for row in found
+            ]
+
+        return await self._database.read(ask)
+
+    async def run_count(self, span: AuditSpan) -> int:
+        """See the port."""
+        question = select(func.count()).select_from(report_runs).where(*_decided_within(span))
+
+        async def ask(connection: AsyncConnection) -> int:
+            return int((await connection.execute(question)).scalar_one())
+
+        return await self._database.read(ask)
+
+    async def bodies(self, run_id: str, after: int, limit: int) -> list[AuditedBody]:
+        """See the port."""
+        question = (
+            select(
+                _deliveries.number,
+                _deliveries.id,
+                _deliveries.digest,
+                # of a delivery that could not be made: the words that say why
+                func.coalesce(cast(_deliveries.failure, LargeBinary), report_bodies.c.body).label(
+                    "body"
+                ),
+            )
+            .join(
+                report_bodies,
+                and_(
+                    report_bodies.c.run_id == _deliveries.run_id,
+                    report_bodies.c.holder == _deliveries.holder,
+                    report_bodies.c.number == _deliveries.number,
+                ),
+                isouter=True,
+            )
+            .join(report_runs, _runs.id == _deliveries.run_id)
+            .where(
+                _deliveries.run_id == run_id,
+                # bytes are kept for a time only
+                _deliveries.number > after,
+                _deliveries.number > func.coalesce(_runs.bytes_removed_to, 0),
+            )
+            .order_by(_deliveries.number)
+            .limit(limit)
+        )
+
+        async def ask(connection: AsyncConnection) -> list[AuditedBody]:
+            return [
+                AuditedBody(int(row.number), row.id, _bytes(row.digest) or b"", _bytes(row.body))
+                for row in await connection.execute(question)
+            ]
+
+        return await self._database.read(ask)
+
+
+def _bytes(value: object) -> bytes | None:
+    """What a column of bytes holds; SQLite keeps a text there as well, if someone puts it in."""
+    if isinstance(value, str):
+        return value.encode()
+    return value if isinstance(value, bytes) else None
+
+
+async def _parts(
+    connection: AsyncConnection, run_ids: Sequence[str]
+) -> dict[str, list[tuple[int, str, bytes]]]:
+    """By run, its deliveries in order."""
+    question = (
+        select(_deliveries.run_id, _deliveries.number, _deliveries.id, _deliveries.digest)
+        .where(_deliveries.run_id.in_(run_ids))
+        .order_by(_deliveries.run_id, _deliveries.number)
+    )
+    found: dict[str, list[tuple[int, str, bytes]]] = {}
+    for row in await connection.execute(question):
+        found.setdefault(row.run_id, []).append(
+            (int(row.number), row.id, _bytes(row.digest) or b"")
+        )
+    return found
+
+
+def _slices_within(span: AuditSpan) -> list[ColumnElement[bool]]:
+    """Slices lie within five minutes of append time each, and a seal tells the last of it."""
+    bounds: list[ColumnElement[bool]] = []
+    if span.from_ms is not None:
+        bounds.append(seals.c.append_ms >= span.from_ms // SLICE_SPAN_MS * SLICE_SPAN_MS)
+    if span.to_ms is not None:
+        bounds.append(seals.c.append_ms < -(-span.to_ms // SLICE_SPAN_MS) * SLICE_SPAN_MS)
+    return bounds
+
+
+def _decided_within(span: AuditSpan) -> list[ColumnElement[bool]]:
+    decided: Column[int] = _runs.decided_at_ms
+    bounds: list[ColumnElement[bool]] = [decided.is_not(None), _runs.digest.is_not(None)]
+    if span.from_ms is not None:
+        bounds.append(decided >= span.from_ms)
+    if span.to_ms is not None:
+        bounds.append(decided < span.to_ms)
+    return bounds

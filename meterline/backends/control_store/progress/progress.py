@@ -1,0 +1,218 @@
+"""ProgressStore over SQL: small rows, merged by the greatest: repetition and order never matter."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sqlalchemy import Table, and_, exists, func, literal, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql import ColumnElement, Select
+
+from meterline.backends.control_store.engine import Database, insert, put_greatest
+from meterline.backends.control_store.tables.meters import (
+    completeness,
+    fill_marks,
+    flushed,
+    logs,
+    seals,
+)
+from meterline.problem import Problem, ProblemType
+from meterline.usage.rows import Seal, SliceId
+
+REGISTER_TRIES_MAX: Final = 20  # a race for one number is lost at most once per rival
+
+
+class SqlProgressStore:
+    """See `ports.ProgressStore`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def register_log(self, log_id: str, partitions: int) -> int:
+        """See the port."""
+
+        async def act(connection: AsyncConnection) -> int | None:
+            known = select(logs.c.number, logs.c.partitions).where(logs.c.id == log_id)
+            row = (await connection.execute(known)).one_or_none()
+            if row is None:
+                following = select(
+                    func.coalesce(func.max(logs.c.number), 0) + 1,
+                    literal(log_id),
+                    literal(partitions),
+                )
+                # a where makes ON CONFLICT after INSERT FROM SELECT readable for SQLite's parser
+                statement = insert(connection, logs).from_select(
+                    ["number", "id", "partitions"], following.where(literal(value=True))
+                )
+                await connection.execute(statement.on_conflict_do_nothing())
+                row = (await connection.execute(known)).one_or_none()
+            if row is None:  # another log took the number
+                return None
+            if row.partitions != partitions:
+                raise _other_partitions(log_id, row.partitions, partitions)
+            return int(row.number)
+
+        for _ in range(REGISTER_TRIES_MAX):
+            number = await self._database.write(act)
+            if number is not None:
+                return number
+        raise AssertionError("every try lost its number to another new log")
+
+    async def seal(self, seal: Seal) -> None:
+        """See the port."""
+        row = {
+            "log": seal.log,
+            "partition": seal.partition,
+            "slice": seal.slice,
+            "offset_end": seal.end,
+            "events": seal.events,
+            "catalogue": seal.catalogue,
+            "append_ms": seal.append_ms,
+            "digest": seal.digest,
+            "rejects": seal.rejects,
+            "tallies": seal.tallies,
+            "members": seal.members,
+            "rejected": seal.rejected,
+        }
+
+        async def act(connection: AsyncConnection) -> None:
+            await put_greatest(connection, seals, [row], by="catalogue")
+
+        await self._database.write(act)
+
+    async def last_seal(self, log: int, partition: int) -> Seal | None:
+        """See the port."""
+        ask = (
+            select(seals)
+            .where(seals.c.log == log, seals.c.partition == partition)
+            .order_by(seals.c.slice.desc())
+            .limit(1)
+        )
+        found = await self._seals(ask)
+        return found[0] if found else None
+
+    async def unfilled(self, log: int, partition: int, revision: int, limit: int) -> list[Seal]:
+        """See the port."""
+        ask = (
+            select(seals)
+            .where(seals.c.partition == partition, _is_unfilled(log, revision))
+            .order_by(seals.c.slice)
+            .limit(limit)
+        )
+        return await self._seals(ask)
+
+    async def mark_filled(self, slice_id: SliceId, revision: int) -> None:
+        """See the port."""
+        row = {
+            "log": slice_id.log,
+            "partition": slice_id.partition,
+            "slice": slice_id.slice,
+            "revision": revision,
+        }
+
+        async def act(connection: AsyncConnection) -> None:
+            await connection.execute(
+                insert(connection, fill_marks).values(row).on_conflict_do_nothing()
+            )
+
+        await self._database.write(act)
+
+    async def complete(self, log: int, catalogue: int, until_ms: Mapping[int, int]) -> None:
+        """See the port."""
+        rows = [
+            {"log": log, "partition": partition, "catalogue": catalogue, "until_ms": until}
+            for partition, until in sorted(until_ms.items())
+        ]
+        await self._put(completeness, rows, by="until_ms")
+
+    async def complete_until(self, log: int, partitions: int, revision: int) -> int | None:
+        """See the port."""
+        claims = (
+            select(completeness.c.partition, func.max(completeness.c.until_ms).label("until_ms"))
+            .where(
+                completeness.c.log == log,
+                completeness.c.partition < partitions,
+                completeness.c.catalogue >= revision,
+            )
+            .group_by(completeness.c.partition)
+            .subquery()
+        )
+        # One statement, so that claims and backfill list are of one moment.
+        question = select(
+            func.count().label("partitions"),
+            func.min(claims.c.until_ms).label("until_ms"),
+            exists(select(seals.c.slice).where(_is_unfilled(log, revision))).label("filling"),
+        ).select_from(claims)
+
+        async def ask(connection: AsyncConnection) -> int | None:
+            row = (await connection.execute(question)).one()
+            if row.filling or row.partitions < partitions:
+                return None
+            return int(row.until_ms)
+
+        return await self._database.read(ask)
+
+    async def completions(self, log: int, catalogue: int) -> dict[int, int]:
+        """See the port."""
+        question = (
+            select(completeness.c.partition, func.max(completeness.c.until_ms).label("until_ms"))
+            .where(completeness.c.log == log, completeness.c.catalogue >= catalogue)
+            .group_by(completeness.c.partition)
+        )
+
+        async def ask(connection: AsyncConnection) -> dict[int, int]:
+            return {row.partition: row.until_ms for row in await connection.execute(question)}
+
+        return await self._database.read(ask)
+
+    async def flushed(self, log: int, catalogue: int, offset_ends: Mapping[int, int]) -> None:
+        """See the port."""
+        rows = [
+            {"log": log, "partition": partition, "catalogue": catalogue, "offset_end": end}
+            for partition, end in sorted(offset_ends.items())
+        ]
+        await self._put(flushed, rows, by="offset_end")
+
+    async def _put(self, table: Table, rows: list[dict[str, int]], by: str) -> None:
+        async def act(connection: AsyncConnection) -> None:
+            await put_greatest(connection, table, rows, by=by)
+
+        if rows:
+            await self._database.write(act)
+
+    async def flushed_ends(self, log: int, catalogue: int) -> dict[int, int]:
+        """See the port."""
+        question = (
+            select(flushed.c.partition, func.max(flushed.c.offset_end).label("offset_end"))
+            .where(flushed.c.log == log, flushed.c.catalogue >= catalogue)
+            .group_by(flushed.c.partition)
+        )
+
+        async def ask(connection: AsyncConnection) -> dict[int, int]:
+            return {row.partition: row.offset_end for row in await connection.execute(question)}
+
+        return await self._database.read(ask)
+
+    async def _seals(self, question: Select[Any]) -> list[Seal]:
+        async def ask(connection: AsyncConnection) -> list[Seal]:
+            return [Seal._make(row) for row in await connection.execute(question)]
+
+        return await self._database.read(ask)
+
+
+def _is_unfilled(log: int, revision: int) -> ColumnElement[bool]:
+    marked = exists().where(
+        fill_marks.c.log == seals.c.log,
+        fill_marks.c.partition == seals.c.partition,
+        fill_marks.c.slice == seals.c.slice,
+        fill_marks.c.revision == revision,
+    )
+    return and_(seals.c.log == log, seals.c.catalogue < revision, ~marked)
+
+
+def _other_partitions(log_id: str, registered: int, now: int) -> Problem:
+    detail = (
+        f"Log {log_id!r} was registered with {registered} partitions and has {now} now. The number "
+        "is fixed when a log is made, for it decides where an event counts: give the log its "
+        f"{registered} partitions back, or make a new log."
+    )
+    return Problem(ProblemType.CONFLICT, detail)

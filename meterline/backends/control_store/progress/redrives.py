@@ -1,0 +1,176 @@
+"""`SettlementStore` over SQL."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Row, select, tuple_, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from meterline.access.change import Action, Change, Kind
+from meterline.backends.control_store.access.changes import record_change
+from meterline.backends.control_store.engine import Database, insert
+from meterline.backends.control_store.tables.redrives import redrives
+from meterline.event.listing import Place
+from meterline.event.refusal import (
+    Position,
+    RefusalKind,
+    RefusalState,
+    Settlement,
+    begun,
+    dismissed,
+    position_text,
+)
+from meterline.limits import CHANGE_DETAIL_CHARS_MAX
+
+_c: Final = redrives.c
+_POSITION: Final = (_c.log, _c.partition, _c.record_offset, _c.place)
+_ORDER: Final = (_c.append_ms, *_POSITION)
+_CHUNK: Final = 500  # positions of one statement: a database takes so many values, not any number
+
+
+class SqlSettlementStore:
+    """See `meterline.event.ports.SettlementStore`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def begin(self, wanted: Sequence[Settlement]) -> list[Settlement]:
+        """See the port."""
+
+        async def act(connection: AsyncConnection) -> list[Settlement]:
+            stands = {}
+            for one in sorted(wanted, key=lambda one: one.position):  # one order for all
+                stands[one.position] = await _put(connection, one)
+            return [stands[one.position] for one in wanted]
+
+        return await self._database.write(act) if wanted else []
+
+    async def finish(self, positions: Sequence[Position]) -> None:
+        """See the port."""
+        if not positions:
+            return
+
+        async def act(connection: AsyncConnection) -> None:
+            for some in _chunks(sorted(positions)):
+                await connection.execute(
+                    update(redrives)
+                    .where(tuple_(*_POSITION).in_(some), _c.state == RefusalState.REDRIVING.value)
+                    .values(state=RefusalState.REDRIVEN.value, event=None)
+                )
+
+        await self._database.write(act)
+
+    async def dismiss(self, wanted: Settlement) -> Settlement:
+        """See the port."""
+
+        async def act(connection: AsyncConnection) -> Settlement:
+            return await _put(connection, wanted)
+
+        return await self._database.write(act)
+
+    async def settlements(self, positions: Sequence[Position]) -> Mapping[Position, Settlement]:
+        """See the port."""
+        if not positions:
+            return {}
+
+        async def ask(connection: AsyncConnection) -> dict[Position, Settlement]:
+            found = {}
+            for some in _chunks(positions):
+                question = select(redrives).where(tuple_(*_POSITION).in_(some))
+                for row in await connection.execute(question):
+                    one = _settlement(row)
+                    found[one.position] = one
+            return found
+
+        return await self._database.read(ask)
+
+    async def settled(
+        self, owners: Sequence[str], state: RefusalState, after: Place | None, limit: int
+    ) -> list[Settlement]:
+        """See the port."""
+        question = select(redrives).where(_c.owner.in_(owners), _c.state == state.value)
+        if after is not None:
+            question = question.where(tuple_(*_ORDER) < after)
+        question = question.order_by(*(column.desc() for column in _ORDER)).limit(limit)
+
+        async def ask(connection: AsyncConnection) -> list[Settlement]:
+            return [_settlement(row) for row in await connection.execute(question)]
+
+        return await self._database.read(ask)
+
+
+async def _put(connection: AsyncConnection, wanted: Settlement) -> Settlement:
+    """What stands once something is wanted of a refusal."""
+    made = insert(connection, redrives).values(_values(wanted))
+    made = made.on_conflict_do_nothing(index_elements=_POSITION)
+    if (await connection.execute(made.returning(_c.log))).first() is not None:
+        await _record(connection, wanted)
+        return wanted
+    mine = tuple_(*_POSITION) == wanted.position
+    row = (await connection.execute(select(redrives).where(mine).with_for_update())).one()
+    there = _settlement(row)
+    rule = begun if wanted.state is RefusalState.REDRIVING else dismissed
+    stands = rule(there, wanted)
+    if stands is wanted:
+        await connection.execute(update(redrives).where(mine).values(_values(wanted)))
+        await _record(connection, wanted)
+    return stands
+
+
+async def _record(connection: AsyncConnection, one: Settlement) -> None:
+    redriven = one.state is RefusalState.REDRIVING
+    change = Change(
+        namespace=one.namespace,
+        at_ms=one.at_ms,
+        author=one.author,
+        action=Action.REDRIVE if redriven else Action.DISMISS,
+        kind=Kind.REFUSAL,
+        subject_id=position_text(one.position),
+        name=f"{one.source} {one.id}" if redriven else one.kind.value,
+        detail=one.note[:CHANGE_DETAIL_CHARS_MAX],
+    )
+    await record_change(connection, change)
+
+
+def _values(one: Settlement) -> dict[str, Any]:
+    log, partition, offset, place = one.position
+    return {
+        "log": log,
+        "partition": partition,
+        "record_offset": offset,
+        "place": place,
+        "owner": one.owner,
+        "kind": one.kind.value,
+        "append_ms": one.append_ms,
+        "state": one.state.value,
+        "namespace": one.namespace,
+        "author": one.author,
+        "at_ms": one.at_ms,
+        "note": one.note,
+        "source": one.source,
+        "id": one.id,
+        "payload_check": one.check,
+        "event": one.text,
+    }
+
+
+def _settlement(row: Row[Any]) -> Settlement:
+    return Settlement(
+        position=(row.log, row.partition, int(row.record_offset), row.place),
+        owner=row.owner,
+        kind=RefusalKind(row.kind),
+        append_ms=int(row.append_ms),
+        state=RefusalState(row.state),
+        namespace=row.namespace,
+        author=row.author,
+        at_ms=int(row.at_ms),
+        note=row.note,
+        source=row.source,
+        id=row.id,
+        check=bytes(row.payload_check),
+        text=None if row.event is None else bytes(row.event),
+    )
+
+
+def _chunks(positions: Sequence[Position]) -> list[Sequence[Position]]:
+    return [positions[at : at + _CHUNK] for at in range(0, len(positions), _CHUNK)]

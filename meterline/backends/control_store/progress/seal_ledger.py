@@ -1,0 +1,88 @@
+"""`SealLedger` over SQL: which usage store is counted into, and what its sealed slices wrote."""
+
+from collections.abc import Mapping
+
+from sqlalchemy import and_, delete, exists, func, literal, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from meterline.backends.control_store.engine import Database, insert
+from meterline.backends.control_store.tables.meters import (
+    completeness,
+    fill_marks,
+    flushed,
+    logs,
+    seals,
+    usage_store,
+)
+from meterline.usage.integrity import Sealed, SealedRows
+
+_SUMMED = ("events", "rejects", "tallies", "members", "rejected")
+_ID = select(usage_store.c.id)
+
+
+class SqlSealLedger:
+    """See `meterline.usage.integrity.SealLedger`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def sealed(self, log: int, after: Mapping[int, int]) -> Sealed:
+        """See the port."""
+        behind = [
+            and_(seals.c.partition == partition, seals.c.slice > slice_)
+            for partition, slice_ in sorted(after.items())
+        ]
+        question = (
+            select(
+                seals.c.partition,
+                func.max(seals.c.slice),
+                func.count(),
+                *(func.sum(seals.c[name]) for name in _SUMMED),
+            )
+            .where(seals.c.log == log, or_(*behind) if behind else literal(value=True))
+            .group_by(seals.c.partition)
+        )
+
+        async def ask(connection: AsyncConnection) -> Sealed:
+            store_id = (await connection.execute(_ID)).scalar_one_or_none()
+            rows = await connection.execute(question)
+            return Sealed(store_id, [SealedRows._make(map(int, row)) for row in rows])
+
+        return await self._database.read(ask)
+
+    async def counted(self) -> bool:
+        """See the port."""
+        question = select(exists().where(flushed.c.offset_end > 0) | exists(select(seals.c.slice)))
+
+        async def ask(connection: AsyncConnection) -> bool:
+            return bool((await connection.execute(question)).scalar_one())
+
+        return await self._database.read(ask)
+
+    async def knows_log(self, log_id: str | None = None) -> bool:
+        """Whether this log, or any log at all, was registered here."""
+        where = literal(value=True) if log_id is None else logs.c.id == log_id
+        question = select(exists(select(logs.c.number).where(where)))
+
+        async def ask(connection: AsyncConnection) -> bool:
+            return bool((await connection.execute(question)).scalar_one())
+
+        return await self._database.read(ask)
+
+    async def bind(self, store_id: str, lost: str | None = None) -> str:
+        """See the port."""
+
+        async def act(connection: AsyncConnection) -> str:
+            if lost is not None:
+                change = update(usage_store).where(usage_store.c.id == lost).values(id=store_id)
+                if (await connection.execute(change)).rowcount:
+                    for table in (seals, fill_marks, completeness, flushed):
+                        await connection.execute(delete(table))
+            row = {"one": 1, "id": store_id}
+            await connection.execute(
+                insert(connection, usage_store).values(row).on_conflict_do_nothing()
+            )
+            kept: str = (await connection.execute(_ID)).scalar_one()
+            return kept
+
+        return await self._database.write(act)

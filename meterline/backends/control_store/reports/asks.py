@@ -1,0 +1,152 @@
+"""Runs that are asked for, in SQL: by hand, or for late usage. Functions over a connection of one
+transaction.
+"""
+
+from sqlalchemy import select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from meterline.access.change import Action
+from meterline.backends.control_store.engine import insert
+from meterline.backends.control_store.reports.definitions import tell
+from meterline.backends.control_store.reports.run_rows import run_of, run_row
+from meterline.backends.control_store.tables.reports import report_runs
+from meterline.report.report import Report
+from meterline.report.run import (
+    UNDECIDED,
+    Run,
+    RunMove,
+    RunState,
+    Trigger,
+    run_id,
+    run_sources,
+    run_target,
+)
+from meterline.window import rfc3339
+
+
+async def ask(
+    connection: AsyncConnection,
+    report: Report,
+    window: tuple[int, int],
+    now_ms: int,
+    author: str,
+    *,
+    revise: bool,
+) -> tuple[Run, bool]:
+    """The run of a window by hand, and whether it is new; the caller holds the report's lock."""
+    from_ms, to_ms = window
+    detail = f"{rfc3339(from_ms)} to {rfc3339(to_ms)}"
+    there = await _runs_of(connection, report.id, window)
+    # Revisions that found nothing to say are no answer to "the run of this window".
+    told = [run for run in there if not _is_unchanged(run)]
+    if revise and told and told[0].trigger is Trigger.LATE and told[0].state in UNDECIDED:
+        await tell(connection, report, Action.RUN, now_ms, author, detail)
+        return await _taken_over(connection, told[0], now_ms), False
+    # Nor is one that nobody asked for and that has not said anything yet.
+    told = [run for run in told if run.trigger is not Trigger.LATE or run.decided_at_ms is not None]
+    if told and told[0].decided_at_ms is None:
+        if told[0].state in run_sources(RunMove.REVIVE):
+            await tell(connection, report, Action.RUN, now_ms, author, detail)
+            return await _revived(connection, told[0], now_ms), False
+        return told[0], False
+    if told and not revise:
+        return told[0], False
+    revision = there[0].revision + 1 if there else 1
+    run = Run(
+        run_id(report.id, from_ms, to_ms, revision),
+        report.id,
+        report.namespace,
+        from_ms,
+        to_ms,
+        revision,
+        Trigger.MANUAL,
+        now_ms,
+        RunState.WAITING,
+        supersedes=told[0].id if told else None,
+    )
+    await connection.execute(insert(connection, report_runs).values(run_row(run)))
+    if revision > 1:
+        detail += f", revision {revision}"
+    await tell(connection, report, Action.RUN, now_ms, author, detail)
+    return run, True
+
+
+def _is_unchanged(run: Run) -> bool:
+    return run.state is RunState.SKIPPED and run.decided_at_ms is not None
+
+
+async def _revived(connection: AsyncConnection, run: Run, now_ms: int) -> Run:
+    target = run_target(RunMove.REVIVE).value
+    return await _written(
+        connection, run, state=target, reason="", asked_at_ms=now_ms, ended_at_ms=None
+    )
+
+
+async def _taken_over(connection: AsyncConnection, run: Run, now_ms: int) -> Run:
+    """A late run that is asked for by hand: as if it had been from the beginning. Whoever makes it
+    has lost it.
+    """
+    return await _written(
+        connection,
+        run,
+        trigger=Trigger.MANUAL.value,
+        state=RunState.WAITING.value,
+        asked_at_ms=now_ms,
+        meter_revision=None,
+        lease_holder=None,
+        lease_until_ms=None,
+    )
+
+
+async def _written(connection: AsyncConnection, run: Run, **values: object) -> Run:
+    statement = update(report_runs).where(report_runs.c.id == run.id).values(values)
+    row = (await connection.execute(statement.returning(report_runs))).one()
+    return run_of(row)
+
+
+async def _runs_of(
+    connection: AsyncConnection, report_id: str, window: tuple[int, int]
+) -> list[Run]:
+    """The runs of a window, the newest revision first."""
+    runs = report_runs.c
+    question = (
+        select(report_runs)
+        .where(runs.report_id == report_id, runs.from_ms == window[0], runs.to_ms == window[1])
+        .order_by(runs.revision.desc())
+    )
+    return [run_of(row) for row in await connection.execute(question)]
+
+
+async def followed(connection: AsyncConnection, run: Run) -> Run | None:
+    """The newest run of the window, before this revision, that says something."""
+    there = await _runs_of(connection, run.report_id, (run.from_ms, run.to_ms))
+    return next(
+        (it for it in there if it.manifest is not None and it.revision < run.revision), None
+    )
+
+
+async def revise(
+    connection: AsyncConnection, report: Report, window: tuple[int, int], now_ms: int
+) -> Run | None:
+    """A late run of a window, by the meter revision of the last one; None where a run of it is
+    undecided, or none is decided. The caller holds the report's lock.
+    """
+    there = await _runs_of(connection, report.id, window)
+    before = next((run for run in there if run.manifest is not None), None)
+    if before is None or any(run.state in UNDECIDED for run in there):
+        return None
+    revision = there[0].revision + 1
+    run = Run(
+        run_id(report.id, *window, revision),
+        report.id,
+        report.namespace,
+        *window,
+        revision,
+        Trigger.LATE,
+        now_ms,
+        RunState.WAITING,
+        supersedes=before.id,
+        meter_revision=before.meter_revision,
+    )
+    await connection.execute(insert(connection, report_runs).values(run_row(run)))
+    return run

@@ -1,0 +1,139 @@
+"""CorrectionStore over SQL."""
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+from sqlalchemy import Row, and_, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from meterline.backends.control_store.engine import Database, insert
+from meterline.backends.control_store.reports.asks import followed
+from meterline.backends.control_store.reports.definitions import filter_of, group_by_of
+from meterline.backends.control_store.reports.runs import is_held
+from meterline.backends.control_store.tables.reports import (
+    report_bodies,
+    report_deliveries,
+    report_runs,
+)
+from meterline.backends.control_store.tables.revisions import run_corrections
+from meterline.report.correction import Cause, Correction, KeptCorrection
+from meterline.report.correction_ports import Baseline
+from meterline.report.ports import Claim
+from meterline.report.run import Run
+
+_rows = run_corrections.c
+
+
+class SqlCorrectionStore:
+    """See `revision_ports.CorrectionStore`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def baseline(self, run: Run) -> Baseline | None:
+        """See the port."""
+
+        async def ask(connection: AsyncConnection) -> Baseline | None:
+            before = await followed(connection, run)
+            if before is None:
+                return None
+            assert before.manifest is not None, "what says something has one"
+            assert before.meter_revision is not None, "decided"
+            question = select(report_runs.c.group_by, report_runs.c.filter)
+            row = (await connection.execute(question.where(report_runs.c.id == before.id))).one()
+            recorded = not before.manifest.deliveries
+            return Baseline(
+                before.id,
+                before.meter_revision,
+                None if row.group_by is None else group_by_of(row.group_by),
+                None if row.filter is None else filter_of(row.filter),
+                before.manifest.corrections_digest if recorded else None,
+            )
+
+        return await self._database.read(ask)
+
+    async def sent_bodies(self, delivery_ids: Collection[str]) -> dict[str, bytes]:
+        """See the port."""
+        deliveries = report_deliveries.c
+        question = (
+            select(deliveries.id, report_bodies.c.body)
+            .join(
+                report_bodies,
+                and_(
+                    report_bodies.c.run_id == deliveries.run_id,
+                    report_bodies.c.holder == deliveries.holder,
+                    report_bodies.c.number == deliveries.number,
+                ),
+            )
+            .where(deliveries.id.in_(delivery_ids))
+        )
+
+        async def ask(connection: AsyncConnection) -> dict[str, bytes]:
+            return {row.id: row.body for row in await connection.execute(question)}
+
+        return await self._database.read(ask)
+
+    async def stage_corrections(
+        self, claim: Claim, corrections: Sequence[Correction], number_first: int
+    ) -> None:
+        """See the port."""
+        rows = [_row_of(claim, number_first + place, one) for place, one in enumerate(corrections)]
+
+        async def act(connection: AsyncConnection) -> None:
+            if await is_held(connection, claim):
+                statement = insert(connection, run_corrections).on_conflict_do_nothing()
+                await connection.execute(statement, rows)
+
+        if rows:
+            await self._database.write(act)
+
+    async def corrections(self, run_id: str, limit: int, after: int = 0) -> list[KeptCorrection]:
+        """See the port."""
+        question = (
+            select(run_corrections)
+            .join(
+                report_runs,
+                and_(report_runs.c.id == _rows.run_id, report_runs.c.lease_holder == _rows.holder),
+            )
+            .where(
+                _rows.run_id == run_id,
+                _rows.number > after,
+                report_runs.c.digest.is_not(None),
+            )
+            .order_by(_rows.number)
+            .limit(limit)
+        )
+
+        async def ask(connection: AsyncConnection) -> list[KeptCorrection]:
+            found = await connection.execute(question)
+            return [KeptCorrection(int(row.number), _correction_of(row)) for row in found]
+
+        return await self._database.read(ask)
+
+
+def _row_of(claim: Claim, number: int, one: Correction) -> dict[str, object]:
+    return {
+        "run_id": claim.run.id,
+        "holder": claim.holder,
+        "number": number,
+        "subject": one.subject,
+        "groups": msgspec.json.encode(dict(one.groups)).decode(),
+        "old_value": None if one.old is None else str(one.old),
+        "new_value": None if one.new is None else str(one.new),
+        "cause": one.cause.value,
+        "replaces": one.replaces,
+        "replaced_digest": one.replaced_digest,
+    }
+
+
+def _correction_of(row: Row[tuple[object, ...]]) -> Correction:
+    groups = msgspec.json.decode(row.groups, type=dict[str, str])
+    return Correction(
+        subject=row.subject,
+        groups=tuple(sorted(groups.items())),
+        old=None if row.old_value is None else int(row.old_value),
+        new=None if row.new_value is None else int(row.new_value),
+        cause=Cause(row.cause),
+        replaces=row.replaces,
+        replaced_digest=row.replaced_digest,
+    )

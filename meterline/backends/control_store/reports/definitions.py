@@ -1,0 +1,384 @@
+"""Reports themselves in SQL: their rows, their plan, their changes, their end. Functions over a
+connection of one transaction.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import msgspec
+from sqlalchemy import Row, Select, and_, or_, select, tuple_, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql import ColumnElement
+
+from meterline.access.change import Action, Change, Kind, members_text
+from meterline.backends.control_store.access.change_members import of_report
+from meterline.backends.control_store.access.changes import record_change
+from meterline.backends.control_store.engine import insert
+from meterline.backends.control_store.meters.revision_rows import hold_dimensions
+from meterline.backends.control_store.reports.room import check_room
+from meterline.backends.control_store.reports.run_rows import run_row
+from meterline.backends.control_store.tables.meters import meters
+from meterline.backends.control_store.tables.reports import report_deliveries, report_runs, reports
+from meterline.delivery.delivery import DeliveryMove, DeliveryState, delivery_sources
+from meterline.delivery.headers import SealedHeaders
+from meterline.limits import CHANGE_DETAIL_CHARS_MAX
+from meterline.number import from_json_float
+from meterline.problem import Fault, Problem, ProblemType, invalid, not_found
+from meterline.report.filter import ReportFilter, filter_document, parse_filter
+from meterline.report.ports import Plan
+from meterline.report.report import (
+    REPORT_MOVES,
+    Interval,
+    Report,
+    ReportChange,
+    ReportMove,
+    ReportState,
+    Revisions,
+    Schedule,
+    Takeover,
+    changed,
+    in_force,
+)
+from meterline.report.run import Run, RunMove, RunState, outcome_of, run_sources, run_target
+
+_filter_decoder = msgspec.json.Decoder(float_hook=from_json_float)
+_live = select(reports).where(reports.c.deleted_at_ms.is_(None))
+
+
+async def create(
+    connection: AsyncConnection, report: Report, planned_until_ms: int, author: str
+) -> None:
+    """Insert a report. Raises `Problem`: not found for its meter, conflict for its slug, or for
+    the number of reports.
+    """
+    await check_room(connection, report)
+    # Shared lock: the meter cannot be deleted before this report is there to be seen.
+    meter = (
+        select(meters.c.id)
+        .where(meters.c.id == report.meter_id, meters.c.deleted_at_ms.is_(None))
+        .with_for_update(read=True)
+    )
+    if (await connection.execute(meter)).one_or_none() is None:
+        raise not_found("meter", report.meter_id)
+    await hold_dimensions(connection, report.meter_id, report.group_by)
+    row = {
+        "id": report.id,
+        "namespace": report.namespace,
+        "slug": report.slug,
+        "meter_id": report.meter_id,
+        "signing_secret_sealed": report.signing_secret_sealed,
+        "state": report.state.value,
+        "state_reason": report.state_reason,
+        "created_at_ms": report.created_at_ms,
+        "next_end_ms": report.window_end_ms(planned_until_ms),
+        "sequence_next": 1,
+        **_definition_row(report),
+    }
+    # Any conflict: the id is a new one, or this very report, repeated.
+    statement = insert(connection, reports).values(row).on_conflict_do_nothing()
+    if (await connection.execute(statement)).rowcount:
+        await tell(connection, report, Action.CREATE, report.created_at_ms, author)
+        return
+    there = (await connection.execute(_live.where(reports.c.id == report.id))).one_or_none()
+    if there is None or report_of(there) != report:
+        detail = f"There is a report with the slug {report.slug!r} already; choose another slug."
+        raise Problem(ProblemType.CONFLICT, detail)
+
+
+def _definition_row(report: Report) -> dict[str, object]:
+    """The columns that an update may change."""
+    takeover = report.takeover
+    return {
+        "interval": report.schedule.interval.value,
+        "start_at_ms": report.schedule.start_at_ms,
+        "takeover_interval": None if takeover is None else takeover.schedule.interval.value,
+        "takeover_start_at_ms": None if takeover is None else takeover.schedule.start_at_ms,
+        "takeover_at_ms": None if takeover is None else takeover.at_ms,
+        **question_row(report),
+        "endpoint": report.endpoint,
+        "user_info_sealed": report.user_info_sealed,
+        "headers_sealed": report.headers.sealed,
+        "header_names": msgspec.json.encode(report.headers.names).decode(),
+        "revisions": report.revisions.value,
+        "grace_ms": report.grace_ms,
+        "updated_at_ms": report.updated_at_ms,
+    }
+
+
+def question_row(report: Report) -> dict[str, str]:
+    """The columns that say how usage is asked for: in a report's row and in those of its runs."""
+    return {
+        "group_by": msgspec.json.encode(report.group_by).decode(),
+        "filter": msgspec.json.encode(filter_document(report.filter)).decode(),
+    }
+
+
+def group_by_of(text: str) -> tuple[str, ...]:
+    """The grouping in a row."""
+    return msgspec.json.decode(text, type=tuple[str, ...])
+
+
+def filter_of(text: str) -> ReportFilter:
+    """The filter in a row."""
+    filter_, faults = parse_filter(_filter_decoder.decode(text))
+    assert not faults, "only what was parsed is stored"
+    return filter_
+
+
+async def update_definition(
+    connection: AsyncConnection, report_id: str, change: ReportChange, now_ms: int, author: str
+) -> Report:
+    """Change what a report says of the runs to come. Raises `Problem`."""
+    row = await locked(connection, report_id)
+    if row is None:
+        raise not_found("report", report_id)
+    before = report_of(row)
+    planned_until_ms = int(row.next_end_ms) - before.schedule.interval.length_ms
+    try:
+        after = changed(before, change, planned_until_ms, now_ms)
+    except ValueError as error:
+        raise invalid(Fault("schedule", str(error))) from error
+    if after is before:
+        return before
+    if after.group_by != before.group_by:
+        await hold_dimensions(connection, after.meter_id, after.group_by)
+    values = {**_definition_row(after), "next_end_ms": after.window_end_ms(planned_until_ms)}
+    await connection.execute(update(reports).where(reports.c.id == report_id).values(values))
+    parts = {
+        "schedule": after.schedule != before.schedule or after.takeover != before.takeover,
+        "grouping": after.group_by != before.group_by,
+        "filter": after.filter != before.filter,
+        "endpoint": after.endpoint != before.endpoint,
+        "revisions": after.revisions != before.revisions,
+        "grace": after.grace_ms != before.grace_ms,
+        "credentials": after.user_info_sealed != before.user_info_sealed,
+        "headers": after.headers != before.headers,
+    }
+    detail = ", ".join(name for name, differs in parts.items() if differs)
+    members = members_text(of_report(before), of_report(after))
+    await tell(connection, after, Action.UPDATE, now_ms, author, detail, members)
+    return after
+
+
+async def found(connection: AsyncConnection, namespace: str, id_or_slug: str) -> Report | None:
+    """A live report; an id wins over a slug."""
+    is_id = reports.c.id == id_or_slug.upper()
+    question = (
+        _live.where(reports.c.namespace == namespace, or_(is_id, reports.c.slug == id_or_slug))
+        .order_by(is_id.desc())
+        .limit(1)
+    )
+    row = (await connection.execute(question)).one_or_none()
+    return None if row is None else report_of(row)
+
+
+async def listed(
+    connection: AsyncConnection,
+    namespace: str,
+    limit: int | None = None,
+    after: tuple[int, str] | None = None,
+) -> list[Report]:
+    """Live reports of a namespace by creation."""
+    order = (reports.c.created_at_ms, reports.c.id)
+    question = _live.where(reports.c.namespace == namespace)
+    if after is not None:
+        question = question.where(tuple_(*order) > tuple_(*after))
+    return await _reports(connection, question.order_by(*order).limit(limit))
+
+
+async def with_ids(connection: AsyncConnection, ids: Collection[str]) -> list[Report]:
+    """The live ones of these reports."""
+    return await _reports(connection, _live.where(reports.c.id.in_(ids)))
+
+
+async def plans(connection: AsyncConnection, window_end_max_ms: int, limit: int) -> list[Plan]:
+    """Reports whose next window has ended."""
+    question = (
+        _live.where(
+            reports.c.state != ReportState.PAUSED.value, reports.c.next_end_ms <= window_end_max_ms
+        )
+        .order_by(reports.c.next_end_ms, reports.c.id)
+        .limit(limit)
+    )
+    found_plans = []
+    for row in await connection.execute(question):
+        report = report_of(row)
+        found_plans.append(Plan(report, int(row.next_end_ms) - report.schedule.interval.length_ms))
+    return found_plans
+
+
+async def plan(
+    connection: AsyncConnection, report: Report, runs: Sequence[Run], planned_until_ms: int
+) -> None:
+    """Add runs and move the plan forward; nothing for a report that was deleted, or has another
+    definition by now: its windows may be others.
+    """
+    row = await locked(connection, report.id)
+    if row is None or int(row.updated_at_ms) != report.updated_at_ms:
+        return
+    if row.skip_until_ms != report.skip_until_ms:  # resumed meanwhile, without what it owed
+        return
+    if runs:
+        statement = insert(connection, report_runs).on_conflict_do_nothing()
+        await connection.execute(statement, [run_row(run) for run in runs])
+    there = report_of(row)
+    if planned_until_ms <= int(row.next_end_ms) - there.schedule.interval.length_ms:
+        return
+    after = in_force(there, planned_until_ms)
+    await connection.execute(
+        update(reports)
+        .where(reports.c.id == report.id)
+        .values(
+            **_definition_row(after),
+            next_end_ms=after.window_end_ms(planned_until_ms),
+        )
+    )
+
+
+async def locked(connection: AsyncConnection, report_id: str) -> Row[tuple[object, ...]] | None:
+    """The row of a live report, locked until the transaction ends: changes of one report's runs
+    take turns. Rows that refer to it may be written meanwhile: couriers record what they sent.
+    """
+    question = _live.where(reports.c.id == report_id).with_for_update(key_share=True)
+    return (await connection.execute(question)).one_or_none()
+
+
+_ACTIONS: Final = {ReportMove.PAUSE: Action.PAUSE, ReportMove.PARK: Action.PARK}
+
+
+async def pause(connection: AsyncConnection, report_id: str, now_ms: int, author: str) -> None:
+    """Pause a report; one that is paused stays as it is."""
+    await _move(connection, reports.c.id == report_id, ReportMove.PAUSE, "", now_ms, author)
+
+
+async def park(
+    connection: AsyncConnection,
+    namespace: str,
+    endpoint: str,
+    reason: str,
+    now_ms: int,
+    author: str,
+) -> None:
+    """Park the active reports with an endpoint."""
+    which = and_(reports.c.namespace == namespace, reports.c.endpoint == endpoint)
+    await _move(connection, which, ReportMove.PARK, reason, now_ms, author)
+
+
+async def _move(
+    connection: AsyncConnection,
+    which: ColumnElement[bool],
+    by: ReportMove,
+    reason: str,
+    now_ms: int,
+    author: str,
+) -> None:
+    sources = [state.value for state, move_ in REPORT_MOVES if move_ is by]
+    (target,) = {state for (_, move_), state in REPORT_MOVES.items() if move_ is by}
+    statement = (
+        update(reports)
+        .where(which, reports.c.deleted_at_ms.is_(None), reports.c.state.in_(sources))
+        .values(state=target.value, state_reason=reason)
+    )
+    for row in (await connection.execute(statement.returning(reports))).all():
+        detail = reason[:CHANGE_DETAIL_CHARS_MAX]
+        await tell(connection, report_of(row), _ACTIONS[by], now_ms, author, detail)
+
+
+async def delete(connection: AsyncConnection, report_id: str, now_ms: int, author: str) -> None:
+    """End a report and everything of it that is open."""
+    marked = (
+        update(reports)
+        .where(reports.c.id == report_id, reports.c.deleted_at_ms.is_(None))
+        .values(deleted_at_ms=now_ms)
+        .returning(reports)
+    )
+    row = (await connection.execute(marked)).one_or_none()
+    if row is None:
+        return
+    await tell(connection, report_of(row), Action.DELETE, now_ms, author)
+    why = "the report was deleted"
+    await connection.execute(
+        update(report_runs)
+        .where(
+            report_runs.c.report_id == report_id,
+            report_runs.c.state.in_([s.value for s in run_sources(RunMove.CANCEL)]),
+        )
+        .values(
+            state=run_target(RunMove.CANCEL).value,
+            reason=why,
+            ended_at_ms=now_ms,
+            lease_until_ms=None,
+        )
+    )
+    await connection.execute(
+        update(report_deliveries)
+        .where(
+            report_deliveries.c.report_id == report_id,
+            report_deliveries.c.state.in_([s.value for s in delivery_sources(DeliveryMove.CANCEL)]),
+        )
+        .values(state=DeliveryState.CANCELLED.value, due_at_ms=None, ended_at_ms=now_ms)
+    )
+    # No delivery of these runs is open any more: what was not delivered never will be.
+    delivering = select(report_runs.c.id, report_runs.c.delivered, report_runs.c.deliveries).where(
+        report_runs.c.report_id == report_id, report_runs.c.state == RunState.DELIVERING.value
+    )
+    for run in (await connection.execute(delivering.with_for_update())).all():
+        await connection.execute(
+            update(report_runs)
+            .where(report_runs.c.id == run.id)
+            .values(
+                state=run_target(outcome_of(run.delivered, run.deliveries)).value,
+                failed=run.deliveries - run.delivered,
+                reason=why,
+                ended_at_ms=now_ms,
+            )
+        )
+
+
+def report_of(row: Row[tuple[object, ...]]) -> Report:
+    """The report of a row."""
+    takeover = None
+    if row.takeover_at_ms is not None:
+        follower = Schedule(Interval(row.takeover_interval), int(row.takeover_start_at_ms))
+        takeover = Takeover(follower, int(row.takeover_at_ms))
+    return Report(
+        id=row.id,
+        namespace=row.namespace,
+        slug=row.slug,
+        meter_id=row.meter_id,
+        schedule=Schedule(Interval(row.interval), int(row.start_at_ms)),
+        group_by=group_by_of(row.group_by),
+        endpoint=row.endpoint,
+        signing_secret_sealed=row.signing_secret_sealed,
+        created_at_ms=int(row.created_at_ms),
+        updated_at_ms=int(row.updated_at_ms),
+        filter=filter_of(row.filter),
+        user_info_sealed=row.user_info_sealed,
+        state=ReportState(row.state),
+        state_reason=row.state_reason,
+        takeover=takeover,
+        revisions=Revisions(row.revisions),
+        headers=SealedHeaders(group_by_of(row.header_names), row.headers_sealed),
+        grace_ms=row.grace_ms,
+        skip_until_ms=row.skip_until_ms,
+    )
+
+
+async def _reports(
+    connection: AsyncConnection, question: Select[tuple[object, ...]]
+) -> list[Report]:
+    return [report_of(row) for row in await connection.execute(question)]
+
+
+async def tell(
+    connection: AsyncConnection,
+    report: Report,
+    action: Action,
+    now_ms: int,
+    author: str,
+    detail: str = "",
+    members: str = "",
+) -> None:
+    """Record a change of a report."""
+    of = (report.namespace, now_ms, author, action, Kind.REPORT, report.id, report.slug)
+    await record_change(connection, Change(*of, detail, members))

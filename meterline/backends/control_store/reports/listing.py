@@ -1,0 +1,224 @@
+"""What is shown of runs, deliveries and attempts, in SQL. Functions over a connection of one
+transaction.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Row, Select, and_, or_, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql import ColumnElement
+
+from meterline.backends.control_store.reports.run_rows import run_of
+from meterline.backends.control_store.tables.reports import (
+    report_attempts,
+    report_bodies,
+    report_deliveries,
+    report_runs,
+    reports,
+)
+from meterline.delivery.delivery import Attempt, AttemptOutcome, Delivery, DeliveryState
+from meterline.delivery.listing import DeliveryPlace, DeliveryQuery
+from meterline.report.run import Run, RunQuery, RunState
+
+_runs = report_runs.c
+_deliveries = report_deliveries.c
+BY_PLACE: Final = (_runs.decided_at_ms.desc(), _runs.id.desc(), _deliveries.number)
+"""The order of deliveries in lists, see `DeliveryPlace`."""
+
+
+async def runs(
+    connection: AsyncConnection, report_id: str, limit: int, before: Run | None, query: RunQuery
+) -> list[Run]:
+    """Runs of a report that are asked for, newest window first, after the one given."""
+    question = select(report_runs).where(_runs.report_id == report_id)
+    if query.states:
+        question = question.where(_runs.state.in_(query.states))
+    if query.triggers:
+        question = question.where(_runs.trigger.in_(query.triggers))
+    if query.from_min_ms is not None:
+        question = question.where(_runs.from_ms >= query.from_min_ms)
+    if query.to_max_ms is not None:
+        question = question.where(_runs.to_ms <= query.to_max_ms)
+    if before is not None:
+        question = question.where(
+            or_(
+                _runs.to_ms < before.to_ms,
+                and_(_runs.to_ms == before.to_ms, _runs.from_ms < before.from_ms),
+                and_(
+                    _runs.to_ms == before.to_ms,
+                    _runs.from_ms == before.from_ms,
+                    _runs.revision < before.revision,
+                ),
+            )
+        )
+    newest = question.order_by(_runs.to_ms.desc(), _runs.from_ms.desc(), _runs.revision.desc())
+    return [run_of(row) for row in await connection.execute(newest.limit(limit))]
+
+
+async def run(connection: AsyncConnection, report_id: str, run_id: str) -> Run | None:
+    """One run of a report."""
+    question = select(report_runs).where(_runs.report_id == report_id, _runs.id == run_id)
+    row = (await connection.execute(question)).one_or_none()
+    return None if row is None else run_of(row)
+
+
+def _delivery_question() -> Select[tuple[object, ...]]:
+    return (
+        select(report_deliveries, _runs.from_ms, _runs.to_ms, reports.c.slug)
+        .join(report_runs, _runs.id == _deliveries.run_id)
+        .join(reports, reports.c.id == _deliveries.report_id)
+    )
+
+
+async def of_run(
+    connection: AsyncConnection, run_id: str, limit: int, after: int
+) -> list[Delivery]:
+    """Deliveries of a run by number."""
+    question = (
+        _delivery_question()
+        .where(_deliveries.run_id == run_id, _deliveries.number > after)
+        .order_by(_deliveries.number)
+        .limit(limit)
+    )
+    return [delivery_of(row) for row in await connection.execute(question)]
+
+
+async def deliveries(
+    connection: AsyncConnection,
+    namespace: str,
+    query: DeliveryQuery,
+    limit: int,
+    after: DeliveryPlace | None,
+) -> list[Delivery]:
+    """Deliveries of a namespace that a query asks for, in order of their places.
+
+    The order is that of runs, and there are few of them: whoever reads on in a namespace of many
+    millions of deliveries starts at an index entry, and sorts one run at most.
+    """
+    conditions = asked_for(namespace, query)
+    if after is not None:
+        conditions += behind(after)
+    question = _delivery_question().where(*conditions).order_by(*BY_PLACE).limit(limit)
+    return [delivery_of(row) for row in await connection.execute(question)]
+
+
+def asked_for(namespace: str, query: DeliveryQuery) -> list[ColumnElement[bool]]:
+    """The conditions of a query, over deliveries joined with their runs."""
+    conditions = [_runs.namespace == namespace, _runs.decided_at_ms.is_not(None)]
+    if query.report_id is not None:
+        conditions.append(_runs.report_id == query.report_id)
+    if query.run_id is not None:
+        conditions.append(_runs.id == query.run_id)
+    if query.subject is not None:
+        conditions.append(_deliveries.subject == query.subject)
+    if query.from_min_ms is not None:
+        conditions.append(_runs.from_ms >= query.from_min_ms)
+    if query.to_max_ms is not None:
+        conditions.append(_runs.to_ms <= query.to_max_ms)
+    if query.states:
+        conditions.append(_deliveries.state.in_([state.value for state in query.states]))
+        conditions.append(_may_hold(query.states))
+    if query.failed_since_ms is not None:
+        conditions.append(_deliveries.state == DeliveryState.FAILED.value)
+        conditions.append(_deliveries.ended_at_ms >= query.failed_since_ms)
+        conditions.append(_may_hold([DeliveryState.FAILED]))
+    if query.decided_max_ms is not None:
+        conditions.append(_runs.decided_at_ms <= query.decided_max_ms)
+    return conditions
+
+
+def _may_hold(states: Collection[DeliveryState]) -> ColumnElement[bool]:
+    """Which runs have deliveries in one of these states, by their own counts: most runs need not be
+    looked into.
+    """
+    ended = {
+        DeliveryState.DELIVERED: _runs.delivered > 0,
+        DeliveryState.FAILED: _runs.failed > 0,
+        DeliveryState.CANCELLED: _runs.failed > 0,
+    }
+    delivering = _runs.state == RunState.DELIVERING.value
+    return or_(*(ended.get(state, delivering) for state in states))
+
+
+def behind(place: DeliveryPlace) -> list[ColumnElement[bool]]:
+    """Conditions on what follows a place, in the order `BY_PLACE`."""
+    older = _runs.decided_at_ms < place.decided_at_ms
+    same = _runs.id == place.run_id
+    return [
+        _runs.decided_at_ms <= place.decided_at_ms,  # for the index, which cannot use the other
+        or_(older, _runs.id < place.run_id, and_(same, _deliveries.number > place.number)),
+    ]
+
+
+async def delivery(
+    connection: AsyncConnection, namespace: str, delivery_id: str
+) -> Delivery | None:
+    """One delivery of a namespace."""
+    question = _delivery_question().where(
+        _deliveries.id == delivery_id, _runs.namespace == namespace
+    )
+    row = (await connection.execute(question)).one_or_none()
+    return None if row is None else delivery_of(row)
+
+
+async def body(connection: AsyncConnection, namespace: str, delivery_id: str) -> bytes | None:
+    """The bytes of a delivery."""
+    question = (
+        select(report_bodies.c.body)
+        .join(
+            report_deliveries,
+            and_(
+                _deliveries.run_id == report_bodies.c.run_id,
+                _deliveries.holder == report_bodies.c.holder,
+                _deliveries.number == report_bodies.c.number,
+            ),
+        )
+        .join(report_runs, _runs.id == _deliveries.run_id)
+        .where(_deliveries.id == delivery_id, _runs.namespace == namespace)
+    )
+    found: bytes | None = (await connection.execute(question)).scalar_one_or_none()
+    return found
+
+
+async def attempts(connection: AsyncConnection, delivery_ids: Sequence[str]) -> list[Attempt]:
+    """Attempts by delivery and number."""
+    question = (
+        select(report_attempts)
+        .where(report_attempts.c.delivery_id.in_(delivery_ids))
+        .order_by(report_attempts.c.delivery_id, report_attempts.c.number)
+    )
+    return [_attempt_of(row) for row in await connection.execute(question)]
+
+
+def delivery_of(row: Row[tuple[object, ...]]) -> Delivery:
+    """The delivery of a row."""
+    state = DeliveryState(row.state)
+    return Delivery(
+        id=row.id,
+        run_id=row.run_id,
+        report_id=row.report_id,
+        report_slug=row.slug,
+        from_ms=int(row.from_ms),
+        to_ms=int(row.to_ms),
+        subject=row.subject,
+        number=int(row.number),
+        sequence=int(row.sequence),
+        revision=int(row.revision),
+        state=state,
+        attempts=int(row.attempts),
+        digest=row.digest,
+        created_at_ms=int(row.created_at_ms),
+        # while it is being sent the instant is the end of a lease, of no interest outside
+        next_attempt_at_ms=None if state is DeliveryState.SENDING else row.due_at_ms,
+        ended_at_ms=row.ended_at_ms,
+        supersedes=row.supersedes,
+        replayed_at_ms=row.replayed_at_ms,
+        failure=row.failure,
+    )
+
+
+def _attempt_of(row: Row[tuple[object, ...]]) -> Attempt:
+    values: dict[str, Any] = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's documented name
+    values["outcome"] = AttemptOutcome(row.outcome)
+    return Attempt(**values)

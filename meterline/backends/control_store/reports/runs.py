@@ -1,0 +1,343 @@
+"""Runs in SQL: leases, staging, the decision. Functions over a connection of one transaction.
+
+Every change is conditional on the state that it starts from, by the table of `meterline.report.run`, so
+a holder that was thought dead changes nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from sqlalchemy import BigInteger, Table, and_, case, delete, func, literal, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql import ColumnElement
+
+from meterline.backends.control_store.engine import insert
+from meterline.backends.control_store.reports.asks import followed
+from meterline.backends.control_store.reports.definitions import question_row
+from meterline.backends.control_store.reports.late import mark_overtaken
+from meterline.backends.control_store.reports.run_rows import counted_text, manifest_row, run_of
+from meterline.backends.control_store.tables.reports import (
+    report_bodies,
+    report_deliveries,
+    report_runs,
+    reports,
+)
+from meterline.backends.control_store.tables.revisions import run_corrections
+from meterline.delivery.delivery import DeliveryDraft, DeliveryState
+from meterline.report.ports import Claim
+from meterline.report.run import (
+    LogEnds,
+    Manifest,
+    Run,
+    RunMove,
+    RunState,
+    Trigger,
+    run_sources,
+    run_target,
+)
+
+
+class LeaseLost(Exception):
+    """The run, its lease, the report's number or its definition is not what the claim found, or
+    what was staged is gone: the transaction is undone.
+    """
+
+
+async def claim(
+    connection: AsyncConnection, run: str, holder: str, now_ms: int, lease_until_ms: int
+) -> Run | None:
+    """Take the lease of a run; the caller holds the report's lock."""
+    other = report_runs.alias("other")
+    busy = (
+        select(other.c.id)
+        .where(
+            other.c.report_id == report_runs.c.report_id,
+            other.c.state == RunState.MATERIALIZING.value,
+            other.c.lease_until_ms > now_ms,
+        )
+        .correlate(report_runs)
+        .exists()
+    )
+    statement = (
+        update(report_runs)
+        .where(
+            report_runs.c.id == run,
+            report_runs.c.state.in_([s.value for s in run_sources(RunMove.CLAIM)]),
+            ~busy,
+        )
+        .values(
+            state=run_target(RunMove.CLAIM).value,
+            lease_holder=holder,
+            lease_until_ms=lease_until_ms,
+        )
+        .returning(report_runs)
+    )
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else run_of(row)
+
+
+async def release(connection: AsyncConnection, run: str, holder: str) -> None:
+    """Give a lease back and drop what was staged under it."""
+    statement = (
+        update(report_runs)
+        .where(_held(run, holder))
+        .values(state=run_target(RunMove.RELEASE).value, lease_holder=None, lease_until_ms=None)
+    )
+    if (await connection.execute(statement)).rowcount:
+        await _drop_staged(connection, run, lambda table: table.c.holder == holder)
+
+
+async def stage(
+    connection: AsyncConnection,
+    claimed: Claim,
+    drafts: Sequence[DeliveryDraft],
+    lease_until_ms: int | None,
+) -> bool:
+    """Write bodies under the holder's name and hold the lease on; nothing once it is lost."""
+    if not await _hold(connection, claimed, lease_until_ms):
+        return False
+    if not drafts:
+        return True
+    rows = [
+        {
+            "run_id": claimed.run.id,
+            "holder": claimed.holder,
+            "number": draft.number,
+            "delivery_id": draft.id,
+            "subject": draft.subject,
+            "sequence": draft.sequence,
+            "digest": draft.digest,
+            "usage_digest": draft.usage_digest,
+            "supersedes": draft.supersedes,
+            "body": draft.body,
+            "failure": draft.failure,
+        }
+        for draft in drafts
+    ]
+    statement = insert(connection, report_bodies).on_conflict_do_nothing()
+    await connection.execute(statement, rows)
+    return True
+
+
+async def _hold(connection: AsyncConnection, claimed: Claim, lease_until_ms: int | None) -> bool:
+    if lease_until_ms is None:
+        return await is_held(connection, claimed)
+    renewed = (
+        update(report_runs)
+        .where(_held(claimed.run.id, claimed.holder))
+        .values(lease_until_ms=lease_until_ms)
+    )
+    return (await connection.execute(renewed)).rowcount == 1
+
+
+async def decide(
+    connection: AsyncConnection,
+    claimed: Claim,
+    meter_revision: int,
+    manifest: Manifest,
+    now_ms: int,
+) -> None:
+    """Name the winner, write the manifest, take the numbers. Raises `LeaseLost`."""
+    # The report's row first, as everywhere: two transactions never wait for each other.
+    number = update(reports).where(
+        reports.c.id == claimed.report.id,
+        reports.c.deleted_at_ms.is_(None),
+        reports.c.sequence_next == claimed.sequence_next,
+        reports.c.updated_at_ms == claimed.report.updated_at_ms,
+    )
+    taken = number.values(sequence_next=claimed.sequence_next + manifest.deliveries)
+    if not (await connection.execute(taken)).rowcount:
+        raise LeaseLost
+    by = _decision(manifest)
+    statement = (
+        update(report_runs)
+        .where(_held(claimed.run.id, claimed.holder))
+        .values(
+            state=run_target(by).value,
+            lease_until_ms=None,
+            meter_revision=meter_revision,
+            decided_at_ms=now_ms,
+            ended_at_ms=None if by is RunMove.DECIDE else now_ms,
+            **question_row(claimed.report),
+            **manifest_row(manifest),
+        )
+    )
+    if not (await connection.execute(statement)).rowcount:
+        raise LeaseLost
+    # A lease that was given back and came again (a claim that took effect twice) is held, without
+    # what was dropped with it.
+    if await _appoint(connection, claimed, now_ms) != manifest.deliveries:
+        raise LeaseLost
+    if manifest.deliveries:
+        await _count_failures(connection, claimed.run.id, manifest.deliveries, now_ms)
+    if manifest.corrections and await _corrected(connection, claimed) != manifest.corrections:
+        raise LeaseLost
+    await mark_overtaken(connection, claimed.run, manifest.counted, now_ms)
+
+
+def _decision(manifest: Manifest) -> RunMove:
+    if manifest.deliveries:
+        return RunMove.DECIDE
+    return RunMove.RECORD if manifest.corrections else RunMove.DECIDE_EMPTY
+
+
+async def _corrected(connection: AsyncConnection, claimed: Claim) -> int:
+    """How many corrections of the run the holder staged."""
+    rows = run_corrections.c
+    question = select(func.count()).where(
+        rows.run_id == claimed.run.id, rows.holder == claimed.holder
+    )
+    return int((await connection.execute(question)).scalar_one())
+
+
+_APPOINTED: Final = (
+    "id",
+    "run_id",
+    "report_id",
+    "holder",
+    "subject",
+    "number",
+    "sequence",
+    "revision",
+    "state",
+    "attempts",
+    "due_at_ms",
+    "ended_at_ms",
+    "created_at_ms",
+    "digest",
+    "usage_digest",
+    "supersedes",
+    "failure",
+)
+
+
+async def _appoint(connection: AsyncConnection, claimed: Claim, now_ms: int) -> int:
+    """Make the staged bodies of the holder the deliveries of the run; how many. Those that could
+    not be made have failed, and keep no bytes.
+    """
+    bodies = report_bodies.c
+    mine = and_(bodies.run_id == claimed.run.id, bodies.holder == claimed.holder)
+    made = bodies.failure.is_(None)
+    source = select(
+        bodies.delivery_id,
+        bodies.run_id,
+        literal(claimed.report.id),
+        bodies.holder,
+        bodies.subject,
+        bodies.number,
+        bodies.sequence,
+        literal(claimed.run.revision),
+        case((made, DeliveryState.PENDING.value), else_=DeliveryState.FAILED.value),
+        literal(0),
+        case((made, literal(now_ms, BigInteger))),
+        case((bodies.failure.is_not(None), literal(now_ms, BigInteger))),
+        literal(now_ms),
+        bodies.digest,
+        bodies.usage_digest,
+        bodies.supersedes,
+        bodies.failure,
+    ).where(mine)
+    appointed = await connection.execute(
+        insert(connection, report_deliveries).from_select(_APPOINTED, source)
+    )
+    await _drop_staged(connection, claimed.run.id, lambda table: table.c.holder != claimed.holder)
+    await connection.execute(delete(report_bodies).where(mine, bodies.failure.is_not(None)))
+    return appointed.rowcount
+
+
+async def _count_failures(
+    connection: AsyncConnection, run_id: str, deliveries: int, now_ms: int
+) -> None:
+    """Deliveries that could not be made count as failed, and the run says why. Where there are no
+    others, it has ended.
+    """
+    these = report_deliveries.c
+    mine = and_(these.run_id == run_id, these.failure.is_not(None))
+    failed = int((await connection.execute(select(func.count()).where(mine))).scalar_one())
+    if not failed:
+        return
+    first = select(these.failure).where(mine).order_by(these.number).limit(1)
+    why = (await connection.execute(first)).scalar_one()
+    values: dict[str, object] = {
+        "failed": failed,
+        "reason": f"{failed} of {deliveries} deliveries could not be made. The first: {why}",
+    }
+    if failed == deliveries:
+        values |= {"state": run_target(RunMove.NONE_DELIVERED).value, "ended_at_ms": now_ms}
+    await connection.execute(update(report_runs).where(report_runs.c.id == run_id).values(values))
+
+
+async def is_winner(connection: AsyncConnection, run: str, holder: str) -> bool:
+    """Whether a run was decided by this holder."""
+    question = select(report_runs.c.id).where(
+        report_runs.c.id == run,
+        report_runs.c.lease_holder == holder,
+        report_runs.c.decided_at_ms.is_not(None),
+    )
+    return (await connection.execute(question)).one_or_none() is not None
+
+
+async def close(
+    connection: AsyncConnection,
+    claimed: Claim,
+    by: RunMove,
+    reason: str,
+    now_ms: int,
+    counted: LogEnds | None,
+) -> bool:
+    """End a run without deliveries. Of a late one that found nothing new, nothing is left."""
+    run = claimed.run
+    statement = (
+        update(report_runs)
+        .where(_held(run.id, claimed.holder))
+        .values(
+            state=run_target(by).value,
+            reason=reason,
+            lease_until_ms=None,
+            ended_at_ms=now_ms,
+            # What was refused has not been decided: it can be asked for again.
+            decided_at_ms=now_ms if by is RunMove.UNCHANGED else None,
+        )
+    )
+    closed = (await connection.execute(statement)).rowcount == 1
+    if closed:
+        await drop_staged(connection, run.id)
+    if closed and by is RunMove.UNCHANGED:
+        await _hold_good(connection, run, counted)
+        if run.trigger is Trigger.LATE:
+            await connection.execute(delete(report_runs).where(report_runs.c.id == run.id))
+    return closed
+
+
+async def _hold_good(connection: AsyncConnection, run: Run, counted: LogEnds | None) -> None:
+    """The figures of the run before this one are found to hold good further down the log."""
+    if counted is not None and (before := await followed(connection, run)) is not None:
+        statement = update(report_runs).where(report_runs.c.id == before.id)
+        await connection.execute(statement.values(counted=counted_text(counted)))
+
+
+def _held(run: str, holder: str) -> ColumnElement[bool]:
+    return and_(
+        report_runs.c.id == run,
+        report_runs.c.state == RunState.MATERIALIZING.value,
+        report_runs.c.lease_holder == holder,
+    )
+
+
+async def is_held(connection: AsyncConnection, claimed: Claim) -> bool:
+    """Whether a holder has its run still; then nobody takes it before the transaction ends."""
+    question = select(report_runs.c.id).where(_held(claimed.run.id, claimed.holder))
+    found = await connection.execute(question.with_for_update(read=True))
+    return found.one_or_none() is not None
+
+
+async def drop_staged(connection: AsyncConnection, run: str) -> None:
+    """Drop all that was staged of a run, by whomever."""
+    await _drop_staged(connection, run, lambda _: literal(value=True))
+
+
+async def _drop_staged(
+    connection: AsyncConnection, run: str, which: Callable[[Table], ColumnElement[bool]]
+) -> None:
+    for table in (report_bodies, run_corrections):
+        await connection.execute(delete(table).where(table.c.run_id == run, which(table)))

@@ -1,0 +1,182 @@
+"""ReportStatusStore over SQL: a few statements for any number of reports, each by an index."""
+
+from collections.abc import Collection, Sequence
+
+from sqlalchemy import func, select, true, tuple_
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql import ColumnElement
+
+from meterline import limits
+from meterline.backends.control_store.deliveries.endpoints import health_of
+from meterline.backends.control_store.engine import Database, put_greatest
+from meterline.backends.control_store.reports.run_rows import run_of, run_states
+from meterline.backends.control_store.tables.reports import (
+    report_deliveries,
+    report_endpoints,
+    report_last_errors,
+    report_runs,
+    reports,
+)
+from meterline.delivery.delivery import Attempt, AttemptOutcome, DeliveryState
+from meterline.delivery.endpoint.health import UNHEARD, Health
+from meterline.delivery.endpoint.standing import Outstanding
+from meterline.report.report import Report
+from meterline.report.run import UNDECIDED, Run, RunState, Trigger
+from meterline.report.status import LastError, ReportStatus
+
+_runs = report_runs.c
+
+
+class SqlReportStatusStore:
+    """See `report_status_ports.ReportStatusStore`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def statuses(self, reports: Sequence[Report]) -> dict[str, ReportStatus]:
+        """See the port."""
+        if not reports:
+            return {}
+        return await self._database.read(lambda connection: _statuses(connection, reports))
+
+    async def outstanding(self, report: Report, run_id: str) -> Outstanding:
+        """See the port."""
+
+        async def ask(connection: AsyncConnection) -> Outstanding:
+            healths = await _healths(connection, [report])
+            of_run = report_deliveries.c.run_id == run_id
+            return Outstanding(await _retrying(connection, report.id, of_run), healths[report.id])
+
+        return await self._database.read(ask)
+
+
+async def put_errors(connection: AsyncConnection, failed: Collection[tuple[str, Attempt]]) -> None:
+    """Keep the newest of attempts that did not arrive, each with the id of its report."""
+    newest: dict[str, Attempt] = {}
+    for report_id, attempt in failed:
+        there = newest.get(report_id)
+        if there is None or attempt.started_at_ms >= there.started_at_ms:
+            newest[report_id] = attempt
+    rows = [
+        {
+            "report_id": report_id,
+            "delivery_id": attempt.delivery_id,
+            "at_ms": attempt.started_at_ms,
+            "outcome": attempt.outcome.value,
+            "status": attempt.status,
+            "reason": attempt.reason,
+        }
+        for report_id, attempt in sorted(newest.items())  # one order: nobody waits for another
+    ]
+    if rows:
+        await put_greatest(connection, report_last_errors, rows, "at_ms")
+
+
+async def _statuses(
+    connection: AsyncConnection, asked: Sequence[Report]
+) -> dict[str, ReportStatus]:
+    ids = [report.id for report in asked]
+    last = await _firsts(connection, ids, ~run_states(UNDECIDED), newest=True)
+    by_schedule = _runs.trigger == Trigger.SCHEDULE.value
+    following = await _firsts(connection, ids, run_states(UNDECIDED) & by_schedule, newest=False)
+    errors = await _errors(connection, ids)
+    owed = await _owed(connection, ids)
+    healths = await _healths(connection, asked)
+    ends = select(reports.c.id, reports.c.next_end_ms).where(reports.c.id.in_(ids))
+    next_end_ms = {row.id: int(row.next_end_ms) for row in await connection.execute(ends)}
+    found = {}
+    for report in asked:
+        count, since_ms = owed.get(report.id, (0, None))
+        run = following.get(report.id)
+        found[report.id] = ReportStatus(
+            _unplanned(report, next_end_ms[report.id]) if run is None else (run.from_ms, run.to_ms),
+            last.get(report.id),
+            errors.get(report.id),
+            count,
+            since_ms,
+            Outstanding(await _retrying(connection, report.id) if count else 0, healths[report.id]),
+        )
+    return found
+
+
+def _unplanned(report: Report, next_end_ms: int) -> tuple[int, int]:
+    """The first window without a run that will be made."""
+    from_ms = next_end_ms - report.schedule.interval.length_ms
+    from_ms = max(from_ms, report.skip_until_ms or 0)
+    return from_ms, report.window_end_ms(from_ms)
+
+
+async def _firsts(
+    connection: AsyncConnection, ids: Sequence[str], which: ColumnElement[bool], *, newest: bool
+) -> dict[str, Run]:
+    """By report, the run of its newest or oldest window among some."""
+    order = (_runs.to_ms, _runs.from_ms, _runs.revision)
+    first = (
+        select(_runs.id)
+        .where(_runs.report_id == reports.c.id, which)
+        .order_by(*(column.desc() if newest else column for column in order))
+        .limit(1)
+        .correlate(reports)
+        .scalar_subquery()
+    )
+    names = select(first).where(reports.c.id.in_(ids))
+    found = (await connection.execute(names)).scalars().all()
+    question = select(report_runs).where(_runs.id.in_([name for name in found if name]))
+    return {row.report_id: run_of(row) for row in await connection.execute(question)}
+
+
+async def _owed(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """By report, how many deliveries are open and since when, by the counts of their runs."""
+    left = func.sum(_runs.deliveries - _runs.delivered - _runs.failed)
+    question = (
+        select(_runs.report_id, left.label("left"), func.min(_runs.decided_at_ms).label("since_ms"))
+        .where(_runs.report_id.in_(ids), run_states((RunState.DELIVERING,)))
+        .group_by(_runs.report_id)
+    )
+    return {
+        row.report_id: (int(row.left), int(row.since_ms))
+        for row in await connection.execute(question)
+    }
+
+
+async def _retrying(
+    connection: AsyncConnection, report_id: str, which: ColumnElement[bool] | None = None
+) -> int:
+    """How many deliveries of a report are tried again: counted to a bound, by the index."""
+    deliveries = report_deliveries.c
+    found = (
+        select(deliveries.id)
+        .where(
+            deliveries.report_id == report_id,
+            deliveries.state == DeliveryState.RETRYING.value,
+            deliveries.due_at_ms.is_not(None),
+            true() if which is None else which,
+        )
+        .limit(limits.RETRYING_COUNTED_MAX)
+        .subquery()
+    )
+    count = (await connection.execute(select(func.count()).select_from(found))).scalar_one()
+    return int(count)
+
+
+async def _healths(connection: AsyncConnection, asked: Sequence[Report]) -> dict[str, Health]:
+    """By report, how its endpoint fares."""
+    endpoints = report_endpoints.c
+    addresses = sorted({(report.namespace, report.endpoint) for report in asked})
+    question = select(report_endpoints).where(
+        tuple_(endpoints.namespace, endpoints.endpoint).in_(addresses)
+    )
+    there = {
+        (row.namespace, row.endpoint): health_of(row) for row in await connection.execute(question)
+    }
+    return {report.id: there.get((report.namespace, report.endpoint), UNHEARD) for report in asked}
+
+
+async def _errors(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, LastError]:
+    question = select(report_last_errors).where(report_last_errors.c.report_id.in_(ids))
+    return {
+        row.report_id: LastError(
+            row.delivery_id, int(row.at_ms), AttemptOutcome(row.outcome), row.status, row.reason
+        )
+        for row in await connection.execute(question)
+    }

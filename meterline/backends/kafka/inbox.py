@@ -1,0 +1,125 @@
+"""How far the inbox topics are in the log: their part in completeness (design.md 3 and 4.3).
+
+A fact about Kafka, whoever asks: the ends of all inbox partitions, asked of their leaders, are
+compared with the offsets that the inbox's group committed, which it does only once the records are
+in the log.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+from meterline.backends.kafka.topic import check_inbox_topic
+from meterline.limits import CLOCK_SKEW_MS, PRODUCE_DEADLINE_MS
+from meterline.ports import Unavailable
+
+REQUEST_TIMEOUT_MS: Final = 10_000
+# A partition that is added to an inbox topic is known before anything in it could be claimed.
+METADATA_AGE_MS: Final = PRODUCE_DEADLINE_MS // 2
+
+
+class InboxWatch:
+    """Answers up to when every record of the inbox topics is in the log.
+
+    The aggregator asks *before* it fetches the end of a partition of the log, and claims
+    completeness up to at most that: what the inbox brought in by then lies below that end.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        group: str,
+        topics: Sequence[str],
+        security: Mapping[str, Any] | None = None,
+        *,
+        margin_ms: int = PRODUCE_DEADLINE_MS + CLOCK_SKEW_MS,
+    ) -> None:
+        self._margin_ms = margin_ms
+        self._bootstrap = bootstrap
+        self._group = group
+        self._topics = tuple(topics)
+        self._security = dict(security or {})
+        self._consumer: AIOKafkaConsumer | None = None
+        self._admin: AIOKafkaAdminClient | None = None
+        self._ends: dict[TopicPartition, int] | None = None
+        self._asked_ms = 0
+        self._drained_ms: int | None = None
+
+    async def drained_until(self, now_ms: int) -> int | None:
+        """The instant up to which the log has all that was appended to the inbox; None: not known.
+
+        Cheap enough for once a second. Raises `Unavailable`.
+        """
+        try:
+            if self._ends is not None and await self._reached(self._ends):
+                # A record may have its time some time before it is below the end: the same margin
+                # as for the log itself.
+                self._drained_ms = self._asked_ms - self._margin_ms
+                self._ends = None
+            if self._ends is None:
+                self._ends = await self._pending_ends()
+                self._asked_ms = now_ms
+        except (KafkaError, OSError, TimeoutError) as error:
+            await self.close()
+            raise Unavailable(f"inbox topics at {self._bootstrap}: {error!r}") from error
+        return self._drained_ms
+
+    async def check(self) -> None:
+        """Raises `Unsuitable` with words for a topic that cannot be an inbox, and `Unavailable`."""
+        for topic in self._topics:
+            await check_inbox_topic(self._bootstrap, topic, self._security)
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        consumer, self._consumer = self._consumer, None
+        admin, self._admin = self._admin, None
+        if consumer is not None:
+            await consumer.stop()
+        if admin is not None:
+            await admin.close()
+
+    async def _pending_ends(self) -> dict[TopicPartition, int]:
+        """The end of each inbox partition that is not empty, as its leader says now."""
+        consumer = self._consumer or await self._connected()
+        partitions = [
+            TopicPartition(topic, number)
+            for topic in self._topics
+            for number in await consumer._client._wait_on_metadata(topic)  # noqa: SLF001
+        ]
+        ends = await consumer.end_offsets(partitions)
+        begins = await consumer.beginning_offsets(partitions)
+        return {where: end for where, end in ends.items() if end > begins[where]}
+
+    async def _reached(self, ends: Mapping[TopicPartition, int]) -> bool:
+        if not ends:
+            return True
+        if self._admin is None:
+            self._admin = AIOKafkaAdminClient(
+                bootstrap_servers=self._bootstrap,
+                request_timeout_ms=REQUEST_TIMEOUT_MS,
+                **self._security,
+            )
+            await self._admin.start()
+        committed = await self._admin.list_consumer_group_offsets(
+            self._group, partitions=list(ends)
+        )
+        return all(committed[where].offset >= end for where, end in ends.items())
+
+    async def _connected(self) -> AIOKafkaConsumer:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self._bootstrap,
+            enable_auto_commit=False,
+            metadata_max_age_ms=METADATA_AGE_MS,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            **self._security,
+        )
+        try:
+            await consumer.start()
+        except BaseException:
+            await consumer.stop()
+            raise
+        self._consumer = consumer
+        return consumer

@@ -1,0 +1,359 @@
+"""The log on Kafka: the distributed set-up's (design.md sections 2 and 3).
+
+Appends go through one idempotent producer with acks=all. A producer that missed a deadline, or met
+an error that it cannot get out of by itself (aiokafka #1017), is dropped with all that it still
+holds, and a new one is made: what was answered with "not known" must not come much later. Offsets
+of begin and end are asked of the leader each time. A topic that was made anew under its name is
+another log: while one appends, the topic's id is looked at again every second.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, OffsetOutOfRangeError
+
+from meterline.backends.kafka.topic import ensure_topic, topic_now
+from meterline.event.pack import Record, RecordKind
+from meterline.limits import (
+    APPEND_DEADLINE_MS,
+    APPEND_QUEUE_BYTES_MAX,
+    PACK_BYTES_MAX,
+    READ_BYTES_MAX,
+)
+from meterline.ports import Unavailable
+
+LOG_HEADER: Final = "meterline-log"
+KIND_HEADER: Final = "meterline-kind"
+BATCH_BYTES: Final = PACK_BYTES_MAX + PACK_BYTES_MAX // 9  # of one partition: a pack and its frame
+READ_WAIT_MS: Final = 20
+ASK_TIMEOUT_MS: Final = 10_000
+TOPIC_LOOK_S: Final = 1.0
+STOP_TIMEOUT_S: Final = 5.0
+_KINDS: Final = {kind.encode(): kind for kind in RecordKind}
+
+
+class KafkaLog:
+    """`Log` on one topic, made by `open_kafka_log`; whoever registers it sets `number`.
+
+    Belongs to the event loop that opened it.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        log_id: str,
+        partitions: int,
+        deadline_ms: int,
+        security: dict[str, Any],
+    ) -> None:
+        self.number = 0
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self._id = log_id
+        self._partitions = partitions
+        self._deadline_s = deadline_ms / 1000
+        self._security = security
+        self._headers = {
+            kind: [(LOG_HEADER, log_id.encode()), (KIND_HEADER, kind.encode())]
+            for kind in RecordKind
+        }
+        self._producer: AIOKafkaProducer | None = None
+        self._producing = asyncio.Lock()
+        self._dropping: set[asyncio.Task[None]] = set()
+        self._appending_bytes = 0
+        self._looked_s = float("-inf")  # when the topic was known to be this log
+        self._looking = asyncio.Lock()
+        self._consumer: AIOKafkaConsumer | None = None
+        self._consuming = asyncio.Lock()
+        # Borders have a connection of their own: behind a fetch that waits they would wait too.
+        self._asker: AIOKafkaConsumer | None = None
+        self._asking = asyncio.Lock()
+        self._closed = False
+
+    @property
+    def id(self) -> str:
+        """Kafka's id of the topic."""
+        return self._id
+
+    @property
+    def topic(self) -> str:
+        """Name of the topic."""
+        return self._topic
+
+    @property
+    def partitions(self) -> int:
+        """As found when the log was opened."""
+        return self._partitions
+
+    async def append(
+        self, partition: int, value: bytes, kind: RecordKind = RecordKind.PACK
+    ) -> None:
+        """See `Log.append`; returns when all in-sync replicas have the record."""
+        self._check(partition)
+        if self._appending_bytes + len(value) > APPEND_QUEUE_BYTES_MAX:
+            raise Unavailable("too much waits to be written to Kafka")
+        self._appending_bytes += len(value)
+        try:
+            await self._append(partition, value, kind)
+        finally:
+            self._appending_bytes -= len(value)
+
+    async def _append(self, partition: int, value: bytes, kind: RecordKind) -> None:
+        producer = None
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                producer = self._producer or await self._new_producer()
+                with contextlib.suppress(
+                    KafkaError, OSError
+                ):  # a broker that is away: so is the log
+                    await self._same_topic(producer)
+                acknowledged = await producer.send(
+                    self._topic, value, partition=partition, headers=self._headers[kind]
+                )
+                await acknowledged
+                await self._same_topic(producer)  # it may have waited for one that was made anew
+        except MessageSizeTooLargeError as error:
+            raise ValueError(f"a record of {len(value)} bytes is too large for a log") from error
+        except TimeoutError as error:
+            self._drop(producer)
+            raise Unavailable(f"Kafka topic {self._topic}: no acknowledgement in time") from error
+        except (KafkaError, OSError) as error:
+            self._drop(producer)
+            raise Unavailable(f"Kafka topic {self._topic}: {error!r}") from error
+
+    async def read(self, partition: int, offset: int, records_max: int) -> list[Record]:
+        """See `Log.read`; one read is at most what one fetch brings, 4 MiB or a single record."""
+        self._check(partition)
+        where = TopicPartition(self._topic, partition)
+        async with self._consuming:
+            try:
+                async with asyncio.timeout(ASK_TIMEOUT_MS / 1000):
+                    if self._consumer is None:
+                        self._consumer = await self._new_consumer()
+                    found = await self._fetch(self._consumer, where, offset, records_max)
+            except (KafkaError, OSError, TimeoutError) as error:
+                await _stopped(self._consumer)
+                self._consumer = None
+                raise Unavailable(f"Kafka topic {self._topic}: {error!r}") from error
+        return [kafka_record(e.partition, e.offset, e.timestamp, e.headers, e.value) for e in found]
+
+    async def begin(self, partition: int) -> int:
+        """See `Log.begin`."""
+        return await self._border(partition, "beginning_offsets")
+
+    async def end(self, partition: int) -> int:
+        """See `Log.end`: a ListOffsets request to the leader, every time.
+
+        A leader that is new answers only when its end is past all that was acknowledged (KIP-207).
+        """
+        return await self._border(partition, "end_offsets")
+
+    async def trim(self, partition: int, before: int, older_than_ms: int) -> None:
+        """Nothing: Kafka drops records by the topic's `retention.ms`, checked on opening."""
+
+    async def close(self) -> None:
+        """See `Log.close`."""
+        self._closed = True
+        async with self._producing:
+            producer, self._producer = self._producer, None
+        if producer is not None:
+            try:
+                async with asyncio.timeout(self._deadline_s):
+                    await producer.stop()
+            except TimeoutError:
+                await _abort(producer)
+        await asyncio.gather(*self._dropping)
+        async with self._consuming:
+            await _stopped(self._consumer)
+            self._consumer = None
+        async with self._asking:
+            await _stopped(self._asker)
+            self._asker = None
+
+    def _check(self, partition: int) -> None:
+        if not 0 <= partition < self._partitions:
+            raise ValueError(f"partition {partition} of a log with {self._partitions}")
+
+    async def _new_producer(self) -> AIOKafkaProducer:
+        async with self._producing:
+            if self._closed:
+                raise Unavailable("the log is closed")
+            if self._producer is not None:  # another append made it while this one waited
+                return self._producer
+            producer = AIOKafkaProducer(
+                bootstrap_servers=self._bootstrap,
+                enable_idempotence=True,
+                acks="all",
+                compression_type="zstd",  # half of lz4's time and bytes, as aiokafka does lz4
+                linger_ms=0,  # the publisher packs; see there
+                max_batch_size=BATCH_BYTES,
+                max_request_size=BATCH_BYTES,
+                request_timeout_ms=int(self._deadline_s * 1000),
+                **self._security,
+            )
+            try:
+                await producer.start()
+            except BaseException:
+                await _abort(producer)
+                raise
+            self._producer = producer
+            return producer
+
+    async def _same_topic(self, producer: AIOKafkaProducer) -> None:
+        """Return where the topic was this log's a second ago at most.
+
+        Raises `Unavailable`: what is appended now would lie in another log, under a wrong name.
+        """
+        asked_s = _now_s()
+        if asked_s - self._looked_s <= TOPIC_LOOK_S:
+            return
+        async with self._looking:
+            if asked_s - self._looked_s > TOPIC_LOOK_S:
+                at_s = _now_s()
+                found = await topic_now(producer.client, self._topic)
+                if found is None or found.id != self._id:
+                    there = "is not there" if found is None else f"was made anew ({found.id})"
+                    raise Unavailable(
+                        f"Kafka topic {self._topic} {there}, and this log is {self._id}. Nothing is"
+                        " taken in. If the old one is gone for good, start this process again"
+                    )
+                self._looked_s = at_s
+
+    def _drop(self, producer: AIOKafkaProducer | None) -> None:
+        """Let go of a producer with all that it still holds; whoever waits for that is told."""
+        if producer is None or producer is not self._producer:
+            return  # it never came to be, or another append has dropped it
+        self._producer = None
+        task = asyncio.create_task(_abort(producer))
+        self._dropping.add(task)
+        task.add_done_callback(self._dropping.discard)
+
+    async def _new_consumer(self) -> AIOKafkaConsumer:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self._bootstrap,
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            isolation_level="read_uncommitted",
+            max_partition_fetch_bytes=READ_BYTES_MAX // 4,
+            fetch_max_bytes=READ_BYTES_MAX,
+            request_timeout_ms=ASK_TIMEOUT_MS,
+            **self._security,
+        )
+        try:
+            await consumer.start()
+        except BaseException:
+            await consumer.stop()
+            raise
+        return consumer
+
+    async def _fetch(
+        self, consumer: AIOKafkaConsumer, where: TopicPartition, offset: int, records_max: int
+    ) -> list[ConsumerRecord[bytes, bytes]]:
+        """Records from `offset`; empty only when the leader says that there are none."""
+        if consumer.assignment() != {where}:
+            consumer.assign([where])
+            consumer.seek(where, offset)
+        elif await consumer.position(where) != offset:
+            consumer.seek(where, offset)
+        while True:
+            try:
+                batches = await consumer.getmany(
+                    where, timeout_ms=READ_WAIT_MS, max_records=records_max
+                )
+            except OffsetOutOfRangeError:
+                borders = await consumer.beginning_offsets([where])
+                if offset >= borders[where]:
+                    return []  # beyond the end
+                consumer.seek(where, borders[where])
+                continue
+            if batches:
+                found: list[ConsumerRecord[bytes, bytes]] = batches[where]
+                return found
+            ends = await consumer.end_offsets([where])
+            if await consumer.position(where) >= ends[where]:
+                return []
+
+    async def _border(self, partition: int, which: str) -> int:
+        self._check(partition)
+        where = TopicPartition(self._topic, partition)
+        async with self._asking:
+            try:
+                async with asyncio.timeout(ASK_TIMEOUT_MS / 1000):
+                    if self._asker is None:
+                        self._asker = await self._new_consumer()
+                    offsets = await getattr(self._asker, which)([where])
+            except (KafkaError, OSError, TimeoutError) as error:
+                await _stopped(self._asker)
+                self._asker = None
+                raise Unavailable(f"Kafka topic {self._topic}: {error!r}") from error
+        offset: int = offsets[where]
+        return offset
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def kafka_record(
+    partition: int,
+    offset: int,
+    timestamp_ms: int,
+    headers: Sequence[tuple[str, bytes]],
+    value: bytes | None,
+) -> Record:
+    """The record of the log that a message of the topic is, whichever client brought it."""
+    named = dict(headers)
+    return Record(
+        partition,
+        offset,
+        timestamp_ms,
+        _KINDS.get(named.get(KIND_HEADER, b""), RecordKind.PACK),
+        value or b"",
+        named.get(LOG_HEADER, b"").decode(errors="replace"),
+    )
+
+
+async def open_kafka_log(
+    bootstrap: str,
+    topic: str,
+    partitions: int,
+    retention_ms: int,
+    *,
+    deadline_ms: int = APPEND_DEADLINE_MS,
+    security: dict[str, Any] | None = None,
+) -> KafkaLog:
+    """Open the log on a topic, which is made if it is missing.
+
+    `security` holds aiokafka's own arguments (`security_protocol`, `ssl_context`, `sasl_...`).
+    Raises `Unavailable`, and `Unsuitable` with words where the topic there cannot be this log.
+    """
+    found = await ensure_topic(bootstrap, topic, partitions, retention_ms, security or {})
+    return KafkaLog(bootstrap, topic, found.id, found.partitions, deadline_ms, security or {})
+
+
+async def _stopped(consumer: AIOKafkaConsumer | None) -> None:
+    """Let go of a consumer, whatever state it is in."""
+    if consumer is not None:
+        with contextlib.suppress(KafkaError, OSError, TimeoutError):
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await consumer.stop()
+
+
+async def _abort(producer: AIOKafkaProducer) -> None:
+    """Stop a producer without sending what it holds; aiokafka has no word for that, only parts."""
+    gone = KafkaError("the producer was dropped")
+    producer._closed = True  # noqa: SLF001 - or it warns of not being closed
+    producer._message_accumulator.fail_all(gone)  # noqa: SLF001
+    sender = producer._sender  # noqa: SLF001
+    task = sender.sender_task
+    if task is not None:
+        task.cancel()
+    await producer.client.close()  # ends the requests that the sender waits for
+    if task is not None:
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await task

@@ -1,1 +1,0 @@
-"""Numbered migrations of the control store, run by `meterline.backends.sql.migrate`."""

@@ -1,0 +1,72 @@
+"""How an endpoint stands, in words for whoever asks why deliveries have not arrived."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from meterline import limits
+from meterline.delivery.endpoint.health import UNHEARD, Health
+from meterline.window import DAY_MS, rfc3339
+
+
+class Standing(StrEnum):
+    """How an endpoint stands."""
+
+    WELL = "well"  # it takes deliveries; one that fails there fails by itself
+    DOWN = "down"  # one delivery at a time is tried, the others wait
+    FAILING = "failing"  # it is up, and has taken nothing for a day, or never
+    UNTRIED = "untried"  # nothing was sent there yet
+
+
+@dataclass(frozen=True, slots=True)
+class Outstanding:
+    """Deliveries that failed and are tried again (at most `RETRYING_COUNTED_MAX` are counted), and
+    the health of the endpoint that they go to.
+    """
+
+    retrying: int = 0
+    health: Health = UNHEARD
+
+    @property
+    def standing(self) -> Standing:
+        """How the endpoint stands."""
+        health = self.health
+        if health.out:
+            return Standing.DOWN
+        if health.failing_since_ms is None:
+            return Standing.UNTRIED if health.last_success_at_ms is None else Standing.WELL
+        taken_ms, failed_ms = health.last_success_at_ms, health.last_failure_at_ms
+        if taken_ms is None or failed_ms is None or failed_ms - taken_ms > DAY_MS:
+            return Standing.FAILING
+        return Standing.WELL
+
+    def words(self) -> str:
+        """What there is to say; "" where nothing is outstanding."""
+        health, many = self.health, _many(self.retrying)
+        if health.probe_at_ms is not None:
+            since = "" if health.failing_since_ms is None else _since(health.failing_since_ms)
+            return (
+                f"The receiver is down{since} ({health.reason}). One delivery at a time is tried,"
+                f" the next at {rfc3339(health.probe_at_ms)}; the others wait and lose no attempt."
+            )
+        if not self.retrying:
+            return ""
+        if self.standing is Standing.FAILING and health.failing_since_ms is not None:
+            since = _since(health.failing_since_ms)
+            return f"{many} retried: the receiver has taken nothing{since} ({health.reason})."
+        last = f" ({health.reason})" if health.reason else ""
+        well = "; the receiver is well" if self.standing is Standing.WELL else ""
+        return f"{many} retried, each by itself{last}{well}."
+
+
+NOTHING_OUTSTANDING: Final = Outstanding()
+
+
+def _since(at_ms: int) -> str:
+    return f" since {rfc3339(at_ms)}"
+
+
+def _many(count: int) -> str:
+    if count >= limits.RETRYING_COUNTED_MAX:
+        return f"{count} deliveries or more are"
+    return "1 delivery is" if count == 1 else f"{count} deliveries are"

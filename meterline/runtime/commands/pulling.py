@@ -1,0 +1,196 @@
+"""Fetching a report's deliveries from a server, each verified as a receiver verifies a push."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+import aiohttp
+import msgspec
+
+from meterline.delivery.delivery import digest_of
+from meterline.number import from_text
+from meterline.runtime.commands.reconciliation import Elsewhere, SentDelivery
+from meterline.window import parse_instant
+
+V3: Final = "/api/v3/metering"
+PAGE_SIZE: Final = 100
+TIMEOUT_S: Final = 60
+TRIES_MAX: Final = 5
+RETRY_DELAY_S: Final = 2
+OK: Final = 200
+NOT_FOUND: Final = 404
+TOO_MANY: Final = 429
+SERVER_FAULTS: Final = 500
+
+
+class NotPulled(Exception):
+    """The deliveries could not be had, or not be believed."""
+
+
+class _Entry(msgspec.Struct, rename={"value_text": "valueText"}):
+    value_text: str
+
+
+class _Body(msgspec.Struct):
+    usage: list[_Entry]
+
+
+class _Report(msgspec.Struct):
+    id: str
+    slug: str
+
+
+class _Delivery(msgspec.Struct, rename={"from_": "from"}):
+    id: str
+    report: _Report
+    from_: str
+    to: str
+    subject: str
+    revision: int
+    state: str
+    attempt_count: int
+    digest: str
+    superseded_by: str | None = None
+    reason: str = ""
+    failure: str | None = None
+    body: str | None = None
+    headers: dict[str, str] | None = None
+
+
+class _Page(msgspec.Struct):
+    next: str | None
+
+
+class _Meta(msgspec.Struct):
+    page: _Page
+
+
+class _Pulled(msgspec.Struct):
+    data: list[_Delivery]
+    meta: _Meta
+
+
+class Puller:
+    """A report of a server, and the secret that its deliveries must be signed with (none: any)."""
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        server: str,
+        report: str,
+        secret: str | None,
+        retry_delay_s: float = RETRY_DELAY_S,
+    ) -> None:
+        self._session = session
+        self._server = server
+        self._report = report
+        self._secret = secret
+        self._retry_delay_s = retry_delay_s
+
+    async def names(self) -> frozenset[str]:
+        """What bookings may call the report. Raises `NotPulled`."""
+        found = await self._asked(f"/reports/{quote(self._report, safe='')}", {})
+        report = _decoded(found, _Report)
+        return frozenset({report.id, report.slug})
+
+    async def pages(self, window: dict[str, str]) -> AsyncIterator[Sequence[SentDelivery]]:
+        """Its deliveries, page by page. Raises `NotPulled`."""
+        asked = {**window, "page[size]": str(PAGE_SIZE)}
+        path = f"/reports/{quote(self._report, safe='')}/pull"
+        while True:
+            page = _decoded(await self._asked(path, asked), _Pulled)
+            # in a thread: the library takes a while to import
+            yield await asyncio.to_thread(
+                lambda these: [self._sent(one) for one in these], page.data
+            )
+            if page.meta.page.next is None:
+                return
+            asked["page[after]"] = page.meta.page.next
+
+    async def elsewhere(self, delivery_id: str) -> Elsewhere | None:
+        """Where a delivery belongs; None where there is none. Raises `NotPulled`."""
+        path = f"/deliveries/{quote(delivery_id, safe='')}"
+        found = await self._asked(path, {}, may_lack=True)
+        if found is None:
+            return None
+        one = _decoded(found, _Delivery)
+        return Elsewhere(one.report.slug, parse_instant(one.from_), parse_instant(one.to))
+
+    def _sent(self, one: _Delivery) -> SentDelivery:
+        value, digests = None, frozenset({one.digest})
+        if one.body is not None:
+            body = one.body.encode()
+            self._verify(one, body)
+            value = sum(from_text(it.value_text) for it in _decoded(body, _Body).usage)
+            digests |= {hashlib.sha256(body).hexdigest()}
+        return SentDelivery(
+            delivery_id=one.id,
+            subject=one.subject,
+            from_ms=parse_instant(one.from_),
+            to_ms=parse_instant(one.to),
+            revision=one.revision,
+            state=one.state,
+            attempts=one.attempt_count,
+            value=value,
+            digests=digests,
+            superseded_by=one.superseded_by,
+            reason=one.reason,
+            failure=one.failure,
+        )
+
+    def _verify(self, one: _Delivery, body: bytes) -> None:
+        if digest_of(body).hex() != one.digest:
+            raise NotPulled(f"{one.id}: its body is not the one that its digest names")
+        if self._secret is None:
+            return
+        from svix.webhooks import Webhook  # noqa: PLC0415 - 0.3 s that every command would pay
+
+        try:
+            Webhook(self._secret).verify(body, one.headers or {})
+        except Exception as error:
+            words = "is it the secret of this report, and is this machine's clock right?"
+            raise NotPulled(
+                f"{one.id}: its signature does not verify ({error}): {words}"
+            ) from error
+        if one.headers is None or one.headers.get("svix-id") != one.id:
+            raise NotPulled(f"{one.id}: its signature is of another delivery")
+
+    async def _asked(
+        self, path: str, parameters: dict[str, str], *, may_lack: bool = False
+    ) -> bytes | None:
+        url, words = f"{self._server}{V3}{path}", ""
+        for tries in range(TRIES_MAX):
+            if tries:
+                await asyncio.sleep(self._retry_delay_s * tries)
+            try:
+                timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+                async with self._session.get(url, params=parameters, timeout=timeout) as response:
+                    said, code = await response.read(), response.status
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                words = f"{url}: {str(error) or type(error).__name__}"
+                continue
+            if code == OK:
+                return said
+            if code == NOT_FOUND and may_lack:
+                return None
+            words = f"{url} answers {code}: {_detail(said)}"
+            if code < SERVER_FAULTS and code != TOO_MANY:
+                break
+        raise NotPulled(words)
+
+
+def _decoded(said: bytes | None, shape: Any) -> Any:
+    assert said is not None, "only what may lack can be None"
+    try:
+        return msgspec.json.decode(said, type=shape)
+    except msgspec.DecodeError as error:
+        raise NotPulled(f"not an answer of Meterline: {error}") from error
+
+
+def _detail(said: bytes) -> str:
+    try:
+        return str(msgspec.json.decode(said, type=dict[str, Any]).get("detail", ""))
+    except msgspec.DecodeError:
+        return said[:200].decode(errors="replace")

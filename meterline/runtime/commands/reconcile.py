@@ -1,0 +1,191 @@
+"""`meterline reconcile`: compare what a receiver booked with what it was sent, for its own side."""
+
+import asyncio
+import json
+import sys
+from dataclasses import dataclass
+from typing import Any, Final, TextIO
+
+import aiohttp
+import click
+from rich.console import Console
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+from meterline.runtime.commands.booked import Unreadable, bookings
+from meterline.runtime.commands.pulling import NotPulled, Puller
+from meterline.runtime.commands.reconciliation import (
+    Booking,
+    Difference,
+    DifferenceKind,
+    Elsewhere,
+    Reconciliation,
+    Scope,
+    SentDelivery,
+    reconcile,
+    standing,
+    unknown,
+)
+from meterline.runtime.commands.send.command import API_KEY_VARIABLE
+from meterline.window import parse_instant, rfc3339
+
+EXIT_DIFFERS: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_NOT_MADE: Final = 3
+SECRET_VARIABLE: Final = "METERLINE_RECEIVE_SECRET"  # noqa: S105 - its name, as `receive` has it
+LOOKED_UP_MAX: Final = 200  # ids whose place is asked for, one request each
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line says."""
+
+    server: str
+    report: str
+    secret: str | None
+    api_key: str | None
+    from_ms: int | None
+    to_ms: int | None
+
+
+async def compare(booked: list[Booking], asked: Asked, bar: Progress) -> Reconciliation:
+    """Pull everything that was asked for and compare. Raises `NotPulled`."""
+    headers = {"Authorization": f"Bearer {asked.api_key}"} if asked.api_key else {}
+    async with aiohttp.ClientSession(headers=headers) as session:
+        puller = Puller(session, asked.server, asked.report, asked.secret)
+        return await _compared(booked, puller, asked.from_ms, asked.to_ms, bar)
+
+
+async def _compared(
+    booked: list[Booking],
+    puller: Puller,
+    from_ms: int | None,
+    to_ms: int | None,
+    bar: Progress,
+) -> Reconciliation:
+    task = bar.add_task("pulling", total=None)
+    bounds = (("from", from_ms), ("to", to_ms))
+    window = {name: rfc3339(at_ms) for name, at_ms in bounds if at_ms is not None}
+    scope = Scope(await puller.names(), from_ms, to_ms)
+    sent: list[SentDelivery] = []
+    async for page in puller.pages(window):
+        sent += page
+        bar.update(task, completed=len(sent))
+    elsewhere: dict[str, Elsewhere | None] = {}
+    for name in unknown(booked, sent, scope)[:LOOKED_UP_MAX]:
+        elsewhere[name] = await puller.elsewhere(name)
+    return reconcile(booked, sent, scope, elsewhere)
+
+
+def summary(found: Reconciliation) -> dict[str, int]:
+    """Its figures."""
+    kinds = {kind.value: found.count(kind) for kind in DifferenceKind}
+    rest = {"replaced": found.replaced, "outside": found.outside}
+    return {"sent": found.sent, "equal": found.equal, **kinds, **rest}
+
+
+def document(found: Reconciliation) -> dict[str, Any]:
+    """All of it, for `--json`."""
+    return {"summary": summary(found), "differences": [_shown(one) for one in found.differences]}
+
+
+def _shown(one: Difference) -> dict[str, str]:
+    members = {
+        "kind": one.kind.value,
+        "delivery_id": one.delivery_id,
+        "subject": one.subject,
+        "from": None if one.from_ms is None else rfc3339(one.from_ms),
+        "to": None if one.to_ms is None else rfc3339(one.to_ms),
+        "booked": one.booked,
+        "sent": one.sent,
+        "cause": one.cause,
+    }
+    return {name: value for name, value in members.items() if value}
+
+
+def words_of(found: Reconciliation) -> str:
+    """Its figures, for people."""
+    lines = [f"{found.sent:,} deliveries, {found.equal:,} booked as they were sent."]
+    if found.replaced:
+        lines.append(f"{found.replaced:,} were replaced by others, and rightly not booked.")
+    if found.outside:
+        lines.append(f"{found.outside:,} bookings are of other reports or windows.")
+    counts = [(kind, found.count(kind)) for kind in DifferenceKind]
+    told = ", ".join(f"{count:,} {kind.value}" for kind, count in counts if count)
+    lines.append(f"Differences: {told}." if told else "Nothing differs.")
+    return "\n".join(lines)
+
+
+def _instant(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return parse_instant(text)
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def _bar(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        TextColumn("{task.completed:,} deliveries"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+@click.command("reconcile")
+@click.argument("file", type=click.File("r", encoding="utf-8"))
+@click.option("--server", default="http://127.0.0.1:8888", show_default=True, help="Server.")
+@click.option("--report", required=True, help="Id or slug of the report.")
+@click.option("--from", "from_ms", callback=_instant, help="Only windows that begin then or later.")
+@click.option("--to", "to_ms", callback=_instant, help="Only windows that end then or earlier.")
+@click.option(
+    "--secret",
+    envvar=SECRET_VARIABLE,
+    help=f"Signing secret of the report: what is pulled must verify. Better in {SECRET_VARIABLE}.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document rather than lines.")
+@click.option(
+    "--api-key",
+    envvar=API_KEY_VARIABLE,
+    help=f"Key with reports:read. Better in {API_KEY_VARIABLE}: others on this machine can read"
+    " command lines.",
+)
+def reconcile_booked(
+    file: TextIO,
+    server: str,
+    report: str,
+    from_ms: int | None,
+    to_ms: int | None,
+    secret: str | None,
+    as_json: bool,  # noqa: FBT001 - the command line's flag
+    api_key: str | None,
+) -> None:
+    """Compare what a receiver booked with what it was sent: a line for each difference.
+
+    FILE is what was booked (- for standard input): CSV with a line of names, or NDJSON, with
+    delivery_id and as many of value, report, subject, from, to, revision, digest, sha256 as there
+    are. Exit codes: 0 nothing differs, 1 something does, 2 wrong usage, 3 it could not be compared.
+    """
+    asked = Asked(server.rstrip("/"), report, secret, api_key, from_ms, to_ms)
+    console = Console(stderr=True)
+    try:
+        booked = standing(bookings(file))
+        with _bar(console) as bar:
+            found = asyncio.run(compare(booked, asked, bar))
+    except (Unreadable, UnicodeDecodeError) as error:
+        click.echo(f"meterline reconcile: {file.name}: {error}", err=True)
+        sys.exit(EXIT_USAGE)
+    except NotPulled as error:
+        click.echo(f"meterline reconcile: {error}", err=True)
+        sys.exit(EXIT_NOT_MADE)
+    if as_json:
+        click.echo(json.dumps(document(found), ensure_ascii=False, indent=2))
+    else:
+        for one in found.differences:
+            click.echo(one.line)
+    click.echo(words_of(found), err=True)
+    if found.differences:
+        sys.exit(EXIT_DIFFERS)

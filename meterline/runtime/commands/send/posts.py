@@ -1,0 +1,198 @@
+"""Posting batches: a few requests in flight, retries of what passes, a stop at what does not."""
+
+import asyncio
+import email.utils
+import gzip
+import io
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
+import msgspec
+
+from meterline.ports import Clock
+from meterline.runtime.commands.send.batches import Batch
+
+REQUEST_TIMEOUT_S: Final = 60  # the server answers within its produce deadline, 10 s by default
+RETRY_DELAY_S: Final = 0.25  # before the first retry, at most; doubled with each further one
+RETRY_DELAY_MAX_S: Final = 15
+RETRY_AFTER_MAX_S: Final = 3_600
+GZIP_LEVEL: Final = 1  # a fifth of the size for a tenth of the time
+TOO_MANY: Final = 429
+SAFE: Final = "Sending the same input again is safe: what was accepted already counts once."
+
+
+class Refused(Exception):
+    """The server will not take a batch, now or later; the text names the line."""
+
+
+class Unreachable(Exception):
+    """A batch was not accepted within the time for retries."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """What happened so far."""
+
+    events: int = 0
+    requests: int = 0
+    retries: int = 0
+    read: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How to send. `patience_ms` bounds the retries of one batch."""
+
+    url: str
+    in_flight: int
+    patience_ms: int
+    compressed: bool = False
+
+
+class Sender:
+    """Sends batches; `told` is called after each one that was accepted."""
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        terms: Terms,
+        clock: Clock,
+        told: Callable[[Progress], None],
+    ) -> None:
+        self._session = session
+        self._terms = terms
+        self._clock = clock
+        self._told = told
+        self.progress = Progress()
+
+    async def send(self, source: Iterator[Batch]) -> None:
+        """Send all batches. After an error no further one is begun, and those under way are ended.
+
+        Raises `Refused`, `Unreachable`, or what the source raises.
+        """
+        turn = asyncio.Lock()
+        failures: list[Exception] = []
+
+        async def work() -> None:
+            while not failures:
+                async with turn:
+                    # reading may wait for a pipe, and must not stop the requests under way
+                    batch = await asyncio.to_thread(next, source, None)
+                if batch is None or failures:
+                    return
+                await self._deliver(batch)
+
+        async def guarded() -> None:
+            try:
+                await work()
+            except Exception as error:  # noqa: BLE001 - kept, and raised below
+                failures.append(error)
+
+        await asyncio.gather(*(guarded() for _ in range(self._terms.in_flight)))
+        if failures:
+            raise failures[0]
+
+    async def _deliver(self, batch: Batch) -> None:
+        body, headers = batch.body, {"Content-Type": "application/cloudevents-batch+json"}
+        if self._terms.compressed:
+            body = await asyncio.to_thread(gzip.compress, body, GZIP_LEVEL)
+            headers["Content-Encoding"] = "gzip"
+        started_ms = self._clock.now_ms()
+        tries = 0
+        while (again := await self._try(batch, body, headers)) is not None:
+            waited_ms = self._clock.now_ms() - started_ms
+            if waited_ms + again.after_s * 1_000 > self._terms.patience_ms:
+                raise Unreachable(
+                    f"{self._terms.url}: {again.reason}, for {waited_ms / 1000:.0f} s"
+                )
+            # doubled thirty times it is years: more would be no number at last
+            most_s = min(RETRY_DELAY_MAX_S, RETRY_DELAY_S * 2 ** min(tries, 30))
+            # never before Retry-After (contract section 8), and not all senders at once after it
+            await asyncio.sleep(again.after_s + random.uniform(0, most_s))  # noqa: S311 - jitter
+            tries += 1
+            self.progress.retries += 1
+        self.progress.events += len(batch.lines)
+        self.progress.requests += 1
+        self.progress.read = max(self.progress.read, batch.read)
+        self._told(self.progress)
+
+    async def _try(self, batch: Batch, body: bytes, headers: dict[str, str]) -> "Again | None":
+        """None when the batch is durable; otherwise when and why to try again. Raises `Refused`."""
+        try:
+            async with self._session.post(
+                self._terms.url,
+                data=io.BytesIO(body),
+                headers=headers,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S),
+            ) as response:
+                said = await response.read()
+                status, after = response.status, response.headers.get("Retry-After")
+        except aiohttp.InvalidURL as error:
+            raise Refused(f"{self._terms.url} is no URL") from error
+        except TimeoutError:
+            return Again(0, f"no answer within {REQUEST_TIMEOUT_S} s")
+        except (aiohttp.ClientError, OSError) as error:
+            return Again(0, str(error) or type(error).__name__)
+        if 200 <= status < 300:  # noqa: PLR2004 - the class of success
+            return None
+        if status == TOO_MANY or status >= 500:  # noqa: PLR2004 - the class of passing errors
+            return Again(retry_after_s(after, self._clock.now_ms()), f"status {status}")
+        raise Refused(refusal(batch, status, said))
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A batch is to be sent again, not before `after_s`."""
+
+    after_s: float
+    reason: str
+
+
+def retry_after_s(text: str | None, now_ms: int) -> float:
+    """Seconds that a `Retry-After` header asks for: a number or a date (RFC 9110 10.2.3)."""
+    if text is None:
+        return 0
+    if text.strip().isdecimal():
+        return min(RETRY_AFTER_MAX_S, int(text))
+    try:
+        at = email.utils.parsedate_to_datetime(text)
+    except ValueError:
+        return 0
+    return min(RETRY_AFTER_MAX_S, max(0.0, at.timestamp() - now_ms / 1000))
+
+
+class Fault(msgspec.Struct):
+    """An entry of `invalid_parameters`, as far as it is read here."""
+
+    field: str = ""
+    reason: str = ""
+    index: int | None = None
+
+
+class Told(msgspec.Struct):
+    """A problem document, as far as it is read here."""
+
+    title: str = ""
+    detail: str = ""
+    invalid_parameters: list[Fault] = []
+
+
+def refusal(batch: Batch, status: int, said: bytes) -> str:
+    """What the server holds against a batch, in words that name lines of the input."""
+    try:
+        told = msgspec.json.decode(said, type=Told)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        told = Told(detail=said[:200].decode(errors="replace"))
+    first, last = batch.lines[0].number, batch.lines[-1].number
+    lines = [
+        f"line {batch.lines[fault.index].number}: {fault.field}: {fault.reason}"
+        for fault in told.invalid_parameters
+        if fault.index is not None and fault.index < len(batch.lines)
+    ]
+    if not lines:
+        lines = [f"lines {first} to {last}: {told.detail or told.title}"]
+    return f"the server refused a batch with status {status}:\n  " + "\n  ".join(lines)

@@ -1,0 +1,207 @@
+"""What a start waits for: servers that are not there yet, for a bounded time and with words."""
+
+import asyncio
+import logging
+import os
+import socket
+from asyncio import FIRST_COMPLETED
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeVar
+from urllib.parse import urlsplit
+
+import structlog
+
+from meterline.limits import (
+    START_PROBE_S,
+    START_REFUSALS_MAX,
+    START_TELL_S,
+    START_WAIT_S_MAX,
+    START_WAIT_S_MIN,
+)
+from meterline.ports import AccessRefused, Unavailable, Unsuitable
+from meterline.runtime.settings.reading import Settings
+
+logger = structlog.get_logger()
+T = TypeVar("T")
+Part = Literal["log", "usage", "control", "stores"]
+
+# Each attempt gives one line of ours; these clients would add several of their own.
+_CLIENTS: Final = ("aiokafka", "clickhouse_connect", "urllib3")
+_PORTS: Final = {"http": 8123, "https": 8443, "postgresql": 5432}
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where a part is, and which setting says so. An embedded part has no addresses."""
+
+    name: str
+    setting: str
+    addresses: tuple[tuple[str, int], ...] = ()
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{host}:{port}" for host, port in self.addresses)
+        return f"{self.name} at {shown}" if shown else self.name
+
+
+def servers(settings: Settings) -> Mapping[Part, Server]:
+    """The parts as the settings have them, and all of them together; passwords are in none."""
+    kafka = tuple(_split(one) for one in settings.kafka_servers.split(",") if one)
+    log = Server("Kafka", "log_url", kafka)
+    usage = _of_url("ClickHouse", "usage_url", settings.usage_url)
+    control = _of_url("PostgreSQL", "control_url", settings.control_url)
+    every = log.addresses + usage.addresses + control.addresses
+    stores = Server("log, usage store and control store", "their settings", every)
+    return {"log": log, "usage": usage, "control": control, "stores": stores}
+
+
+def _split(server: str) -> tuple[str, int]:
+    host, _, port = server.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _of_url(name: str, setting: str, url: str) -> Server:
+    parts = urlsplit(url)
+    if not parts.hostname:
+        return Server(name, setting)
+    return Server(name, setting, ((parts.hostname, parts.port or _PORTS[parts.scheme]),))
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds: of the first and the longest pause, and after which a long attempt is told."""
+
+    first_s: float = START_WAIT_S_MIN
+    longest_s: float = START_WAIT_S_MAX
+    tell_s: float = START_TELL_S
+
+
+class Patience:
+    """Of one start. All its waits together last `start_timeout_s` at most, and one attempt."""
+
+    def __init__(self, settings: Settings, stop: asyncio.Event, pace: Pace = Pace()) -> None:
+        self._pace = pace
+        self._servers = servers(settings)
+        self._timeout_s = settings.start_timeout_s
+        self._stop = stop
+        self._deadline_s = asyncio.get_running_loop().time() + settings.start_timeout_s
+
+    async def wait(self, part: Part, act: Callable[[], Awaitable[T]]) -> T:
+        """The result of `act`, tried until the server of `part` answers; the log tells each wait.
+
+        Raises `Unsuitable` with words when the time is over, or when the server has refused the
+        access a few times; what an embedded part raises passes at once, for no wait mends it.
+        Raises `asyncio.CancelledError` when the process is told to stop first.
+        """
+        server, refused, wait_s = self._servers[part], 0, self._pace.first_s
+        while not self._stop.is_set():
+            try:
+                with _quiet():
+                    return await self._attempt(part, server, act)
+            except Unavailable as error:
+                if not server.addresses:
+                    raise
+                refused += isinstance(error, AccessRefused)
+                reason, advice = await _reason(server, error), _advice(server, error)
+                if refused == START_REFUSALS_MAX:
+                    raise Unsuitable(f"{server}: {reason}. {_then(advice)}") from error
+                if self._left_s() < wait_s:
+                    waited = f"It was tried for {self._timeout_s} s (start_timeout_s)"
+                    raise Unsuitable(f"{server}: {reason}. {waited}. {_then(advice)}") from error
+                logger.warning(
+                    "waiting",
+                    part=part,
+                    server=str(server),
+                    reason=reason,
+                    advice=advice,
+                    wait_s=wait_s,
+                    left_s=round(self._left_s()),
+                )
+                await self._pause(wait_s)
+                wait_s = min(2 * wait_s, self._pace.longest_s)
+        raise asyncio.CancelledError
+
+    async def _attempt(self, part: Part, server: Server, act: Callable[[], Awaitable[T]]) -> T:
+        """One attempt, as long as its client allows; the log tells one that takes long."""
+        begun_s = asyncio.get_running_loop().time()
+        trying = asyncio.ensure_future(act())
+        stopped = asyncio.ensure_future(self._stop.wait())
+        try:
+            while not trying.done() and not stopped.done():
+                both: set[asyncio.Future[Any]] = {trying, stopped}
+                await asyncio.wait(both, timeout=self._pace.tell_s, return_when=FIRST_COMPLETED)
+                if not trying.done() and not stopped.done():
+                    so_far_s = round(asyncio.get_running_loop().time() - begun_s)
+                    reason = f"no answer for {so_far_s} s"
+                    logger.warning("waiting", part=part, server=str(server), reason=reason)
+            if trying.done():
+                return trying.result()
+            raise asyncio.CancelledError
+        finally:
+            trying.cancel()
+            stopped.cancel()
+            await asyncio.gather(trying, stopped, return_exceptions=True)
+
+    def _left_s(self) -> float:
+        return self._deadline_s - asyncio.get_running_loop().time()
+
+    async def _pause(self, wait_s: float) -> None:
+        try:
+            await asyncio.wait_for(self._stop.wait(), wait_s)
+        except TimeoutError:
+            return
+
+
+def _advice(server: Server, error: Unavailable) -> str:
+    if isinstance(error, AccessRefused):
+        return f"correct user, password and database in {server.setting}"
+    return f"start it, or correct {server.setting}"
+
+
+def _then(advice: str) -> str:
+    return f"{advice[0].upper()}{advice[1:]}, then start again"
+
+
+async def _reason(server: Server, error: Unavailable) -> str:
+    """Why it cannot be used: clients hide it, so each address is tried. Where one takes
+    connections, what the client said.
+    """
+    if isinstance(error, AccessRefused):
+        return str(error)
+    tried = await asyncio.gather(*(_probe(*address) for address in server.addresses))
+    if "" in tried:
+        return f"connected, but {error}"
+    if len(tried) == 1:
+        return tried[0]
+    shown = zip(server.addresses, tried, strict=True)
+    return "; ".join(f"{host}:{port}: {why}" for (host, port), why in shown)
+
+
+async def _probe(host: str, port: int) -> str:
+    """Why no connection comes about; "" where one does."""
+    try:
+        async with asyncio.timeout(START_PROBE_S):
+            _, writer = await asyncio.open_connection(host, port)
+    except TimeoutError:
+        return f"no connection within {START_PROBE_S} s"
+    except socket.gaierror:
+        return f"the host name {host} is not known here"
+    except OSError as error:
+        return os.strerror(error.errno).lower() if error.errno else "no connection"
+    writer.close()
+    return ""
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What the clients log of an attempt is left out; it would be told thrice."""
+    named = [logging.getLogger(name) for name in _CLIENTS]
+    levels = [one.level for one in named]
+    try:
+        for one in named:
+            one.setLevel(logging.CRITICAL)
+        yield
+    finally:
+        for one, level in zip(named, levels, strict=True):
+            one.setLevel(level)

@@ -1,0 +1,365 @@
+"""Wiring: which adapter stands behind which port, from the settings. No code below knows the
+set-up.
+"""
+
+import asyncio
+import json
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import structlog
+from pydantic import ValidationError
+from ulid import ULID
+
+from aggregator.audit.auditor import StoreAuditor
+from aggregator.completeness import Completeness
+from aggregator.drivers.poll_worker import PollWorker
+from aggregator.housekeeping import Housekeeping, Pace
+from aggregator.step import Aggregator
+from control.ledger import Ledger
+from control.refusals.service import Door, RefusalDesk
+from control.stores import Stores
+from control.v3.meters.bodies import MeterBody
+from ingest.admission import AdmissionRules
+from ingest.inbox.consumer import Inbox
+from ingest.publisher import Publisher
+from meterline.audit.checked_readers import CheckedAccounts, CheckedRefusals, CheckedTraces
+from meterline.backends.clickhouse import chdb_folder
+from meterline.backends.clickhouse.audit.evidence import ClickHouseEvidence
+from meterline.backends.clickhouse.connection import Connection, create_database
+from meterline.backends.clickhouse.events.lineage import ClickHouseTraces
+from meterline.backends.clickhouse.events.refusals import ClickHouseRefusals
+from meterline.backends.clickhouse.holdings import ClickHouseHoldings
+from meterline.backends.clickhouse.store import ClickHouseUsageStore
+from meterline.backends.clickhouse.usage.accounts import ClickHouseAccounts
+from meterline.backends.clock import SystemClock
+from meterline.backends.control_store.access.subjects import SqlSubjectStore
+from meterline.backends.control_store.deliveries.lineage import SqlTraces
+from meterline.backends.control_store.engine import Database, open_database
+from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
+from meterline.backends.control_store.meters.revisions import SqlRevisionStore
+from meterline.backends.control_store.progress.evidence import SqlEvidence
+from meterline.backends.control_store.progress.progress import SqlProgressStore
+from meterline.backends.control_store.progress.redrives import SqlSettlementStore
+from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
+from meterline.backends.control_store.reports.store import SqlReportStore
+from meterline.backends.kafka.inbox import InboxWatch
+from meterline.backends.kafka.log import KafkaLog, kafka_record, open_kafka_log
+from meterline.backends.rocksdb import RocksSeenStore
+from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
+from meterline.event.event import DEFAULT_NAMESPACE
+from meterline.event.pack import Record
+from meterline.meter.meter import MeterDraft, faults_of
+from meterline.ports import Unsuitable
+from meterline.runtime import disk_room
+from meterline.runtime.settings.reading import Settings, SettingsError
+from meterline.usage.integrity import CheckedUsageStore, UsageIntegrity
+from meterline.usage.progress_ports import SeenStore
+from meterline.window import DAY_MS
+
+logger = structlog.get_logger()
+CLOCK: Final = SystemClock()
+OpenLog = SqliteLog | KafkaLog
+
+
+class Worker(Protocol):
+    """A shell that works until it is stopped."""
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Return after `stop` is set; raise what a person must look at."""
+        ...
+
+
+async def open_log(settings: Settings, stack: AsyncExitStack) -> OpenLog:
+    """The log; closed with the stack. Raises `Unavailable`, and `Unsuitable` with words."""
+    deadline_ms = (
+        settings.produce_deadline_ms // 2
+    )  # the other half may be spent waiting for a turn
+    log: OpenLog
+    if settings.kafka_servers:
+        log = await open_kafka_log(
+            settings.kafka_servers,
+            settings.log_topic,
+            settings.partitions,
+            settings.log_retention_days * DAY_MS,
+            deadline_ms=deadline_ms,
+        )
+    else:
+        folder = settings.data_dir / "log"
+        log = open_sqlite_log(folder, settings.partitions, CLOCK, deadline_ms)
+    stack.push_async_callback(log.close)
+    return log
+
+
+def check_room(settings: Settings) -> None:
+    """Raise `Unsuitable` where a disk is too full to open the embedded stores."""
+    disk_room.check_to_start(_folders(settings))
+
+
+async def check_disk(settings: Settings) -> None:
+    """For `/readyz`. Raises `Unavailable` while a disk of the embedded stores is full."""
+    disk_room.check_to_run(_folders(settings))
+
+
+def _folders(settings: Settings) -> tuple[Path, ...]:
+    """Of the embedded stores: each may be a disk of its own."""
+    data = settings.data_dir
+    return data, data / "log", data / "usage", settings.seen_dir
+
+
+def open_control_database(settings: Settings, stack: AsyncExitStack) -> Database:
+    """The control store's database; connects when first used."""
+    database = open_database(settings.control_database_url)
+    stack.push_async_callback(database.close)
+    return database
+
+
+async def open_usage(settings: Settings, stack: AsyncExitStack) -> ClickHouseUsageStore:
+    """The usage store, with its tables. Raises `Unavailable`."""
+    folder = settings.data_dir / "usage" if settings.usage_url == "chdb" else None
+    if folder is None:
+        await create_database(settings.usage_url)
+    else:
+        settings.data_dir.mkdir(parents=True, exist_ok=True)
+        if tables := chdb_folder.mend(folder):
+            logger.warning("usage_definitions_made_anew", tables=tables)
+    usage = ClickHouseUsageStore(Connection(f"chdb:{folder}" if folder else settings.usage_url))
+    stack.push_async_callback(usage.close)
+    await usage.create_tables()
+    if folder is not None:
+        # always: a start that ended early may have made them
+        await asyncio.to_thread(chdb_folder.sync, folder)
+    return usage
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Everything that counting, asking and reporting stand on, with the log's number known.
+
+    `stores.usage` refuses to answer once it has lost what was counted; `usage` is the same store
+    without this check, for the audit.
+    """
+
+    stores: Stores
+    reports: SqlReportStore
+    log: OpenLog
+    database: Database
+    connection: Connection  # to the usage store
+    usage: ClickHouseUsageStore
+    integrity: UsageIntegrity
+
+
+async def open_all(
+    settings: Settings, database: Database, usage: ClickHouseUsageStore, log: OpenLog
+) -> Opened:
+    """Register the log and gather the stores. Raises `Unavailable`, `Problem` where the log is not
+    the one known.
+    """
+    progress, seal_ledger = SqlProgressStore(database), SqlSealLedger(database)
+    if settings.log_accepted != log.id and not await seal_ledger.knows_log(log.id):
+        await _check_unknown_log(log, known_others=await seal_ledger.knows_log())
+    log.number = await progress.register_log(log.id, log.partitions)
+    if log.number > 1 and settings.log_accepted != log.id:
+        raise Unsuitable(
+            f"this control store has counted another log than the one found here ({log.id}): it was"
+            " made anew, or the settings lead elsewhere. Nothing was counted from it. Lead log_url"
+            " and log_topic, or data_dir, to the old one. Or, if that is gone for good, set"
+            f" log_accepted to {log.id}: counting goes on with this log, and events that are sent"
+            " again after they were in the old one count twice"
+        )
+    holdings = ClickHouseHoldings(usage.connection)
+    integrity = UsageIntegrity(seal_ledger, holdings, log.number, log.partitions)
+    await integrity.begin(str(ULID()), settings.usage_lost)
+    catalogue, subjects = SqlCatalogueStore(database), SqlSubjectStore(database)
+    revisions, checked = SqlRevisionStore(database), CheckedUsageStore(usage, integrity)
+    stores = Stores(catalogue, progress, checked, log, CLOCK, subjects, revisions)
+    reports = SqlReportStore(database)
+    return Opened(stores, reports, log, database, usage.connection, usage, integrity)
+
+
+async def _check_unknown_log(log: OpenLog, *, known_others: bool) -> None:
+    """Raise `Unsuitable` where a log that holds records meets a control store that is new."""
+    if known_others or not any([await log.end(n) for n in range(log.partitions)]):
+        return
+    raise Unsuitable(
+        f"the log ({log.id}) holds events, but the control store is new: it was lost, or the"
+        " settings lead to another one. Nothing was counted. Point control_url, or data_dir, to"
+        " the right one, or restore its backup. To begin anew with this log, set log_accepted to"
+        f" {log.id} and use a new usage store: meters, reports and keys have to be made again, and"
+        " only what the log still holds is counted"
+    )
+
+
+def ledger(settings: Settings, opened: Opened) -> Ledger:
+    """What the account, the audit and the trace read."""
+    stores = opened.stores
+    auditor = StoreAuditor(
+        opened.log,
+        opened.usage,
+        stores.progress,
+        stores.catalogue,
+        ClickHouseEvidence(opened.connection),
+        SqlEvidence(opened.database),
+        settings.horizon_days * DAY_MS,
+        settings.losses_accepted,
+    )
+    return Ledger(
+        CheckedAccounts(ClickHouseAccounts(opened.connection), opened.integrity),
+        auditor,
+        CheckedTraces(ClickHouseTraces(opened.connection), opened.integrity),
+        SqlTraces(opened.database),
+    )
+
+
+def refusal_desk(opened: Opened, door: Door) -> RefusalDesk:
+    """Where refusals are settled; events that are sent anew go through `door`."""
+    refused = CheckedRefusals(ClickHouseRefusals(opened.connection), opened.integrity)
+    return RefusalDesk(opened.stores, refused, SqlSettlementStore(opened.database), door)
+
+
+def publisher(settings: Settings, log: OpenLog) -> Publisher:
+    """What the gateway hands its events to."""
+    deadline_ms = settings.produce_deadline_ms
+    return Publisher(log, CLOCK, waiting_ms_max=deadline_ms // 2, deadline_ms=deadline_ms)
+
+
+def admission_rules(settings: Settings, log: OpenLog) -> AdmissionRules:
+    """What the gateway lets in."""
+    return AdmissionRules(
+        log.partitions,
+        settings.event_bytes_max,
+        settings.batch_events_max,
+        settings.event_past_ms_max,
+        settings.event_future_ms_max,
+    )
+
+
+def completeness_lag_ms(settings: Settings) -> int:
+    """After this, nothing recorded earlier can still appear in the log."""
+    return settings.produce_deadline_ms + settings.clock_skew_ms
+
+
+INBOX_GROUP_SUFFIX: Final = "-inbox"
+
+
+def inbox_watch(settings: Settings, stack: AsyncExitStack) -> InboxWatch | None:
+    """How far the inbox topics are; None where there are none."""
+    if not settings.inbox_topics:
+        return None
+    group = settings.consumer_group + INBOX_GROUP_SUFFIX
+    watch = InboxWatch(
+        settings.kafka_servers,
+        group,
+        list(settings.inbox_topics),
+        margin_ms=completeness_lag_ms(settings),
+    )
+    stack.push_async_callback(watch.close)
+    return watch
+
+
+def inbox(
+    settings: Settings, publisher_: Publisher, log: OpenLog, stack: AsyncExitStack
+) -> Inbox | None:
+    """The reader of the inbox topics; None where there are none."""
+    watch = inbox_watch(settings, stack)
+    if watch is None:
+        return None
+    return Inbox(
+        settings.kafka_servers,
+        settings.consumer_group + INBOX_GROUP_SUFFIX,
+        settings.inbox_topics,
+        publisher_,
+        log,
+        admission_rules(settings, log),
+        watch.check,
+    )
+
+
+def aggregator(
+    settings: Settings, opened: Opened, watch: InboxWatch | None
+) -> tuple[Aggregator, Housekeeping]:
+    """The step of counting and what goes on around it."""
+    horizon_ms = settings.horizon_days * DAY_MS
+
+    def open_seen(number: int) -> SeenStore:
+        # In a folder of the usage store: where that is counted anew, so is what was seen.
+        folder = settings.seen_dir / opened.log.id / opened.integrity.store_id / str(number)
+        return RocksSeenStore(folder, horizon_ms)
+
+    stores = opened.stores
+    step = Aggregator(
+        opened.log,
+        stores.usage,
+        stores.progress,
+        stores.catalogue,
+        open_seen,
+        horizon_ms,
+        settings.losses_accepted,
+    )
+    drained = None if watch is None else watch.drained_until
+    completeness = Completeness(step, completeness_lag_ms(settings), drained)
+    retention_ms = settings.log_retention_days * DAY_MS
+    pace = Pace(settings.flush_interval_ms, settings.flush_events, retention_ms)
+    return step, Housekeeping(step, completeness, pace)
+
+
+def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | None) -> Worker:
+    """The shell that drives counting: a poll loop embedded, Faust on Kafka."""
+    step, housekeeping = aggregator(settings, opened, watch)
+    if not settings.kafka_servers:
+        return PollWorker(step, housekeeping, CLOCK)
+    # imported here: a second that embedded saves
+    from aggregator.drivers.faust_worker import FaustWorker, Membership  # noqa: PLC0415
+
+    datadir = settings.data_dir / "faust"
+    datadir.mkdir(parents=True, exist_ok=True)  # Faust makes the last folder of it only
+
+    def record_of(message: Any) -> Record:
+        return kafka_record(
+            message.partition,
+            message.offset,
+            round(message.timestamp * 1000),
+            message.headers,
+            message.value,
+        )
+
+    return FaustWorker(
+        step,
+        housekeeping,
+        CLOCK,
+        record_of,
+        Membership(
+            settings.consumer_group,
+            settings.kafka_servers,
+            settings.log_topic,
+            str(datadir),
+            settings.instance_id,
+        ),
+    )
+
+
+async def put_meters(settings: Settings, opened: Opened) -> None:
+    """Make or revise the meters of the settings file. Raises `SettingsError` that names the meter
+    and the field.
+    """
+    for at, given in enumerate(settings.meters):
+        draft = _draft(at, given)
+        await opened.stores.catalogue.put_settings_meter(DEFAULT_NAMESPACE, draft, CLOCK.now_ms())
+
+
+def _draft(at: int, given: dict[str, object]) -> MeterDraft:
+    named = f"meters[{at}] ({given.get('key', 'without key')})"
+    try:
+        # as JSON, for the body is judged as strictly as one that came over HTTP
+        text = json.dumps({"name": given.get("key"), **given}, default=str)
+        draft = MeterBody.model_validate_json(text).draft()
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise SettingsError(f"{named}: {where}: {first['msg']}") from error
+    faults = faults_of(draft)
+    if faults:
+        raise SettingsError("; ".join(f"{named}: {f.field}: {f.reason}" for f in faults))
+    return draft

@@ -1,0 +1,372 @@
+"""Whether the usage store still holds what was counted into it.
+
+The control store knows every sealed slice, and how many rows each wrote. The usage store has an id
+that the control store knows too. A store that is empty, another one, or restored to an older state
+is found by comparing the two, and nothing is answered, sealed or delivered from it.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
+
+from meterline.event.listing import EventQuery, EventSubject, ListedEvent, SubjectQuery
+from meterline.meter.meter import Meter
+from meterline.ports import StoreLost, Unsuitable
+from meterline.usage.ports import LateEvents, Stretch, Touched, UsageStore
+from meterline.usage.query import UsageQuery, UsageRow
+from meterline.usage.rows import AccountRow, Counted, EventRow, Flush, RejectedRow, SeenRow, SliceId
+
+BEFORE: Final = -1  # below the first slice of a partition
+
+
+class SealedRows(NamedTuple):
+    """Seals of one partition added up: the last slice, and the rows that all of them wrote."""
+
+    partition: int
+    last: int  # first offset of the last slice
+    slices: int
+    events: int
+    rejects: int
+    tallies: int
+    members: int
+    rejected: int
+
+    def by_table(self) -> dict[str, int]:
+        """At least so many rows are in each table."""
+        return {
+            "accounts": self.slices,
+            "events": self.events,
+            "seen": self.events,
+            "rejects": self.rejects,
+            "tallies": self.tallies,
+            "members": self.members,
+            "rejected": self.rejected,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """What the control store knows: the id of the usage store, and seals by partition."""
+
+    store_id: str | None
+    rows: Sequence[SealedRows]
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What the usage store has: its ids (one, or none in a new store), rows by table, and those of
+    the slices asked for that have an account, as (partition, slice).
+    """
+
+    ids: tuple[str, ...]
+    rows: Mapping[str, int]
+    accounts: Collection[tuple[int, int]]
+
+
+class SealLedger(Protocol):
+    """The control store's side of the comparison."""
+
+    async def sealed(self, log: int, after: Mapping[int, int]) -> Sealed:
+        """By partition, the seals behind the slice named there; without any, of all partitions."""
+        ...
+
+    async def counted(self) -> bool:
+        """Whether anything was ever counted, of any log."""
+        ...
+
+    async def bind(self, store_id: str, lost: str | None = None) -> str:
+        """Keep the id of the usage store; the id that is kept: the first one wins.
+
+        With `lost`, the id takes the place of that one, and what was counted into it (seals, fill
+        marks, claims, ends) is forgotten, in one transaction: the log is counted again.
+        """
+        ...
+
+
+class UsageHoldings(Protocol):
+    """The usage store's side of the comparison."""
+
+    async def holdings(self, log: int, slices: Mapping[int, int]) -> Holdings:
+        """What is there now; `slices` by partition."""
+        ...
+
+    async def adopt(self, store_id: str) -> None:
+        """Give the store this id in place of any other."""
+        ...
+
+
+def missing(need: Mapping[str, int], last: Mapping[int, int], there: Holdings) -> str:
+    """What the store lacks, in words; "" where it lacks nothing that can be seen this way."""
+    short = [
+        f"{table} has {there.rows.get(table, 0)} rows and should have at least {rows}"
+        for table, rows in sorted(need.items())
+        if there.rows.get(table, 0) < rows
+    ]
+    if short:
+        return "table " + ", table ".join(short)
+    gone = [place for place in sorted(last.items()) if place not in there.accounts]
+    if gone:
+        partition, slice_ = gone[0]
+        return f"the account of partition {partition}, slice {slice_} is missing"
+    return ""
+
+
+@dataclass(slots=True)
+class _Known:
+    """Seals that were read so far: the next look reads only what was sealed since."""
+
+    last: dict[int, int] = field(default_factory=dict)
+    need: dict[str, int] = field(default_factory=dict)
+
+    def add(self, rows: Sequence[SealedRows], after: Mapping[int, int]) -> None:
+        """Take in what was read behind `after`, unless another look was faster."""
+        for one in rows:
+            if self.last.get(one.partition, BEFORE) == after.get(one.partition, BEFORE):
+                self.last[one.partition] = one.last
+                for table, count in one.by_table().items():
+                    self.need[table] = self.need.get(table, 0) + count
+
+
+class UsageIntegrity:
+    """Compares both stores: once at start (`begin`), then whenever something rests on the answer
+    (`check`).
+    """
+
+    def __init__(self, ledger: SealLedger, store: UsageHoldings, log: int, partitions: int) -> None:
+        self._ledger = ledger
+        self._store = store
+        self._log = log
+        self._partitions = partitions
+        self._known = _Known()
+        self.store_id = ""
+
+    async def begin(self, fresh_id: str, lost_accepted: str | None) -> None:
+        """Give both stores an id where they are new, else compare them.
+
+        Raises `Unsuitable` with what is missing and what to do; not for a loss that was accepted by
+        the id of the lost store.
+        """
+        for older in range(1, self._log):
+            for rows in (await self._ledger.sealed(older, {})).rows:
+                for table, count in rows.by_table().items():
+                    self._known.need[table] = self._known.need.get(table, 0) + count
+        sealed, there = await self._look()
+        if there.ids and sealed.store_id is None:
+            # Another process started for the first time in between. It told the control store
+            # first: whatever id is in the usage store is known there by now.
+            sealed, there = await self._look()
+        known = sealed.store_id
+        if there.ids and known not in there.ids:
+            raise Unsuitable(_other_store(known, there.ids))
+        words = missing(self._known.need, self._known.last, there)
+        if not words and known and not there.ids and await self._ledger.counted():
+            words = "it is new and empty"
+        if not words:
+            self.store_id = await self._ledger.bind(known or fresh_id)
+            if not there.ids:
+                await self._store.adopt(self.store_id)
+        elif known is not None and lost_accepted == known:
+            self.store_id = await self._ledger.bind(fresh_id, known)
+            await self._store.adopt(self.store_id)
+            self._known = _Known()
+        else:
+            raise Unsuitable(lost_words(words) + _way_on(known))
+
+    async def check(self) -> None:
+        """Raises `StoreLost` where the usage store lacks what was counted, `Unavailable` where one
+        of both does not answer.
+        """
+        sealed, there = await self._look()
+        if sealed.store_id != self.store_id:
+            raise StoreLost(
+                "the usage store was replaced while this process ran: start the process again"
+            )
+        words = missing(self._known.need, self._known.last, there)
+        if there.ids != (self.store_id,):
+            words = f"it has the id {', '.join(there.ids) or 'of no store'}"
+        if words:
+            raise StoreLost(lost_words(words) + _way_on(self.store_id))
+
+    async def _look(self) -> tuple[Sealed, Holdings]:
+        """The control store first: what was sealed by then must be there afterwards."""
+        last = self._known.last
+        after = {number: last.get(number, BEFORE) for number in range(self._partitions)}
+        sealed = await self._ledger.sealed(self._log, after)
+        self._known.add(sealed.rows, after)
+        return sealed, await self._store.holdings(self._log, dict(self._known.last))
+
+
+def lost_words(what: str) -> str:
+    """The beginning of each message about a lost store."""
+    return f"the usage store has lost what was counted: {what}."
+
+
+def _way_on(known: str | None) -> str:
+    words = (
+        " Nothing is answered, counted or delivered from it. Check that usage_url or data_dir is"
+        " right and that the volume is mounted. Else restore the newest backup of the usage store"
+    )
+    if known is None:
+        return words
+    return (
+        f"{words}. If there is none, set usage_lost to {known}: everything that the log still holds"
+        " is then counted again (docs/operations.md, 'When a store is lost or damaged')"
+    )
+
+
+def _other_store(known: str | None, found: tuple[str, ...]) -> str:
+    ids = ", ".join(found)
+    if known is None:
+        return (
+            f"the control store is new, but the usage store ({ids}) was counted into before: the"
+            " control store is lost, or the settings lead to another one. Point control_url or"
+            " data_dir to the right one, or restore its backup. To start anew, use a new usage"
+            " store (usage_url, or an empty data_dir) and a new log"
+        )
+    return (
+        f"the usage store has the id {ids}, but this control store counts into {known}: it belongs"
+        " to another installation. Point usage_url and control_url to stores that belong together"
+    )
+
+
+class CheckedUsageStore:
+    """A `UsageStore` whose answers are given only when the store has lost nothing.
+
+    The check comes after each answer: a store that was replaced before it is found out. Every
+    method raises `StoreLost`, too.
+    """
+
+    def __init__(self, store: UsageStore, integrity: UsageIntegrity) -> None:
+        self._store = store
+        self._check = integrity.check
+
+    async def write(self, flush: Flush) -> None:
+        """See the port."""
+        await self._store.write(flush)
+        await self._check()
+
+    async def count_back(self, slice_id: SliceId, revisions: Sequence[int]) -> dict[str, Counted]:
+        """See the port."""
+        counted = await self._store.count_back(slice_id, revisions)
+        await self._check()
+        return counted
+
+    async def account(self, slice_id: SliceId) -> AccountRow | None:
+        """See the port."""
+        account = await self._store.account(slice_id)
+        await self._check()
+        return account
+
+    async def accounts(self, log: int) -> AccountRow:
+        """See the port."""
+        account = await self._store.accounts(log)
+        await self._check()
+        return account
+
+    async def slice_events(
+        self, slice_id: SliceId, namespaced_types: Sequence[tuple[str, str]] | None = None
+    ) -> list[EventRow]:
+        """See the port."""
+        events = await self._store.slice_events(slice_id, namespaced_types)
+        await self._check()
+        return events
+
+    async def seen_between(
+        self, log: int, partition: int, offset_first: int, offset_end: int
+    ) -> AsyncIterator[list[SeenRow]]:
+        """See the port; the check comes before the end is told."""
+        async for rows in self._store.seen_between(log, partition, offset_first, offset_end):
+            yield rows
+        await self._check()
+
+    async def usage(self, query: UsageQuery) -> list[UsageRow]:
+        """See the port."""
+        rows = await self._store.usage(query)
+        await self._check()
+        return rows
+
+    async def usage_blocks(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
+        """See the port; the first part is checked: what the others tell was read by then, too."""
+        checked = False
+        async with aclosing(self._store.usage_blocks(query)) as blocks:
+            async for rows in blocks:
+                if not checked:
+                    await self._check()
+                    checked = True
+                yield rows
+        if not checked:
+            await self._check()
+
+    async def usage_values(
+        self, query: UsageQuery, limit: int, offset: int
+    ) -> tuple[list[str], int]:
+        """See the port."""
+        found = await self._store.usage_values(query, limit, offset)
+        await self._check()
+        return found
+
+    async def usage_by_subject(
+        self, query: UsageQuery, rows_max: int
+    ) -> AsyncIterator[list[UsageRow]]:
+        """See the port; the check comes before each portion, and before the end is told."""
+        async for rows in self._store.usage_by_subject(query, rows_max):
+            await self._check()
+            yield rows
+        await self._check()
+
+    async def usage_sum(self, query: UsageQuery) -> tuple[int, int]:
+        """See the port."""
+        found = await self._store.usage_sum(query)
+        await self._check()
+        return found
+
+    async def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:
+        """See the port."""
+        rows = await self._store.rejected(meter, limit, after)
+        await self._check()
+        return rows
+
+    async def listed_events(self, query: EventQuery) -> list[ListedEvent]:
+        """See the port."""
+        events = await self._store.listed_events(query)
+        await self._check()
+        return events
+
+    async def event_subjects(self, query: SubjectQuery) -> list[EventSubject]:
+        """See the port."""
+        found = await self._store.event_subjects(query)
+        await self._check()
+        return found
+
+    async def new_events(self, positions: Sequence[tuple[int, int, int, int]]) -> list[ListedEvent]:
+        """See the port."""
+        events = await self._store.new_events(positions)
+        await self._check()
+        return events
+
+    async def close(self) -> None:
+        """See the port."""
+        await self._store.close()
+
+
+class CheckedLateEvents:
+    """`LateEvents` of a store that has lost nothing: what is overlooked now is never looked for
+    again.
+    """
+
+    def __init__(self, events: LateEvents, integrity: UsageIntegrity) -> None:
+        self._events = events
+        self._check = integrity.check
+
+    async def touched(
+        self,
+        log: int,
+        stretch: Stretch,
+        namespaced_types: Collection[tuple[str, str]],
+        late_by_ms: int | None = None,
+    ) -> list[Touched]:
+        """See the port."""
+        found = await self._events.touched(log, stretch, namespaced_types, late_by_ms)
+        await self._check()
+        return found

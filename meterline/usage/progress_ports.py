@@ -1,0 +1,93 @@
+"""The ports of progress: the seen store of a partition, seals and completeness.
+
+The rules of `meterline.ports` hold here too.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from meterline.usage.rows import Seal, SeenRow, SliceId
+
+
+class SeenStore(Protocol):
+    """Deduplication state of one partition, always as of a slice border."""
+
+    @property
+    def applied(self) -> int:
+        """Every record below this offset is in. 0 for a new store."""
+        ...
+
+    def get_many(self, keys: Sequence[bytes]) -> list[tuple[int, int, bytes] | None]:
+        """For each key (position, append_ms, check) of its latest new event, or None."""
+        ...
+
+    def apply(self, rows: Sequence[SeenRow], applied: int) -> None:
+        """Put the new events of a slice and the applied offset, in one durable batch."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the files."""
+        ...
+
+    def discard(self) -> None:
+        """Let go of files that are damaged: the next opening finds a new store. Reading and
+        applying raise `SeenDamaged` where that is due.
+        """
+        ...
+
+
+class ProgressStore(Protocol):
+    """How far the aggregator is: seals, fill marks, completeness. Small rows, all merged by the
+    greatest.
+    """
+
+    async def register_log(self, log_id: str, partitions: int) -> int:
+        """The number of the log with this id, given at its first registration. Raises `Problem`
+        (conflict) where the partitions differ from those registered.
+        """
+        ...
+
+    async def seal(self, seal: Seal) -> None:
+        """Record a sealed slice; of two with one name the greater catalogue wins."""
+        ...
+
+    async def last_seal(self, log: int, partition: int) -> Seal | None:
+        """The seal with the greatest first offset."""
+        ...
+
+    async def unfilled(self, log: int, partition: int, revision: int, limit: int) -> list[Seal]:
+        """The backfill list: sealed slices folded by an older catalogue than `revision`, without
+        its fill mark, by offset.
+        """
+        ...
+
+    async def mark_filled(self, slice_id: SliceId, revision: int) -> None:
+        """The slice holds the tallies of this revision now."""
+        ...
+
+    async def complete(self, log: int, catalogue: int, until_ms: Mapping[int, int]) -> None:
+        """By partition: all events recorded up to the instant are counted by this catalogue. Merges
+        by the greatest.
+        """
+        ...
+
+    async def complete_until(self, log: int, partitions: int, revision: int) -> int | None:
+        """The instant up to which every partition is complete by a catalogue at least as new as the
+        revision; None where one partition has no such claim, or a backfill of the revision is not
+        finished.
+        """
+        ...
+
+    async def completions(self, log: int, catalogue: int) -> dict[int, int]:
+        """By partition, the greatest instant claimed complete by a catalogue at least as new."""
+        ...
+
+    async def flushed(self, log: int, catalogue: int, offset_ends: Mapping[int, int]) -> None:
+        """By partition: everything below the offset is counted by this catalogue and can be
+        queried. Merges by the greatest.
+        """
+        ...
+
+    async def flushed_ends(self, log: int, catalogue: int) -> dict[int, int]:
+        """By partition, the greatest end of what was counted by a catalogue at least as new."""
+        ...

@@ -1,0 +1,101 @@
+"""The hash of a row, for count-back: the sum of these over a slice is compared with what the store
+says it holds.
+
+The text of a row is its values in a fixed order, with `|` behind each but the last, keys as bytes.
+Of what there is of every event, it is the bytes of the values themselves, numbers little-endian.
+The hash is xxHash64 with seed 0. Every usage store computes the same over what it really keeps
+(design.md section 4.3).
+"""
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from itertools import starmap
+from operator import add, itemgetter
+from typing import Any, Final
+
+from xxhash import xxh64_intdigest
+
+from meterline.usage.rows import (
+    Counted,
+    EventRow,
+    MemberRow,
+    RejectedRow,
+    RejectRow,
+    SeenRow,
+    TallyRow,
+)
+
+MODULUS: Final = 1 << 64
+
+_EVENT_FIELDS: Final = ("offset", "place", "append_ms", "time_ms", "recorded_ms", "key")
+_EVENT_VALUES: Final = itemgetter(*map(EventRow._fields.index, _EVENT_FIELDS))
+_EVENT_BYTES: Final = struct.Struct("<QHqqq16s").pack
+_TEXT: Final = itemgetter(EventRow._fields.index("text"))
+_SEEN_BYTES: Final = struct.Struct("<HHQHQq16s8s").pack
+
+
+# These two run for every event: nothing but calls into C for each.
+def event_bytes(rows: Sequence[EventRow]) -> Iterable[bytes]:
+    """Of events: where each lies, when, which, and its whole text."""
+    return map(add, starmap(_EVENT_BYTES, map(_EVENT_VALUES, rows)), map(_TEXT, rows))
+
+
+def seen_bytes(rows: Sequence[SeenRow]) -> Iterable[bytes]:
+    """Of first positions: every value in the order of the row, as wide as its column."""
+    return starmap(_SEEN_BYTES, rows)
+
+
+def reject_text(row: RejectRow) -> bytes:
+    """Of a reject: where it lies, when, which, why, and its whole text."""
+    (_, _, offset, place, _, append_ms, key, namespace, type_, subject, source, id_, time_ms,
+     recorded_ms, text, kind, first, field, reason) = row  # fmt: skip
+    head = b"%d|%d|%d|%d|%d|%d|" % (offset, place, append_ms, time_ms, recorded_ms, first)
+    words = f"{kind}|{field}|{reason}|{namespace}|{type_}|{subject}|{source}|{id_}|"
+    return head + key + words.encode() + text
+
+
+def tally_text(row: TallyRow) -> bytes:
+    """Of a tally: cell, version and every value."""
+    head = (
+        f"{row.revision}|{row.window}|{row.subject}|{row.groups}|{row.version}|{row.total}"
+        f"|{row.counted}|{row.rejected}|{row.minimum}|{row.maximum}|{row.latest_time_ms}"
+        f"|{row.latest_recorded_ms}|{row.latest}|"
+    )
+    return head.encode() + row.latest_key
+
+
+def member_text(row: MemberRow) -> bytes:
+    """Of a distinct value."""
+    return f"{row.revision}|{row.window}|{row.subject}|{row.groups}|".encode() + row.member
+
+
+def rejected_text(row: RejectedRow) -> bytes:
+    """Of a rejected value."""
+    return (
+        f"{row.revision}|{row.offset}|{row.place}|{row.subject}|{row.groups}|{row.window}"
+        f"|{row.reason}|{row.value}"
+    ).encode()
+
+
+TEXTS: Final[dict[str, Callable[[Any], bytes]]] = {
+    "rejects": reject_text,
+    "tallies": tally_text,
+    "members": member_text,
+    "rejected": rejected_text,
+}
+_BYTES: Final[dict[str, Callable[[Any], Iterable[bytes]]]] = {
+    "events": event_bytes,
+    "seen": seen_bytes,
+}
+
+
+def counted(table: str, rows: Sequence[Any]) -> Counted:
+    """Number and hash sum of rows of a table, as count-back gives them for what is stored."""
+    texts = map(TEXTS[table], rows) if table in TEXTS else _BYTES[table](rows)
+    digest = sum(map(xxh64_intdigest, texts))
+    return Counted(len(rows), digest % MODULUS)
+
+
+def together(one: Counted, other: Counted) -> Counted:
+    """The count of both, for rows written in parts."""
+    return Counted(one.rows + other.rows, (one.digest + other.digest) % MODULUS)

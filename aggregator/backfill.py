@@ -5,14 +5,10 @@
 import asyncio
 
 from aggregator.slice.fold import SliceFold
-from meterline.event.event import decode_event
-from meterline.event.pack import position
+from meterline.event import decode_event, position
 from meterline.limits import BACKFILL_YIELD_EVENTS
-from meterline.meter.measure import measures_of
-from meterline.meter.meter import Catalogue, Meter
-from meterline.usage.ports import UsageStore
-from meterline.usage.progress_ports import ProgressStore
-from meterline.usage.rows import Flush, Seal, SliceId
+from meterline.meter import Catalogue, Meter, measures_of
+from meterline.usage import Flush, ProgressStore, Seal, SliceId, UsageStore
 
 
 async def backfilled_one(

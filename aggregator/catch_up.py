@@ -4,12 +4,9 @@ sections 4.1, 4.2).
 
 from collections.abc import Mapping
 
-from meterline.event.pack import Record, offset_of, record_digest
-from meterline.event.ports import Log
+from meterline.event import Log, Record, offset_of, record_digest
 from meterline.ports import Unsuitable
-from meterline.usage.ports import UsageStore
-from meterline.usage.progress_ports import SeenStore
-from meterline.usage.rows import Seal, SliceId
+from meterline.usage import Seal, SeenStore, SliceId, UsageStore
 
 
 class LogTruncated(Unsuitable):

@@ -10,7 +10,7 @@ from aggregator.completeness import Completeness
 from aggregator.revision_switch import switch_filled
 from aggregator.slice.partition import Partition
 from aggregator.step import Aggregator
-from meterline.event.pack import encode_pack
+from meterline.event import encode_pack
 from meterline.limits import (
     CLAIM_INTERVAL_MS,
     FILL_CHECK_MS,

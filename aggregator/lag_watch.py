@@ -7,7 +7,7 @@ a record that nothing follows is then never brought. The log is asked, and it is
 from collections.abc import Collection
 from typing import Final
 
-from meterline.event.ports import Log
+from meterline.event import Log
 from meterline.limits import SILENT_AFTER_S, SILENT_BESIDE_OTHERS_AFTER_S, STALLED_AFTER_S
 
 _SILENT_MS: Final = SILENT_AFTER_S * 1_000

@@ -2,8 +2,8 @@
 (design.md section 4.4).
 """
 
-from meterline.meter.ports import CatalogueStore
-from meterline.usage.progress_ports import ProgressStore
+from meterline.meter import CatalogueStore
+from meterline.usage import ProgressStore
 
 
 async def switch_filled(

@@ -19,21 +19,16 @@ from aggregator.catch_up import (
 )
 from aggregator.slice.partition import Partition
 from aggregator.slice.writer import Reached, Writer
-from meterline.event.pack import Record, decode_record
-from meterline.event.ports import Log
+from meterline.event import Log, Record, decode_record
 from meterline.limits import (
     COUNT_BACK_TRIES_MAX,
     LOG_READ_RECORDS_MAX,
     UNFLUSHED_BYTES_MAX,
     UNFLUSHED_EVENTS_MAX,
 )
-from meterline.meter.measure import measures_of
-from meterline.meter.meter import Catalogue
-from meterline.meter.ports import CatalogueStore
+from meterline.meter import Catalogue, CatalogueStore, measures_of
 from meterline.ports import SeenDamaged, Unsuitable
-from meterline.usage.ports import UsageStore
-from meterline.usage.progress_ports import ProgressStore, SeenStore
-from meterline.usage.rows import Counted, Flush, Seal
+from meterline.usage import Counted, Flush, ProgressStore, Seal, SeenStore, UsageStore
 
 logger = structlog.get_logger()
 

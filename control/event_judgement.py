@@ -10,12 +10,9 @@ from dataclasses import dataclass
 import msgspec
 
 from control.stores import Stores
-from meterline.event.event import decode_event
-from meterline.event.listing import EventQuery, ListedEvent
-from meterline.event.pack import index_of, offset_of
-from meterline.event.verdict import Verdict
-from meterline.meter.outcome import Difference, Judges, Outcome, conflicting_members
-from meterline.usage.rows import NO_POSITION
+from meterline.event import EventQuery, ListedEvent, Verdict, decode_event, index_of, offset_of
+from meterline.meter import Difference, Judges, Outcome, conflicting_members
+from meterline.usage import NO_POSITION
 
 _OURS = ("namespace", "recordedtime")  # what the gateway added
 _sent = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from meterline.audit.ports import Auditor, DeliveryTraces, EventTraces
-from meterline.usage.ports import AccountStore
+from meterline.audit import Auditor, DeliveryTraces, EventTraces
+from meterline.usage import AccountStore
 
 
 @dataclass(frozen=True, slots=True)

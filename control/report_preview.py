@@ -7,12 +7,19 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from meterline.limits import DELIVERY_BODY_BYTES_MAX, PREVIEW_TOO_LARGE_SHOWN
-from meterline.meter.meter import Meter
-from meterline.report.body import NO_SEQUENCE, Scene, Statement
-from meterline.report.entries import Figures, Gathering, SubjectUsage, too_large
-from meterline.report.report import Report
-from meterline.report.run import Run
-from meterline.usage.query import UsageRow
+from meterline.meter import Meter
+from meterline.report import (
+    NO_SEQUENCE,
+    Figures,
+    Gathering,
+    Report,
+    Run,
+    Scene,
+    Statement,
+    SubjectUsage,
+    too_large,
+)
+from meterline.usage import UsageRow
 
 _REST_BYTES_MAX: Final = 1024 * 1024  # of a body, but for its entries: the meter with its paths
 

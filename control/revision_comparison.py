@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from meterline.usage.query import UsageRow
+from meterline.usage import UsageRow
 
 
 @dataclass(frozen=True, slots=True)

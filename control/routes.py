@@ -46,7 +46,7 @@ from control.v3.reports.secrets import V3ReportSecrets
 from control.v3.reports.test_delivery import V3ReportTest
 from control.v3.usage.events import V3UsageEvents
 from control.v3.usage.query import V3Query
-from meterline.access.ports import AccessStore
+from meterline.access import AccessStore
 from meterline.http.gate import Gate
 from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES, mount
 from meterline.http.operation import Bound

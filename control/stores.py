@@ -2,14 +2,12 @@
 
 from dataclasses import dataclass
 
-from meterline.access.subject_ports import SubjectStore
-from meterline.event.ports import Log
-from meterline.meter.meter import Meter
-from meterline.meter.ports import CatalogueStore, RevisionStore
+from meterline.access import SubjectStore
+from meterline.event import Log
+from meterline.meter import CatalogueStore, Meter, RevisionStore
 from meterline.ports import Clock
 from meterline.problem import not_found
-from meterline.usage.ports import UsageStore
-from meterline.usage.progress_ports import ProgressStore
+from meterline.usage import ProgressStore, UsageStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ import structlog
 
 from dispatcher.pause import turn, wait
 from meterline import limits
-from meterline.delivery.ports import ReplayStore
-from meterline.delivery.replay import ReplayState
+from meterline.delivery import ReplayState, ReplayStore
 from meterline.ports import Clock
 
 _log: Final = structlog.get_logger("dispatcher")

@@ -16,7 +16,7 @@ from dispatcher.sending import signing
 from dispatcher.sending.attempt import SendTerms
 from dispatcher.sending.sender import Outgoing
 from meterline import limits
-from meterline.delivery.ports import SecretBox, WebhookSender
+from meterline.delivery import SecretBox, WebhookSender
 from meterline.ports import Clock
 
 _log: Final = structlog.get_logger("dispatcher")

@@ -8,9 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeVar
 
-from meterline.delivery.delivery import DELIVERY_MOVES, DeliveryState
-from meterline.report.report import REPORT_MOVES, ReportState
-from meterline.report.run import RUN_MOVES, RunState
+from meterline.delivery import DELIVERY_MOVES, DeliveryState
+from meterline.report import REPORT_MOVES, RUN_MOVES, ReportState, RunState
 
 State = TypeVar("State", bound=StrEnum)
 Move = TypeVar("Move", bound=StrEnum)

@@ -9,7 +9,7 @@ from typing import Final
 
 from docs.diagrams import replaced
 from docs.operation_table import AnyOperation, v1_operations, v3_operations
-from meterline.access.access import Scope
+from meterline.access import Scope
 
 PAGE: Final = Path(__file__).with_name("access.md")
 NAME: Final = "scopes"

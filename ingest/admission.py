@@ -26,7 +26,7 @@ from ingest.judgement import (
     too_large,
 )
 from ingest.splitting import split
-from meterline.event.event import Event, decode_event, identity_key, partition_of
+from meterline.event import Event, decode_event, identity_key, partition_of
 from meterline.limits import (
     ATTRIBUTE_CHARS_MAX,
     BATCH_EVENTS_MAX,

@@ -12,7 +12,7 @@ from ingest.binary_mode import HTTP_PREFIX, event_text, http_attributes
 from ingest.event_shape import EXAMPLE, EventBatch, EventBody
 from ingest.publisher import Publisher
 from ingest.redriving import Redriving
-from meterline.access.access import Principal, Scope
+from meterline.access import Principal, Scope
 from meterline.http import read_body
 from meterline.http.gate import Gate
 from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES, mount

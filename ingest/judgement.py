@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Final, NamedTuple
 
-from meterline.event.event import instant_of
+from meterline.event import instant_of
 from meterline.limits import (
     ATTRIBUTE_CHARS_MAX,
     INTEGER_TEXT_CHARS_MAX,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from meterline.event.pack import encode_pack
+from meterline.event import encode_pack
 from meterline.limits import PACK_BYTES_MAX, PACK_EVENTS_MAX
 
 

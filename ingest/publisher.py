@@ -12,7 +12,7 @@ from typing import Final
 
 from ingest.admission import Admitted
 from ingest.packing import packs_of
-from meterline.event.ports import Log
+from meterline.event import Log
 from meterline.limits import APPEND_DEADLINE_MS, PENDING_BYTES_MAX, PRODUCE_DEADLINE_MS
 from meterline.ports import Clock, Unavailable
 from meterline.problem import Problem, ProblemType

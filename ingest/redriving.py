@@ -8,8 +8,8 @@ from aiohttp import web
 
 from ingest.admission import AdmissionRules, BodyForm, admit
 from ingest.publisher import Publisher
-from meterline.access.access import Principal
-from meterline.event.event import Event, decode_event
+from meterline.access import Principal
+from meterline.event import Event, decode_event
 from meterline.http.gate import Gate
 from meterline.ports import Clock
 

@@ -1,8 +1,8 @@
 """Every bound of the system, with its unit and its reason.
 
-A bound that an operator may want to change is a setting (`meterline.runtime.settings.reading`); its default
-is here. A bound that decides what a stored row looks like (`SLICE_*`, `PACK_*`, digits) is pinned
-when a log is made.
+A bound that an operator may want to change is a setting (`meterline.runtime.settings.reading`); its
+default is here. A bound that decides what a stored row looks like (`SLICE_*`, `PACK_*`, digits) is
+pinned when a log is made.
 """
 
 from typing import Final

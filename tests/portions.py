@@ -4,14 +4,21 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from meterline.delivery.delivery import DeliveryDraft
-from meterline.meter.meter import Meter
-from meterline.report.body import Scene, Statement, statements
-from meterline.report.entries import Figures, Gathering, SubjectUsage
-from meterline.report.filter import EVERYTHING, ReportFilter
-from meterline.report.report import Report
-from meterline.report.run import Run
-from meterline.usage.query import UsageQuery, UsageRow
+from meterline.delivery import DeliveryDraft
+from meterline.meter import Meter
+from meterline.report import (
+    Figures,
+    Gathering,
+    Report,
+    ReportFilter,
+    Run,
+    Scene,
+    Statement,
+    SubjectUsage,
+    statements,
+)
+from meterline.report.filter import EVERYTHING
+from meterline.usage import UsageQuery, UsageRow
 
 
 class InPortions(ABC):

@@ -1,1 +1,1 @@
-"""ROOM"""
+"""The audit of slices: recount one, tell what differs, write it anew."""

@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 from aggregator.audit.repair import SliceRepair
 from aggregator.audit.slices import SliceAudit, Slices
-from meterline.audit.audit import (
+from meterline.audit import (
     ABSENT,
     NEVER,
     PRESENT,
@@ -17,17 +17,17 @@ from meterline.audit.audit import (
     AuditSpan,
     AuditStep,
     Chunk,
+    ControlEvidence,
     Finding,
     Place,
     RunPlace,
     SlicePlace,
+    UsageEvidence,
     decode_place,
     encode_place,
 )
-from meterline.audit.ports import ControlEvidence, UsageEvidence
-from meterline.delivery.delivery import digest_of
-from meterline.event.pack import offset_of, position
-from meterline.event.ports import Log
+from meterline.delivery import digest_of
+from meterline.event import Log, offset_of, position
 from meterline.limits import (
     AUDIT_BODIES_MAX,
     AUDIT_EVENTS_MAX,
@@ -35,11 +35,8 @@ from meterline.limits import (
     AUDIT_RUNS_MAX,
     AUDIT_SLICES_MAX,
 )
-from meterline.meter.meter import Catalogue
-from meterline.meter.ports import CatalogueStore
-from meterline.usage.ports import UsageStore
-from meterline.usage.progress_ports import ProgressStore
-from meterline.usage.rows import AccountRow, Seal, SliceId
+from meterline.meter import Catalogue, CatalogueStore
+from meterline.usage import AccountRow, ProgressStore, Seal, SliceId, UsageStore
 
 _FIRST_RUN = RunPlace(0, "")
 NAMES_AT_ONCE = 10_000

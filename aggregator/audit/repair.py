@@ -11,16 +11,11 @@ from xxhash import xxh64_intdigest
 
 from aggregator.audit.slices import SliceAudit, Slices, difference_of
 from aggregator.backfill import refolded
-from meterline.audit.audit import Chunk
-from meterline.audit.ports import UsageEvidence
-from meterline.event.event import Event, decode_event
-from meterline.event.pack import decode_record, position
-from meterline.event.ports import Log
+from meterline.audit import Chunk, UsageEvidence
+from meterline.event import Event, Log, decode_event, decode_record, position
 from meterline.limits import BACKFILL_YIELD_EVENTS
-from meterline.meter.meter import Meter
-from meterline.usage.ports import UsageStore
-from meterline.usage.row_hash import TEXTS
-from meterline.usage.rows import AccountRow, EventRow, Flush, Seal, SeenRow, SliceId
+from meterline.meter import Meter
+from meterline.usage import TEXTS, AccountRow, EventRow, Flush, Seal, SeenRow, SliceId, UsageStore
 
 REBUILDS_MAX = 3
 _CELLS = ("tallies", "members", "rejected")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from aggregator.backfill import refolded
-from meterline.audit.audit import (
+from meterline.audit import (
     ABSENT,
     PRESENT,
     AuditStep,
@@ -20,19 +20,15 @@ from meterline.audit.audit import (
     Recount,
     Strange,
     TallyValues,
+    UsageEvidence,
     cell_named,
     told,
     values_of,
 )
-from meterline.audit.ports import UsageEvidence
-from meterline.event.event import Event, decode_event
-from meterline.event.pack import offset_of
-from meterline.event.verdict import Verdict
+from meterline.event import Event, Verdict, decode_event, offset_of
 from meterline.limits import AUDIT_FINDINGS_MAX, BACKFILL_YIELD_EVENTS
-from meterline.meter.measure import decode_groups
-from meterline.meter.meter import Meter
-from meterline.usage.ports import UsageStore
-from meterline.usage.rows import AccountRow, EventRow, Flush, Seal, SeenRow, SliceId
+from meterline.meter import Meter, decode_groups
+from meterline.usage import AccountRow, EventRow, Flush, Seal, SeenRow, SliceId, UsageStore
 
 _PASSED_OVER = (Verdict.DUPLICATE.value, Verdict.CONFLICT.value, Verdict.INVALID.value)
 _THERE = TallyValues(0, 0, 0, 0, 0, 0, 0, 0, b"", 0)

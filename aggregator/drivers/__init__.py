@@ -1,1 +1,1 @@
-"""ROOM"""
+"""What brings records to the step: a poll loop (embedded) or Faust (distributed)."""

@@ -19,7 +19,7 @@ from aggregator.drivers.watermark_loop import claim_for_ever
 from aggregator.housekeeping import Housekeeping
 from aggregator.lag_watch import LagWatch
 from aggregator.step import Aggregator
-from meterline.event.pack import Record
+from meterline.event import Record
 from meterline.limits import (
     FAUST_BUFFER_RECORDS_MAX,
     FAUST_METADATA_MAX_AGE_MS,

@@ -9,14 +9,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from meterline.event.event import Event
-from meterline.event.pack import index_of, offset_of
+from meterline.event import Event, index_of, offset_of
 from meterline.limits import TALLIES_HASHED_AT_ONCE
-from meterline.meter.measure import Measure, Measures
-from meterline.meter.meter import Aggregation
-from meterline.meter.tally import Cell, Latest, Tally
-from meterline.usage.row_hash import counted
-from meterline.usage.rows import Counted, MemberRow, RejectedRow, SliceId, TallyRow
+from meterline.meter import Aggregation, Cell, Latest, Measure, Measures, Tally
+from meterline.usage import Counted, MemberRow, RejectedRow, SliceId, TallyRow, counted
 from meterline.window import MINUTE_MS
 
 NO_KEY: Final = bytes(16)

@@ -10,13 +10,10 @@ from collections.abc import Iterator, Sequence
 from aggregator.slice.border import Border, opened
 from aggregator.slice.fold import NO_KEY, SliceFold
 from aggregator.slice.verdict import Seen, judged
-from meterline.event.event import Event
-from meterline.event.pack import Record, Unreadable, position, record_digest
-from meterline.event.verdict import Verdict
+from meterline.event import Event, Record, Unreadable, Verdict, position, record_digest
 from meterline.limits import REJECT_TEXT_BYTES_MAX, SLICE_SPAN_MS
-from meterline.meter.measure import Measures
-from meterline.usage.row_hash import counted, together
-from meterline.usage.rows import (
+from meterline.meter import Measures
+from meterline.usage import (
     NO_POSITION,
     AccountRow,
     Counted,
@@ -25,6 +22,8 @@ from meterline.usage.rows import (
     RejectRow,
     SeenRow,
     SliceId,
+    counted,
+    together,
 )
 
 _EMPTY = Counted(0, 0)

@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 
 from aggregator.slice.open_slice import OpenSlice
-from meterline.event.event import Event
-from meterline.event.pack import Record, Unreadable
-from meterline.meter.measure import Measures
-from meterline.usage.progress_ports import SeenStore
-from meterline.usage.rows import SliceId
+from meterline.event import Event, Record, Unreadable
+from meterline.meter import Measures
+from meterline.usage import SeenStore, SliceId
 
 
 class Partition:

@@ -2,7 +2,7 @@
 4.2).
 """
 
-from meterline.event.verdict import Verdict
+from meterline.event import Verdict
 
 Seen = tuple[int, int, bytes]  # position, append_ms, check of the latest new event with a key
 

@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from aggregator.slice.partition import Partition
-from meterline.usage.ports import UsageStore
-from meterline.usage.progress_ports import ProgressStore
-from meterline.usage.rows import Flush
+from meterline.usage import Flush, ProgressStore, UsageStore
 
 
 class Reached(NamedTuple):

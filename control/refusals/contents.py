@@ -9,10 +9,7 @@ from control.event_judgement import sent_members
 from control.refusals.difference import Difference, differences
 from control.refusals.service import Refusal
 from control.stores import Stores
-from meterline.event.listing import ListedEvent
-from meterline.event.pack import Unreadable, decode_record
-from meterline.event.ports import Log
-from meterline.event.refusal import RefusalKind, is_whole
+from meterline.event import ListedEvent, Log, RefusalKind, Unreadable, decode_record, is_whole
 from meterline.limits import DIFFERENCES_MAX
 from meterline.ports import Unavailable
 

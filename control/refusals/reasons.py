@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from meterline.event.refusal import RefusalKind, RefusalState, Settlement
-from meterline.meter.outcome import Outcome
+from meterline.event import RefusalKind, RefusalState, Settlement
+from meterline.meter import Outcome
 
 AS_IT_IS: Final[Mapping[RefusalKind, str]] = {
     RefusalKind.CONFLICT: (

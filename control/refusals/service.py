@@ -15,16 +15,25 @@ from aiohttp import web
 from control.event_judgement import Judged, judged_events
 from control.refusals.reasons import AS_IT_IS, NEEDS_ANOTHER, counted_words, sent_words
 from control.stores import Stores
-from meterline.access.access import Principal
-from meterline.event.event import Event, decode_event
-from meterline.event.listing import Column, Condition, EventQuery, ListedEvent, Op, Order, Place
-from meterline.event.ports import RefusedEvents, SettlementStore
-from meterline.event.refusal import (
+from meterline.access import Principal
+from meterline.event import (
+    Column,
+    Condition,
+    Event,
+    EventQuery,
+    ListedEvent,
+    Op,
+    Order,
+    Place,
     Position,
     RefusalKind,
     RefusalState,
+    RefusedEvents,
     Settlement,
+    SettlementStore,
+    Verdict,
     Way,
+    decode_event,
     is_whole,
     kind_of,
     parse_position,
@@ -33,9 +42,8 @@ from meterline.event.refusal import (
     state_of,
     timed,
 )
-from meterline.event.verdict import Verdict
 from meterline.limits import PAGE_SIZE_MAX, REFUSALS_SEARCHED_MAX
-from meterline.meter.outcome import BEFORE_START, Outcome
+from meterline.meter import BEFORE_START, Outcome
 from meterline.problem import Problem, ProblemType, not_found
 
 ORDER: Final = Order(Column.STORED_AT)

@@ -13,12 +13,13 @@ from pydantic_core import PydanticCustomError
 from ulid import ULID
 
 from control.reports.service import ReportDesk
-from meterline.delivery.endpoint.address import Endpoint, parse_endpoint
-from meterline.delivery.headers import (
+from meterline.delivery import (
     NAME_PATTERN,
     VALUE_PATTERN,
+    Endpoint,
     authorizes,
     name_fault,
+    parse_endpoint,
     set_fault,
     value_fault,
 )
@@ -34,10 +35,9 @@ from meterline.limits import (
     REPORT_HEADERS_MAX,
     REPORT_SLUG_CHARS_MAX,
 )
-from meterline.meter.meter import Meter
+from meterline.meter import Meter
 from meterline.problem import Fault, Problem, invalid
-from meterline.report.filter import ReportFilter
-from meterline.report.report import INTERVALS, Report, ReportChange, Revisions, Schedule
+from meterline.report import INTERVALS, Report, ReportChange, ReportFilter, Revisions, Schedule
 from meterline.window import rfc3339
 
 _Model = TypeVar("_Model")

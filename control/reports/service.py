@@ -8,17 +8,27 @@ from typing import Final
 
 from control.stores import Stores
 from meterline import limits
-from meterline.delivery.endpoint.address import Endpoint
-from meterline.delivery.headers import NO_HEADERS, SealedHeaders, headers_text
-from meterline.delivery.ports import PullStore, ReplayStore, SecretBox, Sign
+from meterline.delivery import (
+    NO_HEADERS,
+    Endpoint,
+    PullStore,
+    ReplayStore,
+    SealedHeaders,
+    SecretBox,
+    Sign,
+    headers_text,
+)
 from meterline.problem import Problem, ProblemType, not_found
-from meterline.report.correction_ports import CorrectionStore
-from meterline.report.ports import ReportStore
-from meterline.report.report import Report
-from meterline.report.run import Run
-from meterline.report.start import StartTerms
-from meterline.report.status import ReportStatusStore
-from meterline.report.test_delivery_ports import ReportTrial, TrialStore
+from meterline.report import (
+    CorrectionStore,
+    Report,
+    ReportStatusStore,
+    ReportStore,
+    ReportTrial,
+    Run,
+    StartTerms,
+    TrialStore,
+)
 
 # A person has to put the key back: longer than clients wait by themselves (two minutes), so that
 # theirs tell their caller at once.

@@ -1,1 +1,1 @@
-"""ROOM"""
+"""Members and parameters that several operations share."""

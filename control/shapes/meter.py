@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, TypeVar, cast
 from pydantic import AfterValidator, BaseModel, Field, ModelWrapValidatorHandler, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from meterline.event.path import PathError, check_path
+from meterline.event import PathError, check_path
 from meterline.http.shapes import NoNul
 from meterline.limits import (
     DIMENSIONS_MAX,
@@ -14,7 +14,7 @@ from meterline.limits import (
     METER_NAME_CHARS_MAX,
     PATH_CHARS_MAX,
 )
-from meterline.meter.meter import (
+from meterline.meter import (
     DIMENSION_PATTERN,
     KEY_PATTERN,
     RESERVED_DIMENSIONS,

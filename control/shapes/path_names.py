@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from meterline.event.refusal import POSITION_PATTERN
+from meterline.event import POSITION_PATTERN
 from meterline.http.operation import PathName
 
 _ULID: Final = "01M7ZMF4YA7D2SQ292V0W9JPT8"

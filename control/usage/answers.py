@@ -1,9 +1,10 @@
 """Answers about usage on their way out: rendered a part at a time beside the loop, so that nobody
 waits for another's million rows, and sent as fast as the reader takes them.
 
-A small answer is one piece. A large one is a stream, and needs a place (`control.usage.places`) while it
-is sent. What fails before the first byte is a problem like any other; what fails later is logged,
-and the connection is closed in the middle of the body, so that the reader sees that it was cut.
+A small answer is one piece. A large one is a stream, and needs a place (`control.usage.places`)
+while it is sent. What fails before the first byte is a problem like any other; what fails later is
+logged, and the connection is closed in the middle of the body, so that the reader sees that it was
+cut.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from control.usage.places import Places
 from meterline.http import answer_headers
 from meterline.http.operation import Call
 from meterline.limits import ANSWER_ROWS_AT_ONCE, ANSWER_S_MAX, ANSWER_STALL_S
-from meterline.usage.query import UsageRow
+from meterline.usage import UsageRow
 
 Blocks = AsyncGenerator[list[UsageRow], None]
 _log: Final = structlog.get_logger("meterline.control")

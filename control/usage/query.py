@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from control.stores import Stores
-from meterline.meter.meter import Meter
-from meterline.meter.revision import answering, dimensions_ever
+from meterline.meter import Meter, answering, dimensions_ever
 from meterline.problem import Fault, invalid
-from meterline.usage.query import Filter, UsageQuery
+from meterline.usage import Filter, UsageQuery
 from meterline.window import WindowSize, rfc3339, zone_named
 
 SUBJECT: Final = "subject"

@@ -9,11 +9,11 @@ from typing_extensions import TypedDict
 
 from control.event_judgement import Judged, judged
 from control.shapes.event import EVENT_EXAMPLE, EventShown
+from control.shapes.refused_parameters import Customers
 from control.stores import Stores
-from control.v1.refused import Customers
 from control.v1.validation_words import validation_words
-from meterline.access.access import Scope
-from meterline.event.listing import Column, Condition, EventQuery, Op
+from meterline.access import Scope
+from meterline.event import Column, Condition, EventQuery, Op
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import Digits, Instant, InstantShown, LooseParameters

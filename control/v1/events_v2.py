@@ -8,12 +8,12 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from control.event_judgement import judged
+from control.shapes.refused_parameters import Customers
 from control.stores import Stores
 from control.v1.events import EXAMPLE, ClientId, IngestedEventShown, shown
-from control.v1.refused import Customers
-from meterline.access.access import Scope
-from meterline.event.listing import Column, Condition, EventQuery, Op, Order, decode_cursor
-from meterline.event.listing import encode_cursor as encoded
+from meterline.access import Scope
+from meterline.event import Column, Condition, EventQuery, Op, Order, decode_cursor
+from meterline.event import encode_cursor as encoded
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import Closed, Cursor, Digits, Instant, LooseParameters

@@ -10,7 +10,7 @@ from pydantic import Field
 from control.shapes.path_names import GROUP_BY_KEY, V1_METER_NAMES
 from control.stores import Stores
 from control.usage.query import SUBJECT, Question, Words, query_of
-from meterline.access.access import Scope
+from meterline.access import Scope
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import Instant, LooseParameters
@@ -20,9 +20,9 @@ from meterline.limits import (
     GROUP_VALUES_SPAN_DAYS_MAX,
     QUERY_ROWS_MAX,
 )
-from meterline.meter.revision import dimensions_ever
+from meterline.meter import dimensions_ever
 from meterline.problem import Fault, invalid, not_found
-from meterline.usage.query import UsageQuery
+from meterline.usage import UsageQuery
 from meterline.window import DAY_MS, HOUR_MS
 
 WORDS: Final = Words("groupByKey", "filter", "query")

@@ -29,7 +29,7 @@ from control.shapes.meter import (
 from control.shapes.path_names import V1_METER_NAMES
 from control.stores import Stores
 from control.v1.pending_revision import PendingRevisionShown, pending_shown
-from meterline.access.access import Scope
+from meterline.access import Scope
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
 from meterline.http.shapes import (
@@ -45,8 +45,7 @@ from meterline.http.shapes import (
     Ulid,
 )
 from meterline.limits import ATTRIBUTE_CHARS_MAX, LABELS_MAX, METERS_MAX, PAGE_NUMBER_MAX
-from meterline.meter.meter import Aggregation, Meter, MeterChange, MeterDraft
-from meterline.meter.revision import MeterRevision
+from meterline.meter import Aggregation, Meter, MeterChange, MeterDraft, MeterRevision
 from meterline.problem import Fault, Problem, ProblemType, invalid
 from meterline.window import WindowSize, rfc3339
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from meterline.meter.revision import MeterRevision
+from meterline.meter import MeterRevision
 
 
 class PendingRevisionShown(TypedDict):

@@ -10,6 +10,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.shapes.path_names import V1_METER_NAMES
+from control.shapes.refused_parameters import Customers, Unsupported
 from control.stores import Stores
 from control.usage.answers import Answers, Form
 from control.usage.form import attachment, csv_lines, wants_csv, window_bound
@@ -24,8 +25,7 @@ from control.usage.query import (
 )
 from control.v1.events import ClientId
 from control.v1.meters import Camel
-from control.v1.refused import Customers, Unsupported
-from meterline.access.access import Scope
+from meterline.access import Scope
 from meterline.http.operation import (
     CSV,
     JSON,
@@ -53,7 +53,7 @@ from meterline.limits import (
 )
 from meterline.number import fixed, text
 from meterline.problem import ProblemType
-from meterline.usage.query import Filter, Operator, UsageQuery, UsageRow
+from meterline.usage import Filter, Operator, UsageQuery, UsageRow
 from meterline.window import WindowSize, rfc3339
 
 IN_QUERY: Final = Words("groupBy", "filterGroupBy", "query")

@@ -4,57 +4,21 @@ from typing import Annotated, Any, Final, Literal, NotRequired
 
 import msgspec
 from aiohttp import web
-from pydantic import AfterValidator, Field, JsonValue, RootModel, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, JsonValue, RootModel, model_validator
 from typing_extensions import TypedDict
 
 from control.shapes.path_names import V1_SUBJECT_NAMES
+from control.shapes.subject import DisplayName, Key, Metadata
 from control.stores import Stores
 from control.v1.meters import Camel
-from meterline.access.access import Scope
-from meterline.access.subject import KEPT, Kept, Subject, SubjectDraft
+from meterline.access import KEPT, Kept, Scope, Subject, SubjectDraft
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
 from meterline.http.shapes import AnyParameters, Instant, InstantShown, NoNul, Ulid
-from meterline.limits import (
-    ATTRIBUTE_CHARS_MAX,
-    SUBJECT_METADATA_BYTES_MAX,
-    SUBJECT_NAME_CHARS_MAX,
-    SUBJECTS_UPSERT_MAX,
-)
+from meterline.limits import SUBJECT_NAME_CHARS_MAX, SUBJECTS_UPSERT_MAX
 from meterline.problem import ProblemType, not_found
 from meterline.window import rfc3339
 
-
-def _storable(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """Metadata that reads back as it was sent, and is small."""
-    text = msgspec.json.encode(metadata)
-    if len(text) > SUBJECT_METADATA_BYTES_MAX:
-        words = f"has more than {SUBJECT_METADATA_BYTES_MAX} bytes as JSON without spaces"
-        raise PydanticCustomError("max_length", "{words}", {"words": words})
-    if msgspec.json.decode(text) != metadata:  # NaN and infinity are no JSON
-        raise PydanticCustomError("type", "holds a number that is none or is out of range")
-    return metadata
-
-
-Key = Annotated[
-    str,
-    Field(
-        min_length=1,
-        max_length=ATTRIBUTE_CHARS_MAX,
-        description="`subject` of its events.",
-        examples=["customer-1"],
-    ),
-    NoNul,
-]
-DisplayName = Annotated[
-    str, Field(max_length=SUBJECT_NAME_CHARS_MAX, description="For people."), NoNul
-]
-Metadata = Annotated[
-    dict[str, JsonValue],
-    Field(description="Whatever its owner wants to find again."),
-    AfterValidator(_storable),
-]
 CustomerId = Annotated[
     str,
     Field(

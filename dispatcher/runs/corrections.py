@@ -5,14 +5,21 @@ from dataclasses import dataclass
 
 import msgspec
 
-from meterline.delivery.delivery import digest_of
+from meterline.delivery import digest_of
 from meterline.number import from_text
-from meterline.report.correction import NOTHING, Cause, Correction, Groups
-from meterline.report.correction_ports import Baseline
-from meterline.report.entries import SubjectUsage
-from meterline.report.report import Report, Revisions
-from meterline.report.run import Run, Trigger
-from meterline.usage.query import UsageRow
+from meterline.report import (
+    NOTHING,
+    Baseline,
+    Cause,
+    Correction,
+    Groups,
+    Report,
+    Revisions,
+    Run,
+    SubjectUsage,
+    Trigger,
+)
+from meterline.usage import UsageRow
 
 Entries = Mapping[Groups, int]
 

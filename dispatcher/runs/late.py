@@ -13,11 +13,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from meterline import limits
-from meterline.meter.meter import Catalogue
-from meterline.meter.ports import CatalogueStore
-from meterline.report.correction_ports import DecidedWindow, LateStore
-from meterline.usage.ports import LateEvents, Stretch, Touched
-from meterline.usage.progress_ports import ProgressStore
+from meterline.meter import Catalogue, CatalogueStore
+from meterline.report import DecidedWindow, LateStore
+from meterline.usage import LateEvents, ProgressStore, Stretch, Touched
 from meterline.window import DAY_MS, MINUTE_MS
 
 

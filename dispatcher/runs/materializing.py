@@ -24,14 +24,27 @@ from dispatcher.runs.staging import Holding
 from dispatcher.runs.usage_answers import Answers
 from dispatcher.runs.waiting import Ready
 from meterline import limits
-from meterline.delivery.delivery import DeliveryDraft
+from meterline.delivery import DeliveryDraft
 from meterline.problem import Problem, ProblemType
-from meterline.report.body import ManifestDigest, Scene, Statement, statements
-from meterline.report.correction import Correction, CorrectionsDigest
-from meterline.report.correction_ports import Baseline, CorrectionStore
-from meterline.report.entries import Figures, Gathering, SubjectUsage
-from meterline.report.ports import Booked, Claim, ReportStore, Spool
-from meterline.report.run import LogEnds, Manifest
+from meterline.report import (
+    Baseline,
+    Booked,
+    Claim,
+    Correction,
+    CorrectionsDigest,
+    CorrectionStore,
+    Figures,
+    Gathering,
+    LogEnds,
+    Manifest,
+    ManifestDigest,
+    ReportStore,
+    Scene,
+    Spool,
+    Statement,
+    SubjectUsage,
+    statements,
+)
 
 
 class _Record(msgspec.Struct, array_like=True):

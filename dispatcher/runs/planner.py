@@ -15,17 +15,24 @@ from dispatcher.runs.staging import Holding, LeaseLost
 from dispatcher.runs.usage_answers import Answers
 from dispatcher.runs.waiting import Judge, Ready, Walk
 from meterline import limits
-from meterline.delivery.ports import DeliveryBytes
-from meterline.meter.ports import CatalogueStore
+from meterline.delivery import DeliveryBytes
+from meterline.meter import CatalogueStore
 from meterline.ports import Unavailable
 from meterline.problem import Problem
-from meterline.report.correction_ports import Baseline, CorrectionStore
-from meterline.report.ports import Claim, OpenSpool, ReportStore
-from meterline.report.report import Report
-from meterline.report.run import Run, RunMove, RunState, Trigger
-from meterline.report.start import StartTerms
-from meterline.usage.ports import SubjectUsageStore
-from meterline.usage.progress_ports import ProgressStore
+from meterline.report import (
+    Baseline,
+    Claim,
+    CorrectionStore,
+    OpenSpool,
+    Report,
+    ReportStore,
+    Run,
+    RunMove,
+    RunState,
+    StartTerms,
+    Trigger,
+)
+from meterline.usage import ProgressStore, SubjectUsageStore
 from meterline.window import DAY_MS
 
 

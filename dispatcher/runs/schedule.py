@@ -2,11 +2,7 @@
 
 from typing import Final
 
-from meterline.report.ports import Plan
-from meterline.report.report import Report
-from meterline.report.resumption import NOT_ASKED_FOR
-from meterline.report.run import Run, RunState, Trigger, run_id
-from meterline.report.start import StartTerms
+from meterline.report import NOT_ASKED_FOR, Plan, Report, Run, RunState, StartTerms, Trigger, run_id
 
 TOO_OLD: Final = "more windows were missed at once than are made up for; ask for this run by hand"
 

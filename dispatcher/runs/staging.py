@@ -5,8 +5,8 @@ many subjects there are.
 from collections.abc import Callable, Iterable, Sequence
 
 from meterline import limits
-from meterline.delivery.delivery import DeliveryDraft
-from meterline.report.ports import Claim, ReportStore
+from meterline.delivery import DeliveryDraft
+from meterline.report import Claim, ReportStore
 
 
 class LeaseLost(Exception):

@@ -4,11 +4,9 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from dispatcher.runs.waiting import Ready
-from meterline.meter.revision import answering
-from meterline.report.run import LogEnds
-from meterline.usage.ports import SubjectUsageStore
-from meterline.usage.progress_ports import ProgressStore
-from meterline.usage.query import UsageQuery, UsageRow
+from meterline.meter import answering
+from meterline.report import LogEnds
+from meterline.usage import ProgressStore, SubjectUsageStore, UsageQuery, UsageRow
 
 
 class Answers:

@@ -9,15 +9,9 @@ from dataclasses import dataclass
 
 from dispatcher.runs.schedule import complete_needed_ms
 from meterline import limits
-from meterline.meter.meter import Catalogue, Meter
-from meterline.meter.revision import answering
-from meterline.report.filter import subjects_asked
-from meterline.report.ports import ReportStore
-from meterline.report.report import Report
-from meterline.report.run import Run, Trigger
-from meterline.report.start import StartTerms
-from meterline.usage.progress_ports import ProgressStore
-from meterline.usage.query import UsageQuery
+from meterline.meter import Catalogue, Meter, answering
+from meterline.report import Report, ReportStore, Run, StartTerms, Trigger, subjects_asked
+from meterline.usage import ProgressStore, UsageQuery
 
 
 @dataclass(slots=True)

@@ -1,1 +1,1 @@
-"""ROOM"""
+"""Sending: which delivery is next, one attempt, when it is tried again."""

@@ -12,11 +12,20 @@ from dispatcher.sending.rate import Pace
 from dispatcher.sending.request import Sealed, delivery_headers
 from dispatcher.sending.retry import GiveUp, RetryPolicy, decide, retry_after_ms
 from meterline import limits
-from meterline.delivery.delivery import Attempt, AttemptOutcome, DeliveryMove
-from meterline.delivery.endpoint.health import EndpointSignal, HealthTerms, Heard
-from meterline.delivery.ports import SecretBox, WebhookSender
-from meterline.delivery.sending import Answer, AttemptEnd, Parcel
-from meterline.report.ports import ReportStore
+from meterline.delivery import (
+    Answer,
+    Attempt,
+    AttemptEnd,
+    AttemptOutcome,
+    DeliveryMove,
+    EndpointSignal,
+    HealthTerms,
+    Heard,
+    Parcel,
+    SecretBox,
+    WebhookSender,
+)
+from meterline.report import ReportStore
 
 _SERVER_FAULT: Final = 5  # first digit of a status
 # Said by what stands before a receiver, or of the receiver as a whole: not of one delivery.
@@ -138,7 +147,7 @@ def heard(parcel: Parcel, answer: Answer, policy: RetryPolicy, now_ms: int) -> H
     return Heard(
         namespace=parcel.namespace,
         endpoint=parcel.endpoint,
-        sign=_sign(answer, asked_ms),
+        signal=_signal(answer, asked_ms),
         started_at_ms=now_ms,
         at_ms=ended_ms,
         reason=answer.reason,
@@ -148,7 +157,7 @@ def heard(parcel: Parcel, answer: Answer, policy: RetryPolicy, now_ms: int) -> H
     )
 
 
-def _sign(answer: Answer, asked_ms: float) -> EndpointSignal:
+def _signal(answer: Answer, asked_ms: float) -> EndpointSignal:
     """What the end of an attempt is about (the table in `meterline.delivery.endpoint.health`)."""
     if answer.outcome is AttemptOutcome.DELIVERED:
         return EndpointSignal.TAKEN

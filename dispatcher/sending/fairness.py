@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 from meterline import limits
-from meterline.delivery.sending import Address, Allotment, Due
+from meterline.delivery import Address, Allotment, Due
 
 _NO_PACE: Final[Mapping[Address, int]] = {}
 

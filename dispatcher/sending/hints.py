@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from meterline.delivery.delivery import AttemptOutcome
-from meterline.delivery.sending import Answer
+from meterline.delivery import Answer, AttemptOutcome
 
 _SIGNATURE: Final = (
     "Where it verifies signatures: has it the signing secret of this report, does it verify the raw"

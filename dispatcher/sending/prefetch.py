@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from dispatcher.sending.fairness import Caps
 from meterline import limits
-from meterline.delivery.sending import Address, Parcel
+from meterline.delivery import Address, Parcel
 
 
 class Answered:

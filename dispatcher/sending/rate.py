@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from math import ceil
 
 from meterline import limits
-from meterline.delivery.sending import Address
+from meterline.delivery import Address
 
 
 class Pace:

@@ -5,9 +5,7 @@ sent.
 from dataclasses import dataclass
 
 from dispatcher.sending.signing import signed_headers
-from meterline.delivery.endpoint.address import basic_authorization
-from meterline.delivery.headers import headers_of
-from meterline.delivery.ports import SecretBox
+from meterline.delivery import SecretBox, basic_authorization, headers_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-from meterline.delivery.sending import Answer
+from meterline.delivery import Answer
 from meterline.limits import (
     RETRY_AFTER_MAX_S,
     RETRY_DELAYS_S,

@@ -14,11 +14,9 @@ from dispatcher.sending.fairness import Load
 from dispatcher.sending.prefetch import Answered, Waiting
 from dispatcher.sending.rate import Pace
 from meterline import limits
-from meterline.delivery.endpoint.health import EndpointSignal
-from meterline.delivery.ports import SecretBox, WebhookSender
-from meterline.delivery.sending import Address, Parcel
+from meterline.delivery import Address, EndpointSignal, Parcel, SecretBox, WebhookSender
 from meterline.ports import Clock, Unavailable
-from meterline.report.ports import ReportStore
+from meterline.report import ReportStore
 
 _log: Final = structlog.get_logger("dispatcher")
 

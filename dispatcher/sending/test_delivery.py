@@ -5,15 +5,10 @@ import asyncio
 from dispatcher.sending import signing
 from dispatcher.sending.hints import verdict
 from dispatcher.sending.request import Sealed, delivery_headers
-from meterline.delivery.delivery import AttemptOutcome
-from meterline.delivery.ports import SecretBox, WebhookSender
-from meterline.delivery.sending import Answer
-from meterline.meter.meter import Meter
+from meterline.delivery import Answer, AttemptOutcome, SecretBox, WebhookSender
+from meterline.meter import Meter
 from meterline.ports import Clock
-from meterline.report.body import trial_body
-from meterline.report.ports import ReportStore
-from meterline.report.report import Report
-from meterline.report.test_delivery_ports import Trial
+from meterline.report import Report, ReportStore, Trial, trial_body
 
 
 class Trials:

@@ -11,8 +11,7 @@ from typing import Final
 
 from ingest.admission import AdmissionRules, Admitted, BodyForm, admit
 from ingest.binary_mode import event_text
-from meterline.event.event import identity_key, partition_of
-from meterline.event.pack import Refusal
+from meterline.event import Refusal, identity_key, partition_of
 from meterline.limits import REJECT_TEXT_BYTES_MAX
 from meterline.problem import Fault, Problem, ProblemType
 

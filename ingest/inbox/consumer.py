@@ -18,8 +18,7 @@ from ingest.admission import AdmissionRules, Admitted
 from ingest.inbox.admission import InboxRecord, admit_record, refusal_partition, refuse
 from ingest.inbox.reading import consumed, read_carefully
 from ingest.publisher import Publisher
-from meterline.event.pack import RecordKind, Refusal, encode_refusal
-from meterline.event.ports import Log
+from meterline.event import Log, RecordKind, Refusal, encode_refusal
 from meterline.limits import INBOX_READ_RECORDS_MAX, READ_BYTES_MAX
 from meterline.ports import Unavailable, Unsuitable
 from meterline.problem import Problem

@@ -15,7 +15,7 @@ from enum import Enum, StrEnum
 from typing import Final, Literal
 
 from meterline.access.change import COMMAND
-from meterline.event.event import DEFAULT_NAMESPACE
+from meterline.event import DEFAULT_NAMESPACE
 from meterline.limits import (
     AUTHORIZATION_CHARS_MAX,
     KEY_NAME_CHARS_MAX,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from meterline.number import text
-from meterline.usage.rows import MemberRow, RejectedRow, TallyRow
+from meterline.usage import MemberRow, RejectedRow, TallyRow
 from meterline.window import MINUTE_MS, rfc3339
 
 ABSENT: Final = "nothing"

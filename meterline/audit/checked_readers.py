@@ -8,13 +8,16 @@ from collections.abc import Sequence
 
 from meterline.audit.lineage import Position, UsageEntry
 from meterline.audit.ports import EventTraces
-from meterline.event.listing import ListedEvent
-from meterline.event.ports import RefusedEvents
-from meterline.event.refusal import Position as RefusedPosition
-from meterline.usage.account import AccountLine, AccountQuery, MeterAccount
-from meterline.usage.integrity import UsageIntegrity
-from meterline.usage.ports import AccountStore
-from meterline.usage.rows import EventRow
+from meterline.event import ListedEvent, RefusedEvents
+from meterline.event import Position as RefusedPosition
+from meterline.usage import (
+    AccountLine,
+    AccountQuery,
+    AccountStore,
+    EventRow,
+    MeterAccount,
+    UsageIntegrity,
+)
 
 
 class CheckedAccounts:

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from meterline.delivery.delivery import Delivery
-from meterline.event.event import KEY_BYTES, Event, decode_event
-from meterline.meter.meter import Meter
-from meterline.meter.outcome import Judges, Outcome
-from meterline.usage.rows import EventRow
+from meterline.delivery import Delivery
+from meterline.event import KEY_BYTES, Event, decode_event
+from meterline.meter import Judges, Meter, Outcome
+from meterline.usage import EventRow
 
 Position = tuple[int, int, int, int]  # log, partition, offset, place
 

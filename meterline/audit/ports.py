@@ -20,8 +20,8 @@ from meterline.audit.audit import (
     Strange,
 )
 from meterline.audit.lineage import Position, ReportedDelivery, UsageEntry
-from meterline.meter.meter import Meter
-from meterline.usage.rows import AccountRow, EventRow, Seal, SliceId
+from meterline.meter import Meter
+from meterline.usage import AccountRow, EventRow, Seal, SliceId
 
 
 class UsageEvidence(Protocol):
@@ -64,7 +64,7 @@ class UsageEvidence(Protocol):
         ...
 
     async def row_hashes(self, slice_id: SliceId, table: str, revision: int) -> list[int]:
-        """The hash (`meterline.usage.row_hash`) of every row that lies there, superseded ones too."""
+        """The hash (`meterline.usage.row_hash`) of every row there, superseded ones too."""
         ...
 
     async def purge(

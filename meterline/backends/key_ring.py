@@ -12,7 +12,8 @@ from typing import Final
 
 import structlog
 
-from meterline.access.access import (
+from meterline.access import (
+    AccessStore,
     ApiKey,
     Principal,
     Token,
@@ -21,7 +22,6 @@ from meterline.access.access import (
     parse_token,
     verdict,
 )
-from meterline.access.ports import AccessStore
 from meterline.backends.missing_plans import MissingPlans
 from meterline.limits import (
     KEY_REVOKED_TOLD_MS,

@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from meterline.access.access import ApiKey, lacks_plan
+from meterline.access import ApiKey, lacks_plan
 from meterline.limits import MISSING_PLANS_TOLD_MAX
 
 ADVICE: Final = (

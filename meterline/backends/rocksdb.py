@@ -23,10 +23,10 @@ from rocksdict import (
     WriteOptions,
 )
 
-from meterline.event.pack import position
+from meterline.event import position
 from meterline.limits import SEEN_ASIDE_MAX, SEEN_CACHE_BYTES, SEEN_WRITE_BUFFER_BYTES
 from meterline.ports import SeenDamaged, Unavailable, Unsuitable
-from meterline.usage.rows import SeenRow
+from meterline.usage import SeenRow
 
 _VALUE: Final = struct.Struct(">QQ8s")  # position, append_ms, check
 _APPLIED: Final = b"meta:applied"  # generation prefixes are shorter than this and start with "g"
@@ -43,8 +43,9 @@ Seen = tuple[int, int, bytes]
 
 
 class RocksSeenStore:
-    """See `meterline.usage.progress_ports.SeenStore`. The folder is made where it is not there; one process owns
-    it.
+    """See `meterline.usage.progress_ports.SeenStore`.
+
+    The folder is made where it is not there; one process owns it.
     """
 
     def __init__(self, folder: Path, horizon_ms: int) -> None:

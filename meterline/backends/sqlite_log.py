@@ -20,7 +20,7 @@ from typing import Final
 
 from ulid import ULID
 
-from meterline.event.pack import Record, RecordKind
+from meterline.event import Record, RecordKind
 from meterline.limits import (
     APPEND_DEADLINE_MS,
     APPEND_QUEUE_BYTES_MAX,

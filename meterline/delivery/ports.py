@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from meterline.access.change import COMMAND
+from meterline.access import COMMAND
 from meterline.delivery.delivery import Delivery, DeliveryState
 from meterline.delivery.listing import DeliveryQuery
 from meterline.delivery.replay import Replay

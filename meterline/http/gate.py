@@ -5,8 +5,7 @@ from typing import Final
 
 from aiohttp import web
 
-from meterline.access.access import ANONYMOUS, Principal, Scope
-from meterline.access.throttle import Limited, Throttle
+from meterline.access import ANONYMOUS, Limited, Principal, Scope, Throttle
 from meterline.http.answers import LIMIT_HEADERS
 from meterline.http.bodies import HOLDING
 from meterline.http.strangers import Strangers

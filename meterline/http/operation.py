@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 from aiohttp import web
 from pydantic import BaseModel
 
-from meterline.access.access import Principal, Scope
+from meterline.access import Principal, Scope
 from meterline.limits import CONTROL_BODY_BYTES_MAX
 from meterline.problem import ProblemType
 

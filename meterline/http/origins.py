@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from meterline.delivery.endpoint.address import ends_in_a_number
+from meterline.delivery import ends_in_a_number
 from meterline.http.answers import Handler
 from meterline.limits import HOST_CHARS_MAX
 from meterline.problem import Problem, ProblemType

@@ -8,7 +8,7 @@ from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from meterline.access.access import Principal
+from meterline.access import Principal
 from meterline.http.bodies import read_body
 from meterline.http.operation import Call, Operation
 from meterline.limits import ATTRIBUTE_CHARS_MAX

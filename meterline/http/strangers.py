@@ -3,7 +3,7 @@
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
-from meterline.access.throttle import Bucket, Policy
+from meterline.access import Bucket, Policy
 from meterline.limits import LIMITED_MAX, STRANGER_REQUESTS_MAX, STRANGER_WINDOW_S
 from meterline.problem import Problem, ProblemType
 

@@ -8,8 +8,7 @@ from typing import Final
 
 import msgspec
 
-from meterline.event.event import Event
-from meterline.event.path import MISSING, Getter, compile_path
+from meterline.event import MISSING, Event, Getter, compile_path
 from meterline.limits import GROUPS_REMEMBERED_MAX, REJECTED_VALUE_CHARS_MAX
 from meterline.meter.meter import Aggregation, Catalogue, Meter
 from meterline.meter.tally import Latest, Tally

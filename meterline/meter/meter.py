@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from meterline.event.path import PathError, check_path
+from meterline.event import PathError, check_path
 from meterline.limits import (
     DIMENSIONS_MAX,
     EVENT_TIME_MAX_MS,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple
 
-from meterline.event.event import Event, payload_check
+from meterline.event import Event, payload_check
 from meterline.meter.measure import Measure, Measures, decode_groups, measures_of
 from meterline.meter.meter import Aggregation, Catalogue, Meter
 from meterline.meter.revision import revision_at, timeline

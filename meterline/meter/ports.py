@@ -5,7 +5,7 @@ The rules of `meterline.ports` hold here too.
 
 from typing import Protocol
 
-from meterline.access.change import AGGREGATOR, COMMAND
+from meterline.access import AGGREGATOR, COMMAND
 from meterline.meter.meter import Catalogue, Meter, MeterChange, MeterDraft
 from meterline.meter.revision import MeterRevision
 

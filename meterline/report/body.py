@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from meterline.delivery.delivery import DeliveryDraft, delivery_id, digest_of
+from meterline.delivery import DeliveryDraft, delivery_id, digest_of
 from meterline.limits import DELIVERY_BODY_BYTES_MAX
-from meterline.meter.meter import Meter
+from meterline.meter import Meter
 from meterline.report.entries import SubjectUsage, too_large
 from meterline.report.ports import Booked
 from meterline.report.report import Report

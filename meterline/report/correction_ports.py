@@ -10,7 +10,7 @@ from meterline.report.correction import Correction, KeptCorrection
 from meterline.report.filter import ReportFilter
 from meterline.report.ports import Claim
 from meterline.report.run import LogEnds, Run
-from meterline.usage.ports import Stretch
+from meterline.usage import Stretch
 
 
 @dataclass(frozen=True, slots=True)

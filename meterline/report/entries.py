@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from meterline.delivery.delivery import digest_of
+from meterline.delivery import digest_of
 from meterline.limits import (
     DELIVERY_BODY_BYTES_MAX,
     ENTRIES_ENCODED,
@@ -22,7 +22,7 @@ from meterline.limits import (
 from meterline.number import text
 from meterline.report.filter import ReportFilter
 from meterline.report.run import Run
-from meterline.usage.query import UsageRow
+from meterline.usage import UsageRow
 from meterline.window import rfc3339_ms
 
 Groups = tuple[tuple[str, str], ...]

@@ -14,7 +14,7 @@ import msgspec
 from meterline.limits import ATTRIBUTE_CHARS_MAX, REPORT_FILTER_VALUES_MAX
 from meterline.number import scaled, text
 from meterline.problem import Fault
-from meterline.usage.condition import LISTS, Comparison, Condition, Operand
+from meterline.usage import LISTS, Comparison, Condition, Operand
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,19 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from meterline.access.change import COMMAND, DISPATCHER
-from meterline.delivery.delivery import Attempt, Delivery, DeliveryDraft
-from meterline.delivery.endpoint.health import HealthTerms
-from meterline.delivery.listing import DeliveryPlace, DeliveryQuery
-from meterline.delivery.sending import Allotment, AttemptEnd, Due, Parcel
+from meterline.access import COMMAND, DISPATCHER
+from meterline.delivery import (
+    Allotment,
+    Attempt,
+    AttemptEnd,
+    Delivery,
+    DeliveryDraft,
+    DeliveryPlace,
+    DeliveryQuery,
+    Due,
+    HealthTerms,
+    Parcel,
+)
 from meterline.report.report import Report, ReportChange
 from meterline.report.resumption import Owed, Resumed
 from meterline.report.run import EVERY_RUN, LogEnds, Manifest, Run, RunMove, RunQuery, Trigger

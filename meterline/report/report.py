@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from meterline.delivery.headers import NO_HEADERS, SealedHeaders
+from meterline.delivery import NO_HEADERS, SealedHeaders
 from meterline.limits import EVENT_TIME_MAX_MS, EVENT_TIME_MIN_MS, REPORT_SLUG_CHARS_MAX
 from meterline.report.filter import EVERYTHING, ReportFilter
 from meterline.window import DAY_MS, HOUR_MS, MINUTE_MS

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from meterline.delivery.delivery import content_id
+from meterline.delivery import content_id
 
 
 class Trigger(StrEnum):

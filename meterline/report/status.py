@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from meterline.delivery.delivery import AttemptOutcome
-from meterline.delivery.endpoint.standing import NOTHING_OUTSTANDING, Outstanding
+from meterline.delivery import NOTHING_OUTSTANDING, AttemptOutcome, Outstanding
 from meterline.report.report import Report
 from meterline.report.run import Run
 

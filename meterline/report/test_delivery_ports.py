@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from meterline.access.change import COMMAND
-from meterline.delivery.sending import Answer
-from meterline.meter.meter import Meter
+from meterline.access import COMMAND
+from meterline.delivery import Answer
+from meterline.meter import Meter
 from meterline.report.report import Report
 
 

@@ -5,7 +5,7 @@ from typing import Final
 from meterline import limits
 from meterline.backends.secrets import FernetSecretBox, key_in_file
 from meterline.ports import Unsuitable
-from meterline.report.ports import ReportStore
+from meterline.report import ReportStore
 from meterline.runtime.settings.reading import Settings
 
 _ADVICE: Final = (

@@ -1,1 +1,89 @@
-"""ROOM"""
+"""Usage: the rows that counting writes, the questions asked of them, and the answers."""
+
+from meterline.usage.account import AccountLine, AccountQuery, MeterAccount
+from meterline.usage.condition import LISTS, Comparison, Condition, Operand
+from meterline.usage.fold import EventFold, Key, RowMaker, minutes_of, rows_of, span_of, starts_of
+from meterline.usage.integrity import (
+    CheckedLateEvents,
+    CheckedUsageStore,
+    Holdings,
+    Sealed,
+    SealedRows,
+    UsageIntegrity,
+)
+from meterline.usage.ports import (
+    AccountStore,
+    LateEvents,
+    Stretch,
+    SubjectUsageStore,
+    Touched,
+    UsageStore,
+)
+from meterline.usage.progress_ports import ProgressStore, SeenStore
+from meterline.usage.query import Filter, Operator, UsageQuery, UsageRow
+from meterline.usage.row_hash import TEXTS, counted, seen_bytes, together
+from meterline.usage.rows import (
+    NO_POSITION,
+    AccountRow,
+    Counted,
+    EventRow,
+    Flush,
+    MemberRow,
+    RejectedRow,
+    RejectRow,
+    Seal,
+    SeenRow,
+    SliceId,
+    TallyRow,
+)
+
+__all__ = [
+    "AccountLine",
+    "AccountQuery",
+    "AccountRow",
+    "AccountStore",
+    "CheckedLateEvents",
+    "CheckedUsageStore",
+    "Comparison",
+    "Condition",
+    "Counted",
+    "EventFold",
+    "EventRow",
+    "Filter",
+    "Flush",
+    "Holdings",
+    "Key",
+    "LISTS",
+    "LateEvents",
+    "MemberRow",
+    "MeterAccount",
+    "NO_POSITION",
+    "Operand",
+    "Operator",
+    "ProgressStore",
+    "RejectRow",
+    "RejectedRow",
+    "RowMaker",
+    "Seal",
+    "Sealed",
+    "SealedRows",
+    "SeenRow",
+    "SeenStore",
+    "SliceId",
+    "Stretch",
+    "SubjectUsageStore",
+    "TEXTS",
+    "TallyRow",
+    "Touched",
+    "UsageIntegrity",
+    "UsageQuery",
+    "UsageRow",
+    "UsageStore",
+    "counted",
+    "minutes_of",
+    "rows_of",
+    "seen_bytes",
+    "span_of",
+    "starts_of",
+    "together",
+]

@@ -7,7 +7,7 @@ counted + rejected, once all of it is counted. Hours are those of the append to 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from meterline.meter.meter import Meter
+from meterline.meter import Meter
 
 
 @dataclass(frozen=True, slots=True)

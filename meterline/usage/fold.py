@@ -10,11 +10,9 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from meterline.event.event import Event
+from meterline.event import Event
 from meterline.limits import EVENT_TIME_MAX_MS, QUERY_WINDOWS_MAX
-from meterline.meter.measure import Measure, decode_groups
-from meterline.meter.meter import Aggregation
-from meterline.meter.tally import Aggregate, Tally, aggregate_of
+from meterline.meter import Aggregate, Aggregation, Measure, Tally, aggregate_of, decode_groups
 from meterline.problem import Fault, invalid
 from meterline.usage.query import UsageQuery, UsageRow, value_of
 from meterline.window import DAY_MS, HOUR_MS, MINUTE_MS, WindowSize, window_starts

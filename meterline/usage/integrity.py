@@ -10,8 +10,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from meterline.event.listing import EventQuery, EventSubject, ListedEvent, SubjectQuery
-from meterline.meter.meter import Meter
+from meterline.event import EventQuery, EventSubject, ListedEvent, SubjectQuery
+from meterline.meter import Meter
 from meterline.ports import StoreLost, Unsuitable
 from meterline.usage.ports import LateEvents, Stretch, Touched, UsageStore
 from meterline.usage.query import UsageQuery, UsageRow

@@ -6,8 +6,8 @@ The rules of `meterline.ports` hold here too.
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from typing import NamedTuple, Protocol
 
-from meterline.event.listing import EventQuery, EventSubject, ListedEvent, SubjectQuery
-from meterline.meter.meter import Meter
+from meterline.event import EventQuery, EventSubject, ListedEvent, SubjectQuery
+from meterline.meter import Meter
 from meterline.usage.account import AccountLine, AccountQuery, MeterAccount
 from meterline.usage.query import UsageQuery, UsageRow
 from meterline.usage.rows import AccountRow, Counted, EventRow, Flush, RejectedRow, SeenRow, SliceId

@@ -9,8 +9,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from meterline.meter.meter import Aggregation, Meter
-from meterline.meter.tally import Aggregate
+from meterline.meter import Aggregate, Aggregation, Meter
 from meterline.number import UNIT, divided
 from meterline.usage.condition import Condition
 from meterline.window import WindowSize

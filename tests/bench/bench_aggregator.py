@@ -28,9 +28,8 @@ from clickhouse_connect.driver.client import Client
 
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.kafka.log import KafkaLog
-from meterline.event.event import identity_key, partition_of
-from meterline.event.pack import encode_pack
-from meterline.meter.meter import Aggregation, MeterDraft
+from meterline.event import encode_pack, identity_key, partition_of
+from meterline.meter import Aggregation, MeterDraft
 from meterline.runtime.settings.reading import Settings, load_settings
 from meterline.runtime.wiring import adapters
 from tests.services.choose import open_service

@@ -26,9 +26,8 @@ from dispatcher.sending.signing import load, signed_headers
 from meterline import limits
 from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.migrate import migrate
-from meterline.delivery.delivery import DeliveryDraft, delivery_id, digest_of
-from meterline.report.report import Report
-from meterline.report.run import Manifest, Run, Trigger, run_id
+from meterline.delivery import DeliveryDraft, delivery_id, digest_of
+from meterline.report import Manifest, Report, Run, Trigger, run_id
 from meterline.runtime.process import GC_THRESHOLDS
 from meterline.window import MINUTE_MS
 from tests.unit.dispatcher.conftest import SECRET, START_MS, Desk, opened_desk

@@ -23,13 +23,13 @@ from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.migrate import migrate
 from meterline.backends.control_store.progress.progress import SqlProgressStore
+from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.backends.control_store.reports.corrections import SqlCorrectionStore
-from meterline.backends.control_store.reports.store import SqlReportStore
 from meterline.backends.spool import FileSpool
-from meterline.meter.meter import Aggregation, Meter, MeterDraft
+from meterline.meter import Aggregation, Meter, MeterDraft
 from meterline.number import UNIT
-from meterline.report.report import Interval, Report, Schedule
-from meterline.usage.query import UsageQuery, UsageRow
+from meterline.report import Interval, Report, Schedule
+from meterline.usage import UsageQuery, UsageRow
 from meterline.window import MINUTE_MS
 from tests.bench.bench_aggregator import say
 from tests.unit.dispatcher.conftest import LOG, START_MS, CellUsage

@@ -21,7 +21,7 @@ from ingest.publisher import Publisher
 from meterline.backends.clock import SystemClock
 from meterline.backends.kafka.log import open_kafka_log
 from meterline.backends.sqlite_log import open_sqlite_log
-from meterline.event.ports import Log
+from meterline.event import Log
 from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate
 from meterline.limits import PARTITIONS_EMBEDDED, PARTITIONS_KAFKA

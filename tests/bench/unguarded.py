@@ -16,11 +16,10 @@ from aggregator.slice.partition import Partition
 from aggregator.slice.verdict import Seen
 from aggregator.step import Aggregator
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.event.event import Event
-from meterline.event.pack import Record, Unreadable, position
+from meterline.event import Event, Record, Unreadable, position
 from meterline.runtime import cli
 from meterline.runtime.wiring import adapters
-from meterline.usage.rows import Counted, Flush, SeenRow
+from meterline.usage import Counted, Flush, SeenRow
 
 _NOTHING: Final = Counted(0, 0)
 

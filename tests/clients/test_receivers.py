@@ -18,7 +18,7 @@ from clients.openapi.tools import go_command, run
 from control.openapi.report_message import EXAMPLE
 from dispatcher.sending.signing import signed_headers
 from meterline.backends.clock import SystemClock
-from meterline.report.body import TRIAL_TRIGGER
+from meterline.report import TRIAL_TRIGGER
 from tests.clients.receivers import (
     FOLDER,
     LANGUAGES,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from meterline.access.access import EVERY_SCOPE, Scope
+from meterline.access import EVERY_SCOPE, Scope
 from tests.conformance import schemathesis
 from tests.conformance.installation import Caller, Installation, installed
 from tests.conformance.scale import EXAMPLES, SEED, SEED_VARIABLE

@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 
 from ulid import ULID
 
-from meterline.access.access import SECRET_BYTES, ApiKey, Scope, hash_of, token_of
-from meterline.access.change import COMMAND
+from meterline.access import COMMAND, SECRET_BYTES, ApiKey, Scope, hash_of, token_of
 from meterline.backends.clock import SystemClock
 from meterline.backends.control_store.access.keys import SqlAccessStore
 from meterline.backends.control_store.engine import open_database

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from meterline.access.access import SECRET_BYTES, Scope, token_of
+from meterline.access import SECRET_BYTES, Scope, token_of
 from tests.conformance.cases import asked, request
 from tests.conformance.conftest import People
 from tests.conformance.installation import Installation

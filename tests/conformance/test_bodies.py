@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from meterline.access.access import Scope
+from meterline.access import Scope
 from tests.conformance.cases import request
 from tests.conformance.conftest import People
 from tests.conformance.installation import Caller

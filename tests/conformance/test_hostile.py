@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from meterline.access.access import EVERY_SCOPE, Scope
+from meterline.access import EVERY_SCOPE, Scope
 from meterline.limits import BODIES_BYTES_OF_ONE_MAX, BODY_BYTES_MAX
 from tests.conformance.installation import Caller, Installation
 

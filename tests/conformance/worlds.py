@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from meterline.access.access import Scope
+from meterline.access import Scope
 from tests.conformance.cases import request
 from tests.conformance.installation import Caller
 from tests.journey.client import Answer

@@ -9,12 +9,21 @@ import msgspec
 
 from aggregator.slice.open_slice import OpenSlice
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.event.event import Event, decode_event
-from meterline.event.listing import Column, Condition, EventQuery, ListedEvent, Op
-from meterline.event.pack import Record, RecordKind, Unreadable
-from meterline.event.verdict import Verdict
-from meterline.meter.measure import Measures
-from meterline.usage.rows import NO_POSITION, SliceId
+from meterline.event import (
+    Column,
+    Condition,
+    Event,
+    EventQuery,
+    ListedEvent,
+    Op,
+    Record,
+    RecordKind,
+    Unreadable,
+    Verdict,
+    decode_event,
+)
+from meterline.meter import Measures
+from meterline.usage import NO_POSITION, SliceId
 from meterline.window import rfc3339
 
 BEGIN_MS: Final = 1_767_225_600_000  # 2026-01-01T00:00:00Z

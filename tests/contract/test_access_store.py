@@ -7,9 +7,19 @@ from functools import partial
 import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.access.access import EVERY_SCOPE, ApiKey, KeyUpdate, Scope, hash_of
-from meterline.access.change import Action, Change, Kind, members_of
-from meterline.access.ports import AccessStore, Rotation
+from meterline.access import (
+    EVERY_SCOPE,
+    AccessStore,
+    Action,
+    ApiKey,
+    Change,
+    KeyUpdate,
+    Kind,
+    Rotation,
+    Scope,
+    hash_of,
+    members_of,
+)
 from meterline.backends.control_store.access.changes import record_change
 from meterline.backends.control_store.access.keys import SqlAccessStore
 from meterline.backends.control_store.engine import Database

@@ -11,10 +11,9 @@ import pytest
 
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clickhouse.usage.accounts import ClickHouseAccounts
-from meterline.event.event import Event, decode_event
-from meterline.event.verdict import Verdict
-from meterline.meter.meter import Aggregation, Meter
-from meterline.usage.account import AccountLine, AccountQuery
+from meterline.event import Event, Verdict, decode_event
+from meterline.meter import Aggregation, Meter
+from meterline.usage import AccountLine, AccountQuery
 from tests.contract.event_feed import BEGIN_MS, HOUR_MS, Feed
 from tests.contract.usage import event, folded, meter
 

@@ -10,13 +10,12 @@ import pytest
 from sqlalchemy import Column, insert, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.access.change import AGGREGATOR, COMMAND, SETTINGS, Action, Change, Kind
+from meterline.access import AGGREGATOR, COMMAND, SETTINGS, Action, Change, Kind
 from meterline.backends.control_store.access.changes import read_changes
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.tables.reports import reports
-from meterline.meter.meter import Aggregation, Meter, MeterChange, MeterDraft
-from meterline.meter.ports import CatalogueStore
+from meterline.meter import Aggregation, CatalogueStore, Meter, MeterChange, MeterDraft
 from meterline.problem import Problem, ProblemType
 
 NOW_MS = 1_700_000_000_123

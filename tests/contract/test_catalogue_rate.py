@@ -7,13 +7,12 @@ import pytest
 from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.access.change import SETTINGS
+from meterline.access import SETTINGS
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.tables.access import changes
 from meterline.limits import METER_CHANGES_MAX, METER_CHANGES_WINDOW_MS
-from meterline.meter.meter import MeterChange
-from meterline.meter.ports import CatalogueStore
+from meterline.meter import CatalogueStore, MeterChange
 from meterline.problem import Problem, ProblemType
 from tests.contract.test_catalogue_store import DRAFT, NOW_MS
 

@@ -12,8 +12,7 @@ from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.tables.meters import meters as meters_table
 from meterline.backends.control_store.tables.reports import reports
 from meterline.limits import METERS_MAX
-from meterline.meter.meter import Aggregation, Meter, MeterDraft
-from meterline.meter.ports import CatalogueStore
+from meterline.meter import Aggregation, CatalogueStore, Meter, MeterDraft
 from meterline.problem import Problem, ProblemType
 
 NOW_MS = 1_700_000_000_123

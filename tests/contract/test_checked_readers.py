@@ -4,16 +4,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import pytest
 
-from meterline.audit.checked_readers import CheckedAccounts, CheckedRefusals, CheckedTraces
-from meterline.audit.lineage import UsageEntry
+from meterline.audit import CheckedAccounts, CheckedRefusals, CheckedTraces, UsageEntry
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.events.lineage import ClickHouseTraces
 from meterline.backends.clickhouse.events.refusals import ClickHouseRefusals
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clickhouse.usage.accounts import ClickHouseAccounts
 from meterline.ports import StoreLost
-from meterline.usage.account import AccountQuery
-from meterline.usage.integrity import UsageIntegrity
+from meterline.usage import AccountQuery, UsageIntegrity
 from tests.contract.usage import meter
 
 HOUR_MS = 3_600_000

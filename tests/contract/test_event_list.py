@@ -13,10 +13,10 @@ from meterline.backends.clickhouse.events.listing import BOUNDS, EventListing
 from meterline.backends.clickhouse.named_sql import QUERIES, TABLES
 from meterline.backends.clickhouse.schema import missing, schema_found
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.event.event import Event
-from meterline.event.listing import (
+from meterline.event import (
     Column,
     Condition,
+    Event,
     EventQuery,
     EventSubject,
     ListedEvent,
@@ -24,11 +24,12 @@ from meterline.event.listing import (
     Order,
     Place,
     SubjectQuery,
+    Unreadable,
+    Verdict,
+    offset_of,
 )
-from meterline.event.pack import Unreadable, offset_of
-from meterline.event.verdict import Verdict
 from meterline.problem import Problem
-from meterline.usage.rows import NO_POSITION, Flush, RejectRow
+from meterline.usage import NO_POSITION, Flush, RejectRow
 from tests.contract.event_feed import (
     BEGIN_MS,
     EVERY,

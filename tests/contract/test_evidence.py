@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from meterline.audit.audit import AuditSpan, Chunk, Kept, SlicePlace, Strange
+from meterline.audit import AuditSpan, Chunk, Kept, SlicePlace, Strange
 from meterline.backends.clickhouse.audit.evidence import ClickHouseEvidence
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.progress.evidence import SqlEvidence
 from meterline.backends.control_store.progress.progress import SqlProgressStore
-from meterline.event.pack import Unreadable
+from meterline.event import Unreadable
 from meterline.limits import SLICE_SPAN_MS
-from meterline.meter.meter import Meter
-from meterline.usage.rows import Flush, Seal, SliceId
+from meterline.meter import Meter
+from meterline.usage import Flush, Seal, SliceId
 from tests.contract.event_feed import BEGIN_MS, Feed
 from tests.contract.usage import event, folded, meter
 

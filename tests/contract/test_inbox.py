@@ -21,8 +21,7 @@ from ingest.publisher import Publisher
 from meterline.backends.clock import SystemClock
 from meterline.backends.kafka.inbox import InboxWatch
 from meterline.backends.sqlite_log import DATABASE_NAME, SqliteLog, open_sqlite_log
-from meterline.event.event import Event
-from meterline.event.pack import Unreadable, decode_record
+from meterline.event import Event, Unreadable, decode_record
 from meterline.limits import CLOCK_SKEW_MS, PRODUCE_DEADLINE_MS
 from meterline.ports import Unavailable, Unsuitable
 

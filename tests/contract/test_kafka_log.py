@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from meterline.backends.kafka.log import TOPIC_LOOK_S, KafkaLog, open_kafka_log
-from meterline.event.pack import RecordKind
+from meterline.event import RecordKind
 from meterline.ports import Unavailable, Unsuitable
 from tests.services.kafka import local_kafka
 from tests.services.local import LocalService

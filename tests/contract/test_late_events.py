@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from meterline.backends.clickhouse.events.late import ClickHouseLateEvents
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.usage.ports import Stretch, Touched
+from meterline.usage import Stretch, Touched
 from tests.contract.usage import event, folded, meter
 
 MINUTE = 29_453_760  # 2026-01-01T00:00Z

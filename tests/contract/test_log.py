@@ -11,8 +11,7 @@ import pytest
 from meterline.backends.clock import SystemClock
 from meterline.backends.kafka.log import open_kafka_log
 from meterline.backends.sqlite_log import open_sqlite_log
-from meterline.event.pack import Record, RecordKind, record_digest
-from meterline.event.ports import Log
+from meterline.event import Log, Record, RecordKind, record_digest
 from meterline.ports import Unsuitable
 
 PARTITIONS = 3

@@ -14,14 +14,21 @@ from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.meters.revisions import SqlRevisionStore
 from meterline.backends.control_store.migrate import FOLDER, migrate
-from meterline.backends.control_store.reports.store import SqlReportStore
+from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.limits import METER_PROPOSALS_MAX, SUPERSEDED_KEPT_MS
-from meterline.meter.meter import Aggregation, Meter, MeterChange, MeterDraft, RevisionState
-from meterline.meter.ports import CatalogueStore, RevisionStore
-from meterline.meter.revision import revision_at, timeline
+from meterline.meter import (
+    Aggregation,
+    CatalogueStore,
+    Meter,
+    MeterChange,
+    MeterDraft,
+    RevisionState,
+    RevisionStore,
+    revision_at,
+    timeline,
+)
 from meterline.problem import Problem, ProblemType
-from meterline.report.filter import ReportFilter
-from meterline.report.report import INTERVALS, Report, ReportChange, Schedule
+from meterline.report import INTERVALS, Report, ReportChange, ReportFilter, Schedule
 from meterline.window import DAY_MS, MINUTE_MS, rfc3339
 
 NOW_MS = 1_700_000_000_000

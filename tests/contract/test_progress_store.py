@@ -7,8 +7,7 @@ import pytest
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.problem import Problem, ProblemType
-from meterline.usage.progress_ports import ProgressStore
-from meterline.usage.rows import Seal, SliceId
+from meterline.usage import ProgressStore, Seal, SliceId
 
 LARGE = 2**62  # offsets and instants need more than 32 bits
 

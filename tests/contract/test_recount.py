@@ -12,16 +12,13 @@ from xxhash import xxh64_intdigest
 
 from aggregator.audit.slices import cell_differences
 from aggregator.slice.open_slice import OpenSlice
-from meterline.audit.audit import Chunk, told
+from meterline.audit import Chunk, told
 from meterline.backends.clickhouse.audit.evidence import ClickHouseEvidence
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.event.event import Event, decode_event
-from meterline.event.pack import Record, RecordKind
-from meterline.meter.measure import measures_of
-from meterline.meter.meter import Aggregation, Catalogue, Meter
+from meterline.event import Event, Record, RecordKind, decode_event
+from meterline.meter import Aggregation, Catalogue, Meter, measures_of
 from meterline.number import UNIT
-from meterline.usage.row_hash import TEXTS
-from meterline.usage.rows import Flush, SliceId
+from meterline.usage import TEXTS, Flush, SliceId
 from tests.contract.usage import HORIZON_MS, meter
 
 # JSON texts of values, each in a slice of its own. What the engine cannot read exactly is left to

@@ -6,16 +6,18 @@ from uuid import uuid4
 
 from meterline.backends.clickhouse.events.refusals import ClickHouseRefusals
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.event.pack import (
+from meterline.event import (
     Record,
     RecordKind,
     Refusal,
     Unreadable,
+    Verdict,
     decode_record,
     encode_refusal,
+    inbox_record,
+    is_whole,
+    position_of,
 )
-from meterline.event.refusal import inbox_record, is_whole, position_of
-from meterline.event.verdict import Verdict
 from meterline.limits import REJECT_TEXT_BYTES_MAX
 from tests.contract.event_feed import BEGIN_MS, Feed
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from meterline.backends.secrets import KEY_FILE, FernetSecretBox, key_in_file
-from meterline.delivery.ports import SecretBox
+from meterline.delivery import SecretBox
 
 
 @pytest.fixture

@@ -7,13 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from meterline.access.change import Kind
+from meterline.access import Kind
 from meterline.backends.control_store.access.keys import SqlAccessStore
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.progress.redrives import SqlSettlementStore
-from meterline.event.listing import Place
-from meterline.event.ports import SettlementStore
-from meterline.event.refusal import RefusalKind, RefusalState, Settlement
+from meterline.event import Place, RefusalKind, RefusalState, Settlement, SettlementStore
 
 WANTED = Settlement(
     (1, 2, 3, 4), "default", RefusalKind.INBOX, 10, RefusalState.REDRIVING, "default", "key:1", 20,

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from meterline.backends.spool import FileSpool
-from meterline.report.ports import OpenSpool
+from meterline.report import OpenSpool
 from tests.simulation.spool import SimulatedSpool
 
 records = st.lists(st.binary(max_size=40), max_size=12)

@@ -1,4 +1,4 @@
-"""What every SubjectStore promises (meterline/access/subject_ports.py), on SQLite and PostgreSQL."""
+"""What every SubjectStore promises (meterline/access/subject_ports.py), on both databases."""
 
 import asyncio
 from dataclasses import replace
@@ -7,9 +7,7 @@ import pytest
 from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.access.change import Change, Kind
-from meterline.access.subject import Subject, SubjectDraft
-from meterline.access.subject_ports import SubjectStore
+from meterline.access import Change, Kind, Subject, SubjectDraft, SubjectStore
 from meterline.backends.control_store.access.changes import read_changes
 from meterline.backends.control_store.access.subjects import SqlSubjectStore
 from meterline.backends.control_store.engine import Database

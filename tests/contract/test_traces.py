@@ -6,11 +6,11 @@ from uuid import uuid4
 
 import msgspec
 
-from meterline.audit.lineage import UsageEntry
+from meterline.audit import UsageEntry
 from meterline.backends.clickhouse.events.lineage import ClickHouseTraces
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.event.event import decode_event
-from meterline.usage.rows import EventRow
+from meterline.event import decode_event
+from meterline.usage import EventRow
 from tests.contract.event_feed import BEGIN_MS
 from tests.contract.usage import event, folded, meter
 

@@ -11,13 +11,11 @@ import pytest
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clickhouse.usage.answer import answer
 from meterline.limits import ANSWER_PIECE_BYTES, USAGE_STREAMS_MAX
-from meterline.meter.meter import Meter
+from meterline.meter import Meter
 from meterline.number import UNIT
 from meterline.ports import StoreLost
 from meterline.problem import Problem
-from meterline.usage.integrity import CheckedUsageStore, UsageIntegrity
-from meterline.usage.query import UsageQuery
-from meterline.usage.rows import Flush, TallyRow
+from meterline.usage import CheckedUsageStore, Flush, TallyRow, UsageIntegrity, UsageQuery
 from meterline.window import MINUTE_MS, WindowSize
 from tests.contract.usage import meter
 

@@ -10,8 +10,17 @@ from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
 from meterline.ports import StoreLost, Unsuitable
-from meterline.usage.integrity import Holdings, Sealed, SealedRows, UsageIntegrity, missing
-from meterline.usage.rows import AccountRow, Flush, Seal, SliceId
+from meterline.usage import (
+    AccountRow,
+    Flush,
+    Holdings,
+    Seal,
+    Sealed,
+    SealedRows,
+    SliceId,
+    UsageIntegrity,
+)
+from meterline.usage.integrity import missing
 
 
 def seal(log: int, partition: int, slice_: int, events: int = 7, tallies: int = 2) -> Seal:

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.meter.meter import Aggregation
-from meterline.usage.condition import LISTS, Comparison, Condition
-from meterline.usage.query import UsageQuery, UsageRow
+from meterline.meter import Aggregation
+from meterline.usage import LISTS, Comparison, Condition, UsageQuery, UsageRow
 from meterline.window import MINUTE_MS, rfc3339
 from tests.contract.test_usage_timeline import END_MS, START_MS, History
 from tests.contract.usage import event, folded, meter

@@ -13,12 +13,21 @@ from clickhouse_connect.driver.exceptions import DataError
 
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.event.pack import Record, RecordKind
-from meterline.meter.meter import Aggregation
+from meterline.event import Record, RecordKind
+from meterline.meter import Aggregation
 from meterline.number import UNIT, text
 from meterline.ports import AccessRefused, Unavailable
-from meterline.usage.query import Filter, Operator, UsageQuery, UsageRow
-from meterline.usage.rows import AccountRow, Flush, SeenRow, SliceId, TallyRow
+from meterline.usage import (
+    AccountRow,
+    Filter,
+    Flush,
+    Operator,
+    SeenRow,
+    SliceId,
+    TallyRow,
+    UsageQuery,
+    UsageRow,
+)
 from meterline.window import WindowSize, parse_instant, rfc3339, window_starts
 from tests.contract.usage import HORIZON_MS, event, folded, meter
 

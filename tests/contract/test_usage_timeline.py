@@ -11,11 +11,10 @@ from fractions import Fraction
 import pytest
 
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.event.event import Event
-from meterline.meter.meter import Aggregation
-from meterline.meter.revision import switched
+from meterline.event import Event
+from meterline.meter import Aggregation, switched
 from meterline.number import text
-from meterline.usage.query import Filter, Operator, UsageQuery, UsageRow
+from meterline.usage import Filter, Operator, UsageQuery, UsageRow
 from meterline.window import MINUTE_MS, WindowSize, parse_instant, rfc3339
 from tests.contract.usage import event, folded, meter
 

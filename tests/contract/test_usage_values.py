@@ -10,9 +10,9 @@ import pytest
 
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clickhouse.usage.values import BOUNDS, ValueListing
-from meterline.meter.meter import Aggregation
+from meterline.meter import Aggregation
 from meterline.problem import Problem
-from meterline.usage.query import Filter, Operator, UsageQuery
+from meterline.usage import Filter, Operator, UsageQuery
 from meterline.window import MINUTE_MS, parse_instant, rfc3339
 from tests.contract.usage import event, folded, meter
 

@@ -17,7 +17,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from meterline.backends.clock import SystemClock
 from meterline.backends.webhook.dialable import may_name
 from meterline.backends.webhook.sender import Egress, HttpWebhookSender
-from meterline.delivery.delivery import AttemptOutcome
+from meterline.delivery import AttemptOutcome
 from tests.contract.test_webhook_sender import LOOPBACK
 
 # What a URL's host may be; each is 127.0.0.1, or an address that only this network can reach.

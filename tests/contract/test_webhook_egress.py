@@ -17,8 +17,7 @@ from cryptography.x509.oid import NameOID
 
 from meterline.backends.clock import SystemClock
 from meterline.backends.webhook.sender import Egress, HttpWebhookSender, tls_with
-from meterline.delivery.delivery import AttemptOutcome
-from meterline.delivery.sending import Answer
+from meterline.delivery import Answer, AttemptOutcome
 from tests.contract.test_webhook_sender import LOOPBACK
 
 HEADERS = {"Content-Type": "application/json", "svix-id": "dlv_1"}

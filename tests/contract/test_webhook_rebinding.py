@@ -17,8 +17,7 @@ from meterline.backends.clock import SystemClock
 from meterline.backends.webhook.dialable import Network
 from meterline.backends.webhook.names import Names
 from meterline.backends.webhook.sender import Egress, HttpWebhookSender
-from meterline.delivery.delivery import AttemptOutcome
-from meterline.delivery.sending import Answer
+from meterline.delivery import Answer, AttemptOutcome
 from tests.contract.test_webhook_addresses import EVERYTHING, REASON
 
 PUBLIC: tuple[Network, ...] = (IPv4Network("127.0.0.2/32"), IPv6Network("::1/128"))

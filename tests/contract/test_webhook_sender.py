@@ -23,8 +23,7 @@ from meterline import limits
 from meterline.backends.clock import SystemClock
 from meterline.backends.webhook.names import Names
 from meterline.backends.webhook.sender import Egress, HttpWebhookSender
-from meterline.delivery.delivery import AttemptOutcome
-from meterline.delivery.ports import WebhookSender
+from meterline.delivery import AttemptOutcome, WebhookSender
 from tests.services.local import nobody_at
 
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))

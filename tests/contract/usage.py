@@ -3,11 +3,9 @@
 import msgspec
 
 from aggregator.slice.open_slice import OpenSlice
-from meterline.event.event import Event, decode_event
-from meterline.event.pack import Record, RecordKind
-from meterline.meter.measure import measures_of
-from meterline.meter.meter import Aggregation, Catalogue, Meter
-from meterline.usage.rows import SliceId
+from meterline.event import Event, Record, RecordKind, decode_event
+from meterline.meter import Aggregation, Catalogue, Meter, measures_of
+from meterline.usage import SliceId
 
 HORIZON_MS = 35 * 86_400_000
 

@@ -24,7 +24,7 @@ from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.backends.sqlite_log import open_sqlite_log
 from meterline.ports import SeenDamaged, Unavailable, Unsuitable
-from meterline.usage.rows import Flush, SeenRow
+from meterline.usage import Flush, SeenRow
 
 HORIZON_MS = 1_000_000
 FAILED = 1

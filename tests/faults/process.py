@@ -19,19 +19,16 @@ from dispatcher.sending.attempt import SendTerms
 from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
-from meterline.backends.control_store.reports.store import SqlReportStore
+from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.backends.kafka.log import kafka_record
 from meterline.backends.rocksdb import RocksSeenStore, Seen
 from meterline.backends.webhook.sender import HttpWebhookSender
-from meterline.delivery.delivery import DeliveryDraft
-from meterline.delivery.endpoint.health import HealthTerms
-from meterline.delivery.sending import Answer, AttemptEnd
-from meterline.event.pack import Record
-from meterline.report.ports import Claim
-from meterline.report.run import Manifest
+from meterline.delivery import Answer, AttemptEnd, DeliveryDraft, HealthTerms
+from meterline.event import Record
+from meterline.report import Claim, Manifest
 from meterline.runtime import cli
 from meterline.runtime.wiring import adapters, reports, sending
-from meterline.usage.rows import Counted, Seal, SeenRow, SliceId
+from meterline.usage import Counted, Seal, SeenRow, SliceId
 from tests.faults.labels import (
     DROPPED_MARK,
     LEASE_VARIABLE,

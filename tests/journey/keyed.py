@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from secrets import token_bytes
 from typing import Any
 
-from meterline.access.access import SECRET_BYTES, Scope, Token, parse_token, token_of
+from meterline.access import SECRET_BYTES, Scope, Token, parse_token, token_of
 from tests.journey.client import Answer, Server
 from tests.journey.deadline import until
 from tests.journey.processes import run_command

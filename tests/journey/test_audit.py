@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from meterline.audit.lineage import checksum
-from meterline.event.event import identity_key
+from meterline.audit import checksum
+from meterline.event import identity_key
 from tests.journey.client import Server
 from tests.journey.deadline import until
 from tests.journey.processes import PROGRAM, run_command

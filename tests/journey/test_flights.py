@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 
 from demo.flights import METERS
-from meterline.meter.meter import Aggregation
+from meterline.meter import Aggregation
 from tests.journey.journey import METERS_PATH, Journey
 from tests.journey.oracle import ALL_FLIGHTS, DEFINITIONS, expected, table
 from tests.journey.questions import AGAIN, QUESTIONS

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from meterline.delivery.delivery import digest_of
+from meterline.delivery import digest_of
 from tests.journey.conftest import SETUPS
 from tests.journey.deadline import until
 from tests.journey.receiver import Delivered, Mailbox, Receiver

@@ -1,9 +1,8 @@
 """Answers about usage, as users are given them while a world goes on."""
 
-from meterline.meter.revision import answering
+from meterline.meter import answering
 from meterline.ports import StoreLost, Unsuitable
-from meterline.usage.integrity import CheckedUsageStore
-from meterline.usage.query import UsageQuery
+from meterline.usage import CheckedUsageStore, UsageQuery
 from tests.simulation.lost_store import begun
 from tests.simulation.network import CalmNet
 from tests.simulation.parts import Shown

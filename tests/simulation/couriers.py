@@ -11,17 +11,21 @@ from typing import Any, Final
 from dispatcher.sending.attempt import SendTerms, claim_due, deliver, record
 from dispatcher.sending.fairness import Load
 from dispatcher.sending.retry import RetryPolicy
-from meterline.delivery.delivery import (
+from meterline.delivery import (
     DELIVERY_MOVES,
+    Allotment,
+    Answer,
+    AttemptEnd,
     AttemptOutcome,
     DeliveryDraft,
     DeliveryMove,
     DeliveryState,
+    Due,
+    HealthTerms,
+    Parcel,
 )
-from meterline.delivery.endpoint.health import HealthTerms
-from meterline.delivery.sending import Allotment, Answer, AttemptEnd, Due, Parcel
 from meterline.ports import Unavailable
-from meterline.report.run import outcome_of, run_sources, run_target
+from meterline.report import outcome_of, run_sources, run_target
 from tests.simulation.network import Net, Process
 from tests.simulation.reports import Decided, ReportsState, SimulatedReports
 

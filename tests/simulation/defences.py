@@ -15,12 +15,9 @@ from aggregator.slice.partition import Partition
 from aggregator.step import Aggregator
 from dispatcher.runs.late import LateUsage
 from ingest.admission import Admitted
-from meterline.delivery.delivery import AttemptOutcome
-from meterline.delivery.sending import Answer
-from meterline.report.ports import Claim
-from meterline.report.run import Manifest
-from meterline.usage.ports import Touched
-from meterline.usage.rows import AccountRow, Counted, Flush, Seal, SeenRow, SliceId
+from meterline.delivery import Answer, AttemptOutcome
+from meterline.report import Claim, Manifest
+from meterline.usage import AccountRow, Counted, Flush, Seal, SeenRow, SliceId, Touched
 from tests.simulation.fates import Rates
 from tests.simulation.parts import Substitutes
 from tests.simulation.profile import LOST, STEADY

@@ -13,7 +13,7 @@ from aggregator.drivers.faust_worker import FaustWorker
 from aggregator.housekeeping import Housekeeping
 from aggregator.lag_watch import LagWatch
 from aggregator.step import Aggregator
-from meterline.event.pack import Record
+from meterline.event import Record
 from meterline.ports import Clock, Unavailable
 from tests.simulation.fates import Fates
 from tests.simulation.log import SimulatedLog

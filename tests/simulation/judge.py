@@ -5,11 +5,9 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
-from meterline.event.pack import Record, record_digest
-from meterline.meter.meter import Meter
-from meterline.meter.revision import dimensions_ever
-from meterline.usage.query import UsageQuery
-from meterline.usage.rows import AccountRow
+from meterline.event import Record, record_digest
+from meterline.meter import Meter, dimensions_ever
+from meterline.usage import AccountRow, UsageQuery
 from meterline.window import MINUTE_MS, WindowSize
 from tests.simulation.judge_runs import (
     deliveries_made,

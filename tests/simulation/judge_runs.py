@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final
 
-from meterline.delivery.delivery import DeliveryState
+from meterline.delivery import DeliveryState
 from tests.simulation.oracle import Read, Recount
 from tests.simulation.reports import Decided
 from tests.simulation.world import World

@@ -4,11 +4,21 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from dispatcher.runs.late import LateTerms
-from meterline.report.correction import Correction, KeptCorrection
-from meterline.report.correction_ports import Baseline, DecidedWindow, LateWindow
-from meterline.report.ports import Claim
-from meterline.report.run import UNDECIDED, LogEnds, Run, RunState, Trigger, run_id
-from meterline.usage.ports import Stretch, Touched
+from meterline.report import (
+    UNDECIDED,
+    Baseline,
+    Claim,
+    Correction,
+    DecidedWindow,
+    KeptCorrection,
+    LateWindow,
+    LogEnds,
+    Run,
+    RunState,
+    Trigger,
+    run_id,
+)
+from meterline.usage import Stretch, Touched
 from meterline.window import MINUTE_MS
 from tests.simulation.network import Net
 from tests.simulation.reports import Kept, ReportsState, before_of

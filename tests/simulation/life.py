@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from meterline.event.pack import RecordKind
+from meterline.event import RecordKind
 from meterline.limits import SLICE_SPAN_MS
-from meterline.meter.meter import Aggregation, Meter
+from meterline.meter import Aggregation, Meter
 from meterline.ports import Unavailable, Unsuitable
 from meterline.problem import Problem
-from meterline.report.run import Trigger
+from meterline.report import Trigger
 from meterline.window import MINUTE_MS
 from tests.simulation.asking import look
 from tests.simulation.couriers import OPEN

@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass, field
 
-from meterline.event.pack import Record, RecordKind
+from meterline.event import Record, RecordKind
 from meterline.ports import Clock, Unsuitable
 from tests.simulation.network import Net
 

@@ -13,8 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from meterline.ports import Unavailable
-from meterline.usage.integrity import Holdings, Sealed, SealedRows, UsageIntegrity
-from meterline.usage.rows import Seal
+from meterline.usage import Holdings, Seal, Sealed, SealedRows, UsageIntegrity
 from tests.simulation.network import Net
 from tests.simulation.stores import ProgressState
 from tests.simulation.usage import STAGES, UsageState

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from meterline.event.pack import RecordKind
+from meterline.event import RecordKind
 from meterline.limits import SLICE_SPAN_MS
 from meterline.window import MINUTE_MS
 from tests.simulation.asking import look

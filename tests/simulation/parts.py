@@ -8,8 +8,8 @@ from typing import Any
 
 from aggregator.completeness import Completeness
 from aggregator.step import Aggregator
-from meterline.meter.meter import Meter
-from meterline.usage.integrity import UsageIntegrity
+from meterline.meter import Meter
+from meterline.usage import UsageIntegrity
 from tests.simulation.network import Process
 from tests.simulation.workers import Disk
 

@@ -8,19 +8,24 @@ from typing import Any, Final
 
 from dispatcher.runs.late import LateUsage
 from dispatcher.runs.planner import PlanTerms, Sources, find_due, make_runs
-from meterline.delivery.delivery import DeliveryDraft
-from meterline.meter.meter import Meter
+from meterline.delivery import DeliveryDraft
+from meterline.meter import Meter
 from meterline.ports import Unavailable
-from meterline.report.correction import Correction
-from meterline.report.ports import Booked, Claim, Plan
-from meterline.report.report import Interval, Report, Revisions, Schedule
-from meterline.report.run import (
+from meterline.report import (
     UNDECIDED,
+    Booked,
+    Claim,
+    Correction,
+    Interval,
     LogEnds,
     Manifest,
+    Plan,
+    Report,
+    Revisions,
     Run,
     RunMove,
     RunState,
+    Schedule,
     Trigger,
     run_id,
     run_sources,

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ingest.admission import AdmissionRules, BodyForm, admit
 from ingest.publisher import Publisher
-from meterline.event.pack import RecordKind, Refusal, encode_refusal
+from meterline.event import RecordKind, Refusal, encode_refusal
 from meterline.problem import Problem, ProblemType
 from tests.simulation.fates import Fate, Fates
 from tests.simulation.log import LogState, SimulatedLog

@@ -5,11 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from meterline.event.pack import position
-from meterline.meter.meter import Catalogue, Meter, RevisionState
-from meterline.meter.revision import switched, timeline
+from meterline.event import position
+from meterline.meter import Catalogue, Meter, RevisionState, switched, timeline
 from meterline.problem import Problem, ProblemType
-from meterline.usage.rows import Seal, SeenRow, SliceId
+from meterline.usage import Seal, SeenRow, SliceId
 from tests.simulation.network import Net
 
 Seen = tuple[int, int, bytes]

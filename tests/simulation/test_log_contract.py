@@ -3,7 +3,7 @@
 import pytest
 
 from meterline.backends.clock import SystemClock
-from meterline.event.ports import Log
+from meterline.event import Log
 from tests.contract.test_log import (
     PARTITIONS,
     Place,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from meterline.usage.progress_ports import ProgressStore
+from meterline.usage import ProgressStore
 from tests.contract.test_progress_store import (
     test_a_flush_by_an_older_catalogue_says_nothing_of_a_newer_meter,
     test_a_log_keeps_the_number_of_its_first_registration,

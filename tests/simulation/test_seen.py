@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from meterline.backends.rocksdb import RocksSeenStore
-from meterline.usage.rows import SeenRow
+from meterline.usage import SeenRow
 from tests.simulation.network import CalmNet
 from tests.simulation.stores import SimulatedSeen, Volume
 

@@ -4,7 +4,7 @@ tests/contract all but queries by zone, filter and parts of a minute, and errors
 
 import pytest
 
-from meterline.usage.ports import UsageStore
+from meterline.usage import UsageStore
 from tests.contract.test_usage_store import (
     test_a_flush_may_span_more_years_than_an_insert,
     test_count_back_notices_a_missing_and_a_superseded_row,

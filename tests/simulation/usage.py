@@ -10,14 +10,30 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from meterline.event.listing import EventQuery, EventSubject, ListedEvent, SubjectQuery
-from meterline.meter.measure import decode_groups
-from meterline.meter.meter import Aggregation, Meter
-from meterline.meter.revision import revision_at
-from meterline.meter.tally import EMPTY, Aggregate, Latest, merged
-from meterline.usage.query import UsageQuery, UsageRow, value_of
-from meterline.usage.row_hash import counted
-from meterline.usage.rows import AccountRow, Counted, EventRow, Flush, RejectedRow, SeenRow, SliceId
+from meterline.event import EventQuery, EventSubject, ListedEvent, SubjectQuery
+from meterline.meter import (
+    EMPTY,
+    Aggregate,
+    Aggregation,
+    Latest,
+    Meter,
+    decode_groups,
+    merged,
+    revision_at,
+)
+from meterline.usage import (
+    AccountRow,
+    Counted,
+    EventRow,
+    Flush,
+    RejectedRow,
+    SeenRow,
+    SliceId,
+    UsageQuery,
+    UsageRow,
+    counted,
+)
+from meterline.usage.query import value_of
 from meterline.window import MINUTE_MS
 from tests.portions import InPortions, values_among
 from tests.simulation.network import Net

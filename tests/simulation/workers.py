@@ -9,12 +9,11 @@ from aggregator.completeness import Completeness, InboxDrained
 from aggregator.drivers.poll_worker import PollWorker
 from aggregator.housekeeping import Housekeeping, Pace
 from aggregator.step import Aggregator, CountBackDiffers
-from meterline.event.ports import Log
+from meterline.event import Log
 from meterline.limits import CLOCK_SKEW_MS, PRODUCE_DEADLINE_MS
-from meterline.meter.ports import CatalogueStore
+from meterline.meter import CatalogueStore
 from meterline.ports import Clock
-from meterline.usage.ports import UsageStore
-from meterline.usage.progress_ports import ProgressStore, SeenStore
+from meterline.usage import ProgressStore, SeenStore, UsageStore
 from tests.simulation.stores import Volume
 
 LAG_MS = PRODUCE_DEADLINE_MS + CLOCK_SKEW_MS

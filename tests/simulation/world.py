@@ -10,9 +10,9 @@ from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
 from dispatcher.runs.late import LateSources, LateUsage
 from dispatcher.runs.planner import PlanTerms, Sources
-from meterline.event.pack import Record
+from meterline.event import Record
 from meterline.ports import Unsuitable
-from meterline.usage.integrity import CheckedLateEvents, CheckedUsageStore, UsageIntegrity
+from meterline.usage import CheckedLateEvents, CheckedUsageStore, UsageIntegrity
 from tests.simulation.couriers import (
     Outbox,
     Receivers,

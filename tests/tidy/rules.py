@@ -2,12 +2,15 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Final
 
 FILE_LINES_MAX: Final = 400
 FUNCTION_LINES_MAX: Final = 60
+FOLDER_ENTRIES_MAX: Final = 15
+PREFIX_FILES_MAX: Final = 3
+PRODUCT: Final = ("meterline/", "ingest/", "aggregator/", "dispatcher/", "control/")
 BANNED_NAMES: Final = frozenset({"utils", "helpers", "common", "misc", "base", "manager"})
 
 CLOCK_CALLS: Final = frozenset(
@@ -97,6 +100,41 @@ def foreign_place(text: str) -> Iterator[str]:
         found = _HOSTS.search(line) or _MACHINE_PATH.search(line)
         if found is not None:
             yield f"line {number}: {found[0]!r}"
+
+
+def crowded_folders(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """One glance says what lives in a folder of the product. `__init__.py` and `py.typed` are no
+    entries, and migrations are a sequence.
+    """
+    entries: dict[str, set[str]] = {}
+    for path in paths:
+        parts = PurePosixPath(path).parts
+        if path.startswith(PRODUCT) and "versions" not in parts:
+            for depth in range(1, len(parts)):
+                entries.setdefault("/".join(parts[:depth]), set()).add(parts[depth])
+    for folder, names in sorted(entries.items()):
+        found = len(names - {"__init__.py", "py.typed"})
+        if found > FOLDER_ENTRIES_MAX:
+            yield folder, f"{found} entries, at most {FOLDER_ENTRIES_MAX}: make a folder of a noun"
+
+
+def repeated_folder_names(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """A file's name does not begin with its folder's (`report/report_body.py`), and a prefix that
+    three files of a folder have is a folder that was not made.
+    """
+    prefixes: dict[tuple[str, str], int] = {}
+    for path in paths:
+        if not path.startswith(PRODUCT):
+            continue
+        folder, stem = PurePosixPath(path).parent, PurePosixPath(path).stem
+        if stem.startswith((f"{folder.name}_", f"{folder.name.removesuffix('s')}_")):
+            yield path, f"repeats its folder {folder.name!r}"
+        prefix, _, rest = stem.strip("_").partition("_")
+        if rest and "versions" not in folder.parts:
+            prefixes[str(folder), prefix] = prefixes.get((str(folder), prefix), 0) + 1
+    for (place, prefix), count in prefixes.items():
+        if count >= PREFIX_FILES_MAX:
+            yield place, f"{count} files begin with {prefix!r}: make it a folder"
 
 
 def more_than_protocols(source: str) -> Iterator[str]:

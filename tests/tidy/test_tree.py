@@ -1,5 +1,6 @@
 """The rules of tests/tidy/rules.py, over every file of the checkout."""
 
+import re
 from collections.abc import Iterable
 
 import pytest
@@ -53,17 +54,30 @@ def test_ports_are_protocols_only() -> None:
     settle((path, found) for found in rules.more_than_protocols(read(path)))
 
 
-def test_every_module_of_the_language_is_held_pure() -> None:
+def test_every_room_is_held_pure_and_has_a_door() -> None:
     contracts = {c["id"]: c for c in pyproject()["tool"]["importlinter"]["contracts"]}
-    language = {
-        path.removesuffix(".py").replace("/", ".")
+    edges = {"meterline.backends", "meterline.http", "meterline.runtime"}
+    rooms = {
+        ".".join(path.removesuffix(".py").split("/")[:2])
         for path in python_files()
-        if path.startswith("meterline/") and path.count("/") == 1
-        if not path.endswith("__init__.py")
+        if path.startswith("meterline/") and path != "meterline/__init__.py"
+    } - edges
+    assert rooms == set(contracts["pure"]["source_modules"]), "pyproject.toml, contract `pure`"
+    folders = {name for name in rooms if f"{name.replace('.', '/')}/__init__.py" in python_files()}
+    public = [c for name, c in contracts.items() if name.startswith("public-")]
+    assert folders == {name for c in public for name in c["allowed_importers"]}, "`public-*`"
+    layered = {
+        name for layer in contracts["layers"]["layers"] for name in re.split("[ :|]+", layer)
     }
-    layer = {name.strip(" ()\n") for name in contracts["layers"]["layers"][-1].split(":")}
-    assert language == set(contracts["pure"]["source_modules"]), "pyproject.toml, contract `pure`"
-    assert language == layer, "pyproject.toml, contract `layers`, last layer"
+    assert rooms <= layered, "pyproject.toml, contract `layers`"
+
+
+def test_a_folder_is_seen_at_one_glance() -> None:
+    settle(rules.crowded_folders(files()))
+
+
+def test_no_name_repeats_its_folder() -> None:
+    settle(rules.repeated_folder_names(python_files()))
 
 
 def test_every_folder_of_tests_is_run() -> None:

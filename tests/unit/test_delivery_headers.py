@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meterline import limits
-from meterline.delivery.headers import (
+from meterline.delivery import (
     authorizes,
     headers_of,
     headers_text,

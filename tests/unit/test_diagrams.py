@@ -3,9 +3,8 @@
 import pytest
 
 from docs.diagrams import PAGE, diagrams, drawn, replaced
-from meterline.delivery.delivery import DeliveryState
-from meterline.report.report import ReportState
-from meterline.report.run import RunState
+from meterline.delivery import DeliveryState
+from meterline.report import ReportState, RunState
 
 
 def test_the_page_shows_the_tables_as_they_are() -> None:

@@ -18,7 +18,7 @@ from docs import operation_table, problem_table, scope_table, settings_table
 from meterline.backends.clock import SystemClock
 from meterline.http import problem_response
 from meterline.http.mounting import V3_PREFIXES
-from meterline.meter.meter import faults_of
+from meterline.meter import faults_of
 from meterline.problem import Fault, Problem, ProblemType
 from meterline.runtime.cli import main
 from meterline.runtime.settings.fields import ENV_PREFIX, Settings

@@ -129,7 +129,10 @@ def test_names_are_found_on_the_pages() -> None:
         ("`meterline.gone`", ["`meterline.gone`: there is no such module"]),
         ("`gone` in `meterline/event/event.py`", ["`gone` is not in `meterline/event/event.py`"]),
         (
-            "`aggregator/slice/verdict.py` `meterline.event.event` `payload_check` in `meterline/event/event.py`",
+            (
+                "`aggregator/slice/verdict.py` `meterline.event` `payload_check` in"
+                " `meterline/event/event.py`"
+            ),
             [],
         ),
         ("`/api/v3/metering` `docs/problems/<slug>.md` `a.b`", []),

@@ -6,14 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meterline import limits
-from meterline.delivery.endpoint.health import (
-    EndpointSignal,
-    Health,
-    HealthTerms,
-    Heard,
-    after,
-    doubted,
-)
+from meterline.delivery import EndpointSignal, Health, HealthTerms, Heard, after, doubted
 
 NOW = 1_770_000_000_000
 TERMS = HealthTerms(
@@ -146,7 +139,9 @@ def test_a_long_outage_is_no_false_alarm() -> None:
 
 def test_who_asks_to_be_left_alone_is_at_once_and_for_five_minutes_at_most() -> None:
     for asked_ms, pause_ms in ((0, 5_000), (60_000, 60_000), (86_400_000, 300_000)):
-        health = after(Health(), heard(EndpointSignal.THROTTLED, NOW, retry_after_ms=asked_ms), TERMS)
+        health = after(
+            Health(), heard(EndpointSignal.THROTTLED, NOW, retry_after_ms=asked_ms), TERMS
+        )
         assert health.probe_at_ms == NOW + pause_ms
         assert health.alarms == 0
 
@@ -169,7 +164,9 @@ def test_many_that_fail_together_are_one_blow() -> None:
 
 def test_a_receiver_may_ask_for_a_longer_pause() -> None:
     asked = heard(EndpointSignal.OUT, NOW + 300, retry_after_ms=60_000)
-    health = after(told(Health(), (EndpointSignal.OUT, NOW), (EndpointSignal.OUT, NOW + 100)), asked, TERMS)
+    health = after(
+        told(Health(), (EndpointSignal.OUT, NOW), (EndpointSignal.OUT, NOW + 100)), asked, TERMS
+    )
     assert health.probe_at_ms == NOW + 300 + 60_000
 
 
@@ -247,7 +244,9 @@ def test_successes_of_an_endpoint_that_is_well_are_told_once_a_minute() -> None:
     assert told(well, (EndpointSignal.TAKEN, NOW + 60_000)).last_success_at_ms == NOW + 60_000
 
 
-def failing(*, every_ms: int, for_ms: int, signal: EndpointSignal = EndpointSignal.OUT) -> tuple[Health, int]:
+def failing(
+    *, every_ms: int, for_ms: int, signal: EndpointSignal = EndpointSignal.OUT
+) -> tuple[Health, int]:
     health, now_ms = told(Health(), (EndpointSignal.TAKEN, NOW - 1_000)), NOW
     while True:
         health = after(health, heard(signal, now_ms), TERMS)
@@ -282,14 +281,19 @@ def test_a_success_clears_it() -> None:
 
 signals = st.lists(
     st.tuples(
-        st.sampled_from(EndpointSignal), st.integers(1, 400_000), st.integers(0, 20_000), st.booleans()
+        st.sampled_from(EndpointSignal),
+        st.integers(1, 400_000),
+        st.integers(0, 20_000),
+        st.booleans(),
     ),
     max_size=200,
 )
 
 
 @given(signals)
-def test_whatever_is_heard_its_parts_agree(events: list[tuple[EndpointSignal, int, int, bool]]) -> None:
+def test_whatever_is_heard_its_parts_agree(
+    events: list[tuple[EndpointSignal, int, int, bool]],
+) -> None:
     health, now_ms = Health(), NOW
     for signal, pause_ms, took_ms, first in events:
         now_ms += pause_ms

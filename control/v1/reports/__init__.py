@@ -1,1 +1,1 @@
-"""ROOM"""
+"""Reports in API v1."""

@@ -25,8 +25,8 @@ from meterline.http.shapes import Instant, Text
 from meterline.limits import ATTRIBUTE_CHARS_MAX, REPORT_FILTER_VALUES_MAX
 from meterline.number import from_json_float
 from meterline.problem import Fault, invalid
-from meterline.report.filter import ReportFilter, parse_filter
-from meterline.usage.condition import LISTS, Comparison
+from meterline.report import ReportFilter, parse_filter
+from meterline.usage import LISTS, Comparison
 
 _exact: Final = msgspec.json.Decoder(float_hook=from_json_float)
 

@@ -51,9 +51,7 @@ from meterline.http.operation import Bound, Call, bind
 from meterline.http.shapes import AnyParameters
 from meterline.limits import REPORTS_MAX
 from meterline.problem import Fault, invalid
-from meterline.report.report import Report
-from meterline.report.resumption import Owed
-from meterline.report.run import Run
+from meterline.report import Owed, Report, Run
 
 # An answer that shows a secret is kept by nobody on its way.
 _UNKEPT: Final = {"Cache-Control": "no-store"}

@@ -9,13 +9,11 @@ import msgspec
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.v3.reports.run_shapes import DeliveryId, DeliveryStateName, Digest, RunId
-from meterline.delivery.delivery import Attempt, Delivery
+from control.shapes.run import DeliveryId, DeliveryStateName, Digest, RunId
+from meterline.delivery import Attempt, Delivery
 from meterline.http.shapes import InstantShown, Ulid
 from meterline.number import text
-from meterline.report.filter import filter_document
-from meterline.report.report import Report
-from meterline.report.run import Manifest, Run
+from meterline.report import Manifest, Report, Run, filter_document
 from meterline.window import rfc3339_ms
 
 Number = Annotated[float, Field(description="A JSON number with all its digits.")]

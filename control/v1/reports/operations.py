@@ -6,6 +6,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.shapes.path_names import V1_REPORT_NAMES
+from control.shapes.run import RUN, RUN_PATTERN
 from control.v1.reports.body import ReportBody, ReportUpdateBody, ResumeBody, RunBody
 from control.v1.reports.members import (
     REPORT_EXAMPLE,
@@ -16,9 +17,7 @@ from control.v1.reports.members import (
     RunShown,
     RunWithDeliveriesShown,
 )
-from control.v3.reports.run_shapes import RUN_PATTERN
-from control.v3.reports.runs import RUN
-from meterline.access.access import Scope
+from meterline.access import Scope
 from meterline.http.operation import (
     JSON,
     NO_BODY,

@@ -1,1 +1,1 @@
-"""ROOM"""
+"""API keys, subjects and the record of changes in API v3."""

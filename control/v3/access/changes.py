@@ -7,9 +7,7 @@ from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
 from control.shapes.pages import CursorMetaShown, cursors, id_after
-from meterline.access.access import Scope
-from meterline.access.change import Action, Change, Kind, members_of
-from meterline.access.ports import AccessStore
+from meterline.access import AccessStore, Action, Change, Kind, Scope, members_of
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import CursorPage, InstantShown, NoNul, Parameters, Ulid

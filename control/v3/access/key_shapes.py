@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from control.shapes.absence import NotNull
 from control.shapes.pages import CursorMetaShown, cursors
-from meterline.access.access import ApiKey, Scope, lacks_plan
+from meterline.access import ApiKey, Scope, lacks_plan
 from meterline.http.shapes import Closed, CursorPage, Instant, InstantShown, NoNul, Parameters, Ulid
 from meterline.limits import (
     KEY_NAME_CHARS_MAX,

@@ -26,11 +26,13 @@ from control.v3.access.key_shapes import (
     members,
     with_secret,
 )
-from meterline.access.access import (
+from meterline.access import (
     SECRET_BYTES,
+    AccessStore,
     ApiKey,
     KeyDraft,
     KeyUpdate,
+    Rotation,
     Scope,
     faults_of,
     hash_of,
@@ -39,7 +41,6 @@ from meterline.access.access import (
     token_of,
     update_faults,
 )
-from meterline.access.ports import AccessStore, Rotation
 from meterline.http import json_response
 from meterline.http.operation import (
     NO_BODY,

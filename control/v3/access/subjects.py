@@ -14,11 +14,10 @@ from typing_extensions import TypedDict
 from control.shapes.absence import NotNull
 from control.shapes.pages import NumberMetaShown
 from control.shapes.path_names import SUBJECT_NAMES
+from control.shapes.subject import DisplayName, Key, Metadata
 from control.shapes.text_filter import TextFilter
 from control.stores import Stores
-from control.v1.subjects import DisplayName, Key, Metadata
-from meterline.access.access import Scope
-from meterline.access.subject import KEPT, Kept, Subject, SubjectDraft
+from meterline.access import KEPT, Kept, Scope, Subject, SubjectDraft
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
 from meterline.http.shapes import Closed, InstantShown, NoParameters, NumberedPage, Parameters, Ulid

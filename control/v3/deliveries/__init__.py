@@ -1,1 +1,1 @@
-"""ROOM"""
+"""Deliveries in API v3: shown, pulled, replayed, corrected."""

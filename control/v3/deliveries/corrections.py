@@ -10,16 +10,15 @@ from typing_extensions import TypedDict
 from control.reports.service import ReportDesk
 from control.shapes.pages import CursorMetaShown, cursors
 from control.shapes.path_names import REPORT_NAMES
+from control.shapes.run import RUN, DeliveryId, Digest
 from control.v3.reports.operations import TAG
-from control.v3.reports.run_shapes import DeliveryId, Digest
-from control.v3.reports.runs import RUN
-from meterline.access.access import Scope
+from meterline.access import Scope
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import CursorPage, DecimalShown, Parameters
 from meterline.number import text
 from meterline.problem import Fault, invalid
-from meterline.report.correction import KeptCorrection
+from meterline.report import KeptCorrection
 
 _CURSOR: Final = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 

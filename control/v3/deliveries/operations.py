@@ -9,23 +9,21 @@ from pydantic import Field
 from control.openapi.report_message import EXAMPLE, ReportMessageShown
 from control.reports.service import ReportDesk
 from control.shapes.pages import cursors
+from control.shapes.run import DELIVERY_PATTERN, RUN_PATTERN, WindowEndFilter, WindowStartFilter
 from control.v3.reports.run_shapes import (
     ATTEMPTS_EXAMPLE,
     DELIVERY_EXAMPLE,
-    DELIVERY_PATTERN,
-    RUN_PATTERN,
     DeliveryPageShown,
     DeliveryShown,
     DeliveryWithAttemptsShown,
     delivery_shown,
     with_attempts,
 )
-from meterline.access.access import Scope
-from meterline.delivery.delivery import Delivery, DeliveryState
-from meterline.delivery.listing import DeliveryPlace, DeliveryQuery
+from meterline.access import Scope
+from meterline.delivery import Delivery, DeliveryPlace, DeliveryQuery, DeliveryState
 from meterline.http import json_response
 from meterline.http.operation import JSON, NO_BODY, Answer, Bound, Call, Operation, PathName, bind
-from meterline.http.shapes import CursorPage, Instant, NoParameters, Parameters, Text
+from meterline.http.shapes import CursorPage, NoParameters, Parameters, Text
 from meterline.limits import ATTRIBUTE_CHARS_MAX, REPORT_SLUG_CHARS_MAX
 from meterline.problem import Fault, Problem, ProblemType, invalid, not_found
 
@@ -37,18 +35,6 @@ NAMES: Final = {
         "delivery", "Id of a delivery.", DELIVERY_PATTERN, DELIVERY_EXAMPLE["id"]
     )
 }
-
-
-class WindowStartFilter(Parameters):
-    """A condition on the start of the window."""
-
-    gte: Annotated[Instant | None, Field(description="It begins then or later.")] = None
-
-
-class WindowEndFilter(Parameters):
-    """A condition on the end of the window."""
-
-    lte: Annotated[Instant | None, Field(description="It ends then or earlier.")] = None
 
 
 class DeliveryFilter(Parameters):

@@ -11,21 +11,17 @@ from typing_extensions import TypedDict
 from control.reports.service import ReportDesk
 from control.shapes.pages import CursorMetaShown, cursors
 from control.shapes.path_names import REPORT_NAMES
+from control.shapes.run import DeliveryId
 from control.v3.deliveries.operations import TAG
-from control.v3.reports.run_shapes import (
-    DELIVERY_EXAMPLE,
-    DeliveryId,
-    DeliveryShown,
-    delivery_shown,
-)
-from meterline.access.access import Scope
-from meterline.delivery.ports import Pulled, PullPlace
+from control.v3.reports.run_shapes import DELIVERY_EXAMPLE, DeliveryShown, delivery_shown
+from meterline.access import Scope
+from meterline.delivery import Pulled, PullPlace
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import CursorPage, Instant, Parameters
 from meterline.limits import PULL_BYTES_MAX
 from meterline.problem import Fault, invalid
-from meterline.report.report import Report
+from meterline.report import Report
 
 _CURSOR: Final = re.compile(r"([0-9]{1,15})\.([0-9]{1,15})\.([0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
 

@@ -10,12 +10,11 @@ from ulid import ULID
 
 from control.reports.service import ReportDesk
 from control.shapes.pages import CursorMetaShown, cursors, id_after
+from control.shapes.run import RUN_PATTERN, RunId
 from control.v3.deliveries.operations import TAG
-from control.v3.reports.run_shapes import RUN_EXAMPLE, RUN_PATTERN, RunId
-from meterline.access.access import Scope
-from meterline.delivery.delivery import DeliveryState
-from meterline.delivery.listing import DeliveryQuery
-from meterline.delivery.replay import Replay
+from control.v3.reports.run_shapes import RUN_EXAMPLE
+from meterline.access import Scope
+from meterline.delivery import DeliveryQuery, DeliveryState, Replay
 from meterline.http import json_response
 from meterline.http.operation import (
     NO_BODY,

@@ -4,10 +4,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
+from control.shapes.refused_parameters import Customers
 from control.shapes.text_filter import Operand, Operands
-from control.v1.refused import Customers
-from meterline.event.listing import Column, Condition, Op
-from meterline.event.verdict import Verdict
+from meterline.event import Column, Condition, Op, Verdict
 from meterline.http.shapes import Instant, Parameters
 
 _SEPARATOR: Final = ","

@@ -12,11 +12,9 @@ from control.ledger import Ledger
 from control.stores import Stores
 from control.v3.events.operations import LIST_EVENTS, ListedEventShown, shown
 from control.v3.reports.run_shapes import DELIVERY_EXAMPLE, DeliveryShown, delivery_shown
-from meterline.access.access import Scope
-from meterline.audit.lineage import Reported, reported
-from meterline.event.event import decode_event
-from meterline.event.listing import Column, Condition, EventQuery, Op, Order
-from meterline.event.verdict import Verdict
+from meterline.access import Scope
+from meterline.audit import Reported, reported
+from meterline.event import Column, Condition, EventQuery, Op, Order, Verdict, decode_event
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import Parameters, Text

@@ -13,14 +13,13 @@ from control.shapes.event import EVENT_EXAMPLE, EventShown
 from control.shapes.pages import CursorMetaShown, cursors
 from control.stores import Stores
 from control.v3.events.conditions import EventFilter, VerdictName
-from meterline.access.access import Scope
-from meterline.event.listing import Column, EventQuery, ListedEvent, Order, decode_cursor
-from meterline.event.listing import encode_cursor as encoded
-from meterline.event.verdict import Verdict
+from meterline.access import Scope
+from meterline.event import Column, EventQuery, ListedEvent, Order, Verdict, decode_cursor
+from meterline.event import encode_cursor as encoded
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import CursorPage, InstantShown, Parameters, Ulid
-from meterline.meter.outcome import Outcome
+from meterline.meter import Outcome
 from meterline.problem import Fault, invalid
 from meterline.window import MINUTE_MS, rfc3339
 

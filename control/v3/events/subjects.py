@@ -11,8 +11,8 @@ from typing_extensions import TypedDict
 from control.shapes.pages import CursorMetaShown, cursors
 from control.stores import Stores
 from control.v3.events.conditions import EventTextFilter, EventTimeFilter
-from meterline.access.access import Scope
-from meterline.event.listing import Column, Condition, SubjectQuery
+from meterline.access import Scope
+from meterline.event import Column, Condition, SubjectQuery
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import CursorPage, InstantShown, Parameters

@@ -1,1 +1,1 @@
-"""ROOM"""
+"""The whole installation in API v3: status, account and audit."""

@@ -9,14 +9,14 @@ from typing_extensions import TypedDict
 from control.ledger import Ledger
 from control.stores import Stores
 from control.v3.installation.status import lag_records
-from meterline.access.access import Scope
+from meterline.access import Scope
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import Instant, InstantShown, Parameters, Ulid
 from meterline.limits import ACCOUNT_HOURS, ACCOUNT_HOURS_MAX
-from meterline.meter.meter import Meter
+from meterline.meter import Meter
 from meterline.problem import Fault, invalid
-from meterline.usage.account import AccountLine, AccountQuery, MeterAccount
+from meterline.usage import AccountLine, AccountQuery, MeterAccount
 from meterline.window import HOUR_MS, rfc3339
 
 Number = Annotated[int, Field(ge=0)]

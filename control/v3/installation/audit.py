@@ -8,9 +8,8 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.shapes.absence import NotNull
-from meterline.access.access import Scope
-from meterline.audit.audit import AuditSpan, AuditStep, Finding, decode_place
-from meterline.audit.ports import Auditor
+from meterline.access import Scope
+from meterline.audit import Auditor, AuditSpan, AuditStep, Finding, decode_place
 from meterline.http import json_response
 from meterline.http.operation import Answer, Bound, Call, Operation, bind, json_body
 from meterline.http.shapes import Closed, Instant, NoParameters

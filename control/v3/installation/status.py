@@ -15,14 +15,14 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.stores import Stores
-from meterline.access.access import Scope
-from meterline.event.ports import Log
+from meterline.access import Scope
+from meterline.event import Log
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import InstantShown, NoParameters
 from meterline.limits import STATUS_PART_TIMEOUT_S
 from meterline.ports import StoreLost, Unavailable
-from meterline.usage.rows import AccountRow
+from meterline.usage import AccountRow
 from meterline.window import rfc3339
 
 _T = TypeVar("_T")

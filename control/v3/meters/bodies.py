@@ -18,8 +18,7 @@ from control.shapes.meter import (
 )
 from meterline.http.shapes import Closed, Description, EventType, Instant
 from meterline.limits import LABELS_MAX
-from meterline.meter.meter import Aggregation, MeterChange, MeterDraft
-from meterline.meter.revision import instant_fault
+from meterline.meter import Aggregation, MeterChange, MeterDraft, instant_fault
 from meterline.problem import Fault
 
 LABEL: Final = "[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"

@@ -13,13 +13,12 @@ from control.shapes.text_filter import TextFilter
 from control.stores import Stores
 from control.v3.meters.bodies import MeterBody, MeterUpdateBody
 from control.v3.meters.revision_shapes import MeterRevisionShown, revision_shown
-from meterline.access.access import Scope
+from meterline.access import Scope
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
 from meterline.http.shapes import InstantShown, NoParameters, NumberedPage, Parameters, Ulid
 from meterline.limits import METER_CHANGES_MAX
-from meterline.meter.meter import Aggregation, Meter
-from meterline.meter.revision import MeterRevision
+from meterline.meter import Aggregation, Meter, MeterRevision
 from meterline.problem import ProblemType
 from meterline.window import rfc3339
 

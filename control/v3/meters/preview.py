@@ -19,9 +19,9 @@ from control.usage.answers import Answers
 from control.usage.query import query_of
 from control.v3.meters.bodies import PreviewMeterBody
 from control.v3.usage.query import QueryBody, UsageRowShown, rows_form
-from meterline.access.access import Scope
-from meterline.audit.lineage import UsageEntry
-from meterline.event.event import decode_event
+from meterline.access import Scope
+from meterline.audit import UsageEntry
+from meterline.event import decode_event
 from meterline.http.operation import Answer, Bound, Call, Operation, bind, json_body
 from meterline.http.shapes import Instant, InstantShown, NoParameters
 from meterline.limits import (
@@ -33,12 +33,17 @@ from meterline.limits import (
     PREVIEW_REJECTED_SHOWN,
     PREVIEW_ROWS_RENDERED,
 )
-from meterline.meter.measure import Measure
-from meterline.meter.meter import Meter, MeterDraft
+from meterline.meter import Measure, Meter, MeterDraft
 from meterline.problem import Fault, invalid
-from meterline.usage.fold import EventFold, minutes_of, rows_of, starts_of
-from meterline.usage.query import UsageQuery, UsageRow
-from meterline.usage.rows import EventRow
+from meterline.usage import (
+    EventFold,
+    EventRow,
+    UsageQuery,
+    UsageRow,
+    minutes_of,
+    rows_of,
+    starts_of,
+)
 from meterline.window import DAY_MS, rfc3339
 
 

@@ -14,17 +14,21 @@ from typing_extensions import TypedDict
 from control.shapes.pages import CursorMetaShown, cursors
 from control.shapes.path_names import METER_NAMES
 from control.stores import Stores
-from meterline.access.access import Scope
-from meterline.event.ports import SettlementStore
-from meterline.event.refusal import Position, RefusalState, Settlement, position_text, state_of
+from meterline.access import Scope
+from meterline.event import (
+    Position,
+    RefusalState,
+    Settlement,
+    SettlementStore,
+    position_text,
+    state_of,
+)
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import CursorPage, InstantShown, Parameters
-from meterline.meter.measure import decode_groups
-from meterline.meter.meter import Meter
-from meterline.meter.revision import revision_at
+from meterline.meter import Meter, decode_groups, revision_at
 from meterline.problem import Fault, invalid
-from meterline.usage.rows import RejectedRow
+from meterline.usage import RejectedRow
 from meterline.window import MINUTE_MS, rfc3339
 
 _CURSOR: Final = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,18}\.[0-9]{1,9}", re.ASCII)

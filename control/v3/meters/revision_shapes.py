@@ -8,8 +8,7 @@ from typing_extensions import TypedDict
 from control.shapes.pages import CursorMetaShown
 from meterline.http.shapes import DecimalShown, InstantShown
 from meterline.limits import REVISION_SLICES_COUNTED_MAX
-from meterline.meter.meter import RevisionState
-from meterline.meter.revision import MeterRevision
+from meterline.meter import MeterRevision, RevisionState
 from meterline.window import rfc3339
 
 

@@ -24,16 +24,15 @@ from control.v3.meters.revision_shapes import (
     SubjectDifferenceShown,
     revision_shown,
 )
-from meterline.access.access import Scope
+from meterline.access import Scope
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
 from meterline.http.shapes import CursorPage, Instant, NoParameters, Parameters
 from meterline.limits import REVISION_SLICES_COUNTED_MAX, SUPERSEDED_KEPT_MS
-from meterline.meter.meter import Meter, RevisionState
-from meterline.meter.revision import MeterRevision
+from meterline.meter import Meter, MeterRevision, RevisionState
 from meterline.number import text
 from meterline.problem import Fault, Problem, ProblemType, invalid
-from meterline.usage.query import UsageQuery, UsageRow
+from meterline.usage import UsageQuery, UsageRow
 from meterline.window import DAY_MS, rfc3339
 
 TAG: Final = "Meters"

@@ -12,14 +12,14 @@ from control.shapes.pages import NumberMetaShown
 from control.shapes.path_names import DIMENSION, METER_NAMES
 from control.stores import Stores
 from control.usage.query import SUBJECT, Question, Words, query_of
-from meterline.access.access import Scope
+from meterline.access import Scope
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import Instant, NumberedPage, Parameters, Text
 from meterline.limits import EVENT_FILTER_CHARS_MAX
-from meterline.meter.revision import dimensions_ever
+from meterline.meter import dimensions_ever
 from meterline.problem import not_found
-from meterline.usage.query import Filter, Operator
+from meterline.usage import Filter, Operator
 
 WORDS: Final = Words("dimension", "filter", "query")
 

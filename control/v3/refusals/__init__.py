@@ -1,1 +1,1 @@
-"""ROOM"""
+"""Events that count nowhere, in API v3."""

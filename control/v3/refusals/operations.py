@@ -24,9 +24,8 @@ from control.v3.refusals.shapes import (
     RefusalsParameters,
     refusal_shown,
 )
-from meterline.access.access import Scope
-from meterline.event.listing import Place, decode_cursor, encode_cursor
-from meterline.event.refusal import RefusalKind, Way
+from meterline.access import Scope
+from meterline.event import Place, RefusalKind, Way, decode_cursor, encode_cursor
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
 from meterline.http.shapes import NoParameters

@@ -26,9 +26,8 @@ from control.v3.refusals.shapes import (
     RefusedAgainShown,
     refusal_shown,
 )
-from meterline.access.access import Scope
-from meterline.event.listing import encode_cursor
-from meterline.event.refusal import RefusalKind, RefusalState, Settlement
+from meterline.access import Scope
+from meterline.event import RefusalKind, RefusalState, Settlement, encode_cursor
 from meterline.http import json_response
 from meterline.http.operation import Answer, Bound, Call, Operation, bind, json_body
 from meterline.http.shapes import NoParameters

@@ -11,8 +11,7 @@ from control.shapes.event import EVENT_EXAMPLE, EventShown
 from control.shapes.pages import CursorMetaShown
 from control.v3.events.conditions import EventTimeFilter
 from control.v3.events.operations import MeterVerdictShown
-from meterline.event.listing import Column, Condition, Op
-from meterline.event.refusal import RefusalKind, RefusalState, Way, inbox_record
+from meterline.event import Column, Condition, Op, RefusalKind, RefusalState, Way, inbox_record
 from meterline.http.shapes import (
     Closed,
     Cursor,
@@ -29,7 +28,7 @@ from meterline.limits import (
     REDRIVES,
     REDRIVES_MAX,
 )
-from meterline.meter.outcome import Difference as Differing
+from meterline.meter import Difference as Differing
 from meterline.window import rfc3339
 
 Attribute = Annotated[str, Field(max_length=ATTRIBUTE_CHARS_MAX), NoNul]

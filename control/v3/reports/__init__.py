@@ -1,1 +1,1 @@
-"""ROOM"""
+"""Reports and their runs in API v3."""

@@ -16,8 +16,8 @@ from meterline.limits import (
     SCALE,
 )
 from meterline.number import text
-from meterline.report.filter import ReportFilter, parse_filter
-from meterline.usage.condition import LISTS, Condition
+from meterline.report import ReportFilter, parse_filter
+from meterline.usage import LISTS, Condition
 
 DECIMAL: Final = rf"^-?[0-9]{{1,{INTEGER_DIGITS_MAX}}}(\.[0-9]{{1,{SCALE}}})?$"
 

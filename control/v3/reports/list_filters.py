@@ -5,11 +5,10 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from control.shapes.run import WindowEndFilter, WindowStartFilter
 from control.shapes.text_filter import TextFilter
-from control.v3.deliveries.operations import WindowEndFilter, WindowStartFilter
 from meterline.http.shapes import CursorPage, Parameters
-from meterline.report.report import Report, ReportState
-from meterline.report.run import RunQuery, RunState, Trigger
+from meterline.report import Report, ReportState, RunQuery, RunState, Trigger
 
 _SEVERAL: Final = "One, or several with commas between them."
 

@@ -25,7 +25,7 @@ from control.v3.reports.shapes import (
     report_shown,
 )
 from control.v3.reports.status import ReportStatusShown, status_shown
-from meterline.access.access import Scope
+from meterline.access import Scope
 from meterline.http import json_response
 from meterline.http.operation import (
     JSON,
@@ -41,8 +41,7 @@ from meterline.http.operation import (
 from meterline.http.shapes import NoParameters
 from meterline.limits import CONTROL_BODY_BYTES_MAX
 from meterline.problem import Fault, ProblemType, invalid
-from meterline.report.report import Report
-from meterline.report.resumption import Owed
+from meterline.report import Owed, Report
 
 TAG: Final = "Reports"
 UNKEPT: Final = {"Cache-Control": "no-store"}

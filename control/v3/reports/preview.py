@@ -17,7 +17,7 @@ from control.shapes.pages import CursorMetaShown, cursors
 from control.shapes.path_names import REPORT_NAMES
 from control.usage.query import complete_until
 from control.v3.reports.operations import TAG
-from meterline.access.access import Scope
+from meterline.access import Scope
 from meterline.http import json_response
 from meterline.http.operation import Answer, Bound, Call, Operation, bind, json_body
 from meterline.http.shapes import (
@@ -36,13 +36,11 @@ from meterline.limits import (
     RUN_ROWS_READ,
     SUBJECTS_ASKED_BYTES_MAX,
 )
-from meterline.meter.meter import Meter
+from meterline.meter import Meter
 from meterline.number import text
 from meterline.problem import Problem, ProblemType, invalid
-from meterline.report.filter import subjects_asked
-from meterline.report.report import Report
-from meterline.report.run import Run, Trigger, run_id
-from meterline.usage.query import Filter, Operator, UsageQuery
+from meterline.report import Report, Run, Trigger, run_id, subjects_asked
+from meterline.usage import Filter, Operator, UsageQuery
 from meterline.window import rfc3339
 
 _TEXT_EXAMPLE: Final = (

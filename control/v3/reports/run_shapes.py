@@ -7,21 +7,13 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.shapes.pages import CursorMetaShown
-from meterline.delivery.delivery import Attempt, Delivery
+from control.shapes.run import DeliveryId, DeliveryStateName, Digest, RunId
+from meterline.delivery import Attempt, Delivery
 from meterline.http.shapes import Closed, DecimalShown, Instant, InstantShown, Ulid
 from meterline.number import text
-from meterline.report.run import Manifest, Run
+from meterline.report import Manifest, Run
 from meterline.window import rfc3339
 
-RUN_PATTERN: Final = "run_[a-z2-7]{32}"
-DELIVERY_PATTERN: Final = "dlv_[a-z2-7]{32}"
-
-RunId = Annotated[
-    str, Field(pattern=f"^{RUN_PATTERN}$", examples=["run_cf6inwlmjqelmmezy2kklvx5tgtoar6l"])
-]
-DeliveryId = Annotated[
-    str, Field(pattern=f"^{DELIVERY_PATTERN}$", examples=["dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh"])
-]
 RunStateName = Literal[
     "scheduled",
     "waiting",
@@ -34,7 +26,6 @@ RunStateName = Literal[
     "recorded",
 ]
 OutcomeName = Literal["sending", "delivered", "refused", "unreached", "forbidden", "lost"]
-Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class RunBody(Closed):
@@ -123,9 +114,6 @@ class RunPageShown(TypedDict):
 
     data: list[RunShown]
     meta: CursorMetaShown
-
-
-DeliveryStateName = Literal["pending", "sending", "retrying", "delivered", "failed", "cancelled"]
 
 
 class DeliveryReportShown(TypedDict):

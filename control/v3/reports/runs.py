@@ -9,35 +9,17 @@ from control.reports.rules import window_faults
 from control.reports.service import ReportDesk
 from control.shapes.pages import cursors
 from control.shapes.path_names import REPORT_NAMES
+from control.shapes.run import RUN, RUN_PATTERN
 from control.v3.reports.list_filters import RunListParameters
 from control.v3.reports.operations import TAG
-from control.v3.reports.run_shapes import (
-    RUN_EXAMPLE,
-    RUN_PATTERN,
-    RunBody,
-    RunPageShown,
-    RunShown,
-    run_shown,
-)
+from control.v3.reports.run_shapes import RUN_EXAMPLE, RunBody, RunPageShown, RunShown, run_shown
 from control.v3.reports.status import ReceiverShown, receiver_shown
-from meterline.access.access import Scope
+from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import (
-    NO_BODY,
-    Answer,
-    Bound,
-    Call,
-    Operation,
-    PathName,
-    bind,
-    json_body,
-)
+from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
 from meterline.http.shapes import NoParameters
 from meterline.problem import Fault, invalid
-from meterline.report.report import Report
-from meterline.report.run import Run
-
-RUN: Final = PathName("run", "Id of a run.", RUN_PATTERN, RUN_EXAMPLE["id"])
+from meterline.report import Report, Run
 
 
 class RunWithReceiverShown(RunShown):

@@ -11,13 +11,13 @@ from typing_extensions import TypedDict
 from control.reports.service import ReportDesk, new_signing_secret
 from control.shapes.path_names import REPORT_NAMES
 from control.v3.reports.operations import TAG, UNKEPT, UNKEPT_HEADERS
-from meterline.access.access import Scope
+from meterline.access import Scope
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
 from meterline.http.shapes import Closed, InstantShown, NoParameters
 from meterline.limits import SIGNING_OVERLAP_S, SIGNING_OVERLAP_S_MAX
 from meterline.problem import ProblemType
-from meterline.report.report import Report
+from meterline.report import Report
 from meterline.window import rfc3339
 
 SecretText = Annotated[str, Field(pattern=r"^whsec_[A-Za-z0-9+/]+=*$")]

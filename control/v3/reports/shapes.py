@@ -25,8 +25,7 @@ from control.v3.reports.filter_shapes import ReportFilterBody, ReportFilterShown
 from control.v3.reports.run_shapes import RUN_EXAMPLE, RunShown, run_shown
 from control.v3.reports.status import STATUS_EXAMPLE, ReportStatusShown
 from meterline.http.shapes import Closed, InstantShown, Text, Ulid
-from meterline.report.report import Report
-from meterline.report.run import Run
+from meterline.report import Report, Run
 from meterline.window import rfc3339
 
 

@@ -5,13 +5,11 @@ from typing import Annotated, Final, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.v3.reports.run_shapes import DeliveryId, OutcomeName, RunId, RunStateName
-from meterline.delivery.endpoint.standing import Outstanding, Standing
+from control.shapes.run import DeliveryId, RunId
+from control.v3.reports.run_shapes import OutcomeName, RunStateName
+from meterline.delivery import Outstanding, Standing
 from meterline.http.shapes import InstantShown
-from meterline.report.report import Report, ReportState
-from meterline.report.run import Run
-from meterline.report.start import StartTerms
-from meterline.report.status import LastError, ReportStatus
+from meterline.report import LastError, Report, ReportState, ReportStatus, Run, StartTerms
 from meterline.window import rfc3339
 
 LastRunShown = TypedDict(  # a class cannot have a member called `from`

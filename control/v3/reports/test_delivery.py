@@ -12,14 +12,13 @@ from control.reports.service import ReportDesk
 from control.shapes.path_names import REPORT_NAMES
 from control.v3.reports.operations import TAG
 from control.v3.reports.run_shapes import OutcomeName
-from meterline.access.access import Scope
-from meterline.delivery.delivery import AttemptOutcome
+from meterline.access import Scope
+from meterline.delivery import AttemptOutcome
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import InstantShown, NoParameters
 from meterline.limits import RESPONSE_BYTES_KEPT
-from meterline.report.body import TRIAL_SUBJECT, TRIAL_TRIGGER
-from meterline.report.test_delivery_ports import Trial
+from meterline.report import TRIAL_SUBJECT, TRIAL_TRIGGER, Trial
 from meterline.window import rfc3339
 
 

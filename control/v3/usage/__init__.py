@@ -1,1 +1,1 @@
-"""ROOM"""
+"""Usage in API v3, and the events behind it."""

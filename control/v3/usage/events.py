@@ -13,8 +13,8 @@ from control.ledger import Ledger
 from control.shapes.pages import CursorMetaShown, cursors
 from control.shapes.path_names import METER_NAMES
 from control.stores import Stores
-from meterline.access.access import Scope
-from meterline.audit.lineage import Behind, Position, UsageEntry, checksum
+from meterline.access import Scope
+from meterline.audit import Behind, Position, UsageEntry, checksum
 from meterline.http import json_response
 from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
 from meterline.http.shapes import CursorPage, Instant, InstantShown, Parameters, Text
@@ -24,10 +24,9 @@ from meterline.limits import (
     USAGE_EVENTS_MAX,
     USAGE_EVENTS_READ,
 )
-from meterline.meter.meter import Meter
-from meterline.meter.revision import dimensions_ever
+from meterline.meter import Meter, dimensions_ever
 from meterline.problem import Fault, invalid
-from meterline.usage.rows import EventRow
+from meterline.usage import EventRow
 from meterline.window import rfc3339
 
 _CURSOR: Final = re.compile(r"([0-9]{1,5})\.([0-9]{1,5})\.([0-9]{1,18})\.([0-9]{1,5})", re.ASCII)

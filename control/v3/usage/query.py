@@ -24,7 +24,7 @@ from control.usage.query import (
     asked,
     query_of,
 )
-from meterline.access.access import Scope
+from meterline.access import Scope
 from meterline.http.operation import CSV, JSON, Answer, Bound, Call, Operation, bind, json_body
 from meterline.http.shapes import (
     Closed,
@@ -43,7 +43,7 @@ from meterline.limits import (
 )
 from meterline.number import text
 from meterline.problem import ProblemType
-from meterline.usage.query import Filter, Operator, UsageRow
+from meterline.usage import Filter, Operator, UsageRow
 from meterline.window import ISO_SIZES, rfc3339
 
 WORDS: Final = Words("group_by_dimensions", "filters.dimensions", "body")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.named_sql import QUERIES
 from meterline.backends.clickhouse.parts import PartWatch
-from meterline.usage.integrity import Holdings
+from meterline.usage import Holdings
 
 
 class ClickHouseHoldings:

@@ -18,15 +18,17 @@ from meterline.backends.clickhouse.usage.answer import answer
 from meterline.backends.clickhouse.usage.portions import portions, total
 from meterline.backends.clickhouse.usage.sql import Part, rejected_statement
 from meterline.backends.clickhouse.usage.values import ValueListing
-from meterline.event.event import CHECK_BYTES, KEY_BYTES
-from meterline.event.listing import EventQuery, EventSubject, ListedEvent, SubjectQuery
+from meterline.event import (
+    CHECK_BYTES,
+    KEY_BYTES,
+    EventQuery,
+    EventSubject,
+    ListedEvent,
+    SubjectQuery,
+)
 from meterline.limits import FLUSH_YEARS_MAX, SEEN_CHUNK_ROWS
-from meterline.meter.meter import Meter
-from meterline.meter.revision import pieces
-from meterline.usage.fold import span_of
-from meterline.usage.query import UsageQuery, UsageRow
-from meterline.usage.row_hash import seen_bytes
-from meterline.usage.rows import (
+from meterline.meter import Meter, pieces
+from meterline.usage import (
     AccountRow,
     Counted,
     EventRow,
@@ -37,6 +39,10 @@ from meterline.usage.rows import (
     SeenRow,
     SliceId,
     TallyRow,
+    UsageQuery,
+    UsageRow,
+    seen_bytes,
+    span_of,
 )
 
 _COLUMNS: Final[dict[str, tuple[str, ...]]] = {

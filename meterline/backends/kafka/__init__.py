@@ -1,1 +1,1 @@
-"""ROOM"""
+"""Kafka: the log, its topic, and inbox topics."""

@@ -1,1 +1,1 @@
-"""ROOM"""
+"""Sending webhooks: one POST, which addresses may be dialled, what came of it."""

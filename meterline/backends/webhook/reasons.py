@@ -18,8 +18,7 @@ from aiohttp import (
 from yarl import URL
 
 from meterline.backends.webhook.names import NameNotTold
-from meterline.delivery.delivery import AttemptOutcome
-from meterline.delivery.sending import Answer
+from meterline.delivery import Answer, AttemptOutcome
 
 _SUCCESS: Final = 2  # first digit of a status
 _REDIRECT: Final = 3

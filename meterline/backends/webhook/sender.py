@@ -31,7 +31,7 @@ from meterline import limits
 from meterline.backends.webhook.dialable import Network, may_dial, may_name
 from meterline.backends.webhook.names import Names
 from meterline.backends.webhook.reasons import ForbiddenAddress, explained, judged
-from meterline.delivery.sending import Answer
+from meterline.delivery import Answer
 from meterline.ports import Clock
 
 USER_AGENT: Final = "Meterline"

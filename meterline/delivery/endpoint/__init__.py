@@ -1,1 +1,1 @@
-"""ROOM"""
+"""Endpoints: their addresses, how they fare, and that in words."""

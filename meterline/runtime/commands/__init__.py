@@ -1,1 +1,1 @@
-"""ROOM"""
+"""The commands of `meterline` beside `up` and the roles."""

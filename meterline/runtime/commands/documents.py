@@ -14,7 +14,7 @@ from control.routes import bound_v1, bound_v3, declared_api
 from ingest.gateway import Gateway
 from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES
 from meterline.http.operation import Bound
-from meterline.report.body import MESSAGE_TYPE
+from meterline.report import MESSAGE_TYPE
 
 _TAGS: Final = {
     "Events": "Usage events: sent by producers, listed with what became of them.",

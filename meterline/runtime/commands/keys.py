@@ -19,12 +19,15 @@ from rich.table import Table
 from rich.text import Text
 from ulid import ULID
 
-from meterline.access.access import (
+from meterline.access import (
+    COMMAND,
     EVERY_SCOPE,
     SECRET_BYTES,
+    AccessStore,
     ApiKey,
     KeyDraft,
     Principal,
+    Rotation,
     Scope,
     faults_of,
     hash_of,
@@ -33,10 +36,8 @@ from meterline.access.access import (
     overlap_faults,
     token_of,
 )
-from meterline.access.change import COMMAND
-from meterline.access.ports import AccessStore, Rotation
 from meterline.backends.clock import SystemClock
-from meterline.event.event import DEFAULT_NAMESPACE
+from meterline.event import DEFAULT_NAMESPACE
 from meterline.limits import KEY_OVERLAP_S, KEYS_READ_ROWS
 from meterline.ports import Unavailable, Unsuitable
 from meterline.problem import Fault, Problem, invalid

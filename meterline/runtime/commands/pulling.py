@@ -9,7 +9,7 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from meterline.delivery.delivery import digest_of
+from meterline.delivery import digest_of
 from meterline.number import from_text
 from meterline.runtime.commands.reconciliation import Elsewhere, SentDelivery
 from meterline.window import parse_instant

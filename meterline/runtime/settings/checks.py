@@ -17,7 +17,7 @@ from pydantic import (
 from pydantic_settings import NoDecode
 
 from meterline import limits
-from meterline.access.throttle import Limited, Policy
+from meterline.access import Limited, Policy
 from meterline.http.origins import parse_authority
 from meterline.runtime.settings.text import decoded_list
 

@@ -1,1 +1,1 @@
-"""ROOM"""
+"""Wiring: which adapter stands behind which port."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from aiohttp.typedefs import Middleware
 
 from control.routes import nothing
-from meterline.access.throttle import Throttle
+from meterline.access import Throttle
 from meterline.backends.control_store.access.keys import SqlAccessStore
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.migrate import check_migrated

@@ -25,7 +25,7 @@ from control.v3.meters.bodies import MeterBody
 from ingest.admission import AdmissionRules
 from ingest.inbox.consumer import Inbox
 from ingest.publisher import Publisher
-from meterline.audit.checked_readers import CheckedAccounts, CheckedRefusals, CheckedTraces
+from meterline.audit import CheckedAccounts, CheckedRefusals, CheckedTraces
 from meterline.backends.clickhouse import chdb_folder
 from meterline.backends.clickhouse.audit.evidence import ClickHouseEvidence
 from meterline.backends.clickhouse.connection import Connection, create_database
@@ -44,19 +44,17 @@ from meterline.backends.control_store.progress.evidence import SqlEvidence
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.progress.redrives import SqlSettlementStore
 from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
-from meterline.backends.control_store.reports.store import SqlReportStore
+from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.backends.kafka.inbox import InboxWatch
 from meterline.backends.kafka.log import KafkaLog, kafka_record, open_kafka_log
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
-from meterline.event.event import DEFAULT_NAMESPACE
-from meterline.event.pack import Record
-from meterline.meter.meter import MeterDraft, faults_of
+from meterline.event import DEFAULT_NAMESPACE, Record
+from meterline.meter import MeterDraft, faults_of
 from meterline.ports import Unsuitable
 from meterline.runtime import disk_room
 from meterline.runtime.settings.reading import Settings, SettingsError
-from meterline.usage.integrity import CheckedUsageStore, UsageIntegrity
-from meterline.usage.progress_ports import SeenStore
+from meterline.usage import CheckedUsageStore, SeenStore, UsageIntegrity
 from meterline.window import DAY_MS
 
 logger = structlog.get_logger()

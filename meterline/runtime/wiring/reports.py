@@ -13,20 +13,20 @@ from dispatcher.worker import Dispatcher
 from meterline.backends.clickhouse.events.late import ClickHouseLateEvents
 from meterline.backends.control_store.deliveries.pull import SqlPullStore
 from meterline.backends.control_store.deliveries.replays import SqlReplayStore
+from meterline.backends.control_store.deliveries.report_status import SqlReportStatusStore
 from meterline.backends.control_store.deliveries.stored_bytes import SqlDeliveryBytes
 from meterline.backends.control_store.reports.corrections import SqlCorrectionStore
 from meterline.backends.control_store.reports.late import SqlLateStore
-from meterline.backends.control_store.reports.status import SqlReportStatusStore
 from meterline.backends.control_store.reports.test_deliveries import SqlTrialStore
 from meterline.backends.secrets import FernetSecretBox
 from meterline.backends.spool import FileSpool
 from meterline.backends.webhook.sender import HttpWebhookSender
 from meterline.limits import LATE_SETTLE_MS
-from meterline.report.start import StartTerms
+from meterline.report import StartTerms
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring.adapters import CLOCK, Opened, completeness_lag_ms
 from meterline.runtime.wiring.sending import egress, send_terms
-from meterline.usage.integrity import CheckedLateEvents
+from meterline.usage import CheckedLateEvents
 from meterline.window import DAY_MS
 
 

@@ -7,22 +7,31 @@ import pytest
 from meterline import limits
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
-from meterline.backends.control_store.reports.store import SqlReportStore
-from meterline.delivery.delivery import (
+from meterline.backends.control_store.report_store import SqlReportStore
+from meterline.delivery import (
     Attempt,
+    AttemptEnd,
     AttemptOutcome,
     DeliveryDraft,
     DeliveryMove,
     DeliveryState,
+    Parcel,
     delivery_id,
     digest_of,
 )
-from meterline.delivery.sending import AttemptEnd, Parcel
-from meterline.meter.meter import Aggregation, MeterDraft
-from meterline.report.filter import parse_filter
-from meterline.report.ports import Claim, ReportStore
-from meterline.report.report import Interval, Report, Schedule
-from meterline.report.run import Manifest, Run, Trigger, run_id
+from meterline.meter import Aggregation, MeterDraft
+from meterline.report import (
+    Claim,
+    Interval,
+    Manifest,
+    Report,
+    ReportStore,
+    Run,
+    Schedule,
+    Trigger,
+    parse_filter,
+    run_id,
+)
 from meterline.window import HOUR_MS
 
 NOW = 1_770_000_000_000

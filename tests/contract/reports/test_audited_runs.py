@@ -10,13 +10,12 @@ from sqlalchemy import delete, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aggregator.audit.auditor import StoreAuditor
-from meterline.audit.audit import AuditSpan, Finding
+from meterline.audit import AuditSpan, Finding
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.progress.evidence import SqlEvidence
 from meterline.backends.control_store.tables.reports import report_bodies, report_deliveries
-from meterline.delivery.delivery import DeliveryDraft
-from meterline.report.ports import ReportStore
-from meterline.report.report import Report
+from meterline.delivery import DeliveryDraft
+from meterline.report import Report, ReportStore
 from tests.contract.reports.conftest import NOW, claimed, drafts, manifest, scheduled
 
 

@@ -5,13 +5,9 @@ import pytest
 from meterline.backends.control_store.deliveries.stored_bytes import SqlDeliveryBytes
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.progress.evidence import SqlEvidence
-from meterline.delivery.delivery import DeliveryMove
-from meterline.delivery.ports import DeliveryBytes
-from meterline.delivery.sending import Allotment
+from meterline.delivery import Allotment, DeliveryBytes, DeliveryMove
 from meterline.problem import Problem, ProblemType
-from meterline.report.ports import ReportStore
-from meterline.report.report import Report
-from meterline.report.run import Run
+from meterline.report import Report, ReportStore, Run
 from tests.contract.reports.conftest import NOW, decided, ended, scheduled
 
 

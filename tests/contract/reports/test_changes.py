@@ -5,17 +5,25 @@ from dataclasses import replace
 
 import pytest
 
-from meterline.access.change import Action, Change, Kind, members_of
+from meterline.access import Action, Change, Kind, members_of
 from meterline.backends.control_store.access.changes import read_changes
 from meterline.backends.control_store.engine import Database
-from meterline.delivery.headers import SealedHeaders
-from meterline.delivery.sending import Allotment
+from meterline.delivery import Allotment, SealedHeaders
 from meterline.limits import SECRET_SHOWN_ONCE_MS
 from meterline.problem import Problem, ProblemType
+from meterline.report import (
+    Interval,
+    Report,
+    ReportChange,
+    ReportState,
+    ReportStore,
+    Run,
+    RunMove,
+    RunState,
+    Schedule,
+    Takeover,
+)
 from meterline.report.filter import EVERYTHING
-from meterline.report.ports import ReportStore
-from meterline.report.report import Interval, Report, ReportChange, ReportState, Schedule, Takeover
-from meterline.report.run import Run, RunMove, RunState
 from meterline.window import DAY_MS, HOUR_MS, MINUTE_MS
 from tests.contract.reports.conftest import (
     NOW,

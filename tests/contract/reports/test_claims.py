@@ -5,11 +5,8 @@ from dataclasses import replace
 import pytest
 
 from meterline import limits
-from meterline.delivery.delivery import AttemptOutcome, DeliveryMove, DeliveryState
-from meterline.delivery.sending import Allotment
-from meterline.report.ports import ReportStore
-from meterline.report.report import Report, ReportChange
-from meterline.report.run import Run, RunState
+from meterline.delivery import Allotment, AttemptOutcome, DeliveryMove, DeliveryState
+from meterline.report import Report, ReportChange, ReportStore, Run, RunState
 from tests.contract.reports.conftest import LEASE, NOW, START, delivering, ended, states, the_run
 from tests.contract.reports.test_endpoints import out
 

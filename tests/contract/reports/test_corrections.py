@@ -6,11 +6,24 @@ import pytest
 
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.reports.corrections import SqlCorrectionStore
-from meterline.report.correction import Cause, Correction, KeptCorrection, digest_over
-from meterline.report.correction_ports import Baseline, CorrectionStore
-from meterline.report.ports import Claim, ReportStore
-from meterline.report.report import Report, ReportChange, Revisions
-from meterline.report.run import LogEnds, Manifest, Run, RunMove, RunState
+from meterline.report import (
+    Baseline,
+    Cause,
+    Claim,
+    Correction,
+    CorrectionStore,
+    KeptCorrection,
+    LogEnds,
+    Manifest,
+    Report,
+    ReportChange,
+    ReportStore,
+    Revisions,
+    Run,
+    RunMove,
+    RunState,
+)
+from meterline.report.correction import digest_over
 from tests.contract.reports.conftest import (
     NOW,
     claimed,

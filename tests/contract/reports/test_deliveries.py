@@ -4,12 +4,9 @@ import asyncio
 
 import pytest
 
-from meterline.delivery.delivery import AttemptOutcome, DeliveryMove, DeliveryState
-from meterline.delivery.sending import Allotment
+from meterline.delivery import Allotment, AttemptOutcome, DeliveryMove, DeliveryState
 from meterline.problem import Problem
-from meterline.report.ports import ReportStore
-from meterline.report.report import Report, ReportState
-from meterline.report.run import RunState
+from meterline.report import Report, ReportState, ReportStore, RunState
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import (
     LEASE,

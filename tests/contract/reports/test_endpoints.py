@@ -5,11 +5,17 @@ import asyncio
 from msgspec.structs import replace
 
 from meterline import limits
-from meterline.delivery.delivery import DeliveryMove
-from meterline.delivery.endpoint.health import EndpointSignal, Health, HealthTerms, Heard
-from meterline.delivery.sending import Allotment, AttemptEnd, Parcel
-from meterline.report.ports import ReportStore
-from meterline.report.report import Report, ReportState
+from meterline.delivery import (
+    Allotment,
+    AttemptEnd,
+    DeliveryMove,
+    EndpointSignal,
+    Health,
+    HealthTerms,
+    Heard,
+    Parcel,
+)
+from meterline.report import Report, ReportState, ReportStore
 from tests.contract.reports.conftest import LEASE, NOW, delivering, ended
 
 TERMS = HealthTerms(
@@ -17,7 +23,9 @@ TERMS = HealthTerms(
 )
 
 
-def heard(parcel: Parcel, sign: EndpointSignal, at_ms: int, *, retry_ms: int | None = None) -> AttemptEnd:
+def heard(
+    parcel: Parcel, sign: EndpointSignal, at_ms: int, *, retry_ms: int | None = None
+) -> AttemptEnd:
     """The end of an attempt that tells something of its endpoint."""
     move = DeliveryMove.CONFIRM if sign is EndpointSignal.TAKEN else DeliveryMove.RETRY
     said = Heard(
@@ -46,7 +54,10 @@ async def test_what_is_due_tells_where_to_whether_first_and_how_the_endpoint_far
     assert (due.address, due.due_at_ms, due.first) == (("default", report.endpoint), NOW, True)
     assert due.health == Health()
     first, second = await store.claim_deliveries([Allotment(report.id, 9)], NOW, LEASE)
-    ends = [heard(first, EndpointSignal.OUT, NOW + 20), heard(second, EndpointSignal.ANSWERED, NOW + 30)]
+    ends = [
+        heard(first, EndpointSignal.OUT, NOW + 20),
+        heard(second, EndpointSignal.ANSWERED, NOW + 30),
+    ]
     await store.record(ends, NOW + 40, TERMS)
     (due,) = await store.due(NOW + 40)
     assert (due.due_at_ms, due.first) == (NOW + 20, False)
@@ -135,7 +146,9 @@ async def test_a_probe_is_a_first_try_however_long_retries_have_waited(
         probe = Allotment(report.id, 1, probe=True)
         (parcel,) = await store.claim_deliveries([probe], instant, instant + 1_000)
         assert (parcel.attempt, parcel.probe) == (1, True)
-        await store.record([heard(parcel, EndpointSignal.OUT, instant, retry_ms=LEASE)], instant, TERMS)
+        await store.record(
+            [heard(parcel, EndpointSignal.OUT, instant, retry_ms=LEASE)], instant, TERMS
+        )
 
 
 async def test_where_claims_are_of_one_retries_that_waited_have_half_of_them(

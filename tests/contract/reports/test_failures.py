@@ -8,21 +8,19 @@ from meterline.backends.control_store.deliveries.pull import SqlPullStore
 from meterline.backends.control_store.deliveries.replays import SqlReplayStore
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.progress.evidence import SqlEvidence
-from meterline.delivery.delivery import (
+from meterline.delivery import (
+    Allotment,
     DeliveryDraft,
     DeliveryMove,
+    DeliveryQuery,
     DeliveryState,
+    Replay,
+    ReplayState,
     delivery_id,
     digest_of,
 )
-from meterline.delivery.listing import DeliveryQuery
-from meterline.delivery.replay import Replay, ReplayState
-from meterline.delivery.sending import Allotment
 from meterline.problem import Problem, ProblemType
-from meterline.report.ports import Booked, Claim, ReportStore
-from meterline.report.report import Report
-from meterline.report.resumption import Owed
-from meterline.report.run import Run, RunState
+from meterline.report import Booked, Claim, Owed, Report, ReportStore, Run, RunState
 from tests.contract.reports.conftest import (
     LEASE,
     NOW,

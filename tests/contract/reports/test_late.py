@@ -10,12 +10,20 @@ import pytest
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.reports.late import SqlLateStore
-from meterline.report.correction_ports import DecidedWindow, LateStore, LateWindow
-from meterline.report.ports import ReportStore
-from meterline.report.report import Report, ReportState
-from meterline.report.run import LogEnds, Run, RunMove, RunState, Trigger
-from meterline.usage.ports import Stretch
-from meterline.usage.rows import Seal, SliceId
+from meterline.report import (
+    DecidedWindow,
+    LateStore,
+    LateWindow,
+    LogEnds,
+    Report,
+    ReportState,
+    ReportStore,
+    Run,
+    RunMove,
+    RunState,
+    Trigger,
+)
+from meterline.usage import Seal, SliceId, Stretch
 from meterline.window import DAY_MS, HOUR_MS
 from tests.contract.reports.conftest import (
     NOW,

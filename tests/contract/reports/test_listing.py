@@ -6,12 +6,16 @@ import pytest
 
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
-from meterline.delivery.delivery import Delivery, DeliveryMove, DeliveryState
-from meterline.delivery.listing import DeliveryPlace, DeliveryQuery
-from meterline.delivery.sending import Allotment
-from meterline.meter.meter import Aggregation, MeterDraft
-from meterline.report.ports import ReportStore
-from meterline.report.report import Report
+from meterline.delivery import (
+    Allotment,
+    Delivery,
+    DeliveryMove,
+    DeliveryPlace,
+    DeliveryQuery,
+    DeliveryState,
+)
+from meterline.meter import Aggregation, MeterDraft
+from meterline.report import Report, ReportStore
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import (
     NOW,

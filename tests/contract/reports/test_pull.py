@@ -4,18 +4,17 @@ import pytest
 
 from meterline.backends.control_store.deliveries.pull import SqlPullStore
 from meterline.backends.control_store.engine import Database
-from meterline.delivery.delivery import (
+from meterline.delivery import (
+    Allotment,
     DeliveryDraft,
     DeliveryMove,
     DeliveryState,
+    Pulled,
+    PullStore,
     delivery_id,
     digest_of,
 )
-from meterline.delivery.ports import Pulled, PullStore
-from meterline.delivery.sending import Allotment
-from meterline.report.ports import ReportStore
-from meterline.report.report import Report
-from meterline.report.run import Run
+from meterline.report import Report, ReportStore, Run
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import NOW, START, claimed, decided, ended, manifest, scheduled
 

@@ -2,12 +2,9 @@
 
 import pytest
 
-from meterline.delivery.delivery import AttemptOutcome, DeliveryMove, DeliveryState
-from meterline.delivery.sending import Allotment, Parcel
+from meterline.delivery import Allotment, AttemptOutcome, DeliveryMove, DeliveryState, Parcel
 from meterline.problem import Problem, ProblemType
-from meterline.report.ports import ReportStore
-from meterline.report.report import Report, ReportChange
-from meterline.report.run import Run, RunState
+from meterline.report import Report, ReportChange, ReportStore, Run, RunState
 from tests.contract.reports.conftest import LEASE, NOW, delivering, ended, the_run
 
 LATER = NOW + 1_000

@@ -5,21 +5,26 @@ from dataclasses import replace
 
 import pytest
 
-from meterline.access.change import Action, Kind
+from meterline.access import Action, Kind
 from meterline.backends.control_store.access.keys import SqlAccessStore
 from meterline.backends.control_store.deliveries.replays import SqlReplayStore
 from meterline.backends.control_store.deliveries.stored_bytes import SqlDeliveryBytes
 from meterline.backends.control_store.engine import Database
-from meterline.delivery.delivery import AttemptOutcome, DeliveryMove, DeliveryState
-from meterline.delivery.listing import DeliveryQuery
-from meterline.delivery.ports import ReplayStore, Worked
-from meterline.delivery.replay import Replay, ReplayState
-from meterline.delivery.sending import Allotment, Parcel
+from meterline.delivery import (
+    Allotment,
+    AttemptOutcome,
+    DeliveryMove,
+    DeliveryQuery,
+    DeliveryState,
+    Parcel,
+    Replay,
+    ReplayState,
+    ReplayStore,
+    Worked,
+)
 from meterline.limits import REPLAYS_RUNNING_MAX
 from meterline.problem import Problem, ProblemType
-from meterline.report.ports import ReportStore
-from meterline.report.report import Report
-from meterline.report.run import Run, RunState
+from meterline.report import Report, ReportStore, Run, RunState
 from tests.contract.reports.conftest import (
     NOW,
     START,

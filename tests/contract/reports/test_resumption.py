@@ -3,15 +3,20 @@
 import pytest
 
 from dispatcher.runs.schedule import due_runs
-from meterline.access.change import Action
+from meterline.access import Action
 from meterline.backends.control_store.access.changes import read_changes
 from meterline.backends.control_store.engine import Database
-from meterline.delivery.delivery import DeliveryMove, DeliveryState
-from meterline.delivery.sending import Allotment
-from meterline.report.ports import ReportStore
-from meterline.report.report import Report, ReportState
-from meterline.report.resumption import NOT_ASKED_FOR, Owed, Resumed
-from meterline.report.run import Run, RunState
+from meterline.delivery import Allotment, DeliveryMove, DeliveryState
+from meterline.report import (
+    NOT_ASKED_FOR,
+    Owed,
+    Report,
+    ReportState,
+    ReportStore,
+    Resumed,
+    Run,
+    RunState,
+)
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import (
     NOW,

@@ -1,10 +1,8 @@
 """What every ReportStore promises of claims: what they hold, and that they can be undone."""
 
 from meterline import limits
-from meterline.delivery.delivery import AttemptOutcome, DeliveryMove, DeliveryState
-from meterline.delivery.sending import Allotment
-from meterline.report.ports import ReportStore
-from meterline.report.report import Report
+from meterline.delivery import Allotment, AttemptOutcome, DeliveryMove, DeliveryState
+from meterline.report import Report, ReportStore
 from tests.contract.reports.conftest import LEASE, NOW, delivering, ended, states
 from tests.contract.reports.test_endpoints import out
 

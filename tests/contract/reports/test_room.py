@@ -10,8 +10,7 @@ from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.tables.reports import reports as reports_table
 from meterline.limits import REPORTS_MAX
 from meterline.problem import Problem, ProblemType
-from meterline.report.ports import ReportStore
-from meterline.report.report import Report
+from meterline.report import Report, ReportStore
 from tests.contract.reports.conftest import NOW, START
 
 

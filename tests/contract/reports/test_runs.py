@@ -5,11 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from meterline.delivery.delivery import digest_of
+from meterline.delivery import digest_of
 from meterline.problem import Problem, ProblemType
-from meterline.report.ports import ReportStore
-from meterline.report.report import Report
-from meterline.report.run import RunMove, RunQuery, RunState, Trigger
+from meterline.report import Report, ReportStore, RunMove, RunQuery, RunState, Trigger
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import (
     LEASE,

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from meterline.delivery.sending import Allotment
+from meterline.delivery import Allotment
 from meterline.problem import Problem, ProblemType
-from meterline.report.ports import ReportStore, RetiredSecret
-from meterline.report.report import Report
+from meterline.report import Report, ReportStore, RetiredSecret
 from tests.contract.reports.conftest import NOW, SECRET, delivering
 
 HOUR_MS = 3_600_000

@@ -2,16 +2,10 @@
 
 import pytest
 
+from meterline.backends.control_store.deliveries.report_status import SqlReportStatusStore
 from meterline.backends.control_store.engine import Database
-from meterline.backends.control_store.reports.status import SqlReportStatusStore
-from meterline.delivery.delivery import AttemptOutcome, DeliveryMove
-from meterline.delivery.endpoint.health import EndpointSignal
-from meterline.delivery.endpoint.standing import Standing
-from meterline.delivery.sending import Allotment
-from meterline.report.ports import ReportStore
-from meterline.report.report import Report
-from meterline.report.resumption import Owed
-from meterline.report.status import LastError, ReportStatus, ReportStatusStore
+from meterline.delivery import Allotment, AttemptOutcome, DeliveryMove, EndpointSignal, Standing
+from meterline.report import LastError, Owed, Report, ReportStatus, ReportStatusStore, ReportStore
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import NOW, START, decided, ended, scheduled, the_run
 from tests.contract.reports.test_endpoints import heard

@@ -4,9 +4,8 @@ import msgspec
 
 from meterline.backends.control_store.deliveries.lineage import SqlTraces
 from meterline.backends.control_store.engine import Database
-from meterline.delivery.delivery import DeliveryDraft, delivery_id, digest_of
-from meterline.report.ports import ReportStore
-from meterline.report.report import Report
+from meterline.delivery import DeliveryDraft, delivery_id, digest_of
+from meterline.report import Report, ReportStore
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import NOW, START, claimed, manifest, scheduled
 

@@ -8,13 +8,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aggregator.audit.auditor import StoreAuditor
 from aggregator.step import Aggregator
-from meterline.audit.audit import AuditSpan, AuditStep, CellRows, Finding, SlicePlace
+from meterline.audit import AuditSpan, AuditStep, CellRows, Finding, SlicePlace
 from meterline.backends.clickhouse.audit.evidence import ClickHouseEvidence
 from meterline.backends.control_store.progress.evidence import SqlEvidence
 from meterline.backends.control_store.tables.meters import seals
-from meterline.event.event import decode_event
+from meterline.event import decode_event
 from meterline.number import UNIT
-from meterline.usage.rows import EventRow, Flush, SliceId, TallyRow
+from meterline.usage import EventRow, Flush, SliceId, TallyRow
 from tests.unit.aggregator.world import HORIZON_MS, Meters, World
 
 

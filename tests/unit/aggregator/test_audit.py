@@ -5,19 +5,12 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.audit.audit import (
-    AuditSpan,
-    Finding,
-    RunPlace,
-    SlicePlace,
-    decode_place,
-    encode_place,
-)
+from meterline.audit import AuditSpan, Finding, RunPlace, SlicePlace, decode_place, encode_place
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.tables.meters import logs
-from meterline.event.pack import encode_pack
+from meterline.event import encode_pack
 from meterline.limits import SLICE_SPAN_MS
-from meterline.meter.meter import Aggregation
+from meterline.meter import Aggregation
 from tests.unit.aggregator.audited import TOUCHES, Audited
 from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
 

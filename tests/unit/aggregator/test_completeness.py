@@ -8,7 +8,7 @@ import pytest
 from aggregator.catch_up import LogTruncated
 from aggregator.completeness import Completeness
 from meterline.backends.sqlite_log import open_sqlite_log
-from meterline.meter.meter import Aggregation
+from meterline.meter import Aggregation
 from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
 
 

@@ -14,24 +14,34 @@ from hypothesis import strategies as st
 from aggregator.slice.border import opened
 from aggregator.slice.open_slice import OpenSlice
 from aggregator.slice.verdict import judged
-from meterline.event.event import Event, decode_event
-from meterline.event.pack import (
+from meterline.event import (
+    Event,
     Record,
     RecordKind,
     Refusal,
     Unreadable,
+    Verdict,
+    decode_event,
     decode_record,
     encode_pack,
     encode_refusal,
     position,
 )
-from meterline.event.verdict import Verdict
 from meterline.limits import SLICE_EVENTS_MAX, SLICE_SPAN_MS
-from meterline.meter.measure import Measures, decode_groups, encode_groups, measures_of, member_of
-from meterline.meter.meter import Aggregation, Catalogue, Meter
-from meterline.meter.tally import Cell, Latest
+from meterline.meter import (
+    Aggregation,
+    Catalogue,
+    Cell,
+    Latest,
+    Measures,
+    Meter,
+    decode_groups,
+    measures_of,
+    member_of,
+)
+from meterline.meter.measure import encode_groups
 from meterline.number import UNIT
-from meterline.usage.rows import NO_POSITION, Flush, SliceId, TallyRow
+from meterline.usage import NO_POSITION, Flush, SliceId, TallyRow
 
 HORIZON_MS = 1_000_000
 ID = SliceId(1, 0, 0)

@@ -10,9 +10,9 @@ from aggregator.completeness import Completeness
 from aggregator.drivers.faust_worker import FaustWorker, Membership
 from aggregator.housekeeping import Housekeeping, Pace
 from aggregator.lag_watch import LagWatch
-from meterline.event.pack import Record
+from meterline.event import Record
 from meterline.limits import SILENT_AFTER_S, SILENT_BESIDE_OTHERS_AFTER_S, STALLED_AFTER_S
-from meterline.meter.meter import Aggregation
+from meterline.meter import Aggregation
 from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
 
 SILENT_MS = SILENT_AFTER_S * 1_000

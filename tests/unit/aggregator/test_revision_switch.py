@@ -10,8 +10,8 @@ from aggregator.revision_switch import switch_filled
 from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
-from meterline.meter.meter import Aggregation, MeterChange, MeterDraft
-from meterline.usage.rows import Seal, SliceId
+from meterline.meter import Aggregation, MeterChange, MeterDraft
+from meterline.usage import Seal, SliceId
 
 LOG, PARTITIONS, NOW_MS = 1, 2, 1_700_000_000_000
 

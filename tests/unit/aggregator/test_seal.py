@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from meterline.event.pack import Record, RecordKind, Unreadable, record_digest
+from meterline.event import Record, RecordKind, Unreadable, record_digest
 from meterline.limits import SLICE_SPAN_MS
-from meterline.meter.meter import Aggregation
+from meterline.meter import Aggregation
 from meterline.ports import Unavailable
-from meterline.usage.row_hash import MODULUS, together
-from meterline.usage.rows import Counted, Flush, Seal, SliceId
+from meterline.usage import Counted, Flush, Seal, SliceId, together
+from meterline.usage.row_hash import MODULUS
 from tests.unit.aggregator.world import HORIZON_MS, PARTITIONS, Meters, World, numbered
 
 

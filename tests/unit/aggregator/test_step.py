@@ -14,9 +14,9 @@ from aggregator.completeness import Completeness
 from aggregator.step import CountBackDiffers
 from meterline.backends.clock import SystemClock
 from meterline.backends.sqlite_log import open_sqlite_log
-from meterline.event.pack import encode_pack
+from meterline.event import encode_pack
 from meterline.limits import COUNT_BACK_TRIES_MAX, SLICE_EVENTS_MAX, SLICE_SPAN_MS
-from meterline.meter.meter import Aggregation, Meter
+from meterline.meter import Aggregation, Meter
 from meterline.ports import SeenDamaged, Unavailable
 from tests.unit.aggregator.world import PARTITIONS, Killed, Meters, World, numbered
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from aggregator.completeness import Completeness
 from aggregator.housekeeping import Housekeeping, Pace
 from meterline.limits import TRIM_INTERVAL_MS
-from meterline.meter.meter import Aggregation
+from meterline.meter import Aggregation
 from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from aggregator.slice.verdict import Seen, judged
-from meterline.event.verdict import Verdict
+from meterline.event import Verdict
 
 HORIZON_MS = 1_000
 AT, APPENDED_MS, CHECK, OTHER = 7, 5_000, b"same", b"else"

@@ -14,14 +14,12 @@ from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
-from meterline.event.event import identity_key, partition_of
-from meterline.event.pack import encode_pack
+from meterline.event import encode_pack, identity_key, partition_of
 from meterline.limits import SLICE_SPAN_MS
-from meterline.meter.meter import Aggregation, Catalogue, Meter, RevisionState
+from meterline.meter import Aggregation, Catalogue, Meter, RevisionState
 from meterline.number import UNIT
 from meterline.ports import Unavailable
-from meterline.usage.query import UsageQuery
-from meterline.usage.rows import EventRow, SliceId
+from meterline.usage import EventRow, SliceId, UsageQuery
 
 HORIZON_MS = 35 * 86_400_000
 PARTITIONS = 2

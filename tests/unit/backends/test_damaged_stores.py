@@ -13,7 +13,7 @@ from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.ports import SeenDamaged, Unavailable
-from meterline.usage.rows import SeenRow
+from meterline.usage import SeenRow
 
 HORIZON_MS = 1_000_000
 KEYS = [number.to_bytes(16, "big") for number in range(2_000)]

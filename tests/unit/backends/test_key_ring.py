@@ -10,8 +10,7 @@ from time import perf_counter
 import pytest
 import structlog
 
-from meterline.access.access import ApiKey, Scope, Token, hash_of, token_of
-from meterline.access.ports import AccessStore, Rotation
+from meterline.access import AccessStore, ApiKey, Rotation, Scope, Token, hash_of, token_of
 from meterline.backends.clock import SystemClock
 from meterline.backends.control_store.access.keys import SqlAccessStore
 from meterline.backends.control_store.engine import open_database

@@ -11,11 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meterline.backends.clickhouse.usage.answer import Line, MergedRows
-from meterline.meter.meter import Aggregation
-from meterline.meter.tally import EMPTY, Aggregate, Latest, merged
+from meterline.meter import EMPTY, Aggregate, Aggregation, Latest, merged
 from meterline.ports import Unavailable
-from meterline.usage.fold import Key, RowMaker, rows_of
-from meterline.usage.query import UsageQuery, UsageRow
+from meterline.usage import Key, RowMaker, UsageQuery, UsageRow, rows_of
 from meterline.window import WindowSize
 from tests.contract.usage import meter
 

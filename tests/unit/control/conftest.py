@@ -23,16 +23,25 @@ from meterline.backends.control_store.meters.revisions import SqlRevisionStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.progress.redrives import SqlSettlementStore
 from meterline.backends.sqlite_log import open_sqlite_log
-from meterline.event.listing import EventQuery, EventSubject, ListedEvent, SubjectQuery
-from meterline.event.verdict import Verdict
+from meterline.event import EventQuery, EventSubject, ListedEvent, SubjectQuery, Verdict
 from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate
-from meterline.meter.meter import Meter
-from meterline.meter.revision import answering
+from meterline.meter import Meter, answering
 from meterline.ports import Unavailable
-from meterline.usage.account import AccountLine, AccountQuery, MeterAccount
-from meterline.usage.query import UsageQuery, UsageRow
-from meterline.usage.rows import AccountRow, Counted, EventRow, Flush, RejectedRow, SeenRow, SliceId
+from meterline.usage import (
+    AccountLine,
+    AccountQuery,
+    AccountRow,
+    Counted,
+    EventRow,
+    Flush,
+    MeterAccount,
+    RejectedRow,
+    SeenRow,
+    SliceId,
+    UsageQuery,
+    UsageRow,
+)
 from tests.openapi import documented
 from tests.portions import InPortions, values_among
 

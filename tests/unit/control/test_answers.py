@@ -20,7 +20,7 @@ from control.v3.usage.query import _entries as v3_entries
 from control.v3.usage.query import _lines as v3_lines
 from meterline.limits import ANSWER_ROWS_AT_ONCE, LARGE_ANSWERS_MAX
 from meterline.number import UNIT, text
-from meterline.usage.query import UsageRow
+from meterline.usage import UsageRow
 from tests.unit.control.conftest import Api
 
 METERS = "/api/v3/metering/meters"

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from meterline.access.access import Principal, Scope
+from meterline.access import Principal, Scope
 from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.http.gate import Gate
 from meterline.ports import Unavailable
-from meterline.usage.rows import AccountRow, Seal, SliceId
+from meterline.usage import AccountRow, Seal, SliceId
 from tests.unit.control.conftest import NOW_MS, Api, ServeApi
 
 PATH = "/api/v3/metering/status"

@@ -5,8 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from meterline.event.listing import Column, Condition, Op, Order
-from meterline.event.verdict import Verdict
+from meterline.event import Column, Condition, Op, Order, Verdict
 from meterline.limits import EVENTS_LIST_DAYS_MAX
 from meterline.window import DAY_MS, HOUR_MS, rfc3339
 from tests.unit.control.conftest import NOW_MS, Api

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from meterline.usage.query import UsageRow
+from meterline.usage import UsageRow
 from meterline.window import DAY_MS, HOUR_MS, rfc3339
 from tests.unit.control.conftest import NOW_MS, Api
 

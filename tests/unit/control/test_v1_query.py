@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from meterline.number import UNIT
-from meterline.usage.query import Filter, Operator, UsageRow
+from meterline.usage import Filter, Operator, UsageRow
 from meterline.window import WindowSize
 from tests.unit.control.conftest import Api
 

@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 import pytest
 
-from meterline.access.subject import SubjectDraft
+from meterline.access import SubjectDraft
 from meterline.limits import SUBJECTS_UPSERT_MAX
 from tests.unit.control.conftest import NOW_MS, Api
 

@@ -7,9 +7,8 @@ import pytest
 
 from control.event_judgement import Judged
 from control.v1.events import shown
-from meterline.event.event import decode_event
-from meterline.meter.meter import Aggregation, Meter
-from meterline.meter.outcome import Judges
+from meterline.event import decode_event
+from meterline.meter import Aggregation, Judges, Meter
 from tests.contract.usage import meter
 from tests.unit.control.test_v3_events import listed
 

@@ -1,9 +1,9 @@
 from typing import Any
 
 from control.ledger import Ledger
-from meterline.access.access import Principal, Scope
+from meterline.access import Principal, Scope
 from meterline.http.gate import Gate
-from meterline.usage.account import AccountLine, MeterAccount
+from meterline.usage import AccountLine, MeterAccount
 from meterline.window import HOUR_MS
 from tests.unit.control.conftest import NOW_MS, Api, ServeApi, ShelfAccounts
 

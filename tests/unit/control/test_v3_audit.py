@@ -4,15 +4,8 @@ from typing import Any
 import pytest
 
 from control.ledger import Ledger
-from meterline.access.access import EVERY_SCOPE, Principal, Scope
-from meterline.audit.audit import (
-    AuditSpan,
-    AuditStep,
-    Finding,
-    SlicePlace,
-    decode_place,
-    encode_place,
-)
+from meterline.access import EVERY_SCOPE, Principal, Scope
+from meterline.audit import AuditSpan, AuditStep, Finding, SlicePlace, decode_place, encode_place
 from meterline.http.gate import Gate
 from meterline.ports import Unavailable
 from tests.unit.control.conftest import Api, Client, ServeApi, ShelfAccounts

@@ -1,6 +1,6 @@
 import pytest
 
-from meterline.event.listing import Column, Condition, EventSubject, Op
+from meterline.event import Column, Condition, EventSubject, Op
 from tests.unit.control.conftest import Api
 
 SUBJECTS = "/api/v3/metering/events/subjects"

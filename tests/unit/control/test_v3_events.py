@@ -4,13 +4,11 @@ import msgspec
 import pytest
 
 from control.v3.events.operations import EventPageShown
-from meterline.access.access import Principal, Scope
-from meterline.event.event import decode_event
-from meterline.event.listing import Column, Condition, ListedEvent, Op, Order
-from meterline.event.verdict import Verdict
+from meterline.access import Principal, Scope
+from meterline.event import Column, Condition, ListedEvent, Op, Order, Verdict, decode_event
 from meterline.http.gate import Gate
 from meterline.limits import EVENT_FILTER_CHARS_MAX, EVENT_FILTER_ITEMS_MAX
-from meterline.usage.rows import NO_POSITION
+from meterline.usage import NO_POSITION
 from tests.unit.control.conftest import NOW_MS, Api, ServeApi
 
 EVENTS = "/api/v3/metering/events"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from meterline.access.access import Scope
+from meterline.access import Scope
 from tests.unit.control.test_v3_keys import ADMIN, KEYS, Keyed, _id, keyed
 
 __all__ = ["keyed"]

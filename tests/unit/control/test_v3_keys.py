@@ -14,9 +14,17 @@ from ulid import ULID
 
 from control.v3.access.changes import V3Changes
 from control.v3.access.keys import V3Keys
-from meterline.access.access import EVERY_SCOPE, ApiKey, Scope, Token, hash_of, token_of
-from meterline.access.change import Kind
-from meterline.access.throttle import Policy, Throttle
+from meterline.access import (
+    EVERY_SCOPE,
+    ApiKey,
+    Kind,
+    Policy,
+    Scope,
+    Throttle,
+    Token,
+    hash_of,
+    token_of,
+)
 from meterline.backends.control_store.access.keys import SqlAccessStore
 from meterline.backends.control_store.engine import open_database
 from meterline.backends.key_ring import KeyRing

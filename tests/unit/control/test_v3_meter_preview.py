@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from control.ledger import Ledger
-from meterline.audit.lineage import Position, UsageEntry
-from meterline.event.event import decode_event
+from meterline.audit import Position, UsageEntry
+from meterline.event import decode_event
 from meterline.limits import PREVIEW_EVENTS_MAX
-from meterline.usage.rows import EventRow
+from meterline.usage import EventRow
 from tests.unit.control.conftest import NOW_MS, Api, ServeApi
 
 PATH = "/api/v3/metering/meter-preview"

@@ -2,10 +2,9 @@ from typing import Any
 
 import pytest
 
-from meterline.meter.meter import Aggregation, MeterDraft
+from meterline.meter import Aggregation, MeterDraft
 from meterline.number import UNIT
-from meterline.usage.query import UsageRow
-from meterline.usage.rows import Seal
+from meterline.usage import Seal, UsageRow
 from meterline.window import MINUTE_MS
 from tests.unit.control.conftest import NOW_MS, Api
 

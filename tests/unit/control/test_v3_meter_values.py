@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from meterline.usage.query import Operator, UsageRow
+from meterline.usage import Operator, UsageRow
 from meterline.window import HOUR_MS
 from tests.unit.control.conftest import Api
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from meterline.meter.meter import Aggregation, MeterDraft
+from meterline.meter import Aggregation, MeterDraft
 from tests.unit.control.conftest import NOW_MS, Api
 
 PATH = "/api/v3/metering/meters"

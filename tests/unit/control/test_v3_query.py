@@ -7,8 +7,7 @@ import pytest
 
 from meterline.meter.measure import encode_groups
 from meterline.number import UNIT
-from meterline.usage.query import Filter, Operator, UsageRow
-from meterline.usage.rows import RejectedRow, Seal
+from meterline.usage import Filter, Operator, RejectedRow, Seal, UsageRow
 from meterline.window import WindowSize
 from tests.unit.control.conftest import Api
 

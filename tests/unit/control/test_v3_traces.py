@@ -6,14 +6,12 @@ import msgspec
 import pytest
 
 from control.ledger import Ledger
-from meterline.access.access import EVERY_SCOPE, Principal, Scope
-from meterline.audit.lineage import Position, ReportedDelivery, UsageEntry, checksum
-from meterline.delivery.delivery import Delivery, DeliveryState
-from meterline.event.event import decode_event, identity_key
-from meterline.event.listing import ListedEvent
-from meterline.event.verdict import Verdict
+from meterline.access import EVERY_SCOPE, Principal, Scope
+from meterline.audit import Position, ReportedDelivery, UsageEntry, checksum
+from meterline.delivery import Delivery, DeliveryState
+from meterline.event import ListedEvent, Verdict, decode_event, identity_key
 from meterline.http.gate import Gate
-from meterline.usage.rows import NO_POSITION, EventRow
+from meterline.usage import NO_POSITION, EventRow
 from meterline.window import MINUTE_MS
 from tests.unit.control.conftest import NOW_MS, Api, Client, ServeApi
 

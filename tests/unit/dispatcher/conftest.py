@@ -35,25 +35,32 @@ from meterline.backends.control_store.deliveries.stored_bytes import SqlDelivery
 from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
+from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.backends.control_store.reports.corrections import SqlCorrectionStore
 from meterline.backends.control_store.reports.late import SqlLateStore
-from meterline.backends.control_store.reports.store import SqlReportStore
 from meterline.backends.secrets import FernetSecretBox
 from meterline.backends.spool import FileSpool
 from meterline.backends.webhook.sender import HttpWebhookSender
-from meterline.delivery.headers import NO_HEADERS, SealedHeaders, headers_text
-from meterline.delivery.ports import SecretBox, WebhookSender
-from meterline.event.listing import EventQuery, EventSubject, ListedEvent, SubjectQuery
-from meterline.meter.meter import Aggregation, Meter, MeterDraft
+from meterline.delivery import NO_HEADERS, SealedHeaders, SecretBox, WebhookSender, headers_text
+from meterline.event import EventQuery, EventSubject, ListedEvent, SubjectQuery
+from meterline.meter import Aggregation, Meter, MeterDraft
 from meterline.ports import Unavailable
 from meterline.problem import Problem
-from meterline.report.filter import EVERYTHING, ReportFilter
-from meterline.report.ports import ReportStore
-from meterline.report.report import Interval, Report, Schedule
-from meterline.report.start import StartTerms
-from meterline.usage.ports import Stretch, Touched
-from meterline.usage.query import UsageQuery, UsageRow
-from meterline.usage.rows import AccountRow, Counted, EventRow, Flush, RejectedRow, SeenRow, SliceId
+from meterline.report import Interval, Report, ReportFilter, ReportStore, Schedule, StartTerms
+from meterline.report.filter import EVERYTHING
+from meterline.usage import (
+    AccountRow,
+    Counted,
+    EventRow,
+    Flush,
+    RejectedRow,
+    SeenRow,
+    SliceId,
+    Stretch,
+    Touched,
+    UsageQuery,
+    UsageRow,
+)
 from meterline.window import MINUTE_MS
 from tests.portions import InPortions
 

@@ -19,23 +19,27 @@ from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
+from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.backends.control_store.reports.corrections import SqlCorrectionStore
 from meterline.backends.control_store.reports.late import SqlLateStore
-from meterline.backends.control_store.reports.store import SqlReportStore
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.backends.spool import FileSpool
 from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
-from meterline.event.event import identity_key, partition_of
-from meterline.event.pack import encode_pack
+from meterline.event import encode_pack, identity_key, partition_of
 from meterline.limits import SLICE_SPAN_MS
-from meterline.meter.meter import Aggregation, Meter, MeterDraft
+from meterline.meter import Aggregation, Meter, MeterDraft
 from meterline.ports import Unavailable
-from meterline.report.filter import ReportFilter
-from meterline.report.report import Interval, Report, Revisions, Schedule
-from meterline.report.run import Run, RunState
-from meterline.report.start import StartTerms
-from meterline.usage.ports import UsageStore
-from meterline.usage.query import UsageQuery, UsageRow
+from meterline.report import (
+    Interval,
+    Report,
+    ReportFilter,
+    Revisions,
+    Run,
+    RunState,
+    Schedule,
+    StartTerms,
+)
+from meterline.usage import UsageQuery, UsageRow, UsageStore
 from meterline.window import HOUR_MS, MINUTE_MS, rfc3339_ms
 from tests.unit.aggregator.world import Deadly, Hands, Killed
 

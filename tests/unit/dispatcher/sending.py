@@ -11,10 +11,9 @@ from dispatcher.sending.attempt import claim_due, deliver, record
 from dispatcher.sending.fairness import Load
 from dispatcher.worker import Dispatcher
 from meterline.backends.clock import SystemClock
-from meterline.delivery.sending import Parcel
+from meterline.delivery import Parcel
 from meterline.number import UNIT
-from meterline.report.report import Report
-from meterline.report.run import Run
+from meterline.report import Report, Run
 from meterline.window import MINUTE_MS
 from tests.unit.dispatcher.conftest import START_MS, Desk, Mailbox, Post
 

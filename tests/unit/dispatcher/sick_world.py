@@ -12,10 +12,8 @@ from typing import Final
 from dispatcher.sending.attempt import SendTerms, claim_due, judged
 from dispatcher.sending.fairness import Load
 from meterline import limits
-from meterline.delivery.delivery import AttemptOutcome
-from meterline.delivery.endpoint.health import EndpointSignal
-from meterline.delivery.sending import Address, Answer, Parcel
-from meterline.report.run import Run
+from meterline.delivery import Address, Answer, AttemptOutcome, EndpointSignal, Parcel
+from meterline.report import Run
 from tests.unit.dispatcher.conftest import Desk
 from tests.unit.dispatcher.sending import NOW_MS, made
 
@@ -31,7 +29,7 @@ Receiver = Callable[[int, int, int], Answer]  # subject's number, instant, attem
 
 @dataclass(slots=True)
 class Lane:
-    """What one dispatcher has in hand; the loop of `dispatcher.sending.sender` without its sockets."""
+    """What one dispatcher has in hand; as `dispatcher.sending.sender` without sockets."""
 
     under_way: list[tuple[int, int, Parcel, int]] = field(default_factory=list)
     answered: set[Address] = field(default_factory=set)
@@ -101,7 +99,10 @@ class Trial:
             ended.append(sent.end)
             if answer.outcome is AttemptOutcome.DELIVERED:
                 self.told.taken_at_ms.setdefault(number_of(parcel), end_ms)
-            if sent.end.heard is not None and sent.end.heard.signal not in (EndpointSignal.OUT, EndpointSignal.THROTTLED):
+            if sent.end.heard is not None and sent.end.heard.signal not in (
+                EndpointSignal.OUT,
+                EndpointSignal.THROTTLED,
+            ):
                 lane.answered.add(parcel.address)
         if ended:
             await self.desk.reports.record(ended, now_ms, self.terms.health)

@@ -5,8 +5,8 @@ import base64
 import pytest
 from svix.webhooks import Webhook, WebhookVerificationError
 
-from meterline.delivery.delivery import DeliveryState
-from meterline.report.run import RunState
+from meterline.delivery import DeliveryState
+from meterline.report import RunState
 from tests.unit.dispatcher.conftest import SECRET, Desk
 from tests.unit.dispatcher.sending import (
     NOW_MS,

@@ -12,9 +12,8 @@ from dispatcher.sending.fairness import Caps
 from dispatcher.sending.prefetch import Answered, Waiting
 from dispatcher.sending.retry import RetryPolicy
 from meterline import limits
-from meterline.delivery.delivery import AttemptOutcome, DeliveryState
-from meterline.delivery.sending import Address, Answer, Parcel
-from meterline.report.run import Run
+from meterline.delivery import Address, Answer, AttemptOutcome, DeliveryState, Parcel
+from meterline.report import Run
 from tests.unit.dispatcher.conftest import Desk, Mailbox
 from tests.unit.dispatcher.sending import (
     Mailboxes,

@@ -15,16 +15,25 @@ from dispatcher.runs.corrections import (
     says_nothing_new,
 )
 from dispatcher.runs.late import TouchedMinutes
-from meterline.meter.meter import Aggregation, Catalogue, Meter
+from meterline.meter import Aggregation, Catalogue, Meter
 from meterline.number import from_text, text
-from meterline.report.correction import NOTHING, Cause, Correction, digest_over
-from meterline.report.correction_ports import Baseline, DecidedWindow
-from meterline.report.filter import EVERYTHING, ReportFilter
-from meterline.report.report import Interval, Report, Schedule
-from meterline.report.run import LogEnds, Run, Trigger
-from meterline.usage.condition import Comparison, Condition
-from meterline.usage.ports import Touched
-from meterline.usage.query import UsageRow
+from meterline.report import (
+    NOTHING,
+    Baseline,
+    Cause,
+    Correction,
+    DecidedWindow,
+    Interval,
+    LogEnds,
+    Report,
+    ReportFilter,
+    Run,
+    Schedule,
+    Trigger,
+)
+from meterline.report.correction import digest_over
+from meterline.report.filter import EVERYTHING
+from meterline.usage import Comparison, Condition, Touched, UsageRow
 from meterline.window import MINUTE_MS
 from tests.portions import drafts, first_statements
 

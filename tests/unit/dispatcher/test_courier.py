@@ -11,12 +11,10 @@ import msgspec
 from dispatcher.sending.fairness import Caps
 from dispatcher.sending.retry import RetryPolicy
 from meterline.backends.secrets import FernetSecretBox
-from meterline.delivery.delivery import AttemptOutcome, DeliveryState
-from meterline.delivery.ports import SecretBox
+from meterline.delivery import AttemptOutcome, DeliveryState, SecretBox
 from meterline.number import UNIT
 from meterline.ports import Unavailable
-from meterline.report.report import ReportState
-from meterline.report.run import Run, RunState
+from meterline.report import ReportState, Run, RunState
 from meterline.window import MINUTE_MS
 from tests.unit.dispatcher.conftest import START_MS, Desk
 from tests.unit.dispatcher.sending import (

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from dispatcher.sending.fairness import Caps, Load, allot
 from meterline import limits
-from meterline.delivery.endpoint.health import Health
-from meterline.delivery.sending import Address, Allotment, Due
+from meterline.delivery import Address, Allotment, Due, Health
 
 NOW = 1_770_000_000_000
 

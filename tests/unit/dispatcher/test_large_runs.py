@@ -4,12 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from meterline.delivery.delivery import DeliveryState
+from meterline.delivery import DeliveryState
 from meterline.number import UNIT
-from meterline.report.filter import ReportFilter
-from meterline.report.report import Report
-from meterline.report.run import RunState
-from meterline.usage.condition import Comparison, Condition
+from meterline.report import Report, ReportFilter, RunState
+from meterline.usage import Comparison, Condition
 from tests.unit.dispatcher.conftest import START_MS, Desk
 from tests.unit.dispatcher.test_planner import (
     END_MS,

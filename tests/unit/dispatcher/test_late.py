@@ -10,13 +10,19 @@ import pytest
 
 from aggregator.backfill import backfilled_one
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.meter.meter import Aggregation, MeterChange, MeterDraft
+from meterline.meter import Aggregation, MeterChange, MeterDraft
 from meterline.number import UNIT
-from meterline.report.correction import Cause
-from meterline.report.filter import ReportFilter
-from meterline.report.report import Report, ReportChange, Revisions
-from meterline.report.run import Run, RunState, Trigger
-from meterline.usage.condition import Comparison, Condition
+from meterline.report import (
+    Cause,
+    Report,
+    ReportChange,
+    ReportFilter,
+    Revisions,
+    Run,
+    RunState,
+    Trigger,
+)
+from meterline.usage import Comparison, Condition
 from meterline.window import DAY_MS, HOUR_MS
 from tests.unit.dispatcher.late_world import START_MS, LateWorld, minutes, opened
 

@@ -10,10 +10,8 @@ from msgspec import structs
 from dispatcher.sending.attempt import deliver
 from dispatcher.sending.fairness import Caps
 from dispatcher.sending.retry import RetryPolicy
-from meterline.delivery.delivery import DeliveryState
-from meterline.delivery.endpoint.health import Health
-from meterline.report.report import Report, ReportState
-from meterline.report.run import Run, RunState
+from meterline.delivery import DeliveryState, Health
+from meterline.report import Report, ReportState, Run, RunState
 from meterline.window import MINUTE_MS
 from tests.unit.dispatcher.conftest import Desk, Mailbox
 from tests.unit.dispatcher.sending import (

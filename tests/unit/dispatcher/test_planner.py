@@ -7,18 +7,23 @@ from itertools import chain, repeat
 import pytest
 
 from dispatcher.runs.planner import find_due, make_runs
-from meterline.delivery.delivery import Delivery
-from meterline.delivery.sending import Allotment
-from meterline.meter.meter import Aggregation, MeterDraft
+from meterline.delivery import Allotment, Delivery
+from meterline.meter import Aggregation, MeterDraft
 from meterline.number import UNIT
 from meterline.ports import Unavailable
 from meterline.problem import Problem, ProblemType
+from meterline.report import (
+    Interval,
+    Report,
+    ReportChange,
+    ReportFilter,
+    Run,
+    RunState,
+    Schedule,
+    Trigger,
+)
 from meterline.report.body import manifest_digest
-from meterline.report.filter import ReportFilter
-from meterline.report.report import Interval, Report, ReportChange, Schedule
-from meterline.report.run import Run, RunState, Trigger
-from meterline.usage.condition import Comparison, Condition
-from meterline.usage.query import UsageQuery
+from meterline.usage import Comparison, Condition, UsageQuery
 from meterline.window import HOUR_MS, MINUTE_MS
 from tests.portions import drafts, first_statements
 from tests.unit.dispatcher.conftest import START_MS, Desk

@@ -8,9 +8,7 @@ from typing import Any
 
 from dispatcher.replayer import Replayer
 from meterline.backends.clock import SystemClock
-from meterline.delivery.listing import DeliveryQuery
-from meterline.delivery.ports import Worked
-from meterline.delivery.replay import Replay, ReplayState
+from meterline.delivery import DeliveryQuery, Replay, ReplayState, Worked
 from meterline.ports import Unavailable
 from tests.unit.dispatcher.sending import until
 

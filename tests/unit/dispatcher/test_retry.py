@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.sending.retry import GiveUp, RetryAt, RetryPolicy, decide, retry_after_ms
-from meterline.delivery.delivery import AttemptOutcome
-from meterline.delivery.sending import Answer
+from meterline.delivery import Answer, AttemptOutcome
 
 NOW = 1_770_000_000_000
 POLICY = RetryPolicy((0, 5, 300), patience_s=0)

@@ -6,19 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.runs.schedule import complete_needed_ms, due_runs
-from meterline.report.ports import Plan
-from meterline.report.report import (
+from meterline.report import (
+    NOT_ASKED_FOR,
     Interval,
+    Plan,
     Report,
     ReportChange,
+    Run,
+    RunState,
     Schedule,
+    StartTerms,
     Takeover,
+    Trigger,
     changed,
     in_force,
+    run_id,
 )
-from meterline.report.resumption import NOT_ASKED_FOR
-from meterline.report.run import Run, RunState, Trigger, run_id
-from meterline.report.start import StartTerms
 from meterline.window import HOUR_MS, MINUTE_MS
 
 START = 1_770_000_000_000 // MINUTE_MS * MINUTE_MS

@@ -10,8 +10,7 @@ from msgspec import structs
 from dispatcher.sending.attempt import SendTerms
 from dispatcher.sending.fairness import Caps
 from meterline import limits
-from meterline.delivery.endpoint.health import HealthTerms
-from meterline.delivery.sending import Answer
+from meterline.delivery import Answer, HealthTerms
 from tests.unit.dispatcher.conftest import Desk
 from tests.unit.dispatcher.sending import NOW_MS
 from tests.unit.dispatcher.sick_orders import ORDERS, sick_ones

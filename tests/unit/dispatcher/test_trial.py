@@ -8,10 +8,8 @@ import pytest
 from dispatcher.sending.hints import verdict
 from dispatcher.sending.test_delivery import Trials
 from meterline.backends.clock import SystemClock
-from meterline.delivery.delivery import AttemptOutcome
-from meterline.delivery.headers import SealedHeaders
-from meterline.delivery.sending import Answer
-from meterline.report.test_delivery_ports import Trial
+from meterline.delivery import Answer, AttemptOutcome, SealedHeaders
+from meterline.report import Trial
 from tests.unit.dispatcher.conftest import START_MS, Desk, Mailbox
 from tests.unit.dispatcher.sending import NOW_MS, claimed, made, posted
 

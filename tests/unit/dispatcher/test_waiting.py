@@ -7,10 +7,9 @@ import pytest
 from dispatcher.runs.planner import find_due, make_runs
 from dispatcher.runs.waiting import Walk
 from meterline import limits
-from meterline.meter.meter import Aggregation, MeterDraft
+from meterline.meter import Aggregation, MeterDraft
 from meterline.ports import Unavailable
-from meterline.report.report import Report, ReportChange
-from meterline.report.run import RunState, Trigger
+from meterline.report import Report, ReportChange, RunState, Trigger
 from meterline.window import HOUR_MS, MINUTE_MS
 from tests.unit.dispatcher.conftest import START_MS, Desk
 

@@ -8,7 +8,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from pydantic import Field
 
-from meterline.access.access import ANONYMOUS, Principal, Scope
+from meterline.access import ANONYMOUS, Principal, Scope
 from meterline.backends.clock import SystemClock
 from meterline.http import SERVER_OPTIONS, json_response, problem_middleware
 from meterline.http.gate import Gate

@@ -2,7 +2,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from meterline.access.access import ANONYMOUS, Principal, Scope
+from meterline.access import ANONYMOUS, Principal, Scope
 from meterline.http.gate import Gate
 from meterline.http.strangers import Strangers
 from meterline.limits import STRANGER_REQUESTS_MAX, STRANGER_WINDOW_S

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ingest.admission import AdmissionRules, BodyForm, admit, body_form
-from meterline.event.event import decode_event
+from meterline.event import decode_event
 from meterline.limits import (
     ATTRIBUTE_CHARS_MAX,
     INTEGER_TEXT_CHARS_MAX,

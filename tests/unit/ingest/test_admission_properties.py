@@ -8,8 +8,16 @@ from hypothesis import strategies as st
 
 from ingest.admission import AdmissionRules, BodyForm, _quickly, admit
 from ingest.judgement import faults_of
-from meterline.event.event import decode_event, identity_key, partition_of
-from meterline.event.pack import Record, RecordKind, Unreadable, decode_record, encode_pack
+from meterline.event import (
+    Record,
+    RecordKind,
+    Unreadable,
+    decode_event,
+    decode_record,
+    encode_pack,
+    identity_key,
+    partition_of,
+)
 from meterline.limits import EVENT_TIME_MAX_MS, EVENT_TIME_MIN_MS
 from meterline.problem import Problem
 from meterline.window import parse_instant

@@ -20,8 +20,7 @@ from ingest.gateway import routes
 from ingest.publisher import Publisher
 from meterline.backends.clock import SystemClock
 from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
-from meterline.event.event import Event
-from meterline.event.pack import decode_record
+from meterline.event import Event, decode_record
 from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate
 from meterline.limits import BATCH_EVENTS_MAX, BODY_BYTES_MAX, EVENT_BYTES_MAX

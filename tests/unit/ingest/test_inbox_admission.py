@@ -4,12 +4,12 @@ import pytest
 
 from ingest.admission import AdmissionRules
 from ingest.inbox.admission import InboxRecord, admit_record, refusal_partition, refuse
-from meterline.event.event import decode_event
-from meterline.event.pack import (
+from meterline.event import (
     Record,
     RecordKind,
     Refusal,
     Unreadable,
+    decode_event,
     decode_record,
     encode_refusal,
 )

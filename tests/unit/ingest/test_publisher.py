@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.publisher import Publisher
-from meterline.event.pack import Record, RecordKind
+from meterline.event import Record, RecordKind
 from meterline.limits import PACK_EVENTS_MAX
 from meterline.ports import Unavailable
 from meterline.problem import Problem, ProblemType

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.access.access import (
+from meterline.access import (
     ANONYMOUS,
+    COMMAND,
     EVERY_SCOPE,
     ApiKey,
     KeyDraft,
@@ -27,7 +28,6 @@ from meterline.access.access import (
     update_faults,
     verdict,
 )
-from meterline.access.change import COMMAND
 from meterline.limits import AUTHORIZATION_CHARS_MAX, KEY_OVERLAP_S_MAX
 from meterline.problem import ProblemType
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.access.change import members_of, members_text
+from meterline.access import members_of, members_text
 from meterline.limits import CHANGE_VALUE_BYTES_MAX
 
 VALUES = st.one_of(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from control.refusals.difference import ABSENT, Absent, Difference, differences
-from meterline.event.event import payload_check
+from meterline.event import payload_check
 from meterline.number import from_json_float
 
 NAMES = st.sampled_from(["a", "b", "c", "data", "a b", 'q"', "é", ""])

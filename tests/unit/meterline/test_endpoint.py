@@ -2,7 +2,7 @@
 
 import pytest
 
-from meterline.delivery.endpoint.address import Endpoint, basic_authorization, parse_endpoint
+from meterline.delivery import Endpoint, basic_authorization, parse_endpoint
 
 
 @pytest.mark.parametrize(

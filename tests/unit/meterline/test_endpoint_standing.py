@@ -3,8 +3,7 @@
 import pytest
 
 from meterline import limits
-from meterline.delivery.endpoint.health import Health
-from meterline.delivery.endpoint.standing import Outstanding, Standing
+from meterline.delivery import Health, Outstanding, Standing
 from meterline.window import DAY_MS, HOUR_MS
 
 NOW = 1_770_000_000_000

@@ -7,13 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.event.event import (
-    decode_event,
-    identity_key,
-    instant_ms,
-    partition_of,
-    payload_check,
-)
+from meterline.event import decode_event, identity_key, partition_of, payload_check
+from meterline.event.event import instant_ms
 
 PARTS = st.text(max_size=6)
 VALUES = st.recursive(

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.event.listing import (
+from meterline.event import (
     INSTANTS,
     ListedEvent,
     Order,
     Place,
+    Verdict,
     decode_cursor,
     encode_cursor,
     like_parts,
 )
-from meterline.event.verdict import Verdict
 from meterline.limits import EVENT_CURSOR_CHARS_MAX, EVENT_TIME_MAX_MS
-from meterline.usage.rows import NO_POSITION
+from meterline.usage import NO_POSITION
 
 small = st.integers(0, 65_535)
 places = st.builds(

@@ -10,12 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.slice.fold import SliceFold
-from meterline.event.event import Event, decode_event
-from meterline.meter.measure import decode_groups, measures_of
-from meterline.meter.meter import Aggregation, Catalogue, Meter
-from meterline.meter.outcome import BEFORE_START, Judges, conflicting_members, outcomes
-from meterline.meter.revision import switched
-from meterline.usage.rows import SliceId
+from meterline.event import Event, decode_event
+from meterline.meter import (
+    BEFORE_START,
+    Aggregation,
+    Catalogue,
+    Judges,
+    Meter,
+    conflicting_members,
+    decode_groups,
+    measures_of,
+    outcomes,
+    switched,
+)
+from meterline.usage import SliceId
 from meterline.window import MINUTE_MS
 
 AT = "2026-01-31T10:00:30Z"

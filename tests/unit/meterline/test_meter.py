@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.meter.meter import (
+from meterline.meter import (
     Aggregation,
     Meter,
     MeterChange,

@@ -8,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meterline.limits import SUPERSEDED_KEPT_MS
-from meterline.meter.meter import Aggregation, Catalogue, Meter, RevisionState
-from meterline.meter.revision import (
-    REVISION_MOVES,
+from meterline.meter import (
+    Aggregation,
+    Catalogue,
+    Meter,
     MeterRevision,
     RevisionMove,
+    RevisionState,
     answering,
     dimensions_ever,
     instant_fault,
@@ -24,6 +26,7 @@ from meterline.meter.revision import (
     switched,
     timeline,
 )
+from meterline.meter.revision import REVISION_MOVES
 from meterline.window import MINUTE_MS
 
 SPAN = 20  # minutes that switches and questions lie in

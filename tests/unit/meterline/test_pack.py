@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.event.event import Event
-from meterline.event.pack import (
+from meterline.event import (
+    Event,
     Record,
     RecordKind,
     Refusal,

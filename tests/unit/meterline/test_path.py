@@ -2,15 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meterline.event.path import (
-    MISSING,
-    PathError,
-    check_path,
-    compile_path,
-    general_getter,
-    simple_getter,
-    simple_steps,
-)
+from meterline.event import MISSING, PathError, check_path, compile_path, simple_steps
+from meterline.event.path import general_getter, simple_getter
 from meterline.limits import PATH_CHARS_MAX
 
 NAMES = st.sampled_from(["a", "b", "_c1", "with space", "\u00e9", "0", "", 'quo"te', "it's"])

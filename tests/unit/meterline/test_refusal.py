@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.event.listing import ListedEvent
-from meterline.event.refusal import (
+from meterline.event import (
+    ListedEvent,
     RefusalKind,
     RefusalState,
     Settlement,
+    Verdict,
     begun,
     dismissed,
     inbox_record,
@@ -21,9 +22,8 @@ from meterline.event.refusal import (
     position_text,
     timed,
 )
-from meterline.event.verdict import Verdict
 from meterline.limits import REJECT_TEXT_BYTES_MAX
-from meterline.usage.rows import NO_POSITION
+from meterline.usage import NO_POSITION
 
 SENT = Settlement(
     (1, 2, 3, 4), "ns", RefusalKind.INBOX, 10, RefusalState.REDRIVING, "ns", "key:1", 20,

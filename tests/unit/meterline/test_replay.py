@@ -3,9 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.delivery.delivery import DELIVERY_MOVES, DeliveryMove, DeliveryState
-from meterline.delivery.listing import DeliveryQuery
-from meterline.delivery.replay import due_after, portion, replayable, words_of
+from meterline.delivery import (
+    DELIVERY_MOVES,
+    DeliveryMove,
+    DeliveryQuery,
+    DeliveryState,
+    due_after,
+    portion,
+    replayable,
+    words_of,
+)
 from meterline.limits import REPLAY_PER_SECOND_MAX, REPLAY_STEP_MAX
 
 PACES = st.integers(1, REPLAY_PER_SECOND_MAX)

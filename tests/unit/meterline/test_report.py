@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meterline.limits import EVENT_TIME_MAX_MS
-from meterline.report.report import (
+from meterline.report import (
     INTERVALS,
     REPORT_MOVES,
     Interval,
@@ -16,8 +16,8 @@ from meterline.report.report import (
     Takeover,
     changed,
     in_force,
-    is_slug,
 )
+from meterline.report.report import is_slug
 from meterline.window import DAY_MS, HOUR_MS, MINUTE_MS
 
 schedules = st.builds(

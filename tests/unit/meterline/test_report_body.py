@@ -7,18 +7,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.delivery.delivery import DeliveryDraft, delivery_id, digest_of
+from meterline.delivery import DeliveryDraft, delivery_id, digest_of
 from meterline.limits import DELIVERY_BODY_BYTES_MAX, GROUP_VALUES_COUNTED_MAX
-from meterline.meter.meter import Aggregation, Meter
+from meterline.meter import Aggregation, Meter
 from meterline.number import SCALED_MAX, UNIT
-from meterline.report.body import NO_USAGE_DIGEST, Statement, manifest_digest, statements
-from meterline.report.entries import Gathering
-from meterline.report.filter import EVERYTHING, ReportFilter
-from meterline.report.ports import Booked
-from meterline.report.report import Interval, Report, Schedule
-from meterline.report.run import Run, RunState, Trigger
-from meterline.usage.condition import Comparison, Condition
-from meterline.usage.query import UsageRow
+from meterline.report import (
+    Booked,
+    Gathering,
+    Interval,
+    Report,
+    ReportFilter,
+    Run,
+    RunState,
+    Schedule,
+    Statement,
+    Trigger,
+    statements,
+)
+from meterline.report.body import NO_USAGE_DIGEST, manifest_digest
+from meterline.report.filter import EVERYTHING
+from meterline.usage import Comparison, Condition, UsageRow
 from tests.portions import drafts, first_statements, gathered
 
 FROM = 1_767_225_600_000  # 2026-01-01T00:00:00Z

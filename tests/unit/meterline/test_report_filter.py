@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meterline.number import SCALED_MAX, UNIT, from_json_float, text
-from meterline.report.filter import EVERYTHING, ReportFilter, filter_document, parse_filter
-from meterline.usage.condition import LISTS, Comparison, Condition
+from meterline.report import ReportFilter, filter_document, parse_filter
+from meterline.report.filter import EVERYTHING
+from meterline.usage import LISTS, Comparison, Condition
 
 scaled_values = st.integers(-SCALED_MAX, SCALED_MAX)
 

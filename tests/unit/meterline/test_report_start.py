@@ -2,8 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meterline.limits import START_SPREAD_SHARE
-from meterline.report.report import Interval, Report, Schedule
-from meterline.report.start import StartTerms
+from meterline.report import Interval, Report, Schedule, StartTerms
 from meterline.window import HOUR_MS, MINUTE_MS
 
 START = 1_770_000_000_000 // MINUTE_MS * MINUTE_MS

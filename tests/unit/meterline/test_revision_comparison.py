@@ -1,5 +1,5 @@
 from control.revision_comparison import compared
-from meterline.usage.query import UsageRow
+from meterline.usage import UsageRow
 
 
 def row(subject: str, value: int, count: int = 1, rejected: int = 0) -> UsageRow:

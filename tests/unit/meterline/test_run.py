@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.delivery.delivery import DELIVERY_MOVES, DeliveryMove, DeliveryState, delivery_id
-from meterline.report.run import (
+from meterline.delivery import DELIVERY_MOVES, DeliveryMove, DeliveryState, delivery_id
+from meterline.report import (
     RUN_MOVES,
     UNDECIDED,
     Run,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.access.subject import KEPT, Subject, SubjectDraft, described
+from meterline.access import KEPT, Subject, SubjectDraft, described
 
 SUBJECT = Subject("01M7ZMF4YA7D2SQ292V0W9JPT8", "default", "customer-1", 1, 2, "One", '{"a":1}')
 MEMBERS = (

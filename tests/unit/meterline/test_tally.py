@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.meter.tally import EMPTY, Aggregate, Latest, Tally, aggregate_of, merged
+from meterline.meter import EMPTY, Aggregate, Latest, Tally, aggregate_of, merged
 
 values = st.integers(-(10**40), 10**40)
 latests = st.builds(

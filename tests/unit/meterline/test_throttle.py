@@ -5,17 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.access.access import ANONYMOUS, Principal
-from meterline.access.throttle import (
-    Bucket,
-    Decision,
-    Limited,
-    Policy,
-    Taken,
-    Throttle,
-    policy_header,
-    state_header,
-)
+from meterline.access import ANONYMOUS, Bucket, Limited, Policy, Principal, Throttle
+from meterline.access.throttle import Decision, Taken, policy_header, state_header
 from meterline.problem import ProblemType
 
 NOW_MS = 1_700_000_000_000

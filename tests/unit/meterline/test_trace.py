@@ -9,15 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.slice.open_slice import OpenSlice
-from meterline.audit.lineage import Behind, ReportedDelivery, UsageEntry, checksum, reported
-from meterline.delivery.delivery import Delivery, DeliveryState
-from meterline.event.event import decode_event, identity_key
-from meterline.event.pack import Record, RecordKind
-from meterline.meter.measure import decode_groups, measures_of
-from meterline.meter.meter import Aggregation, Catalogue, Meter
-from meterline.meter.outcome import outcomes
-from meterline.meter.revision import switched
-from meterline.usage.rows import EventRow, SliceId, TallyRow
+from meterline.audit import Behind, ReportedDelivery, UsageEntry, checksum, reported
+from meterline.delivery import Delivery, DeliveryState
+from meterline.event import Record, RecordKind, decode_event, identity_key
+from meterline.meter import (
+    Aggregation,
+    Catalogue,
+    Meter,
+    decode_groups,
+    measures_of,
+    outcomes,
+    switched,
+)
+from meterline.usage import EventRow, SliceId, TallyRow
 from meterline.window import MINUTE_MS
 
 METER = Meter(

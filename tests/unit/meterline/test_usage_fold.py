@@ -3,11 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.meter.measure import Measure
-from meterline.meter.tally import Aggregate
+from meterline.meter import Aggregate, Measure
 from meterline.number import UNIT
-from meterline.usage.fold import EventFold, span_of
-from meterline.usage.query import UsageQuery
+from meterline.usage import EventFold, UsageQuery, span_of
 from meterline.window import HOUR_MS, MINUTE_MS, WindowSize
 from tests.contract.usage import event, meter
 

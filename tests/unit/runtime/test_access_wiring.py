@@ -5,7 +5,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from meterline.access.access import ANONYMOUS, ApiKey, Principal, Scope, hash_of, token_of
+from meterline.access import ANONYMOUS, ApiKey, Principal, Scope, hash_of, token_of
 from meterline.backends.control_store.access.keys import SqlAccessStore
 from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.migrate import migrate

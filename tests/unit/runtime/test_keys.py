@@ -7,8 +7,7 @@ from typing import TypeVar
 import pytest
 from click.testing import CliRunner, Result
 
-from meterline.access.access import EVERY_SCOPE, ApiKey, Scope, Verdict, parse_token, verdict
-from meterline.access.change import Change
+from meterline.access import EVERY_SCOPE, ApiKey, Change, Scope, Verdict, parse_token, verdict
 from meterline.backends.clock import SystemClock
 from meterline.backends.control_store.access.keys import SqlAccessStore
 from meterline.backends.control_store.engine import open_database

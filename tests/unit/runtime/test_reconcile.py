@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from dispatcher.sending.signing import signed_headers
 from meterline.backends.clock import SystemClock
-from meterline.delivery.delivery import digest_of
+from meterline.delivery import digest_of
 from meterline.runtime.commands import reconcile as command
 from meterline.runtime.commands.pulling import V3, NotPulled, Puller
 from tests.services.local import nobody_at

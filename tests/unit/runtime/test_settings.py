@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from meterline.access.throttle import Policy
+from meterline.access import Policy
 from meterline.runtime.settings.fields import ENV_PREFIX
 from meterline.runtime.settings.reading import Settings, SettingsError, load_settings
 

@@ -12,10 +12,10 @@ from meterline import limits
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.control_store.migrate import migrate
-from meterline.delivery.delivery import AttemptOutcome
-from meterline.meter.meter import Aggregation, MeterDraft
+from meterline.delivery import AttemptOutcome
+from meterline.meter import Aggregation, MeterDraft
 from meterline.ports import Unsuitable
-from meterline.report.report import Interval, Report, Schedule
+from meterline.report import Interval, Report, Schedule
 from meterline.runtime.secret_key import secret_box
 from meterline.runtime.settings.reading import Settings, SettingsError
 from meterline.runtime.wiring import adapters, reports

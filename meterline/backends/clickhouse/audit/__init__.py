@@ -1,1 +1,1 @@
-"""ROOM"""
+"""Recounts in ClickHouse."""

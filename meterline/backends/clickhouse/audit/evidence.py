@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from meterline.audit.audit import (
+from meterline.audit import (
     ABSENT,
     CellDifference,
     CellRows,
@@ -18,10 +18,9 @@ from meterline.backends.clickhouse.audit import recount_sql
 from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection, Exceeded, Rows
 from meterline.backends.clickhouse.named_sql import EVIDENCE
 from meterline.limits import AUDIT_SPILL_BYTES, AUDIT_STEP_S_MAX
-from meterline.meter.measure import member_of
-from meterline.meter.meter import Aggregation, Meter
+from meterline.meter import Aggregation, Meter, member_of
 from meterline.ports import Unavailable
-from meterline.usage.rows import AccountRow, MemberRow, RejectedRow, SliceId, TallyRow
+from meterline.usage import AccountRow, MemberRow, RejectedRow, SliceId, TallyRow
 
 SETTINGS: Final[dict[str, Any]] = {
     **QUERY_SETTINGS,

@@ -8,11 +8,11 @@ eighteenth are to be rounded half-even), the row is `unsettled`, and its slice l
 from dataclasses import dataclass
 from typing import Final
 
-from meterline.audit.audit import Chunk
+from meterline.audit import Chunk
 from meterline.backends.clickhouse.usage.sql import Statement
-from meterline.event.path import simple_steps
+from meterline.event import simple_steps
 from meterline.limits import INTEGER_DIGITS_MAX, NUMBER_CHARS_MAX, POSITION_INDEX_BITS, SCALE
-from meterline.meter.meter import Aggregation, Meter
+from meterline.meter import Aggregation, Meter
 
 _UNIT: Final = f"toInt256('{10**SCALE}')"
 _DECIMAL_UNIT: Final = f"toDecimal256('{10**SCALE}', 0)"

@@ -1,1 +1,1 @@
-"""ROOM"""
+"""Events in ClickHouse: listed, found again, late ones."""

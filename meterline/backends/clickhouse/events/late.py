@@ -5,7 +5,7 @@ from typing import Final
 
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.named_sql import QUERIES
-from meterline.usage.ports import Stretch, Touched
+from meterline.usage import Stretch, Touched
 
 _HOWEVER_SOON: Final = -(2**62)
 

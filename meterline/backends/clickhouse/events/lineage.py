@@ -3,13 +3,13 @@
 import asyncio
 from typing import Any, Final
 
-from meterline.audit.lineage import Position, UsageEntry
+from meterline.audit import Position, UsageEntry
 from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection, Exceeded
 from meterline.backends.clickhouse.named_sql import EVIDENCE
 from meterline.limits import EVENT_SEARCHES_MAX, EVENTS_SEARCH_S_MAX, EVENTS_SEARCHED_MAX
-from meterline.meter.revision import pieces
+from meterline.meter import pieces
 from meterline.problem import Fault, invalid
-from meterline.usage.rows import EventRow
+from meterline.usage import EventRow
 
 BOUNDS: Final[dict[str, Any]] = {
     **QUERY_SETTINGS,

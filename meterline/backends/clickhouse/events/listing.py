@@ -13,8 +13,7 @@ from meterline.backends.clickhouse.events.sql import (
     whole_statement,
 )
 from meterline.backends.clickhouse.usage.sql import ROWS_SETTINGS
-from meterline.event.listing import EventQuery, EventSubject, ListedEvent, Place, SubjectQuery
-from meterline.event.verdict import Verdict
+from meterline.event import EventQuery, EventSubject, ListedEvent, Place, SubjectQuery, Verdict
 from meterline.limits import (
     EVENT_SEARCHES_MAX,
     EVENTS_SEARCH_S_MAX,

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.events.listing import EventListing
-from meterline.event.listing import ListedEvent
-from meterline.event.refusal import Position
+from meterline.event import ListedEvent, Position
 
 
 class ClickHouseRefusals:

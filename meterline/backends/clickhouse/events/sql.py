@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from meterline.backends.clickhouse.usage.sql import Statement
-from meterline.event.listing import (
+from meterline.event import (
     INSTANTS,
     Column,
     Condition,
     EventQuery,
     Op,
     SubjectQuery,
+    Verdict,
     like_parts,
 )
-from meterline.event.verdict import Verdict
 
 IDENTITY: Final = "log, partition, offset, place"
 _COLUMNS: Final = {

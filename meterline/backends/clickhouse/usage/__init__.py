@@ -1,1 +1,1 @@
-"""ROOM"""
+"""Usage questions in ClickHouse."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection, Exceeded, Rows
 from meterline.backends.clickhouse.named_sql import EVIDENCE
-from meterline.event.event import decode_event
+from meterline.event import decode_event
 from meterline.limits import (
     ACCOUNT_ROWS_MAX,
     EVENT_SEARCHES_MAX,
@@ -18,11 +18,9 @@ from meterline.limits import (
     EVENTS_SEARCH_S_MAX,
     EVENTS_SEARCHED_MAX,
 )
-from meterline.meter.measure import measures_of
-from meterline.meter.meter import Catalogue, Meter
-from meterline.meter.outcome import BEFORE_START, outcomes
+from meterline.meter import BEFORE_START, Catalogue, Meter, measures_of, outcomes
 from meterline.problem import Fault, Problem, invalid
-from meterline.usage.account import AccountLine, AccountQuery, MeterAccount
+from meterline.usage import AccountLine, AccountQuery, MeterAccount
 from meterline.window import MINUTE_MS
 
 BOUNDS: Final[dict[str, Any]] = {

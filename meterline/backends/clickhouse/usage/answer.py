@@ -19,16 +19,21 @@ from meterline.backends.clickhouse.usage.sql import (
     rows_settings,
     rows_statement,
 )
-from meterline.event.event import Event, decode_event
+from meterline.event import Event, decode_event
 from meterline.limits import QUERY_ROWS_MAX
-from meterline.meter.measure import Measure
-from meterline.meter.meter import Aggregation, Meter
-from meterline.meter.revision import pieces
-from meterline.meter.tally import EMPTY, Aggregate, Latest, merged
+from meterline.meter import EMPTY, Aggregate, Aggregation, Latest, Measure, Meter, merged, pieces
 from meterline.ports import Unavailable
 from meterline.problem import Fault, Problem, invalid
-from meterline.usage.fold import EventFold, Key, RowMaker, minutes_of, span_of, starts_of
-from meterline.usage.query import UsageQuery, UsageRow
+from meterline.usage import (
+    EventFold,
+    Key,
+    RowMaker,
+    UsageQuery,
+    UsageRow,
+    minutes_of,
+    span_of,
+    starts_of,
+)
 from meterline.window import MINUTE_MS
 
 Cut = tuple[Meter, list[Event]]

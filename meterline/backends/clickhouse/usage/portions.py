@@ -9,7 +9,7 @@ from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.usage.answer import answer, pieces_of
 from meterline.backends.clickhouse.usage.sql import Minutes, sum_statement
 from meterline.limits import RUN_ROWS_READ
-from meterline.usage.query import UsageQuery, UsageRow
+from meterline.usage import UsageQuery, UsageRow
 
 
 async def portions(

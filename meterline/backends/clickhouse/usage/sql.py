@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from meterline.limits import LARGE_READ_ROWS, QUERY_ROWS_MAX, USAGE_MEMORY_BYTES_MAX
-from meterline.meter.meter import Aggregation, Meter
+from meterline.meter import Aggregation, Meter
 from meterline.number import UNIT
-from meterline.usage.condition import LISTS, Comparison, Condition
-from meterline.usage.query import Filter, Operator, UsageQuery
+from meterline.usage import LISTS, Comparison, Condition, Filter, Operator, UsageQuery
 from meterline.window import WindowSize
 
 _COMPARE = {

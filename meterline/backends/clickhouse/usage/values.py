@@ -9,7 +9,7 @@ from meterline.backends.clickhouse.usage.answer import folded_cuts, pieces_of
 from meterline.backends.clickhouse.usage.sql import ROWS_SETTINGS, Minutes, values_statement
 from meterline.limits import VALUE_SEARCHES_MAX, VALUES_SEARCH_S_MAX, VALUES_SEARCHED_MAX
 from meterline.problem import Fault, invalid
-from meterline.usage.query import UsageQuery
+from meterline.usage import UsageQuery
 
 BOUNDS: Final[dict[str, Any]] = {
     **ROWS_SETTINGS,

@@ -1,1 +1,1 @@
-"""ROOM"""
+"""Keys, subjects and the record of changes."""

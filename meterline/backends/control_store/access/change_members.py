@@ -5,10 +5,9 @@ What is said of subjects may be about a person, and is erased with them: it is n
 
 from collections.abc import Mapping
 
-from meterline.access.access import ApiKey
-from meterline.meter.meter import Meter, MeterDraft
-from meterline.report.filter import filter_document
-from meterline.report.report import Report, Schedule
+from meterline.access import ApiKey
+from meterline.meter import Meter, MeterDraft
+from meterline.report import Report, Schedule, filter_document
 from meterline.window import rfc3339
 
 

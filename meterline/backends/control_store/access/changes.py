@@ -6,7 +6,7 @@ from sqlalchemy import Row, insert, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 from ulid import ULID
 
-from meterline.access.change import Action, Change, Kind
+from meterline.access import Action, Change, Kind
 from meterline.backends.control_store.tables.access import changes
 
 

@@ -11,9 +11,17 @@ import msgspec
 from sqlalchemy import BindParameter, Row, Select, bindparam, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.access.access import ApiKey, KeyUpdate, Scope
-from meterline.access.change import COMMAND, Action, Change, Kind, members_text
-from meterline.access.ports import Rotation
+from meterline.access import (
+    COMMAND,
+    Action,
+    ApiKey,
+    Change,
+    KeyUpdate,
+    Kind,
+    Rotation,
+    Scope,
+    members_text,
+)
 from meterline.backends.control_store.access.change_members import of_key
 from meterline.backends.control_store.access.changes import read_changes, record_change
 from meterline.backends.control_store.engine import Database, insert

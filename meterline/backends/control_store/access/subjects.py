@@ -7,8 +7,7 @@ from sqlalchemy import Row, bindparam, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 from ulid import ULID
 
-from meterline.access.change import COMMAND, Action, Change, Kind
-from meterline.access.subject import Subject, SubjectDraft, described
+from meterline.access import COMMAND, Action, Change, Kind, Subject, SubjectDraft, described
 from meterline.backends.control_store.access.changes import record_change
 from meterline.backends.control_store.engine import Database, insert
 from meterline.backends.control_store.tables.subjects import subjects

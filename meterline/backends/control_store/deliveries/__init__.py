@@ -1,1 +1,1 @@
-"""ROOM"""
+"""Deliveries: claims, attempts, endpoints, replays."""

@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.tables.reports import report_attempts
-from meterline.delivery.delivery import AttemptOutcome, DeliveryState
+from meterline.delivery import AttemptOutcome, DeliveryState
 
 
 def in_hand(state: DeliveryState, due_at_ms: int | None, now_ms: int) -> bool:

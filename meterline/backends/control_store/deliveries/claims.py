@@ -42,9 +42,8 @@ from meterline.backends.control_store.tables.reports import (
     report_secrets,
     reports,
 )
-from meterline.delivery.delivery import AttemptOutcome, DeliveryState
-from meterline.delivery.sending import Allotment, Due, Parcel
-from meterline.report.report import ReportState
+from meterline.delivery import Allotment, AttemptOutcome, DeliveryState, Due, Parcel
+from meterline.report import ReportState
 
 _deliveries = report_deliveries.c
 _BODY: Final = and_(

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
 from meterline import limits
-from meterline.access.change import DISPATCHER
+from meterline.access import DISPATCHER
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.reports.definitions import park
 from meterline.backends.control_store.tables.reports import (
@@ -20,9 +20,16 @@ from meterline.backends.control_store.tables.reports import (
     report_endpoints,
     reports,
 )
-from meterline.delivery.delivery import DeliveryState
-from meterline.delivery.endpoint.health import UNHEARD, Health, HealthTerms, Heard, after, doubted
-from meterline.delivery.sending import Address
+from meterline.delivery import (
+    UNHEARD,
+    Address,
+    DeliveryState,
+    Health,
+    HealthTerms,
+    Heard,
+    after,
+    doubted,
+)
 
 _endpoints = report_endpoints.c
 _MEMBERS: Final = tuple(column.name for column in _endpoints if not column.primary_key)

@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import and_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.audit.lineage import ReportedDelivery
+from meterline.audit import ReportedDelivery
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.reports.listing import delivery_of
 from meterline.backends.control_store.tables.reports import (

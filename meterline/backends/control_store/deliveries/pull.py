@@ -15,7 +15,7 @@ from meterline.backends.control_store.tables.reports import (
     report_runs,
     reports,
 )
-from meterline.delivery.ports import Pulled, PullPlace
+from meterline.delivery import Pulled, PullPlace
 
 _deliveries: Final = report_deliveries.c
 _runs: Final = report_runs.c

@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlalchemy import Row, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.access.change import COMMAND, Action, Change, Kind
+from meterline.access import COMMAND, Action, Change, Kind
 from meterline.backends.control_store.access.changes import record_change
 from meterline.backends.control_store.deliveries.attempts import in_hand
 from meterline.backends.control_store.deliveries.results import reopen
@@ -15,10 +15,18 @@ from meterline.backends.control_store.engine import Database, insert
 from meterline.backends.control_store.reports.listing import BY_PLACE, asked_for, behind
 from meterline.backends.control_store.tables.replays import replays
 from meterline.backends.control_store.tables.reports import report_deliveries, report_runs, reports
-from meterline.delivery.delivery import DeliveryState
-from meterline.delivery.listing import DeliveryPlace, DeliveryQuery
-from meterline.delivery.ports import Worked
-from meterline.delivery.replay import Replay, ReplayState, due_after, portion, replayable, words_of
+from meterline.delivery import (
+    DeliveryPlace,
+    DeliveryQuery,
+    DeliveryState,
+    Replay,
+    ReplayState,
+    Worked,
+    due_after,
+    portion,
+    replayable,
+    words_of,
+)
 from meterline.limits import CHANGE_DETAIL_CHARS_MAX, REPLAYS_RUNNING_MAX
 from meterline.problem import Problem, ProblemType, not_found
 

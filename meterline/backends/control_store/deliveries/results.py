@@ -9,22 +9,21 @@ from typing import Final
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.access.change import Action
+from meterline.access import Action
 from meterline.backends.control_store.among import among
 from meterline.backends.control_store.deliveries.attempts import in_hand, write_lost
 from meterline.backends.control_store.one_step import Change, Question
 from meterline.backends.control_store.reports.definitions import report_of, tell
-from meterline.backends.control_store.reports.status import put_errors
+from meterline.backends.control_store.reports.errors import put_errors
 from meterline.backends.control_store.tables.reports import (
     report_attempts,
     report_deliveries,
     report_runs,
     reports,
 )
-from meterline.delivery.delivery import DELIVERY_MOVES, Attempt, DeliveryMove, DeliveryState
-from meterline.delivery.sending import AttemptEnd
+from meterline.delivery import DELIVERY_MOVES, Attempt, AttemptEnd, DeliveryMove, DeliveryState
 from meterline.problem import Problem, ProblemType, not_found
-from meterline.report.run import RunMove, RunState, outcome_of, run_target
+from meterline.report import RunMove, RunState, outcome_of, run_target
 
 _FAILED: Final = frozenset({DeliveryState.FAILED, DeliveryState.CANCELLED})
 _ENDED: Final = _FAILED | {DeliveryState.DELIVERED}

@@ -11,8 +11,7 @@ from meterline.backends.control_store.deliveries.attempts import end_open
 from meterline.backends.control_store.deliveries.endpoints import give_probe_back
 from meterline.backends.control_store.one_step import Change
 from meterline.backends.control_store.tables.reports import report_attempts, report_deliveries
-from meterline.delivery.delivery import AttemptOutcome, DeliveryState
-from meterline.delivery.sending import Parcel
+from meterline.delivery import AttemptOutcome, DeliveryState, Parcel
 
 _NOT_SENT: Final = "not sent: its turn had not come when that was stopped"
 _UNDO: Final = Change(report_deliveries, ("id",), ("state", "attempts", "due_at_ms"))

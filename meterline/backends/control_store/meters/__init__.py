@@ -1,1 +1,1 @@
-"""ROOM"""
+"""Meters, their revisions and the catalogue."""

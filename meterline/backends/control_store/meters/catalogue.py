@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 from ulid import ULID
 
-from meterline.access.change import AGGREGATOR, COMMAND, SETTINGS, Action
+from meterline.access import AGGREGATOR, COMMAND, SETTINGS, Action
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.meters import revision_rows as revisions
 from meterline.backends.control_store.meters import rows
@@ -17,7 +17,7 @@ from meterline.backends.control_store.meters.rate import mind_rate
 from meterline.backends.control_store.meters.update import Asked
 from meterline.backends.control_store.tables.meters import catalogue_version, meters
 from meterline.limits import METERS_MAX
-from meterline.meter.meter import (
+from meterline.meter import (
     Catalogue,
     Meter,
     MeterChange,

@@ -8,7 +8,7 @@ the changes themselves, which take turns, so all processes see one count.
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.access.change import AGGREGATOR, SETTINGS, Kind
+from meterline.access import AGGREGATOR, SETTINGS, Kind
 from meterline.backends.control_store.tables.access import changes
 from meterline.limits import METER_CHANGES_MAX, METER_CHANGES_WINDOW_MS
 from meterline.problem import Problem, ProblemType

@@ -11,11 +11,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.backends.control_store.meters.rows import meter_of, reports_on, with_revisions
 from meterline.backends.control_store.tables.meters import meter_revisions, meters
-from meterline.meter.meter import Meter, RevisionState
-from meterline.meter.revision import (
+from meterline.meter import (
     PENDING,
+    Meter,
     MeterRevision,
     RevisionMove,
+    RevisionState,
     needed,
     revision_sources,
     revision_target,

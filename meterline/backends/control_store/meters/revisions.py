@@ -5,15 +5,14 @@ from typing import TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.access.change import COMMAND
+from meterline.access import COMMAND
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.meters import revision_rows as revisions
 from meterline.backends.control_store.meters import rows
 from meterline.backends.control_store.meters import update as updates
 from meterline.backends.control_store.meters.update import Asked
 from meterline.backends.control_store.tables.meters import meter_revisions
-from meterline.meter.meter import Meter, MeterChange, changed, faults_of
-from meterline.meter.revision import MeterRevision
+from meterline.meter import Meter, MeterChange, MeterRevision, changed, faults_of
 from meterline.problem import invalid, not_found
 
 _T = TypeVar("_T")

@@ -15,7 +15,7 @@ from meterline.backends.control_store.tables.meters import (
     meters,
 )
 from meterline.backends.control_store.tables.reports import reports
-from meterline.meter.meter import Aggregation, Meter, MeterDraft, RevisionState
+from meterline.meter import Aggregation, Meter, MeterDraft, RevisionState
 
 _columns = (*meters.c, *(column for column in meter_revisions.c if column.name != "meter_id"))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.access.change import Action, Change, Kind, members_text
+from meterline.access import Action, Change, Kind, members_text
 from meterline.backends.control_store.access.change_members import of_meter
 from meterline.backends.control_store.access.changes import record_change
 from meterline.backends.control_store.meters import revision_rows as revisions
@@ -15,20 +15,18 @@ from meterline.backends.control_store.meters import rows
 from meterline.backends.control_store.meters.rate import mind_rate
 from meterline.backends.control_store.tables.meters import meters
 from meterline.limits import METER_PROPOSALS_MAX, METER_TIMELINE_MAX
-from meterline.meter.meter import (
+from meterline.meter import (
+    PENDING,
     Meter,
     MeterChange,
     MeterDraft,
+    MeterRevision,
+    RevisionMove,
     RevisionState,
     changed,
     differences,
-    measures_alike,
-)
-from meterline.meter.revision import (
-    PENDING,
-    MeterRevision,
-    RevisionMove,
     instant_fault,
+    measures_alike,
     switched,
     timeline,
 )

@@ -1,1 +1,1 @@
-"""ROOM"""
+"""How far counting is: seals, marks, and what audits ask of them."""

@@ -6,7 +6,7 @@ from sqlalchemy import Column, LargeBinary, and_, cast, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
-from meterline.audit.audit import AuditedBody, AuditedRun, AuditSpan, RunPlace, SlicePlace
+from meterline.audit import AuditedBody, AuditedRun, AuditSpan, RunPlace, SlicePlace
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.tables.meters import fill_marks, logs, seals
 from meterline.backends.control_store.tables.reports import (
@@ -15,7 +15,7 @@ from meterline.backends.control_store.tables.reports import (
     report_runs,
 )
 from meterline.limits import SLICE_SPAN_MS
-from meterline.usage.rows import Seal
+from meterline.usage import Seal
 
 _runs = report_runs.c
 _deliveries = report_deliveries.c

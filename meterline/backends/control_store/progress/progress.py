@@ -16,7 +16,7 @@ from meterline.backends.control_store.tables.meters import (
     seals,
 )
 from meterline.problem import Problem, ProblemType
-from meterline.usage.rows import Seal, SliceId
+from meterline.usage import Seal, SliceId
 
 REGISTER_TRIES_MAX: Final = 20  # a race for one number is lost at most once per rival
 

@@ -6,12 +6,12 @@ from typing import Any, Final
 from sqlalchemy import Row, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.access.change import Action, Change, Kind
+from meterline.access import Action, Change, Kind
 from meterline.backends.control_store.access.changes import record_change
 from meterline.backends.control_store.engine import Database, insert
 from meterline.backends.control_store.tables.redrives import redrives
-from meterline.event.listing import Place
-from meterline.event.refusal import (
+from meterline.event import (
+    Place,
     Position,
     RefusalKind,
     RefusalState,

@@ -14,7 +14,7 @@ from meterline.backends.control_store.tables.meters import (
     seals,
     usage_store,
 )
-from meterline.usage.integrity import Sealed, SealedRows
+from meterline.usage import Sealed, SealedRows
 
 _SUMMED = ("events", "rejects", "tallies", "members", "rejected")
 _ID = select(usage_store.c.id)

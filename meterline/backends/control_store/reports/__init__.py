@@ -1,1 +1,1 @@
-"""ROOM"""
+"""Reports and runs."""

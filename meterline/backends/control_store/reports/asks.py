@@ -5,14 +5,14 @@ transaction.
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.access.change import Action
+from meterline.access import Action
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.reports.definitions import tell
 from meterline.backends.control_store.reports.run_rows import run_of, run_row
 from meterline.backends.control_store.tables.reports import report_runs
-from meterline.report.report import Report
-from meterline.report.run import (
+from meterline.report import (
     UNDECIDED,
+    Report,
     Run,
     RunMove,
     RunState,

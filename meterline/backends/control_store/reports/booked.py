@@ -5,8 +5,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.tables.reports import report_deliveries, report_runs
-from meterline.report.ports import Booked
-from meterline.report.run import Run
+from meterline.report import Booked, Run
 
 _deliveries = report_deliveries.c
 _runs = report_runs.c

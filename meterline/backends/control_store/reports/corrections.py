@@ -16,10 +16,7 @@ from meterline.backends.control_store.tables.reports import (
     report_runs,
 )
 from meterline.backends.control_store.tables.revisions import run_corrections
-from meterline.report.correction import Cause, Correction, KeptCorrection
-from meterline.report.correction_ports import Baseline
-from meterline.report.ports import Claim
-from meterline.report.run import Run
+from meterline.report import Baseline, Cause, Claim, Correction, KeptCorrection, Run
 
 _rows = run_corrections.c
 

@@ -10,7 +10,7 @@ from sqlalchemy import Row, Select, and_, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
-from meterline.access.change import Action, Change, Kind, members_text
+from meterline.access import Action, Change, Kind, members_text
 from meterline.backends.control_store.access.change_members import of_report
 from meterline.backends.control_store.access.changes import record_change
 from meterline.backends.control_store.engine import insert
@@ -19,27 +19,33 @@ from meterline.backends.control_store.reports.room import check_room
 from meterline.backends.control_store.reports.run_rows import run_row
 from meterline.backends.control_store.tables.meters import meters
 from meterline.backends.control_store.tables.reports import report_deliveries, report_runs, reports
-from meterline.delivery.delivery import DeliveryMove, DeliveryState, delivery_sources
-from meterline.delivery.headers import SealedHeaders
+from meterline.delivery import DeliveryMove, DeliveryState, SealedHeaders, delivery_sources
 from meterline.limits import CHANGE_DETAIL_CHARS_MAX
 from meterline.number import from_json_float
 from meterline.problem import Fault, Problem, ProblemType, invalid, not_found
-from meterline.report.filter import ReportFilter, filter_document, parse_filter
-from meterline.report.ports import Plan
-from meterline.report.report import (
+from meterline.report import (
     REPORT_MOVES,
     Interval,
+    Plan,
     Report,
     ReportChange,
+    ReportFilter,
     ReportMove,
     ReportState,
     Revisions,
+    Run,
+    RunMove,
+    RunState,
     Schedule,
     Takeover,
     changed,
+    filter_document,
     in_force,
+    outcome_of,
+    parse_filter,
+    run_sources,
+    run_target,
 )
-from meterline.report.run import Run, RunMove, RunState, outcome_of, run_sources, run_target
 
 _filter_decoder = msgspec.json.Decoder(float_hook=from_json_float)
 _live = select(reports).where(reports.c.deleted_at_ms.is_(None))

@@ -16,10 +16,8 @@ from meterline.backends.control_store.tables.meters import logs, seals
 from meterline.backends.control_store.tables.reports import report_runs, reports
 from meterline.backends.control_store.tables.revisions import late_looks, late_windows
 from meterline.limits import LATE_SLICES_MAX, LATE_WINDOWS_MARKED_MAX
-from meterline.report.correction_ports import DecidedWindow, LateWindow
-from meterline.report.report import ReportState
-from meterline.report.run import UNDECIDED, LogEnds, Run
-from meterline.usage.ports import Stretch
+from meterline.report import UNDECIDED, DecidedWindow, LateWindow, LogEnds, ReportState, Run
+from meterline.usage import Stretch
 from meterline.window import DAY_MS
 
 _runs = report_runs.c

@@ -17,9 +17,15 @@ from meterline.backends.control_store.tables.reports import (
     report_runs,
     reports,
 )
-from meterline.delivery.delivery import Attempt, AttemptOutcome, Delivery, DeliveryState
-from meterline.delivery.listing import DeliveryPlace, DeliveryQuery
-from meterline.report.run import Run, RunQuery, RunState
+from meterline.delivery import (
+    Attempt,
+    AttemptOutcome,
+    Delivery,
+    DeliveryPlace,
+    DeliveryQuery,
+    DeliveryState,
+)
+from meterline.report import Run, RunQuery, RunState
 
 _runs = report_runs.c
 _deliveries = report_deliveries.c

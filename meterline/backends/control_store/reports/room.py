@@ -7,7 +7,7 @@ from meterline.backends.control_store.meters.rows import take_turn
 from meterline.backends.control_store.tables.reports import reports
 from meterline.limits import REPORTS_MAX
 from meterline.problem import Problem, ProblemType
-from meterline.report.report import Report
+from meterline.report import Report
 
 
 async def check_room(connection: AsyncConnection, report: Report) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy import Row, bindparam, literal
 from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.tables.reports import report_runs
-from meterline.report.run import LogEnds, Manifest, Run, RunState, Trigger
+from meterline.report import LogEnds, Manifest, Run, RunState, Trigger
 
 
 def run_row(run: Run) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Runs in SQL: leases, staging, the decision. Functions over a connection of one transaction.
 
-Every change is conditional on the state that it starts from, by the table of `meterline.report.run`, so
-a holder that was thought dead changes nothing.
+Every change is conditional on the state that it starts from, by the table of
+`meterline.report.run`, so a holder that was thought dead changes nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,9 +23,9 @@ from meterline.backends.control_store.tables.reports import (
     reports,
 )
 from meterline.backends.control_store.tables.revisions import run_corrections
-from meterline.delivery.delivery import DeliveryDraft, DeliveryState
-from meterline.report.ports import Claim
-from meterline.report.run import (
+from meterline.delivery import DeliveryDraft, DeliveryState
+from meterline.report import (
+    Claim,
     LogEnds,
     Manifest,
     Run,

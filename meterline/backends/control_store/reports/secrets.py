@@ -6,14 +6,13 @@ Functions over a connection of one transaction.
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.access.change import Action
+from meterline.access import Action
 from meterline.backends.control_store.reports.definitions import locked, report_of, tell
 from meterline.backends.control_store.tables.access import changes
 from meterline.backends.control_store.tables.reports import report_secrets, reports
 from meterline.limits import SECRET_SHOWN_ONCE_MS, SIGNING_SECRETS_RETIRED_MAX
 from meterline.problem import Problem, ProblemType, not_found
-from meterline.report.ports import RetiredSecret
-from meterline.report.report import Report
+from meterline.report import Report, RetiredSecret
 from meterline.window import rfc3339
 
 

@@ -3,13 +3,13 @@
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.access.change import COMMAND, Action
+from meterline.access import COMMAND, Action
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.reports.definitions import locked, tell
 from meterline.backends.control_store.tables.access import changes
 from meterline.limits import TRIALS_MAX, TRIALS_WINDOW_MS
 from meterline.problem import Problem, ProblemType, not_found
-from meterline.report.report import Report
+from meterline.report import Report
 
 
 class SqlTrialStore:

@@ -9,8 +9,7 @@ from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.reports.run_rows import run_of
 from meterline.backends.control_store.tables.reports import report_runs, reports
-from meterline.report.report import ReportState
-from meterline.report.run import UNDECIDED, Run, RunMove, Trigger, run_sources, run_target
+from meterline.report import UNDECIDED, ReportState, Run, RunMove, Trigger, run_sources, run_target
 
 # As words of the statement: a partial index is used where its condition is seen to hold.
 _UNDECIDED_WORDS: Final[list[ColumnElement[str]]] = [

@@ -1,1 +1,1 @@
-"""ROOM"""
+"""The tables of the control store, all on one metadata."""

@@ -12,17 +12,14 @@ from control.refusals.service import RefusalDesk
 from ingest.admission import AdmissionRules
 from ingest.gateway import Gateway
 from ingest.publisher import Publisher
-from meterline.access.access import EVERY_SCOPE, Principal
+from meterline.access import EVERY_SCOPE, Principal
 from meterline.backends.control_store.access.keys import SqlAccessStore
 from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.progress.redrives import SqlSettlementStore
-from meterline.event.event import Event
-from meterline.event.listing import ListedEvent
-from meterline.event.pack import decode_record
-from meterline.event.verdict import Verdict
+from meterline.event import Event, ListedEvent, Verdict, decode_record
 from meterline.http.gate import Gate
 from meterline.problem import Problem, ProblemType
-from meterline.usage.rows import NO_POSITION
+from meterline.usage import NO_POSITION
 from tests.unit.control.conftest import NOW_MS, Api, ServeApi
 
 REFUSALS = "/api/v3/metering/refusals"

@@ -3,9 +3,8 @@
 import msgspec
 import pytest
 
-from meterline.access.access import Principal, Scope
-from meterline.event.event import decode_event
-from meterline.event.verdict import Verdict
+from meterline.access import Principal, Scope
+from meterline.event import Verdict, decode_event
 from tests.unit.control.conftest import NOW_MS
 from tests.unit.control.refusals.conftest import (
     EVENT,

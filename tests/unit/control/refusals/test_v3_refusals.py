@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from meterline.access.access import EVERY_SCOPE, Principal, Scope
-from meterline.event.pack import encode_pack
-from meterline.event.verdict import Verdict
+from meterline.access import EVERY_SCOPE, Principal, Scope
+from meterline.event import Verdict, encode_pack
 from meterline.limits import REFUSALS_SEARCHED_MAX
-from meterline.usage.rows import RejectedRow
+from meterline.usage import RejectedRow
 from tests.unit.control.conftest import Api
 from tests.unit.control.refusals.conftest import (
     EVENT,

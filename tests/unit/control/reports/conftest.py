@@ -19,36 +19,34 @@ from control.routes import Api as Operations
 from control.routes import routes
 from dispatcher.sending.signing import signed_headers
 from dispatcher.sending.test_delivery import Trials
-from meterline.access.access import ANONYMOUS
+from meterline.access import ANONYMOUS
 from meterline.backends.clock import SystemClock
 from meterline.backends.control_store.access.keys import SqlAccessStore
 from meterline.backends.control_store.deliveries.lineage import SqlTraces
 from meterline.backends.control_store.deliveries.pull import SqlPullStore
 from meterline.backends.control_store.deliveries.replays import SqlReplayStore
+from meterline.backends.control_store.deliveries.report_status import SqlReportStatusStore
 from meterline.backends.control_store.engine import open_database
+from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.backends.control_store.reports.corrections import SqlCorrectionStore
-from meterline.backends.control_store.reports.status import SqlReportStatusStore
-from meterline.backends.control_store.reports.store import SqlReportStore
 from meterline.backends.control_store.reports.test_deliveries import SqlTrialStore
 from meterline.backends.secrets import FernetSecretBox
 from meterline.backends.webhook.sender import HttpWebhookSender
-from meterline.delivery.delivery import (
+from meterline.delivery import (
+    Allotment,
     Attempt,
+    AttemptEnd,
     AttemptOutcome,
     DeliveryDraft,
     DeliveryMove,
+    ReplayStore,
     delivery_id,
     digest_of,
 )
-from meterline.delivery.ports import ReplayStore
-from meterline.delivery.sending import Allotment, AttemptEnd
 from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate
-from meterline.report.correction import Correction, digest_over
-from meterline.report.correction_ports import CorrectionStore
-from meterline.report.ports import ReportStore
-from meterline.report.run import Manifest
-from meterline.report.start import StartTerms
+from meterline.report import Correction, CorrectionStore, Manifest, ReportStore, StartTerms
+from meterline.report.correction import digest_over
 from tests.openapi import documented
 from tests.unit.control.conftest import NOW_MS, Api, Client
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from meterline.backends.secrets import FernetSecretBox
-from meterline.delivery.headers import headers_of
+from meterline.delivery import headers_of
 from tests.unit.control.reports.conftest import V1, V3, ReportsApi
 
 URL = "https://example.com/hook"

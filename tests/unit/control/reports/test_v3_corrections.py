@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from meterline.report.correction import Cause, Correction
+from meterline.report import Cause, Correction
 from tests.unit.control.reports.conftest import V1, V3, WINDOW, ReportsApi
 
 ONE = f"{V3}/reports/daily-tokens"

@@ -6,8 +6,14 @@ from typing import Any
 import pytest
 
 from meterline.backends.secrets import FernetSecretBox
-from meterline.delivery.delivery import Attempt, AttemptOutcome, DeliveryMove, digest_of
-from meterline.delivery.sending import Allotment, AttemptEnd
+from meterline.delivery import (
+    Allotment,
+    Attempt,
+    AttemptEnd,
+    AttemptOutcome,
+    DeliveryMove,
+    digest_of,
+)
 from tests.unit.control.conftest import NOW_MS
 from tests.unit.control.reports.conftest import V3, WINDOW, ReportsApi, body_of
 

@@ -6,8 +6,8 @@ from dispatcher.runs.planner import PlanTerms, Sources, make_runs
 from meterline.backends.spool import FileSpool
 from meterline.limits import DELIVERY_BODY_BYTES_MAX
 from meterline.number import UNIT
-from meterline.report.start import StartTerms
-from meterline.usage.query import Filter, Operator, UsageRow
+from meterline.report import StartTerms
+from meterline.usage import Filter, Operator, UsageRow
 from meterline.window import DAY_MS
 from tests.unit.control.conftest import NOW_MS
 from tests.unit.control.reports.conftest import V3, WINDOW, ReportsApi

@@ -6,7 +6,7 @@ import pytest
 from svix.webhooks import Webhook
 
 from meterline.backends.clock import SystemClock
-from meterline.delivery.delivery import digest_of
+from meterline.delivery import digest_of
 from tests.unit.control.conftest import NOW_MS
 from tests.unit.control.reports.conftest import V3, WINDOW, ReportsApi, body_of
 

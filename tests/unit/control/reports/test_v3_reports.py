@@ -6,7 +6,7 @@ import pytest
 
 from dispatcher.runs.schedule import due_runs
 from meterline.backends.secrets import FernetSecretBox
-from meterline.report.run import RunState
+from meterline.report import RunState
 from meterline.window import HOUR_MS
 from tests.unit.control.conftest import NOW_MS
 from tests.unit.control.reports.conftest import BODY, V1, V3, V3_BODY, WINDOW, ReportsApi

@@ -8,21 +8,26 @@ from sqlalchemy import ScalarSelect, Select, and_, case, exists, func, not_, sel
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
-from meterline.access.change import Action
+from meterline.access import Action
 from meterline.backends.control_store.deliveries.endpoints import renew
 from meterline.backends.control_store.reports.definitions import locked, report_of, tell
 from meterline.backends.control_store.reports.run_rows import run_states
 from meterline.backends.control_store.reports.runs import drop_staged
 from meterline.backends.control_store.tables.reports import report_deliveries, report_runs, reports
-from meterline.delivery.delivery import (
-    DELIVERY_MOVES,
-    DeliveryMove,
-    DeliveryState,
-    delivery_sources,
+from meterline.delivery import DELIVERY_MOVES, DeliveryMove, DeliveryState, delivery_sources
+from meterline.report import (
+    NOT_ASKED_FOR,
+    REPORT_MOVES,
+    UNDECIDED,
+    Owed,
+    Report,
+    ReportMove,
+    Resumed,
+    RunMove,
+    RunState,
+    run_sources,
+    run_target,
 )
-from meterline.report.report import REPORT_MOVES, Report, ReportMove
-from meterline.report.resumption import NOT_ASKED_FOR, Owed, Resumed
-from meterline.report.run import UNDECIDED, RunMove, RunState, run_sources, run_target
 
 _runs = report_runs.c
 _deliveries = report_deliveries.c

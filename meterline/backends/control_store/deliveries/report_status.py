@@ -1,6 +1,6 @@
 """ReportStatusStore over SQL: a few statements for any number of reports, each by an index."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from sqlalchemy import func, select, true, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -8,7 +8,7 @@ from sqlalchemy.sql import ColumnElement
 
 from meterline import limits
 from meterline.backends.control_store.deliveries.endpoints import health_of
-from meterline.backends.control_store.engine import Database, put_greatest
+from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.reports.run_rows import run_of, run_states
 from meterline.backends.control_store.tables.reports import (
     report_deliveries,
@@ -17,12 +17,8 @@ from meterline.backends.control_store.tables.reports import (
     report_runs,
     reports,
 )
-from meterline.delivery.delivery import Attempt, AttemptOutcome, DeliveryState
-from meterline.delivery.endpoint.health import UNHEARD, Health
-from meterline.delivery.endpoint.standing import Outstanding
-from meterline.report.report import Report
-from meterline.report.run import UNDECIDED, Run, RunState, Trigger
-from meterline.report.status import LastError, ReportStatus
+from meterline.delivery import UNHEARD, AttemptOutcome, DeliveryState, Health, Outstanding
+from meterline.report import UNDECIDED, LastError, Report, ReportStatus, Run, RunState, Trigger
 
 _runs = report_runs.c
 
@@ -48,28 +44,6 @@ class SqlReportStatusStore:
             return Outstanding(await _retrying(connection, report.id, of_run), healths[report.id])
 
         return await self._database.read(ask)
-
-
-async def put_errors(connection: AsyncConnection, failed: Collection[tuple[str, Attempt]]) -> None:
-    """Keep the newest of attempts that did not arrive, each with the id of its report."""
-    newest: dict[str, Attempt] = {}
-    for report_id, attempt in failed:
-        there = newest.get(report_id)
-        if there is None or attempt.started_at_ms >= there.started_at_ms:
-            newest[report_id] = attempt
-    rows = [
-        {
-            "report_id": report_id,
-            "delivery_id": attempt.delivery_id,
-            "at_ms": attempt.started_at_ms,
-            "outcome": attempt.outcome.value,
-            "status": attempt.status,
-            "reason": attempt.reason,
-        }
-        for report_id, attempt in sorted(newest.items())  # one order: nobody waits for another
-    ]
-    if rows:
-        await put_greatest(connection, report_last_errors, rows, "at_ms")
 
 
 async def _statuses(

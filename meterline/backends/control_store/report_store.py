@@ -7,30 +7,44 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.access.change import COMMAND, DISPATCHER
-from meterline.backends.control_store.deliveries import claims, endpoints, returns
+from meterline.access import COMMAND, DISPATCHER
+from meterline.backends.control_store.deliveries import claims, endpoints, resumption, returns
 from meterline.backends.control_store.deliveries import results as sent
 from meterline.backends.control_store.engine import Database
-from meterline.backends.control_store.reports import (
-    asks,
-    definitions,
-    listing,
-    resumption,
-    secrets,
-    waiting,
-)
+from meterline.backends.control_store.reports import asks, definitions, listing, secrets, waiting
 from meterline.backends.control_store.reports import booked as report_booked
 from meterline.backends.control_store.reports import runs as made
 from meterline.backends.control_store.tables.reports import report_runs
-from meterline.delivery.delivery import Attempt, Delivery, DeliveryDraft
-from meterline.delivery.endpoint.health import HealthTerms
-from meterline.delivery.listing import DeliveryPlace, DeliveryQuery
-from meterline.delivery.sending import Allotment, AttemptEnd, Due, Parcel
+from meterline.delivery import (
+    Allotment,
+    Attempt,
+    AttemptEnd,
+    Delivery,
+    DeliveryDraft,
+    DeliveryPlace,
+    DeliveryQuery,
+    Due,
+    HealthTerms,
+    Parcel,
+)
 from meterline.problem import not_found
-from meterline.report.ports import Booked, Claim, Plan, RetiredSecret
-from meterline.report.report import Report, ReportChange
-from meterline.report.resumption import Owed, Resumed
-from meterline.report.run import EVERY_RUN, LogEnds, Manifest, Run, RunMove, RunQuery, Trigger
+from meterline.report import (
+    EVERY_RUN,
+    Booked,
+    Claim,
+    LogEnds,
+    Manifest,
+    Owed,
+    Plan,
+    Report,
+    ReportChange,
+    Resumed,
+    RetiredSecret,
+    Run,
+    RunMove,
+    RunQuery,
+    Trigger,
+)
 
 
 class SqlReportStore:

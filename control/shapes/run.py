@@ -1,0 +1,44 @@
+"""Ids, states and digests of runs and deliveries, in every version of the API alike."""
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from meterline.http.operation import PathName
+from meterline.http.shapes import Instant, Parameters
+
+RUN_PATTERN: Final = "run_[a-z2-7]{32}"
+
+
+DELIVERY_PATTERN: Final = "dlv_[a-z2-7]{32}"
+
+
+RunId = Annotated[
+    str, Field(pattern=f"^{RUN_PATTERN}$", examples=["run_cf6inwlmjqelmmezy2kklvx5tgtoar6l"])
+]
+
+
+DeliveryId = Annotated[
+    str, Field(pattern=f"^{DELIVERY_PATTERN}$", examples=["dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh"])
+]
+
+
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+DeliveryStateName = Literal["pending", "sending", "retrying", "delivered", "failed", "cancelled"]
+
+
+class WindowStartFilter(Parameters):
+    """A condition on the start of the window."""
+
+    gte: Annotated[Instant | None, Field(description="It begins then or later.")] = None
+
+
+class WindowEndFilter(Parameters):
+    """A condition on the end of the window."""
+
+    lte: Annotated[Instant | None, Field(description="It ends then or earlier.")] = None
+
+
+RUN: Final = PathName("run", "Id of a run.", RUN_PATTERN, "run_cf6inwlmjqelmmezy2kklvx5tgtoar6l")

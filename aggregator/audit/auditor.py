@@ -43,7 +43,7 @@ NAMES_AT_ONCE = 10_000
 
 
 class StoreAuditor:
-    """See `meterline.audit.ports.Auditor`."""
+    """See `meterline.audit.Auditor`."""
 
     def __init__(
         self,

@@ -51,7 +51,7 @@ def _within(outcome: Outcome, dimensions: Sequence[tuple[str, str]]) -> bool:
 
 def checksum(keys: Iterable[bytes]) -> str:
     """32 hex digits over a set of events, in whatever order and parts they come: the sum of their
-    keys as numbers, modulo 2**128. The key of an event is `meterline.event.event.identity_key`.
+    keys as numbers, modulo 2**128. The key of an event is `meterline.event.identity_key`.
     """
     total = sum(int.from_bytes(key, "big") for key in keys)
     return f"{total % (1 << 8 * KEY_BYTES):032x}"

@@ -43,7 +43,7 @@ Seen = tuple[int, int, bytes]
 
 
 class RocksSeenStore:
-    """See `meterline.usage.progress_ports.SeenStore`.
+    """See `meterline.usage.SeenStore`.
 
     The folder is made where it is not there; one process owns it.
     """

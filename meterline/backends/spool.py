@@ -14,7 +14,7 @@ _LENGTH_BYTES: Final = 8
 
 
 class FileSpool:
-    """See `meterline.report.ports.Spool`."""
+    """See `meterline.report.Spool`."""
 
     def __init__(self, memory_bytes: int = SPOOL_MEMORY_BYTES) -> None:
         self._file = tempfile.SpooledTemporaryFile(max_size=memory_bytes)  # noqa: SIM115 - see close

@@ -77,7 +77,7 @@ class SettlementStore(Protocol):
 
     async def begin(self, wanted: Sequence[Settlement]) -> list[Settlement]:
         """Put down events that are to be sent anew (state `redriving`), before they are: for each,
-        what stands then (`meterline.event.refusal.begun`). Positions differ.
+        what stands then (`meterline.event.begun`). Positions differ.
         """
         ...
 
@@ -88,7 +88,7 @@ class SettlementStore(Protocol):
         ...
 
     async def dismiss(self, wanted: Settlement) -> Settlement:
-        """What stands then (`meterline.event.refusal.dismissed`)."""
+        """What stands then (`meterline.event.dismissed`)."""
         ...
 
     async def settlements(self, positions: Sequence[Position]) -> Mapping[Position, Settlement]:

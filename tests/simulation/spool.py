@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 
 
 class SimulatedSpool:
-    """See `meterline.report.ports.Spool`."""
+    """See `meterline.report.Spool`."""
 
     def __init__(self) -> None:
         self._records: list[bytes] = []

@@ -64,7 +64,7 @@ _MINUTES_PER_YEAR: Final = 525_600
 
 
 class ClickHouseUsageStore:
-    """See `meterline.usage.ports.UsageStore` and `meterline.usage.ports.SubjectUsageStore`."""
+    """See `meterline.usage.UsageStore` and `meterline.usage.SubjectUsageStore`."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection  # for what else is asked of the same store

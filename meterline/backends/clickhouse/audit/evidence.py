@@ -41,7 +41,7 @@ _HASHES: Final = {
 
 
 class ClickHouseEvidence:
-    """See `meterline.audit.ports.UsageEvidence`."""
+    """See `meterline.audit.UsageEvidence`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -11,7 +11,7 @@ _HOWEVER_SOON: Final = -(2**62)
 
 
 class ClickHouseLateEvents:
-    """See `meterline.usage.ports.LateEvents`."""
+    """See `meterline.usage.LateEvents`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -20,7 +20,7 @@ _BEFORE_ALL: Final = (0, 0, 0, -1)
 
 
 class ClickHouseTraces:
-    """See `meterline.audit.ports.EventTraces`."""
+    """See `meterline.audit.EventTraces`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -8,7 +8,7 @@ from meterline.event import ListedEvent, Position
 
 
 class ClickHouseRefusals:
-    """See `meterline.event.ports.RefusedEvents`."""
+    """See `meterline.event.RefusedEvents`."""
 
     def __init__(self, connection: Connection) -> None:
         self._listing = EventListing(connection)

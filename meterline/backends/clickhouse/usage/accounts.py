@@ -32,7 +32,7 @@ _NO_TYPE: Final = ""  # no event has it: an array of nothing has no type for the
 
 
 class ClickHouseAccounts:
-    """See `meterline.usage.ports.AccountStore`."""
+    """See `meterline.usage.AccountStore`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -31,7 +31,7 @@ class _Body(msgspec.Struct):
 
 
 class SqlTraces:
-    """See `meterline.audit.ports.DeliveryTraces`."""
+    """See `meterline.audit.DeliveryTraces`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -29,7 +29,7 @@ _OF_BODY: Final = and_(
 
 
 class SqlPullStore:
-    """See `meterline.delivery.ports.PullStore`."""
+    """See `meterline.delivery.PullStore`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -45,7 +45,7 @@ _QUERY: Final = (
 
 
 class SqlReplayStore:
-    """See `meterline.delivery.ports.ReplayStore`."""
+    """See `meterline.delivery.ReplayStore`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -22,7 +22,7 @@ _deliveries = report_deliveries.c
 
 
 class SqlEvidence:
-    """See `meterline.audit.ports.ControlEvidence`."""
+    """See `meterline.audit.ControlEvidence`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

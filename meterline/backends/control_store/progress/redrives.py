@@ -29,7 +29,7 @@ _CHUNK: Final = 500  # positions of one statement: a database takes so many valu
 
 
 class SqlSettlementStore:
-    """See `meterline.event.ports.SettlementStore`."""
+    """See `meterline.event.SettlementStore`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

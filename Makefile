@@ -78,7 +78,7 @@ receivers: install ## make 1,000 runs to one receiver that fails half of the tim
 
 outage: install ## 10,000 deliveries over an outage of an hour, in simulated time (DELIVERIES=...)
 	METERLINE_TEST_DELIVERIES=$(DELIVERIES) $(BIN)/pytest -s -k outage_of_an_hour \
-		tests/unit/dispatcher/test_sick.py
+		tests/unit/dispatcher/sending/test_sick.py
 
 disk: install ## a full, failing or powerless disk at every call of each embedded store (STEP=10: every 10th)
 	$(BIN)/python -m tests.disk $(STEP)

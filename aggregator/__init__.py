@@ -1,3 +1,1 @@
-"""log -> windows. verdict, fold, slice are pure; step works over ports; poll_worker and
-faust_worker are shells.
-"""
+"""The log becomes usage: records in, rows of tumbling windows out, exactly once."""

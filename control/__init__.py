@@ -1,0 +1,1 @@
+"""The API: what people define, ask and see."""

@@ -1,0 +1,1 @@
+"""Usage goes out: schedules become runs, runs become signed webhooks."""

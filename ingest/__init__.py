@@ -1,0 +1,1 @@
+"""Events come in: checked, packed, put into the log."""

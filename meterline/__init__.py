@@ -1,1 +1,1 @@
-"""The language of all stages: values and pure rules, and the ports that the stages talk through."""
+"""What all stages speak: values, pure rules, ports; beside them adapters and composition."""

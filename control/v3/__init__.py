@@ -1,0 +1,1 @@
+"""API v3, by what it is about."""

@@ -1,4 +1,4 @@
-"""The words of the HTTP edge, shared by ingest and control."""
+"""The HTTP edge of ingest and control: operations, reading, gate, problems."""
 
 from meterline.http.answers import (
     REQUEST_ID,

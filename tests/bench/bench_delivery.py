@@ -31,7 +31,7 @@ from meterline.report import Manifest, Report, Run, Trigger, run_id
 from meterline.runtime.process import GC_THRESHOLDS
 from meterline.window import MINUTE_MS
 from tests.unit.dispatcher.conftest import SECRET, START_MS, Desk, opened_desk
-from tests.unit.dispatcher.sending import is_ended, real_now_ms, working
+from tests.unit.dispatcher.sending.steps import is_ended, real_now_ms, working
 
 ROUNDS: Final = 9
 DELIVERIES: Final = 10_000

@@ -33,7 +33,7 @@ from tests.journey.deadline import until
 from tests.journey.processes import role_process
 from tests.services.local import free_port
 from tests.unit.dispatcher.conftest import SECRET
-from tests.unit.dispatcher.sick_orders import ORDERS
+from tests.unit.dispatcher.sending.sick_orders import ORDERS
 
 V3: Final = "/api/v3/metering"
 SHARES: Final = (0.01, 0.3, 0.7, 0.9)

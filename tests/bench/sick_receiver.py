@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from tests.unit.dispatcher.sick_orders import sick_ones
+from tests.unit.dispatcher.sending.sick_orders import sick_ones
 
 SUBJECTS: Final = 1_000
 SUBJECT: Final = "customer %05d"

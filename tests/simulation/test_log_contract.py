@@ -4,7 +4,7 @@ import pytest
 
 from meterline.backends.clock import SystemClock
 from meterline.event import Log
-from tests.contract.test_log import (
+from tests.contract.log.test_log import (
     PARTITIONS,
     Place,
     test_a_partition_that_is_not_there_is_an_error,

@@ -3,7 +3,7 @@
 import pytest
 
 from meterline.usage import ProgressStore
-from tests.contract.test_progress_store import (
+from tests.contract.control_store.test_progress_store import (
     test_a_flush_by_an_older_catalogue_says_nothing_of_a_newer_meter,
     test_a_log_keeps_the_number_of_its_first_registration,
     test_a_seal_of_before_has_no_digest_until_a_greater_one_brings_it,

@@ -5,7 +5,7 @@ tests/contract all but queries by zone, filter and parts of a minute, and errors
 import pytest
 
 from meterline.usage import UsageStore
-from tests.contract.test_usage_store import (
+from tests.contract.usage.test_store import (
     test_a_flush_may_span_more_years_than_an_insert,
     test_count_back_notices_a_missing_and_a_superseded_row,
     test_events_and_seen_are_read_back_in_order,

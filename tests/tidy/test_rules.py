@@ -106,3 +106,27 @@ def test_ports_hold_shapes() -> None:
     assert not list(rules.more_than_protocols(good))
     assert list(rules.more_than_protocols("def f(): ..."))
     assert list(rules.more_than_protocols("class C: ..."))
+
+
+def test_a_crowded_folder_is_found() -> None:
+    paths = [f"control/v9/part_of_{number}/x.py" for number in range(16)]
+    paths += ["control/v9/__init__.py", "tests/unit/x.py"]
+    assert list(rules.crowded_folders(paths[1:])) == []
+    assert list(rules.crowded_folders(paths)) == [
+        ("control/v9", "16 entries, at most 15: make a folder of a noun")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("paths", "found"),
+    [
+        (["meterline/report/report.py", "meterline/report/body.py"], []),
+        (["meterline/report/report_body.py"], ["meterline/report/report_body.py"]),
+        (["control/v9/reports/report_body.py"], ["control/v9/reports/report_body.py"]),
+        (["control/v9/key_a.py", "control/v9/key_b.py"], []),
+        (["control/v9/key_a.py", "control/v9/key_b.py", "control/v9/key_c.py"], ["control/v9"]),
+        (["tests/report/report_body.py"], []),
+    ],
+)
+def test_a_name_that_repeats_its_folder_is_found(paths: list[str], found: list[str]) -> None:
+    assert [path for path, _ in rules.repeated_folder_names(paths)] == found

@@ -14,7 +14,7 @@ import pytest
 
 from control.v3.meters.bodies import MeterBody
 from dispatcher.sending.signing import signed_headers
-from docs import operation_table, problem_table, scope_table, settings_table
+from docs import operation_table, problem_table, scope_table, settings_table, tree
 from meterline.backends.clock import SystemClock
 from meterline.http import problem_response
 from meterline.http.mounting import V3_PREFIXES
@@ -44,6 +44,7 @@ TABLES: tuple[tuple[str, Any], ...] = (
     ("docs/api.md", problem_table),
     ("docs/api.md", operation_table),
     ("docs/access.md", scope_table),
+    ("docs/architecture.md", tree),
 )
 # They also name what is not here.
 NAMES_ELSEWHERE = {"docs/compatibility.md", "docs/problems/method-not-allowed.md"}

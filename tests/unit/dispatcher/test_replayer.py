@@ -10,7 +10,7 @@ from dispatcher.replayer import Replayer
 from meterline.backends.clock import SystemClock
 from meterline.delivery import DeliveryQuery, Replay, ReplayState, Worked
 from meterline.ports import Unavailable
-from tests.unit.dispatcher.sending import until
+from tests.unit.dispatcher.sending.steps import until
 
 
 @dataclass(slots=True)

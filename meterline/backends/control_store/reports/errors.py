@@ -5,9 +5,7 @@ from collections.abc import Collection
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.backends.control_store.engine import put_greatest
-from meterline.backends.control_store.tables.reports import (
-    report_last_errors,
-)
+from meterline.backends.control_store.tables.reports import report_last_errors
 from meterline.delivery import Attempt
 
 

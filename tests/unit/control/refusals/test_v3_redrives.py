@@ -15,7 +15,7 @@ from tests.unit.control.refusals.conftest import (
     inbox,
     meter,
 )
-from tests.unit.control.test_v3_events import listed
+from tests.unit.control.v3.test_events import listed
 
 
 async def test_a_mended_event_is_sent_once_however_often_it_is_asked_for(

@@ -21,7 +21,7 @@ from tests.unit.control.refusals.conftest import (
     meter,
     unreadable,
 )
-from tests.unit.control.test_v3_events import listed
+from tests.unit.control.v3.test_events import listed
 
 
 async def test_refusals_are_listed_and_nothing_else(refusing: Refusing) -> None:

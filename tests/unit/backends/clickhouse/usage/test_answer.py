@@ -1,0 +1,114 @@
+"""Rows made out of the store's lines a piece at a time are those of the whole: same keys, same
+numbers, same order.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meterline.backends.clickhouse.usage.answer import Line, MergedRows
+from meterline.meter import EMPTY, Aggregate, Aggregation, Latest, merged
+from meterline.ports import Unavailable
+from meterline.usage import Key, RowMaker, UsageQuery, UsageRow, rows_of
+from meterline.window import WindowSize
+from tests.contract.usage.slices import meter
+
+EXTENT = (0, 3_600_000)
+numbers = st.integers(-(10**40), 10**40)
+keys = st.tuples(
+    st.integers(0, 5), st.sampled_from(["", "a", "é", "\U0001f600", '"\\\n']), st.text()
+)
+counts = st.integers(0, 3)
+members = st.frozensets(st.binary(min_size=16, max_size=16), max_size=4)
+
+
+@st.composite
+def aggregates(draw: st.DrawFn, aggregation: Aggregation) -> Aggregate:
+    """What tallies of one key may be merged to."""
+    count, rejected = draw(counts), draw(counts)
+    if not count:
+        return Aggregate(rejected=rejected)
+    number = draw(numbers)
+    match aggregation:
+        case Aggregation.SUM | Aggregation.AVG:
+            return Aggregate(number, count, rejected)
+        case Aggregation.MIN:
+            return Aggregate(count=count, rejected=rejected, minimum=number)
+        case Aggregation.MAX:
+            return Aggregate(count=count, rejected=rejected, maximum=number)
+        case Aggregation.COUNT:
+            return Aggregate(count=count, rejected=rejected)
+        case Aggregation.LATEST:
+            key = draw(st.binary(min_size=16, max_size=16))
+            latest = Latest(draw(counts), draw(counts), key, number)
+            return Aggregate(count=count, rejected=rejected, latest=latest)
+        case Aggregation.UNIQUE_COUNT:
+            found = draw(members)
+            return Aggregate(count=count, rejected=rejected, members=found, distinct=len(found))
+
+
+def _line(key: Key, one: Aggregate) -> bytes:
+    number = one.minimum if one.minimum is not None else one.maximum
+    latest = one.latest
+    line = Line(
+        key[0],
+        key[1:],
+        one.count,
+        one.rejected,
+        str(one.total if number is None else number),
+        None
+        if latest is None
+        else (
+            str(latest.time_ms),
+            str(latest.recorded_ms),
+            latest.key.hex().upper(),
+            str(latest.value),
+        ),
+        one.distinct,
+        tuple(member.hex() for member in sorted(one.members)),
+    )
+    return msgspec.json.encode(line) + b"\n"
+
+
+def _made(rows: MergedRows, lines: bytes, cuts: Sequence[int]) -> list[UsageRow]:
+    borders = sorted({0, len(lines), *(cut % (len(lines) + 1) for cut in cuts)})
+    found = []
+    for first, end in pairwise(borders):
+        found += rows.take(lines[first:end])
+    return found + rows.take(b"") + rows.rest()
+
+
+@pytest.mark.parametrize("aggregation", list(Aggregation))
+@given(data=st.data())
+def test_rows_in_pieces_are_the_rows_of_the_whole(
+    aggregation: Aggregation, data: st.DataObject
+) -> None:
+    query = UsageQuery(
+        meter(1, aggregation, groups=("g",)),
+        window=WindowSize.MINUTE,
+        group_by=("subject", "g"),
+        rejected_too=data.draw(st.booleans()),
+    )
+    stored = data.draw(st.dictionaries(keys, aggregates(aggregation), max_size=8))
+    cut = data.draw(st.dictionaries(keys, aggregates(aggregation), max_size=4))
+    borders = data.draw(st.lists(st.integers(0, 10_000), max_size=6))
+    whole: dict[Key, Aggregate] = dict(stored)
+    for key, one in cut.items():
+        whole[key] = merged(whole.get(key, EMPTY), one)
+    lines = b"".join(_line(key, stored[key]) for key in sorted(stored))
+    rows = MergedRows(aggregation, RowMaker(query, [], EXTENT), sorted(cut.items()))
+    assert _made(rows, lines, borders) == rows_of(query, [], EXTENT, whole)
+
+
+@pytest.mark.parametrize(
+    "end", [b"Code: 241. DB::Exception: too much memory\n", b'{"exception":"x"}\n', b'{"b":1,"k"']
+)
+def test_what_is_no_row_breaks_the_answer_off(end: bytes) -> None:
+    query = UsageQuery(meter(1), window=WindowSize.MINUTE)
+    rows = MergedRows(Aggregation.SUM, RowMaker(query, [], EXTENT), [])
+    with pytest.raises(Unavailable):
+        _made(rows, _line((1, ""), Aggregate(1, 1, 0)) + end, [])

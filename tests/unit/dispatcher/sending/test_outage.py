@@ -1,0 +1,178 @@
+"""Receivers that are away: probes, places that open again, a patience that ends, a pace."""
+
+import asyncio
+import time
+from dataclasses import replace
+from itertools import pairwise
+
+from msgspec import structs
+
+from dispatcher.sending.attempt import deliver
+from dispatcher.sending.fairness import Caps
+from dispatcher.sending.retry import RetryPolicy
+from meterline.delivery import DeliveryState, Health
+from meterline.report import Report, ReportState, Run, RunState
+from meterline.window import MINUTE_MS
+from tests.unit.dispatcher.conftest import Desk, Mailbox
+from tests.unit.dispatcher.sending.steps import (
+    NOW_MS,
+    SUBJECTS,
+    Mailboxes,
+    by_id,
+    claimed,
+    is_ended,
+    made,
+    real_now_ms,
+    the_run,
+    until,
+    working,
+)
+
+MANY = [f"subject {n:02}" for n in range(40)]
+
+
+async def sent_once(desk: Desk, report: Report, subjects: list[str]) -> Run:
+    """The first run of a report, and no others: they would take the time of the test."""
+    run = await made(desk, report, subjects)
+    await desk.reports.plan(report, [], real_now_ms() + 10 * MINUTE_MS)
+    return run
+
+
+async def test_in_an_outage_one_is_tried_at_a_time_and_the_others_keep_their_attempts(
+    desk: Desk, mailbox: Mailboxes
+) -> None:
+    box = await mailbox()
+    box.answers = [503] * 12  # the first eight together, then probes
+    retry = RetryPolicy((0, 0.02, 0.02, 0.02), patience_s=0, jitter=0)
+    desk.send_terms = replace(desk.send_terms, retry=retry)
+    run = await sent_once(desk, await desk.report(box.url), MANY)
+    async with working(desk):
+        await until(lambda: is_ended(desk, run))
+    assert (await the_run(desk, run)).state is RunState.SUCCEEDED
+    assert len(by_id(box.posts)) == len(MANY)
+    assert len(box.posts) == len(MANY) + 12
+
+
+async def test_two_dispatchers_probe_an_endpoint_that_is_out_no_more_than_one(
+    desk: Desk, mailbox: Mailboxes
+) -> None:
+    box = await mailbox()
+    box.answers = [503] * 10_000
+    retry = RetryPolicy((0.001,) * 50, patience_s=0, jitter=0)
+    desk.send_terms = replace(desk.send_terms, retry=retry, probe_pause_s=0.05)
+    await sent_once(desk, await desk.report(box.url), MANY)
+
+    async def is_out() -> bool:
+        due = await desk.reports.due(real_now_ms() + MINUTE_MS)
+        return bool(due) and due[0].health.out and box.at_once == 0
+
+    async with working(desk), working(desk):
+        await until(is_out)
+        await asyncio.sleep(0.3)
+        first, box.at_once_max = len(box.posts), 0
+        await asyncio.sleep(1.5)
+    # three pauses each of 50, 100, 200, 400 ms: without the probe there would be thousands
+    assert first <= 4 * 8
+    assert len(box.posts) - first <= 12
+    assert box.at_once_max <= 1
+
+
+async def opened(desk: Desk, box: Mailbox, now_ms: int) -> list[int]:
+    """Claim and deliver until nothing is due at an instant; how many were claimed each time."""
+    counts = []
+    for _ in range(20):
+        parcels = await claimed(desk, now_ms)
+        if not parcels:
+            break
+        counts.append(len(parcels))
+        sent = [
+            await deliver(it, desk.sender, desk.box, desk.send_terms.retry, real_now_ms(), 0.5)
+            for it in parcels
+        ]
+        ends = [it.end for it in sent]
+        await desk.reports.record(ends, now_ms, desk.send_terms.health)
+    assert len(box.posts) >= sum(counts)
+    return counts
+
+
+async def test_after_an_outage_the_endpoint_gets_one_two_four_and_then_all(
+    desk: Desk, mailbox: Mailboxes
+) -> None:
+    box = await mailbox()
+    box.answers = [503] * 3
+    desk.send_terms = replace(desk.send_terms, caps=Caps(32, 3), probe_pause_s=30)
+    await sent_once(desk, await desk.report(box.url), MANY)
+    now_ms = real_now_ms()
+    assert await opened(desk, box, now_ms) == [3]
+    desk.send_terms = replace(desk.send_terms, caps=Caps(32, 8))
+    assert (await opened(desk, box, now_ms + MINUTE_MS))[:5] == [1, 2, 4, 8, 8]
+
+
+async def test_a_receiver_that_never_takes_anything_is_parked_and_owed_all(
+    desk: Desk, mailbox: Mailboxes
+) -> None:
+    box = await mailbox()
+    box.answers = [404] * 1_000
+    # a week's patience, divided by half a million
+    retry = RetryPolicy((0, 0.01, 0.05), every_s=0.2, patience_s=1.2)
+    desk.send_terms = replace(desk.send_terms, retry=retry)
+    report = await desk.report(box.url)
+    run = await sent_once(desk, report, SUBJECTS)
+
+    async def parked() -> bool:
+        found = await desk.reports.report("default", report.id)
+        assert found is not None
+        if found.state is ReportState.ACTIVE:
+            # usage goes on: a delivery that was given up is replaced by one that is tried
+            for delivery in await desk.reports.deliveries(run.id, 10):
+                if delivery.state is DeliveryState.FAILED:
+                    await desk.reports.replay("default", delivery.id, real_now_ms())
+        return found.state is ReportState.PARKED
+
+    async with working(desk) as dispatcher:
+        await until(parked)
+        posts = len(box.posts)
+        await asyncio.sleep(0.3)
+        assert len(box.posts) <= posts + len(SUBJECTS), "what was in flight, and nothing more"
+        found = await desk.reports.report("default", report.id)
+        assert found is not None
+        assert "has taken nothing since" in found.state_reason
+        assert "answered 404" in found.state_reason
+        box.answers = []
+        await desk.reports.resume_report(report.id, real_now_ms())
+        for delivery in await desk.reports.deliveries(run.id, 10):
+            if delivery.state is DeliveryState.FAILED:
+                await desk.reports.replay("default", delivery.id, real_now_ms())
+        dispatcher.wake()
+        await until(lambda: is_ended(desk, run))
+    assert (await the_run(desk, run)).state is RunState.SUCCEEDED
+
+
+async def test_deliveries_to_one_endpoint_keep_the_pace(desk: Desk, mailbox: Mailboxes) -> None:
+    box = await mailbox()
+    desk.send_terms = replace(desk.send_terms, per_second=40)
+    run = await sent_once(desk, await desk.report(box.url), MANY[:20])
+    began_s = time.monotonic()
+    async with working(desk):
+        await until(lambda: is_ended(desk, run))
+    took_s = time.monotonic() - began_s
+    assert took_s >= 19 / 40
+    assert (await the_run(desk, run)).state is RunState.SUCCEEDED
+    apart = [later - before for before, later in pairwise(box.at_s)]
+    assert sorted(apart)[len(apart) // 2] >= 0.5 / 40, "smooth, no bursts"
+
+
+async def test_an_endpoint_is_judged_by_its_own_faults_only(desk: Desk, mailbox: Mailboxes) -> None:
+    box = await mailbox()
+    run: Run = await sent_once(desk, await desk.report(box.url), ["acme"])
+    parcels = await claimed(desk, NOW_MS)
+    sealed = [structs.replace(it, signing_secrets_sealed=(b"not ours",)) for it in parcels]
+    sent = [
+        await deliver(it, desk.sender, desk.box, desk.send_terms.retry, NOW_MS, 0.5)
+        for it in sealed
+    ]
+    assert [it.end.heard for it in sent] == [None]
+    await desk.reports.record([it.end for it in sent], NOW_MS)
+    (due,) = await desk.reports.due(NOW_MS + 60_000)
+    assert due.health == Health()
+    assert (await desk.reports.deliveries(run.id, 1))[0].state is DeliveryState.RETRYING

@@ -1,4 +1,4 @@
-# Meterline. `make` lists the targets. Two commands do everything: `make run` and `make test`.
+# Meterline. `make` lists the targets. Begin with `make run` and `make quick`.
 
 PYTHON ?= python3
 UV_VERSION := 0.13.9
@@ -13,6 +13,8 @@ RUNS ?= 1000
 DELIVERIES ?= 10000
 
 BIN := .venv/bin
+# Two tests at once; tests/side_by_side.py says which may run side by side.
+PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder
 INSTALLED := .venv/.installed
 UV := $(BIN)/uv
 
@@ -20,10 +22,10 @@ UV := $(BIN)/uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help needs install run demo test check conformance simulate faults receivers outage disk day clients bench format services lock clean
+.PHONY: help needs install run demo quick test test-all check conformance simulate faults receivers outage disk day clients bench format services lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # --- use ---
 
@@ -37,10 +39,10 @@ demo: install ## meter every flight that left New York in 2013, and deliver a re
 
 # --- work on it ---
 
-# What `make check` and `make test` need beside Python: the command, and what to install for it.
+# What `make check` and the tests need beside Python: the command, and what to install for it.
 NEEDS := go:Go-1.24 node:Node.js-20 npm:npm mvn:Maven java:a-JDK-17 cc:a-C-compiler
 
-needs: ## say what is missing for `make check` and `make test`
+needs: ## say what is missing for `make check`, `make test` and `make test-all`
 	@missing=; for one in $(NEEDS); do \
 		command -v "$${one%%:*}" >/dev/null 2>&1 || missing="$$missing, $${one#*:} ($${one%%:*})"; \
 	done; \
@@ -49,9 +51,16 @@ needs: ## say what is missing for `make check` and `make test`
 		exit 1; \
 	fi
 
-test: needs install ## run all tests; fetches and starts Kafka, ClickHouse and PostgreSQL
+quick: install ## run the quick tests: rules and steps, no servers (under a minute)
+	$(PYTEST) --tier quick $(TESTS)
+
+test: needs install ## run quick and standard tests; fetches and starts Kafka, ClickHouse and PostgreSQL
 	$(BIN)/python -m tests.services fetch
-	$(BIN)/pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder $(TESTS)
+	$(PYTEST) --tier standard $(TESTS)
+
+test-all: needs install ## run all tests, as CI does (half an hour)
+	$(BIN)/python -m tests.services fetch
+	$(PYTEST) --tier long $(TESTS)
 
 check: needs install ## lint, types, layers, deployment files
 	$(BIN)/ruff check .

@@ -1,5 +1,5 @@
-"""Fixtures for every test: the three real servers, each started when first asked for; and what runs
-side by side.
+"""Fixtures for every test: the three real servers, each started when first asked for; which tier is
+run, and what runs side by side.
 """
 
 import asyncio
@@ -20,22 +20,54 @@ from tests.scratch import memory_folder
 from tests.services.choose import open_service
 from tests.services.service import Service, ServiceError
 from tests.side_by_side import SideBySide, turn
+from tests.tiers import MARKS, Tier, folder_of, holds_some, tier_of
 
 # How long an example takes says more of the machine than of the rule.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Say up to which tier tests are run; all, unless it is said."""
+    names = [tier.name.lower() for tier in Tier]
+    words = "run tests up to this tier (tests/tiers.py); by default all"
+    parser.addoption("--tier", choices=names, default=names[-1], help=words)
+
+
+def asked_tier(config: pytest.Config) -> Tier:
+    """The tier that this run is of."""
+    return Tier[config.getoption("--tier").upper()]
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Folders of tests and servers are made in memory, where there is room."""
+    for mark, tier in MARKS.items():
+        config.addinivalue_line(
+            "markers", f"{mark}: of the {tier.name.lower()} tier, whatever the folder"
+        )
     if (folder := memory_folder()) is not None:
         tempfile.tempdir = str(folder)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes the longest is begun first where tests run side by side."""
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A quick run does not import what it does not run; None: whatever pytest says."""
+    path = collection_path.relative_to(config.rootpath).as_posix()
+    return None if holds_some(folder_of(path), asked_tier(config)) else True
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out higher tiers. Begin with what takes the longest where tests run side by side."""
+    asked = asked_tier(config)
+    higher = [item for item in items if _tier(item) > asked]
+    items[:] = [item for item in items if _tier(item) <= asked]
+    config.hook.pytest_deselected(items=higher)
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: turn(item.nodeid))
+
+
+def _tier(item: pytest.Item) -> Tier:
+    marks = (mark.name for mark in item.iter_markers())
+    return tier_of(item.nodeid.split("::", 1)[0], marks, getattr(item, "fixturenames", ()))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

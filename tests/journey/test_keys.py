@@ -37,6 +37,8 @@ from tests.journey.receiver import Receiver
 from tests.journey.setups import Servers, SetUp, distributed, embedded, telling
 from tests.services.service import Service
 
+pytestmark = pytest.mark.standard
+
 REFUSED_WITHIN_MS = 5_000  # a promise of docs/access.md, and of the contract (5)
 COUNTED_WITHIN_S = 180.0
 SHOWN_WITHIN_S = 60.0

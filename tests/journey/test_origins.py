@@ -10,6 +10,8 @@ from tests.journey.client import Answer, Server
 from tests.journey.setups import SetUp, embedded, telling
 from tests.journey.test_proxy import PASSWORD, assert_problem, basic, proxy
 
+pytestmark = pytest.mark.standard
+
 METERS = "/api/v3/metering/meters"
 METER = {"key": "calls", "name": "Calls", "aggregation": "count", "event_type": "call"}
 

@@ -4,7 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.journey.setups import embedded, telling
+
+pytestmark = pytest.mark.standard
 
 SCRIPT = Path(__file__).with_name("peer_client.py")
 WITHIN_S = 120.0

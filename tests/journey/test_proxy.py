@@ -19,6 +19,8 @@ from tests.journey.processes import PROGRAM, why_silent
 from tests.journey.setups import SetUp, embedded, telling
 from tests.services.local import LocalService, free_port
 
+pytestmark = pytest.mark.standard
+
 CADDY = PROGRAM.with_name("caddy")
 CADDYFILE = Path(__file__).resolve().parents[2] / "deploy/proxy/Caddyfile"
 NAME, PASSWORD = "billing", "correct horse battery staple"

@@ -14,6 +14,8 @@ from tests.journey.setups import embedded, telling
 from tests.journey.test_lost_store import EVENTS, counted, send
 from tests.services.local import free_port, nobody_at
 
+pytestmark = pytest.mark.standard
+
 Damage = Callable[[Path], None]
 
 

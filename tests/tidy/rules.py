@@ -2,7 +2,8 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from functools import cache
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -20,6 +21,7 @@ CLOCK_CALLS: Final = frozenset(
         "datetime.date.today",
     }
 )
+STOPWATCHES: Final = frozenset({"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"})
 CLOCK_ALLOWED: Final = ("meterline/backends/clock.py", "demo/", "tests/")
 PRINT_ALLOWED: Final = ("meterline/runtime/cli", "demo/", "examples/")
 
@@ -38,6 +40,12 @@ _HOSTS: Final = re.compile("|".join(re.escape(left + right) for left, right in _
 _MACHINE_PATH: Final = re.compile(r"(?<![\w./-])/(?:" + "|".join(("wo" + "rk", "ro" + "ot")) + ")/")
 
 
+@cache
+def _tree(source: str) -> ast.Module:
+    """Parsed once, for all rules."""
+    return ast.parse(source)
+
+
 def file_length(source: str) -> Iterator[str]:
     """A module is read in one sitting."""
     lines = source.count("\n")
@@ -47,7 +55,7 @@ def file_length(source: str) -> Iterator[str]:
 
 def function_length(source: str) -> Iterator[str]:
     """A function fits on a screen; its docstring counts, its decorators do not."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(_tree(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno is not None, "parsed from text"
             lines = node.end_lineno - node.lineno + 1
@@ -72,6 +80,39 @@ def clock_read(path: str, source: str) -> Iterator[str]:
             yield f"line {line}: {name}: take `now_ms` or a Clock (meterline/backends/clock.py)"
 
 
+def wall_time_asserted(source: str) -> Iterator[str]:
+    """No test compares how long something took: on a busy machine it fails. A simulated clock says
+    what the rule is worth, a deadline ends what hangs.
+    """
+    for function in ast.walk(_tree(source)):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            names = _named_after_clock(function)
+            for node in ast.walk(function):
+                if isinstance(node, ast.Assert) and any(
+                    isinstance(it, ast.Compare) and _of_clock(it, names)
+                    for it in ast.walk(node.test)
+                ):
+                    yield f"line {node.lineno}: wall time: let the test tell it (VirtualLoop)"
+
+
+def _named_after_clock(function: ast.AST) -> set[str]:
+    """The names that hold a wall time, or were computed from one."""
+    names: set[str] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and _of_clock(node.value, names):
+            stored = (it for target in node.targets for it in ast.walk(target))
+            names |= {it.id for it in stored if isinstance(it, ast.Name)}
+    return names
+
+
+def _of_clock(node: ast.AST, names: Collection[str]) -> bool:
+    return any(
+        (isinstance(it, ast.Attribute) and it.attr in STOPWATCHES)
+        or (isinstance(it, ast.Name) and (it.id in names or it.id in STOPWATCHES))
+        for it in ast.walk(node)
+    )
+
+
 def mock_used(source: str) -> Iterator[str]:
     """Embedded adapters are the fakes; patching our own code repeats it."""
     for line, name in _uses(source):
@@ -85,7 +126,7 @@ def print_used(path: str, source: str) -> Iterator[str]:
     """Only what talks to a person prints; the rest logs."""
     if path.startswith(PRINT_ALLOWED):
         return
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(_tree(source)):
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
@@ -139,7 +180,7 @@ def repeated_folder_names(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 def more_than_protocols(source: str) -> Iterator[str]:
     """The ports are shapes: protocols, their errors and type aliases, and nothing that runs."""
-    for node in ast.parse(source).body:
+    for node in _tree(source).body:
         match node:
             case ast.Import() | ast.ImportFrom() | ast.Expr(ast.Constant()):
                 continue
@@ -161,7 +202,7 @@ def _is_shape(node: ast.ClassDef) -> bool:
 
 def _uses(source: str) -> Iterator[tuple[int, str]]:
     """Yield (line, full name) of every import and every dotted name, seen through the imports."""
-    tree = ast.parse(source)
+    tree = _tree(source)
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

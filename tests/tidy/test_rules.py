@@ -130,3 +130,20 @@ def test_a_crowded_folder_is_found() -> None:
 )
 def test_a_name_that_repeats_its_folder_is_found(paths: list[str], found: list[str]) -> None:
     assert [path for path, _ in rules.repeated_folder_names(paths)] == found
+
+
+@pytest.mark.parametrize(
+    ("body", "bad"),
+    [
+        ("a = time.monotonic()\n act()\n assert time.monotonic() - a < 2", True),
+        ("a = time.perf_counter()\n took = time.perf_counter() - a\n assert took <= 2", True),
+        ("a = perf_counter()\n assert 2 > perf_counter() - a", True),
+        ("a = time.monotonic()\n took = time.monotonic() - a\n assert 0 < took <= 5, took", True),
+        ("a = time.monotonic()\n assert time.monotonic() - a >= 1", True),
+        ("a = loop.time()\n assert loop.time() - a < 2", False),
+        ("a = time.process_time()\n assert time.process_time() - a < 2", False),
+        ("a = time.monotonic()\n print(time.monotonic() - a)", False),
+    ],
+)
+def test_a_test_that_asserts_wall_time_is_found(body: str, bad: bool) -> None:
+    assert bool(list(rules.wall_time_asserted(f"def test_it():\n {body}\n"))) is bad

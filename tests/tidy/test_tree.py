@@ -41,6 +41,15 @@ def test_nothing_is_mocked() -> None:
     settle((path, found) for path in python_files() for found in rules.mock_used(read(path)))
 
 
+def test_no_test_asserts_wall_time() -> None:
+    settle(
+        (path, found)
+        for path in python_files()
+        if path.rsplit("/", 1)[1].startswith("test_")
+        for found in rules.wall_time_asserted(read(path))
+    )
+
+
 def test_only_what_talks_to_a_person_prints() -> None:
     settle((path, found) for path in python_files() for found in rules.print_used(path, read(path)))
 

@@ -273,7 +273,8 @@ async def test_one_deadline_holds_over_all(
     answer = await hasty.send(await serve_raw(talk), b"{}", {})
     assert answer.outcome is AttemptOutcome.UNREACHED
     assert answer.reason == "no whole answer within 1 s"
-    assert 900 <= answer.duration_ms < 30_000  # it would take most of a minute, or longer
+    assert answer.duration_ms >= 900
+    assert answer.status is None, "the headers, which take minutes, were not waited for"
 
 
 async def cut(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

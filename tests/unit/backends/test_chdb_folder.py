@@ -16,6 +16,8 @@ from meterline.backends.clickhouse.named_sql import TABLES
 from meterline.backends.clickhouse.schema import Found, definition, is_whole, missing, schema_found
 from meterline.ports import Unsuitable
 
+pytestmark = pytest.mark.standard  # it starts processes with the embedded ClickHouse
+
 START = """
 import asyncio, sys
 from pathlib import Path

@@ -15,6 +15,8 @@ from meterline.backends.rocksdb import RocksSeenStore
 from meterline.ports import SeenDamaged, Unavailable
 from meterline.usage import SeenRow
 
+pytestmark = pytest.mark.standard  # it starts processes with the embedded ClickHouse
+
 HORIZON_MS = 1_000_000
 KEYS = [number.to_bytes(16, "big") for number in range(2_000)]
 ROWS = [SeenRow(1, 0, at, 0, 0, 5, key, bytes(8)) for at, key in enumerate(KEYS)]

@@ -5,7 +5,6 @@ receivers are on loopback.
 import asyncio
 import base64
 import shutil
-import time
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -173,12 +172,10 @@ class Mailbox:
     answers: list[int] = field(default_factory=list)  # statuses, one by one
     hang: asyncio.Event | None = None  # answers nothing until it is set
     secret: str | None = SECRET  # what every post must verify with
-    at_s: list[float] = field(default_factory=list)  # when posts began to be answered
     at_once: int = 0
     at_once_max: int = 0
 
     async def receive(self, request: web.Request) -> web.Response:
-        self.at_s.append(time.monotonic())
         self.at_once += 1
         self.at_once_max = max(self.at_once_max, self.at_once)
         try:

@@ -20,7 +20,7 @@ NAME: Final = "settings"
 def rows() -> Iterator[str]:
     """The lines of the table: name in the file, default when nothing is set, what it is for."""
     defaults = Settings()
-    yield "| setting | default | what for, and who changes it |"
+    yield "| setting | default | what it does, and when to change it |"
     yield "|---|---|---|"
     for name, field in Settings.model_fields.items():
         default = json.dumps(to_jsonable_python(getattr(defaults, name)))

@@ -118,9 +118,9 @@ AllowedHosts = Annotated[
     BeforeValidator(decoded_list),
     Field(
         max_length=limits.ALLOWED_HOSTS_MAX,
-        description="Further hosts that mode `none` answers for, besides localhost and addresses, "
-        "and whose pages may send changes; with a port only that port. Whoever has a proxy in "
-        "front that passes its own host on.",
+        description="More host names that mode `none` answers for, besides localhost and IP "
+        "addresses; their pages may send changes. With a port, only that port. Set it if a proxy "
+        "in front passes on its own host name.",
         examples=[["meter.example.com", "meter.example.com:8443"]],
     ),
 ]
@@ -131,9 +131,8 @@ StartTimeout = Annotated[
     Field(
         ge=1,
         le=86_400,
-        description="How long a start waits for Kafka, ClickHouse and PostgreSQL before it ends "
-        "with code 1. Whoever has servers that take longer, or a scheduler that starts again "
-        "itself.",
+        description="How long a start waits for Kafka, ClickHouse and PostgreSQL before it exits "
+        "with code 1. Change it if servers take longer, or if a scheduler restarts the process.",
         examples=[300],
     ),
 ]

@@ -17,26 +17,25 @@ Networks = Annotated[
     NoDecode,
     BeforeValidator(decoded_list),
     Field(
-        description="Networks that are not public and yet may receive deliveries; by default "
-        "loopback when embedded in mode `none`, else none. Whoever delivers inside its own "
-        "network.",
+        description="Private networks that may receive deliveries. The default is loopback when "
+        "embedded in mode `none`, otherwise none. Set it to deliver inside your own network.",
         examples=[["10.20.0.0/16"]],
     ),
 ]
 CaFile = Annotated[
     Path | None,
     Field(
-        description="A file of certificates (PEM) that receivers are trusted by, besides those "
-        "that this machine trusts. Whoever has receivers behind an authority of their own.",
+        description="PEM file of certificate authorities to trust for receivers, besides those of "
+        "the machine. Set it if receivers use a private authority.",
         examples=["/etc/meterline/ca.pem"],
     ),
 ]
 Proxy = Annotated[
     Annotated[str, AfterValidator(checked_proxy)] | None,
     Field(
-        description="URL of an HTTP proxy that all deliveries go through; it may hold "
-        "user:password. It is then the proxy that must not reach what is private. Whoever lets "
-        "nothing out but through a proxy.",
+        description="URL of an HTTP proxy for all deliveries; it may hold user:password. The "
+        "proxy must then block private networks. Set it if only a proxy may connect to the "
+        "outside.",
         examples=["http://proxy.example.com:3128"],
     ),
 ]
@@ -47,8 +46,8 @@ RetryDelays = Annotated[
     Field(
         min_length=1,
         max_length=50,
-        description="Seconds before each of the first attempts of a delivery, the very first "
-        "included. Whoever knows how long its receivers stay away.",
+        description="Seconds before each of the first attempts of a delivery, including the first "
+        "one. Change it to fit how long your receivers are usually down.",
         examples=[list(limits.RETRY_DELAYS_S)],
     ),
 ]
@@ -57,7 +56,8 @@ RetryEvery = Annotated[
     Field(
         gt=0,
         le=limits.RETRY_AFTER_MAX_S,
-        description="Seconds between the attempts after those, while patience lasts. As above.",
+        description="Seconds between later attempts, until retry_patience_s has passed. Change it "
+        "together with retry_delays_s.",
         examples=[limits.RETRY_EVERY_S],
     ),
 ]
@@ -66,9 +66,9 @@ RetryPatience = Annotated[
     Field(
         ge=0,
         le=limits.RETRY_PATIENCE_S_MAX,
-        description="How long a delivery is tried, in seconds; a receiver that took nothing for so "
-        "long, though it was tried all along, is parked. 0: only the first attempts are made, and "
-        "nothing is parked for it. Whoever waits longer for its receivers, or gives up sooner.",
+        description="How long a delivery is retried, in seconds. A receiver that accepts nothing "
+        "for so long, although it is tried regularly, is parked. 0: only the first attempts are "
+        "made, and no receiver is parked for this. Change it to retry for longer or shorter.",
         examples=[limits.RETRY_PATIENCE_S],
     ),
 ]
@@ -77,16 +77,16 @@ ProbePause = Annotated[
     Field(
         gt=0,
         le=limits.PROBE_PAUSE_S_MAX,
-        description="Seconds before a receiver that is out is probed with one delivery; doubled "
-        "with each that fails, up to 60 times as long. Whoever has receivers that restart often.",
+        description="Seconds before one delivery is sent to test a receiver that is down; doubled "
+        "after each failure, up to 60 times as long. Change it if receivers restart often.",
         examples=[limits.PROBE_PAUSE_S],
     ),
 ]
 EndpointPerSecond = Annotated[
     Annotated[float, Field(gt=0, le=limits.ENDPOINT_PER_SECOND_MAX)] | None,
     Field(
-        description="Deliveries that one dispatcher sends to one URL in a second at most, at even "
-        "distances; without it as many as are answered. Whoever has slow receivers.",
+        description="Most deliveries per second that one dispatcher sends to one URL, evenly "
+        "spaced. No limit if absent. Set it for slow receivers.",
         examples=[20],
     ),
 ]
@@ -95,7 +95,7 @@ DeliveryTimeout = Annotated[
     Field(
         gt=0,
         le=limits.DELIVERY_LEASE_S / 2,
-        description="Longest wait for a receiver's answer. Whoever has slow receivers.",
+        description="Longest wait for a receiver's answer. Change it for slow receivers.",
         examples=[15],
     ),
 ]

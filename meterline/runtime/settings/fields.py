@@ -1,7 +1,7 @@
 """What can be set, as one frozen value. `meterline.runtime.settings.reading` reads it.
 
-A setting exists because somebody changes it in production; each description says who. Everything
-else is a constant in `meterline.limits`. Bounds keep a slip of the pen from becoming an outage.
+A setting exists because somebody changes it in production; each description says when. Everything
+else is a constant in `meterline.limits`. Bounds keep a typing error from becoming an outage.
 """
 
 from pathlib import Path
@@ -58,65 +58,68 @@ class Settings(BaseSettings):
     # --- where ---
     data_dir: Path = Field(
         default=Path("meterline-data"),
-        description="Folder of all embedded stores and of the key file. Whoever installs sets it.",
+        description="Folder of the embedded stores and of the key file. Set it when you install.",
         examples=["meterline-data"],
     )
     host: str = Field(
         default="127.0.0.1",
         min_length=1,
-        description="Address to listen on. Whoever installs: 0.0.0.0 in a container.",
+        description="Address to listen on. Set it to 0.0.0.0 in a container.",
         examples=["127.0.0.1"],
     )
     port: int = Field(
         default=8888,
         ge=0,
         le=65_535,
-        description="Port to listen on, 0 for any free one. Whoever installs sets it.",
+        description="Port to listen on; 0 picks a free one. Set it when you install.",
         examples=[8888],
     )
     log_url: Annotated[str, AfterValidator(checked_log_url)] = Field(
         default=LOG_EMBEDDED,
-        description="The log: sqlite, or Kafka's servers. Whoever goes from one machine to many.",
+        description="The log: sqlite, or the Kafka servers. Set it when you move from one machine "
+        "to many.",
         examples=["sqlite", "kafka://kafka-1:9092,kafka-2:9092"],
     )
     usage_url: Annotated[str, AfterValidator(checked_usage_url)] = Field(
         default=USAGE_EMBEDDED,
-        description="The usage store: chdb, or ClickHouse's HTTP address. As log_url.",
+        description="The usage store: chdb, or ClickHouse's HTTP address. Set it together with "
+        "log_url.",
         examples=["chdb", "http://clickhouse:8123"],
     )
     control_url: Annotated[str, AfterValidator(checked_control_url)] = Field(
         default=CONTROL_EMBEDDED,
-        description="The control store: sqlite, or PostgreSQL's address. As log_url.",
+        description="The control store: sqlite, or PostgreSQL's address. Set it together with "
+        "log_url.",
         examples=["sqlite", "postgresql://meterline@postgres:5432/meterline"],
     )
 
     # --- who may ask, and how much (contract sections 5 and 8) ---
     public_without_keys: bool = Field(
         default=False,
-        description="Let everybody in although `host` is not loopback. Whoever has a proxy in "
-        "front that checks who asks, or only friends on the network.",
+        description="Allow access without API keys although `host` is not loopback. Set it only "
+        "if a proxy in front authenticates requests, or if you trust the whole network.",
         examples=[True],
     )
     access_mode: Literal["none", "keys"] = Field(
         default="none",
         validate_default=True,  # it depends on two others
-        description="`keys`: every request needs an API key. `none`: nobody is asked. Whoever "
-        "lets others in; keys are made by `meterline keys`.",
+        description="`keys`: every request needs an API key. `none`: no key is needed. Set it to "
+        "`keys` before you expose the API; create keys with `meterline keys create`.",
         examples=["keys"],
     )
     allowed_hosts: AllowedHosts = ()
     plans: Annotated[dict[PlanName, PlanSetting], NoDecode, BeforeValidator(decoded)] = Field(
         default_factory=dict,
-        description="Sets of limits by name, each with requests and events in a window; a key "
-        "names one, and `default` is for all that name none. Whoever sells plans or fears floods.",
+        description="Rate limits by name, each with requests and events per window. `default` is "
+        "for keys without a plan. Set it to sell plans or to limit floods.",
         examples=[{"default": {"requests": {"quota": 600, "window_s": 60}}}],
     )
     limit_shares: int = Field(
         default=1,
         ge=1,
         le=1_000,
-        description="Processes that share each limit: every one grants its part. Whoever runs "
-        "several gateways behind one address.",
+        description="Number of processes that share each rate limit; each grants its part. Change "
+        "it when several gateways run behind one address.",
         examples=[2],
     )
 
@@ -124,85 +127,86 @@ class Settings(BaseSettings):
     log_topic: str = Field(
         default="meterline-events",
         pattern=r"^[A-Za-z0-9._-]{1,249}$",
-        description="Kafka topic of the log. Whoever shares a Kafka cluster with others.",
+        description="Kafka topic of the log. Change it when you share a Kafka cluster.",
         examples=["meterline-events"],
     )
     log_accepted: str | None = Field(
         default=None,
-        description="Id of a log to go on with although another one was counted before. Whoever "
-        "has lost the old log for good; the error that names the id says what it costs.",
+        description="Id of a log to continue with although another log was counted before. Set it "
+        "only if the old log is lost; the error that names the id says what it costs.",
         examples=["01M7ZMF4YA7D2SQ292V0W9JPT8"],
     )
     usage_lost: str | None = Field(
         default=None,
-        description="Id of a usage store that is lost for good: what the log still holds is "
-        "counted again into the one that is found. Whoever has no backup of it; the error that "
-        "names the id says so.",
+        description="Id of a usage store that is lost. Everything that the log still holds is "
+        "counted again into the new store. Set it only if there is no backup; the error names the "
+        "id.",
         examples=["01M7ZMF4YA7D2SQ292V0W9JPT8"],
     )
     losses_accepted: Annotated[dict[int, int], NoDecode, BeforeValidator(decoded)] = Field(
         default_factory=dict,
-        description="By partition, the offset at which to go on although records before it expired "
-        "uncounted. Whoever has lost them for good; the error that names the offset says so.",
+        description="Offset per partition at which to continue although earlier records expired "
+        "before they were counted. Set it only if they are lost; the error names the offset.",
         examples=[{"3": 1_200}],
     )
     inbox_topics: Annotated[
         dict[str, str], NoDecode, BeforeValidator(decoded), AfterValidator(checked_inboxes)
     ] = Field(
         default_factory=dict,
-        description="Kafka topics to read events from, each with the namespace it belongs to. "
-        "Whoever connects a producer that does not speak HTTP.",
+        description="Kafka topics to read events from, each with its namespace. Set it for "
+        "producers that do not use HTTP.",
         examples=[{"orders": "default"}],
     )
     consumer_group: str = Field(
         default="meterline-aggregator",
         pattern=r"^[A-Za-z0-9._-]{1,249}$",
-        description="Kafka consumer group of the aggregators. As log_topic.",
+        description="Kafka consumer group of the aggregators. Change it together with log_topic.",
         examples=["meterline-aggregator"],
     )
     instance_id: str = Field(
         default="",
         pattern=r"^[A-Za-z0-9._-]{0,249}$",
-        description="Name of this aggregator among those of its group, no other one's and ever the "
-        "same: back within 30 seconds it goes on at once with its partitions. Whoever runs "
-        "aggregators on Kafka, each with a seen_dir that stays.",
+        description="Name of this aggregator, unique in its consumer group and the same after "
+        "each restart. If it returns within 30 seconds, it keeps its partitions. Set it on Kafka "
+        "if seen_dir persists.",
         examples=["aggregate-1"],
     )
     partitions: int = Field(
         default_factory=default_partitions,
         ge=1,
         le=limits.PARTITIONS_MAX,
-        description="Partitions of a log that is made; fixed from then on. By default 4 embedded, "
-        "16 on Kafka. Whoever expects over 100,000 events a second.",
+        description="Partitions of a new log; they cannot be changed later. The default is 4 "
+        "embedded, 16 on Kafka. Change it for over 100,000 events per second.",
         examples=[16],
     )
     seen_dir: Path = Field(
         default_factory=default_seen_dir,
-        description="Folder of the stores that find duplicates; by default in data_dir. Whoever "
-        "gives aggregators a fast volume of their own.",
+        description="Folder of the stores that detect duplicates; by default in data_dir. Set it "
+        "to give aggregators a fast volume.",
         examples=["meterline-data/seen"],
     )
     produce_deadline_ms: int = Field(
         default=limits.PRODUCE_DEADLINE_MS,
         ge=100,
         le=600_000,
-        description="An event not durable in the log within this is answered 503. Whoever runs a "
-        "Kafka cluster over long distances. Raise grace_ms with it.",
+        description="An event that is not durable in the log within this time is answered 503. "
+        "Change it for a Kafka cluster over long distances, and raise grace_ms with it.",
         examples=[10_000],
     )
     clock_skew_ms: int = Field(
         default=limits.CLOCK_SKEW_MS,
         ge=0,
         le=600_000,
-        description="How far the clocks of two machines may differ. Whoever runs machines without "
-        "a good time source.",
+        description="How far the clocks of two machines may differ. Change it if machines have no "
+        "good time source.",
         examples=[1_000],
     )
     log_retention_days: int = Field(
         default=limits.LOG_RETENTION_DAYS,
         ge=1,
         le=DAYS_MAX,
-        description="How long the log keeps what is counted already. Whoever pays for its disks.",
+        description="How long the log keeps records that are already counted. Change it to save "
+        "disk.",
         examples=[7],
     )
 
@@ -211,35 +215,35 @@ class Settings(BaseSettings):
         default=limits.BODY_BYTES_MAX,
         ge=1_024,
         le=1_024 * 1_024 * 1_024,
-        description="Largest request body, before and after gzip. Whoever sets the plan's limits.",
+        description="Largest request body, before and after gzip. Change it to fit your senders.",
         examples=[10_485_760],
     )
     event_bytes_max: int = Field(
         default=limits.EVENT_BYTES_MAX,
         ge=1_024,
         le=limits.PACK_BYTES_MAX // 3,
-        description="Largest event. Whoever sets the plan's limits.",
+        description="Largest event. Change it to fit your senders.",
         examples=[262_144],
     )
     batch_events_max: int = Field(
         default=limits.BATCH_EVENTS_MAX,
         ge=1,
         le=1_000_000,
-        description="Most events of one request. Whoever sets the plan's limits.",
+        description="Most events per request. Change it to fit your senders.",
         examples=[10_000],
     )
     event_past_ms_max: int | None = Field(
         default=None,
         ge=0,
-        description="Refuse an event whose time lies further back; off when absent. Whoever closes "
-        "its books after some days.",
+        description="Refuse events whose time is further in the past; off if absent. Set it if "
+        "you close your books after some days.",
         examples=[30 * DAY_MS],
     )
     event_future_ms_max: int | None = Field(
         default=None,
         ge=0,
-        description="Refuse an event whose time lies further ahead; off when absent. As "
-        "event_past_ms_max, and against wrong clocks.",
+        description="Refuse events whose time is further in the future; off if absent. Set it to "
+        "protect against wrong clocks.",
         examples=[60_000],
     )
 
@@ -248,7 +252,7 @@ class Settings(BaseSettings):
         default=limits.HORIZON_DAYS,
         ge=1,
         le=DAYS_MAX,
-        description="How long a repeated event is known as a duplicate. Whoever has senders that "
+        description="How long a repeated event is detected as a duplicate. Change it if senders "
         "retry for longer than a month.",
         examples=[35],
     )
@@ -257,39 +261,41 @@ class Settings(BaseSettings):
         validate_default=True,  # it depends on two others
         ge=0,
         le=DAY_MS,
-        description="How long a run waits after its window for late events, if its report says "
-        "nothing; at least produce_deadline_ms + clock_skew_ms. Whoever has senders that buffer.",
+        description="How long a run waits for late events after its window, unless its report "
+        "says otherwise; at least produce_deadline_ms + clock_skew_ms. Change it if senders "
+        "buffer events.",
         examples=[60_000],
     )
     start_spread_ms: int = Field(
         default=limits.START_SPREAD_MS,
         ge=0,
         le=600_000,
-        description="Runs that are due at once start within this, and within a twentieth of their "
-        "windows, each report at its own place; 0 starts them together. Whoever has many reports "
-        "to one receiver.",
+        description="Runs that are due together start spread over this time, and over at most a "
+        "twentieth of their window. 0 starts them together. Change it if many reports use one "
+        "receiver.",
         examples=[5_000],
     )
     revision_pause_s: int = Field(
         default=limits.REVISION_PAUSE_S,
         ge=1,
         le=DAY_MS // 1_000,
-        description="How long at least between two revisions of one run for late usage. Whoever "
-        "has receivers that want corrections sooner, or fewer of them.",
+        description="Least time between two revisions of one run for late usage. Change it to "
+        "send corrections sooner or less often.",
         examples=[3_600],
     )
     flush_interval_ms: int = Field(
         default=limits.FLUSH_INTERVAL_MS,
         ge=10,
         le=60_000,
-        description="How often counts are written. Whoever trades freshness for fewer inserts.",
+        description="How often counts are written. Change it to trade freshness for fewer inserts.",
         examples=[1_000],
     )
     flush_events: int = Field(
         default=limits.FLUSH_EVENTS,
         ge=1,
         le=limits.SLICE_EVENTS_MAX,
-        description="Events after which counts are written earlier. Whoever is short of memory.",
+        description="Number of events after which counts are written earlier. Change it to use "
+        "less memory.",
         examples=[20_000],
     )
 
@@ -307,20 +313,21 @@ class Settings(BaseSettings):
         default=limits.REVISED_DAYS,
         ge=1,
         le=DAYS_MAX,
-        description="How long the bytes of deliveries are kept to be shown and sent again, and "
-        "their windows are revised; digests are kept for ever. Whoever pays for the control store.",
+        description="How long bodies of deliveries are kept to be shown and replayed, and how "
+        "long their windows are revised. Digests are kept for ever. Change it to save disk in the "
+        "control store.",
         examples=[90],
     )
     secret_key: Annotated[SecretStr, AfterValidator(checked_secret)] | None = Field(
         default=None,
-        description="Key under which signing secrets are stored; without it a key file in data_dir "
-        "is made. Whoever runs more than one process: the same for all of them.",
+        description="Key that encrypts signing secrets; without it a key file in data_dir is "
+        "created. Set it to the same value in all processes if you run more than one.",
         examples=["an-example-of-random-text-that-is-long-enough"],
     )
     secret_key_lost: bool = Field(
         default=False,
-        description="Start although no stored signing secret opens with the key that is found. "
-        "Whoever has lost the old key for good, until each report has a new secret.",
+        description="Start although no stored signing secret can be decrypted with the current "
+        "key. Set it only if the old key is lost, until each report has a new secret.",
         examples=[True],
     )
 
@@ -328,13 +335,14 @@ class Settings(BaseSettings):
     start_timeout_s: StartTimeout = limits.START_TIMEOUT_S
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info",
-        description="What is told on stderr. Whoever looks for a fault.",
+        description="Lowest level of log lines on stderr. Change it to look for a fault.",
         examples=["info"],
     )
     meters: Annotated[list[dict[str, object]], NoDecode, BeforeValidator(decoded)] = Field(
         default_factory=list,
-        description="Meters that are made at start, each with key, name, aggregation, event_type, "
-        "value_property, dimensions, description. Whoever keeps meters in version control.",
+        description="Meters that are created at start, each with key, name, aggregation, "
+        "event_type, value_property, dimensions, description. Set it to keep meters in version "
+        "control.",
         examples=[[{"key": "calls", "aggregation": "count", "event_type": "call"}]],
     )
 

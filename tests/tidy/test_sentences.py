@@ -1,0 +1,104 @@
+"""Sentences of the pages for people are short: somebody reads them in a second language."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WORDS_MAX = 25
+# Decisions are of their day: the number of their long sentences may fall, and never rises.
+DECISIONS = "docs/decisions/"
+LONG_IN_DECISIONS = 134
+# Pages that still have long sentences, with how many. Lower a number when it falls.
+LONG = {
+    "CHANGELOG.md": 34,
+    "docs/access.md": 20,
+    "docs/api.md": 48,
+    "docs/architecture.md": 45,
+    "docs/compatibility.md": 6,
+    "docs/guarantees.md": 48,
+    "docs/operations.md": 31,
+    "docs/webhooks.md": 29,
+    "docs/problems/bad-request.md": 1,
+    "docs/problems/body-too-large.md": 1,
+    "docs/problems/conflict.md": 1,
+    "docs/problems/forbidden.md": 2,
+    "docs/problems/unauthenticated.md": 1,
+    "docs/problems/unavailable.md": 2,
+}
+NAMES = sorted(
+    str(page.relative_to(ROOT)) for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
+)
+FENCE = re.compile(r"^ *```.*?^ *``` *$", re.MULTILINE | re.DOTALL)
+COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+ANCHOR = re.compile(r"<a id=[^>]*></a>")
+CODE = re.compile(r"`[^`]*`")
+LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
+ITEM = re.compile(r"(?:[-*]|\d+\.) +")
+END = re.compile(r"(?<=[.!?])[)\"]?\s+")
+WORD = re.compile(r"\S*\w\S*")
+
+
+def blocks(page: str) -> Iterator[str]:
+    """Paragraphs, items of lists and cells of tables, without code; code in a line is one word."""
+    plain = COMMENT.sub("\n\n", FENCE.sub("\n\n", page))
+    plain = LINK.sub(r"\1", CODE.sub("CODE", ANCHOR.sub("", plain))).replace("**", "")
+    paragraph: list[str] = []
+    for whole in (*plain.split("\n"), ""):
+        if whole.startswith("    ") and not paragraph:
+            continue
+        line = whole.strip()
+        begins = ITEM.match(line)
+        if not line or begins or line.startswith(("#", "|")):
+            yield " ".join(paragraph)
+            paragraph = []
+        if line.startswith("|"):
+            yield from line.strip("|").split("|")
+        elif line.startswith("#"):
+            yield line.lstrip("# ")
+        elif line:
+            paragraph.append(line[begins.end() :] if begins else line)
+
+
+def long_sentences(page: str) -> list[str]:
+    """Those of more than `WORDS_MAX` words."""
+    sentences = (one for block in blocks(page) for one in END.split(block.strip()))
+    return [one for one in sentences if len(WORD.findall(one)) > WORDS_MAX]
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith(DECISIONS)])
+def test_sentences_of_a_page_are_short(name: str) -> None:
+    found = long_sentences(text(name))
+    assert len(found) <= LONG.get(name, 0), "split these sentences:\n" + "\n".join(found)
+
+
+def test_sentences_of_decisions_get_shorter() -> None:
+    pages = [name for name in NAMES if name.startswith(DECISIONS)]
+    found = {name: long_sentences(text(name)) for name in pages}
+    assert sum(map(len, found.values())) <= LONG_IN_DECISIONS, found
+
+
+@pytest.mark.parametrize(
+    ("page", "found"),
+    [
+        ("word " * 26, 1),
+        ("word " * 25, 0),
+        ("word " * 20 + "end. " + "word " * 20, 0),
+        ("word " * 20 + "\nword " * 20, 1),
+        ("- " + "word " * 20 + "\n- " + "word " * 20, 0),
+        ("| " + "word " * 20 + "| " + "word " * 20 + "|", 0),
+        ("| " + "word " * 26 + "| one |", 1),
+        ("`" + "word " * 30 + "`", 0),
+        ("```\n" + "word " * 30 + "\n```\n", 0),
+        ("\n    " + "word " * 26, 0),
+        ("[" + "word " * 26 + "](a.md)", 1),
+    ],
+)
+def test_long_sentences_are_found(page: str, found: int) -> None:
+    assert len(long_sentences(page)) == found

@@ -18,7 +18,7 @@ MIB: Final = 1024 * 1024
 
 BOUNDS: Final[tuple[tuple[str, str, ProblemType], ...]] = (
     (
-        "bytes of a request with events, as sent and inflated (`body_bytes_max`)",
+        "bytes of a request with events, compressed and uncompressed (`body_bytes_max`)",
         f"{limits.BODY_BYTES_MAX // MIB} MiB",
         ProblemType.BODY_TOO_LARGE,
     ),
@@ -37,25 +37,25 @@ BOUNDS: Final[tuple[tuple[str, str, ProblemType], ...]] = (
         f"{limits.ATTRIBUTE_CHARS_MAX:,}",
         ProblemType.INVALID_EVENT,
     ),
-    ("nesting of an event", f"{limits.JSON_DEPTH_MAX}", ProblemType.INVALID_EVENT),
+    ("nesting depth of an event", f"{limits.JSON_DEPTH_MAX}", ProblemType.INVALID_EVENT),
     (
         "bytes of any other body",
         f"{limits.CONTROL_BODY_BYTES_MAX // MIB} MiB",
         ProblemType.BODY_TOO_LARGE,
     ),
     (
-        "seconds in which a body must end",
+        "seconds to receive a body",
         f"{limits.BODY_READ_TIMEOUT_S}",
         ProblemType.BAD_REQUEST,
     ),
     ("entries of a page", f"{limits.PAGE_SIZE_MAX}", ProblemType.BAD_REQUEST),
-    ("rows of an answer about usage", f"{limits.QUERY_ROWS_MAX:,}", ProblemType.BAD_REQUEST),
+    ("rows of a usage answer", f"{limits.QUERY_ROWS_MAX:,}", ProblemType.BAD_REQUEST),
     (
-        "answers of over about 1,000 rows sent at once; others wait a minute",
-        f"{limits.LARGE_ANSWERS_MAX}, of a namespace {limits.LARGE_ANSWERS_OF_NAMESPACE_MAX}",
+        "usage answers of over about 1,000 rows sent at the same time; others wait a minute",
+        f"{limits.LARGE_ANSWERS_MAX}, per namespace {limits.LARGE_ANSWERS_OF_NAMESPACE_MAX}",
         ProblemType.RATE_LIMITED,
     ),
-    ("windows of it", f"{limits.QUERY_WINDOWS_MAX:,}", ProblemType.BAD_REQUEST),
+    ("windows of a usage answer", f"{limits.QUERY_WINDOWS_MAX:,}", ProblemType.BAD_REQUEST),
     ("dimensions to group by", f"{limits.QUERY_GROUP_BY_MAX}", ProblemType.BAD_REQUEST),
     ("dimensions to filter by", f"{limits.QUERY_FILTERS_MAX}", ProblemType.BAD_REQUEST),
     ("values of one `in`", f"{limits.QUERY_FILTER_VALUES_MAX}", ProblemType.BAD_REQUEST),
@@ -65,42 +65,42 @@ BOUNDS: Final[tuple[tuple[str, str, ProblemType], ...]] = (
         ProblemType.BAD_REQUEST,
     ),
     ("subjects of one upsert", f"{limits.SUBJECTS_UPSERT_MAX:,}", ProblemType.BAD_REQUEST),
-    ("meters of a namespace", f"{limits.METERS_MAX:,}", ProblemType.CONFLICT),
-    ("reports of a namespace", f"{limits.REPORTS_MAX:,}", ProblemType.CONFLICT),
+    ("meters per namespace", f"{limits.METERS_MAX:,}", ProblemType.CONFLICT),
+    ("reports per namespace", f"{limits.REPORTS_MAX:,}", ProblemType.CONFLICT),
     (
-        "changes of the meters of a namespace in a minute",
+        "changes of meters per namespace and minute",
         f"{limits.METER_CHANGES_MAX}",
         ProblemType.RATE_LIMITED,
     ),
     (
-        "revisions of a meter that wait; that answer",
+        "pending revisions of a meter; active revisions",
         f"{limits.METER_PROPOSALS_MAX}; {limits.METER_TIMELINE_MAX}",
         ProblemType.CONFLICT,
     ),
     (
-        "days of a preview; events that it reads",
+        "days of a preview; events it reads",
         f"{limits.PREVIEW_DAYS_MAX}; {limits.PREVIEW_EVENTS_MAX:,}",
         ProblemType.BAD_REQUEST,
     ),
     (
-        "requests without a good key from one address in a minute (IPv6: one /64)",
+        "requests without a valid key per address and minute (IPv6: per /64)",
         f"{limits.STRANGER_REQUESTS_MAX:,}",
         ProblemType.RATE_LIMITED,
     ),
     (
-        "test deliveries of a report in a minute",
+        "test deliveries per report and minute",
         f"{limits.TRIALS_MAX}",
         ProblemType.RATE_LIMITED,
     ),
-    ("replays of a namespace at once", f"{limits.REPLAYS_RUNNING_MAX}", ProblemType.CONFLICT),
-    ("subjects that something is said of", f"{limits.SUBJECTS_MAX:,}", ProblemType.CONFLICT),
-    ("API keys of a namespace that are good", f"{limits.KEYS_MAX:,}", ProblemType.CONFLICT),
+    ("active replays per namespace", f"{limits.REPLAYS_RUNNING_MAX}", ProblemType.CONFLICT),
+    ("subjects with a description", f"{limits.SUBJECTS_MAX:,}", ProblemType.CONFLICT),
+    ("valid API keys per namespace", f"{limits.KEYS_MAX:,}", ProblemType.CONFLICT),
 )
 
 
 def rows() -> Iterator[str]:
     """The lines of the table: what is bounded, the bound, what is answered beyond it."""
-    yield "| what | at most | beyond it |"
+    yield "| what | at most | answer beyond it |"
     yield "|---|---|---|"
     for what, most, kind in BOUNDS:
         yield f"| {what} | {most} | {kind.status} {kind.slug} |"

@@ -18,19 +18,19 @@ HEADINGS: Final = ("When", "What a client does", "In v3", "In v1")
 """Those of each problem's page, in this order."""
 
 WHEN: Final[Mapping[ProblemType, str]] = {
-    ProblemType.BAD_REQUEST: "something about a request is wrong; `invalid_parameters` says what",
-    ProblemType.INVALID_EVENT: "an event of the request is wrong; nothing of the request is in",
-    ProblemType.UNSUPPORTED_CONTENT_TYPE: "the body is not of a type that is taken here",
-    ProblemType.UNAUTHENTICATED: "no API key, or one that is not good (any more)",
-    ProblemType.FORBIDDEN: "the key lacks the scope of the operation; mode `none`: a foreign host",
-    ProblemType.NOT_FOUND: "there is no such thing, or nothing at this path",
-    ProblemType.METHOD_NOT_ALLOWED: "`Allow` lists the methods of this path",
-    ProblemType.NOT_ACCEPTABLE: "`Accept` takes neither JSON nor CSV",
-    ProblemType.CONFLICT: "it does not go with what is there: a key is taken, a meter is in use",
+    ProblemType.BAD_REQUEST: "the request is invalid; `invalid_parameters` lists what is wrong",
+    ProblemType.INVALID_EVENT: "an event is invalid; no event of the request was stored",
+    ProblemType.UNSUPPORTED_CONTENT_TYPE: "this operation does not accept this `Content-Type`",
+    ProblemType.UNAUTHENTICATED: "no API key, or an unknown, expired or revoked one",
+    ProblemType.FORBIDDEN: "the key does not have the scope; in mode `none`: a host or origin that is not allowed",
+    ProblemType.NOT_FOUND: "the resource or the path does not exist",
+    ProblemType.METHOD_NOT_ALLOWED: "the path does not support this method; `Allow` lists those it does",
+    ProblemType.NOT_ACCEPTABLE: "`Accept` allows neither JSON nor CSV",
+    ProblemType.CONFLICT: "it conflicts with existing data: a key is taken, a meter is in use",
     ProblemType.BODY_TOO_LARGE: "too many bytes or events in one request",
-    ProblemType.RATE_LIMITED: "the caller's plan allows no more for now",
-    ProblemType.INTERNAL: "a fault of the server; its log has the instance",
-    ProblemType.UNAVAILABLE: "something that is needed does not answer now",
+    ProblemType.RATE_LIMITED: "the caller exceeded a rate limit",
+    ProblemType.INTERNAL: "an error of the server; its log has the `instance`",
+    ProblemType.UNAVAILABLE: "a store that is needed did not respond in time",
 }
 RETRY: Final[Mapping[ProblemType, str]] = {
     ProblemType.BAD_REQUEST: "no: change the request",
@@ -41,17 +41,17 @@ RETRY: Final[Mapping[ProblemType, str]] = {
     ProblemType.NOT_FOUND: "no",
     ProblemType.METHOD_NOT_ALLOWED: "no",
     ProblemType.NOT_ACCEPTABLE: "no: change the header",
-    ProblemType.CONFLICT: "no: look first",
+    ProblemType.CONFLICT: "no: check what exists",
     ProblemType.BODY_TOO_LARGE: "no: send less",
     ProblemType.RATE_LIMITED: "after `Retry-After`",
-    ProblemType.INTERNAL: "yes, with growing pauses",
-    ProblemType.UNAVAILABLE: "after `Retry-After`, with growing pauses",
+    ProblemType.INTERNAL: "yes, with backoff",
+    ProblemType.UNAVAILABLE: "after `Retry-After`, with backoff",
 }
 
 
 def rows() -> Iterator[str]:
     """The lines of the table: URI with its page, status, when, whether to try again."""
-    yield "| type | status | when | try again? |"
+    yield "| type | status | when | retry? |"
     yield "|---|---|---|---|"
     for kind in ProblemType:
         link = f"[`{kind.uri}`]({FOLDER.name}/{kind.slug}.md)"
@@ -67,7 +67,7 @@ def beginning(kind: ProblemType) -> str:
     """How the page of a problem begins."""
     return (
         f"# {kind.title}\n\n"
-        "| type | status | try again? |\n|---|---|---|\n"
+        "| type | status | retry? |\n|---|---|---|\n"
         f"| `{kind.uri}` | {kind.status} | {RETRY[kind]} |\n\n"
     )
 

@@ -14,7 +14,7 @@ import pytest
 
 from control.v3.meters.bodies import MeterBody
 from dispatcher.sending.signing import signed_headers
-from docs import operation_table, problem_table, scope_table, settings_table, tree
+from docs import limit_table, operation_table, problem_table, scope_table, settings_table, tree
 from meterline.backends.clock import SystemClock
 from meterline.http import problem_response
 from meterline.http.mounting import V3_PREFIXES
@@ -43,6 +43,7 @@ TABLES: tuple[tuple[str, Any], ...] = (
     ("README.md", settings_table),
     ("docs/api.md", problem_table),
     ("docs/api.md", operation_table),
+    ("docs/api.md", limit_table),
     ("docs/access.md", scope_table),
     ("docs/architecture.md", tree),
 )

@@ -8,32 +8,27 @@ locked) is run again, a bounded number of times. Anything else is our fault and 
 import asyncio
 import random
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import asyncpg
-from sqlalchemy import Connection, Table, event
+from sqlalchemy import Table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.util import await_only
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from meterline.backends.control_store.one_trip import OneTripSqlite, begin_with_next
+from meterline.backends.control_store.connection import Act, Connection, Transactions
+from meterline.backends.control_store.sqlite import LOCKED, SqliteTransactions
 from meterline.ports import AccessRefused, Unavailable
 
 POOL_CONNECTIONS: Final = 5  # of one process; a transaction is a few milliseconds
 POOL_WAIT_S: Final = 10  # for a free connection, before the answer is "unavailable"
 CONNECT_TIMEOUT_S: Final = 5
 STATEMENT_TIMEOUT_S: Final = 60  # a server that hangs must not hang a step for ever
-BUSY_TIMEOUT_S: Final = 5  # SQLite's wait for the writer of another process, such as a backup
 TRIES_MAX: Final = 8  # of a transaction that the database broke off
 RETRY_DELAY_S: Final = 0.02  # doubled with each try, with full jitter
-WAL_TRIES_MAX: Final = 250  # five seconds or so: as long as a writer is waited for
 
 _EXPECTED: Final = (
     "A control URL is sqlite:///path/to/control.db or postgresql://user:password@host:port/database"
@@ -46,10 +41,9 @@ _BROKEN_OFF: Final = frozenset({"40001", "40P01", "55P03"})  # serialization, de
 _WORLD_CLASSES: Final = frozenset({"08", "28", "3D", "40", "53", "55", "57", "58"})
 _REFUSED_CLASSES: Final = frozenset({"28", "3D"})
 _READ_ONLY: Final = "25006"  # a server that became a standby
-_LOCKED: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _WORLD_CODES: Final = (
-    _LOCKED
+    LOCKED
     | _DAMAGED
     | {
         sqlite3.SQLITE_CANTOPEN,
@@ -64,16 +58,14 @@ _WORLD_CODES: Final = (
 class Database:
     """Transactions on a control store. Several stores share one; `close` ends it for all."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
-        # SQLite has one writer: waiting here is fair and costs no busy waiting in threads.
-        self._writer = asyncio.Lock() if engine.dialect.name == "sqlite" else None
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
 
-    async def read(self, ask: Callable[[AsyncConnection], Awaitable[_T]]) -> _T:
+    async def read(self, ask: Act[_T]) -> _T:
         """Run `ask` in a transaction that only reads; it may be run more than once."""
         return await self._again(ask, writes=False)
 
-    async def write(self, act: Callable[[AsyncConnection], Awaitable[_T]]) -> _T:
+    async def write(self, act: Act[_T]) -> _T:
         """Run `act` in a transaction; it is committed and durable on return. It may run twice.
 
         An error that `act` raises undoes everything it did. After `Unavailable` it is not known
@@ -83,12 +75,12 @@ class Database:
 
     async def close(self) -> None:
         """Let go of all connections."""
-        await self._engine.dispose()
+        await self._transactions.close()
 
-    async def _again(self, act: Callable[[AsyncConnection], Awaitable[_T]], *, writes: bool) -> _T:
+    async def _again(self, act: Act[_T], *, writes: bool) -> _T:
         for tries in range(1, TRIES_MAX + 1):
             try:
-                return await self._once(act, writes=writes)
+                return await self._transactions.run(act, writes=writes)
             except (DBAPIError, PoolTimeoutError, OSError, *_DRIVER_ERRORS) as error:
                 if not _is_broken_off(error) or tries == TRIES_MAX:
                     if _state_of(error)[:2] in _REFUSED_CLASSES:
@@ -99,27 +91,22 @@ class Database:
             await asyncio.sleep(random.uniform(0, RETRY_DELAY_S * 2**tries))  # noqa: S311 - jitter
         raise AssertionError("the last try returns or raises")
 
-    async def _once(self, act: Callable[[AsyncConnection], Awaitable[_T]], *, writes: bool) -> _T:
-        async with self._turn(writes=writes), self._engine.connect() as connection:
-            await connection.execution_options(meterline_writes=writes)
-            async with connection.begin():
-                return await act(connection)
 
-    @asynccontextmanager
-    async def _turn(self, *, writes: bool) -> AsyncIterator[None]:
-        if self._writer is None or not writes:
-            yield
-            return
-        try:
-            async with asyncio.timeout(POOL_WAIT_S):
-                await self._writer.acquire()
-        except TimeoutError as error:
-            message = f"control store: no turn to write within {POOL_WAIT_S} s"
-            raise Unavailable(message) from error
-        try:
-            yield
-        finally:
-            self._writer.release()
+class _Postgresql:
+    """See `connection.Transactions`."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def run(self, act: Act[_T], *, writes: bool) -> _T:
+        """See `Transactions`."""
+        del writes  # PostgreSQL locks rows as they are written
+        async with self._engine.begin() as connection:
+            return await act(connection)
+
+    async def close(self) -> None:
+        """See `Transactions`."""
+        await self._engine.dispose()
 
 
 def open_database(url: str) -> Database:
@@ -134,64 +121,14 @@ def open_database(url: str) -> Database:
         raise ValueError(_EXPECTED) from error
     kind = parsed.get_backend_name()
     if kind == "sqlite":
-        return Database(_sqlite_engine(parsed))
+        if not parsed.database or parsed.database == ":memory:":
+            message = f"the control store needs a file. {_EXPECTED}"
+            raise ValueError(message)
+        return Database(SqliteTransactions(parsed))
     if kind in {"postgresql", "postgres"}:
-        return Database(_postgresql_engine(parsed))
+        return Database(_Postgresql(_postgresql_engine(parsed)))
     message = f"{kind}:// is no control store. {_EXPECTED}"
     raise ValueError(message)
-
-
-def _sqlite_engine(url: URL) -> AsyncEngine:
-    if not url.database or url.database == ":memory:":
-        message = f"the control store needs a file. {_EXPECTED}"
-        raise ValueError(message)
-    Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-    engine = create_async_engine(
-        url.set(drivername="sqlite+aiosqlite"),
-        module=OneTripSqlite(),
-        pool_size=POOL_CONNECTIONS,
-        max_overflow=0,
-        pool_timeout=POOL_WAIT_S,
-        # Python's own BEGIN comes too late for a transaction that reads first: ours is below.
-        connect_args={"isolation_level": None, "timeout": BUSY_TIMEOUT_S},
-    )
-    event.listen(engine.sync_engine, "connect", _prepare_sqlite)
-    event.listen(engine.sync_engine, "begin", _begin_sqlite)
-    return engine
-
-
-def _prepare_sqlite(connection: DBAPIConnection, _record: object) -> None:
-    cursor = connection.cursor()
-    try:
-        _to_wal(cursor)
-        cursor.execute(
-            "PRAGMA synchronous=FULL"
-        )  # a seal must not come back from before a power loss
-        cursor.execute("PRAGMA foreign_keys=ON")
-    finally:
-        cursor.close()
-
-
-def _to_wal(cursor: DBAPICursor) -> None:
-    """Only a new file has another journal. To change it takes the file alone, and SQLite does not
-    wait for that by itself, whatever the timeout.
-    """
-    for tries in range(1, WAL_TRIES_MAX + 1):
-        try:
-            cursor.execute("PRAGMA journal_mode=WAL")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF not in _LOCKED or tries == WAL_TRIES_MAX:
-                raise
-        else:
-            return
-        await_only(asyncio.sleep(random.uniform(0, 2 * RETRY_DELAY_S)))  # noqa: S311 - jitter
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    # IMMEDIATE: one that reads, then writes, would fail at once if another one wrote between
-    writes = connection.get_execution_options().get("meterline_writes", True)
-    words = "BEGIN IMMEDIATE" if writes else "BEGIN"
-    begin_with_next(connection.connection.dbapi_connection, words)
 
 
 def _postgresql_engine(url: URL) -> AsyncEngine:
@@ -210,7 +147,7 @@ def _postgresql_engine(url: URL) -> AsyncEngine:
     )
 
 
-def insert(connection: AsyncConnection, table: Table) -> "postgresql.Insert | sqlite.Insert":
+def insert(connection: Connection, table: Table) -> "postgresql.Insert | sqlite.Insert":
     """An INSERT that knows ON CONFLICT, which both databases spell alike."""
     if connection.dialect.name == "sqlite":
         return sqlite.insert(table)
@@ -218,7 +155,7 @@ def insert(connection: AsyncConnection, table: Table) -> "postgresql.Insert | sq
 
 
 async def put_greatest(
-    connection: AsyncConnection, table: Table, rows: Sequence[Mapping[str, Any]], by: str
+    connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], by: str
 ) -> None:
     """Insert rows of one shape and different primary keys; where a key is there already, the row
     with the greater `by` stays.

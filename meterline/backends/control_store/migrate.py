@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import Final
 
+import sqlalchemy
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import text
 
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
 from meterline.ports import Unsuitable
 
@@ -20,10 +21,11 @@ LOCK: Final = 7_306_093_112_418_733  # of PostgreSQL's advisory locks: any numbe
 async def migrate(database: Database) -> None:
     """Run the migrations that are missing, in one transaction; several processes may do so at once.
 
-    A store that a newer release has migrated stays as it is. Raises `Unavailable`.
+    A store that a newer release has migrated stays as it is. Raises `Unavailable`, and `Unsuitable`
+    for a store of an early build that cannot be migrated.
     """
 
-    async def act(connection: AsyncConnection) -> None:
+    async def act(connection: Connection) -> None:
         if connection.dialect.name == "postgresql":
             await connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
         await connection.run_sync(_upgrade)
@@ -34,10 +36,11 @@ async def migrate(database: Database) -> None:
 async def check_migrated(database: Database) -> None:
     """Raise `Unsuitable` where a migration is missing, `Unavailable` where nobody can tell."""
 
-    async def ask(connection: AsyncConnection) -> int:
+    async def ask(connection: Connection) -> int:
         return await connection.run_sync(_number)
 
     there, needed = await database.read(ask), newest()
+    _check_not_early(there)
     if there < needed:
         state = "empty" if there == 0 else f"at migration {there}"
         message = (
@@ -48,20 +51,37 @@ async def check_migrated(database: Database) -> None:
 
 def newest() -> int:
     """The number of the last migration of this release."""
-    return int(ScriptDirectory.from_config(_config()).get_current_head() or 0)
+    return int(_script().get_current_head() or 0)
 
 
-def _number(connection: Connection) -> int:
+def _number(connection: sqlalchemy.Connection) -> int:
     """The last migration that the store has seen; 0 for an empty store."""
     return int(MigrationContext.configure(connection).get_current_revision() or 0)
 
 
-def _upgrade(connection: Connection) -> None:
-    if _number(connection) > newest():
+def _check_not_early(there: int) -> None:
+    first = int(_script().get_base() or 0)
+    if 0 < there < first:
+        message = (
+            f"the control store is at migration {there} of a build before 0.1.0, and this release"
+            f" upgrades stores from migration {first} on: run `meterline migrate` of the last build"
+            " before 0.1.0 first, or start with an empty control store"
+        )
+        raise Unsuitable(message)
+
+
+def _upgrade(connection: sqlalchemy.Connection) -> None:
+    there = _number(connection)
+    _check_not_early(there)
+    if there > newest():
         return
     config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
+
+
+def _script() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config())
 
 
 def _config() -> Config:

@@ -23,8 +23,9 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
+
+from meterline.backends.control_store.connection import Connection
 
 # How many rows a step changes. There are two texts, for the driver keeps what SQLite made of the
 # last 128 of them, and a text for each number of rows would be hundreds of MiB.
@@ -46,7 +47,7 @@ class Question:
         self._bytes = [place for place, it in enumerate(columns) if _is_bytes(it)]
         self._row: Any = namedtuple("Row", columns.keys())  # type: ignore[misc] # noqa: PYI024 - names come from the question
 
-    async def rows(self, connection: AsyncConnection, asked: Mapping[str, object]) -> list[Any]:
+    async def rows(self, connection: Connection, asked: Mapping[str, object]) -> list[Any]:
         """Its rows, with members by the names of its columns."""
         if connection.dialect.name != "sqlite":
             return list(await connection.execute(self._question, asked))
@@ -99,7 +100,7 @@ class Change:
             for size in (_FEW, _MANY)
         }
 
-    async def make(self, connection: AsyncConnection, rows: Sequence[Sequence[object]]) -> None:
+    async def make(self, connection: Connection, rows: Sequence[Sequence[object]]) -> None:
         """Change rows: the values of each, after its keys. No key comes twice."""
         if not rows:
             return

@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.access import (
     EVERY_SCOPE,
@@ -22,6 +21,7 @@ from meterline.access import (
 )
 from meterline.backends.control_store.access.changes import record_change
 from meterline.backends.control_store.access.keys import SqlAccessStore
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
 from meterline.problem import Problem, ProblemType
 
@@ -272,7 +272,7 @@ async def _recorded(database: Database, *changes: Change) -> list[Change]:
     return [await database.write(partial(_record, change)) for change in changes]
 
 
-async def _record(change: Change, connection: AsyncConnection) -> Change:
+async def _record(change: Change, connection: Connection) -> Change:
     return await record_change(connection, change)
 
 
@@ -328,7 +328,7 @@ async def test_changes_are_found_by_kind_and_by_what_was_changed(
 async def test_what_is_undone_leaves_no_change(
     store: AccessStore, control_database: Database
 ) -> None:
-    async def fail(connection: AsyncConnection) -> None:
+    async def fail(connection: Connection) -> None:
         await record_change(connection, _change(NOW_MS, "a"))
         raise LookupError
 

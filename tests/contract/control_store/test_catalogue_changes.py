@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 from sqlalchemy import Column, insert, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.access import AGGREGATOR, COMMAND, SETTINGS, Action, Change, Kind
 from meterline.backends.control_store.access.changes import read_changes
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.tables.reports import reports
@@ -54,7 +54,7 @@ async def _refusal(awaited: Awaitable[object]) -> Problem:
 async def _told(database: Database, namespace: str = "default") -> list[tuple[str, ...]]:
     """Author, action, name and detail of every change, first one first."""
 
-    async def ask(connection: AsyncConnection) -> list[Change]:
+    async def ask(connection: Connection) -> list[Change]:
         return await read_changes(connection, namespace, 100)
 
     found = await database.read(ask)
@@ -206,7 +206,7 @@ async def test_a_dimension_that_a_report_groups_by_stays(
     assert after is not None
     assert after.dimensions == (("carrier", "$.carrier"), ("origin", "$.from"))
 
-    async def drop(connection: AsyncConnection) -> None:
+    async def drop(connection: Connection) -> None:
         await connection.execute(update(reports).values(deleted_at_ms=NOW_MS))
 
     await control_database.write(drop)
@@ -215,7 +215,7 @@ async def test_a_dimension_that_a_report_groups_by_stays(
 
 
 async def _add_report(database: Database, meter: Meter, group_by: str) -> None:
-    async def report(connection: AsyncConnection) -> None:
+    async def report(connection: Connection) -> None:
         row = {c.name: _some_value(c) for c in reports.c if not c.nullable}
         named = {"id": "r", "slug": "monthly", "meter_id": meter.id, "group_by": group_by}
         await connection.execute(insert(reports).values({**row, **named}))

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 from sqlalchemy import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.access import SETTINGS
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.tables.access import changes
@@ -33,7 +33,7 @@ async def _had(database: Database, at_ms: Sequence[int], author: str = "key:1") 
         for n, at in enumerate(at_ms)
     ]  # fmt: skip
 
-    async def act(connection: AsyncConnection) -> None:
+    async def act(connection: Connection) -> None:
         await connection.execute(insert(changes), rows)
 
     await database.write(act)

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 from sqlalchemy import Column, insert, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.tables.meters import meters as meters_table
@@ -132,12 +132,12 @@ async def test_a_meter_with_a_report_is_in_use_until_the_report_is_deleted(
 ) -> None:
     made = await store.create_meter("default", DRAFT, NOW_MS)
 
-    async def report(connection: AsyncConnection) -> None:
+    async def report(connection: Connection) -> None:
         row = {c.name: _some_value(c) for c in reports.c if not c.nullable}
         named = {"id": "r", "slug": "monthly", "meter_id": made.id, "group_by": "[]"}
         await connection.execute(insert(reports).values({**row, **named}))
 
-    async def drop(connection: AsyncConnection) -> None:
+    async def drop(connection: Connection) -> None:
         await connection.execute(update(reports).values(deleted_at_ms=NOW_MS))
 
     await control_database.write(report)
@@ -164,7 +164,7 @@ async def test_meters_come_by_creation(store: CatalogueStore) -> None:
 async def test_a_namespace_has_a_bound_of_meters(
     store: CatalogueStore, control_database: Database
 ) -> None:
-    async def fill(connection: AsyncConnection) -> None:
+    async def fill(connection: Connection) -> None:
         await connection.execute(insert(meters_table), [_row(n) for n in range(METERS_MAX - 1)])
 
     await control_database.write(fill)

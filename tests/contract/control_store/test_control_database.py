@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select, text, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import (
-    BUSY_TIMEOUT_S,
     Database,
     insert,
     open_database,
     put_greatest,
 )
+from meterline.backends.control_store.sqlite import BUSY_TIMEOUT_S, READERS
 from meterline.backends.control_store.tables.meters import flushed, logs
 from meterline.ports import AccessRefused, Unavailable
 
@@ -37,7 +37,7 @@ def test_a_wrong_url_is_refused_in_words(url: str, words: str) -> None:
     assert "hidden" not in str(caught.value)
 
 
-async def _one(connection: AsyncConnection) -> int:
+async def _one(connection: Connection) -> int:
     return int((await connection.execute(text("SELECT 1"))).scalar_one())
 
 
@@ -64,7 +64,6 @@ async def test_a_file_that_cannot_be_written_is_unavailable(tmp_path: Path) -> N
     with pytest.raises(Unavailable, match="unable to open"):
         await database.read(_one)
     await database.close()
-    await asyncio.sleep(0.1)  # aiosqlite's thread tells the loop its end, so the loop must be there
 
 
 async def test_a_folder_is_made_for_the_file(tmp_path: Path) -> None:
@@ -76,12 +75,12 @@ async def test_a_folder_is_made_for_the_file(tmp_path: Path) -> None:
 async def test_a_connection_that_the_server_ended_costs_nothing(postgres: str) -> None:
     database, other = open_database(postgres), open_database(postgres)
 
-    async def own_pid(connection: AsyncConnection) -> int:
+    async def own_pid(connection: Connection) -> int:
         return int((await connection.execute(text("SELECT pg_backend_pid()"))).scalar_one())
 
     pid = await database.read(own_pid)
 
-    async def end_it(connection: AsyncConnection) -> None:
+    async def end_it(connection: Connection) -> None:
         await connection.execute(text(f"SELECT pg_terminate_backend({pid}, 5000)"))
 
     await other.read(end_it)
@@ -91,7 +90,7 @@ async def test_a_connection_that_the_server_ended_costs_nothing(postgres: str) -
 
 
 async def test_an_error_of_ours_passes_and_undoes_everything(control_database: Database) -> None:
-    async def twice(connection: AsyncConnection) -> None:
+    async def twice(connection: Connection) -> None:
         row = {"number": 1, "id": "one", "partitions": 4}
         await connection.execute(insert(connection, logs).values(row))
         await connection.execute(insert(connection, logs).values(row))
@@ -99,7 +98,7 @@ async def test_an_error_of_ours_passes_and_undoes_everything(control_database: D
     with pytest.raises(IntegrityError):
         await control_database.write(twice)
 
-    async def count(connection: AsyncConnection) -> int:
+    async def count(connection: Connection) -> int:
         return len((await connection.execute(select(logs))).all())
 
     assert await control_database.read(count) == 0
@@ -108,7 +107,7 @@ async def test_an_error_of_ours_passes_and_undoes_everything(control_database: D
 async def test_transactions_that_lock_each_other_out_all_happen(
     control_database: Database,
 ) -> None:
-    async def make(connection: AsyncConnection) -> None:
+    async def make(connection: Connection) -> None:
         for partition in (0, 1):
             row = {"log": 1, "partition": partition, "catalogue": 1, "offset_end": 0}
             await put_greatest(connection, flushed, [row], by="offset_end")
@@ -116,14 +115,15 @@ async def test_transactions_that_lock_each_other_out_all_happen(
     await control_database.write(make)
 
     async def bump_both(order: tuple[int, int]) -> None:
-        async def act(connection: AsyncConnection) -> None:
+        async def act(connection: Connection) -> None:
             for partition in order:
                 await connection.execute(
                     update(flushed)
                     .where(flushed.c.partition == partition)
                     .values(offset_end=flushed.c.offset_end + 1)
                 )
-                await asyncio.sleep(0.01)
+                if connection.dialect.name == "postgresql":  # SQLite has one writer at a time
+                    await connection.execute(text("SELECT pg_sleep(0.01)"))
 
         await control_database.write(act)
 
@@ -131,7 +131,7 @@ async def test_transactions_that_lock_each_other_out_all_happen(
         *(bump_both((0, 1)) for _ in range(2)), *(bump_both((1, 0)) for _ in range(2))
     )
 
-    async def ends(connection: AsyncConnection) -> list[int]:
+    async def ends(connection: Connection) -> list[int]:
         found = await connection.execute(select(flushed.c.offset_end).order_by(flushed.c.partition))
         return [int(row.offset_end) for row in found]
 
@@ -142,20 +142,20 @@ async def test_two_processes_share_one_file(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'control.db'}"
     one, other = open_database(url), open_database(url)
 
-    async def make(connection: AsyncConnection) -> None:
+    async def make(connection: Connection) -> None:
         await connection.run_sync(flushed.create)
         row = {"log": 1, "partition": 0, "catalogue": 1, "offset_end": 0}
         await put_greatest(connection, flushed, [row], by="offset_end")
 
     await one.write(make)
 
-    async def bump(connection: AsyncConnection) -> None:
+    async def bump(connection: Connection) -> None:
         end = (await connection.execute(select(flushed.c.offset_end))).scalar_one()
         await connection.execute(update(flushed).values(offset_end=end + 1))
 
     await asyncio.gather(*(database.write(bump) for database in (one, other) for _ in range(10)))
 
-    async def end(connection: AsyncConnection) -> int:
+    async def end(connection: Connection) -> int:
         return int((await connection.execute(select(flushed.c.offset_end))).scalar_one())
 
     assert await other.read(end) == 20
@@ -185,12 +185,12 @@ async def test_a_writer_of_another_process_that_does_not_end_is_told_in_time(
 async def test_a_transaction_that_is_cancelled_holds_nothing_and_is_whole_or_not_at_all(
     control_database: Database,
 ) -> None:
-    async def both(connection: AsyncConnection, number: int) -> None:
+    async def both(connection: Connection, number: int) -> None:
         for id_ in ("one", "other"):
             row = {"number": 2 * number + (id_ == "other"), "id": f"{number}-{id_}"}
             await connection.execute(insert(connection, logs).values(row | {"partitions": 1}))
 
-    async def numbers(connection: AsyncConnection) -> list[int]:
+    async def numbers(connection: Connection) -> list[int]:
         return sorted((await connection.execute(select(logs.c.number))).scalars())
 
     turns = range(40)
@@ -225,4 +225,42 @@ async def test_who_is_cancelled_while_another_process_writes_holds_nothing_later
     other.execute("ROLLBACK")
     other.close()
     assert await database.write(_one) == 1
+    await database.close()
+
+
+async def test_a_transaction_of_sqlite_that_waits_for_something_else_is_undone(
+    tmp_path: Path,
+) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'control.db'}")
+
+    async def make_and_wait(connection: Connection) -> None:
+        await connection.run_sync(logs.create)
+        await asyncio.sleep(0)
+
+    with pytest.raises(RuntimeError, match="a transaction cannot wait"):
+        await database.write(make_and_wait)
+    await database.write(lambda it: it.run_sync(logs.create))  # or it would be there
+    await database.close()
+
+
+async def test_transactions_that_read_see_one_moment_each_beside_one_that_writes(
+    tmp_path: Path,
+) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'control.db'}")
+    await database.write(lambda it: it.run_sync(logs.create))
+    turns = range(10)
+
+    async def add(connection: Connection, number: int) -> None:
+        row = {"number": number, "id": str(number), "partitions": 1}
+        await connection.execute(insert(connection, logs).values(row))
+
+    async def count_twice(connection: Connection) -> tuple[int, int]:
+        first, second = [len((await connection.execute(select(logs))).all()) for _ in range(2)]
+        return first, second
+
+    writes = asyncio.gather(*(database.write(partial(add, number=number)) for number in turns))
+    counts = await asyncio.gather(*(database.read(count_twice) for _ in range(2 * READERS)))
+    await writes
+    assert [first - second for first, second in counts] == [0] * len(counts)
+    assert await database.read(count_twice) == (len(turns), len(turns))
     await database.close()

@@ -4,16 +4,12 @@ from collections.abc import Awaitable
 from dataclasses import replace
 
 import pytest
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import Connection, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.backends.control_store.access.changes import read_changes
-from meterline.backends.control_store.engine import Database, open_database
+from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.meters.revisions import SqlRevisionStore
-from meterline.backends.control_store.migrate import FOLDER, migrate
 from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.limits import METER_PROPOSALS_MAX, SUPERSEDED_KEPT_MS
 from meterline.meter import (
@@ -72,7 +68,7 @@ async def _in_force(store: CatalogueStore) -> Meter:
 
 
 async def _told(database: Database) -> list[tuple[str, str, str]]:
-    async def ask(connection: AsyncConnection) -> list[tuple[str, str, str]]:
+    async def ask(connection: Connection) -> list[tuple[str, str, str]]:
         found = await read_changes(connection, "default", 100)
         return [(one.author, one.action.value, one.detail) for one in reversed(found)]
 
@@ -341,40 +337,3 @@ async def test_no_report_comes_to_group_by_what_goes(
         reports.update_report("01M7ZMF4YA7D2SQ292V0W9JPT8", change, NOW_MS, author="key:1")
     )
     assert problem.type is ProblemType.CONFLICT
-
-
-async def test_in_a_store_of_before_the_newest_revision_of_each_meter_is_in_force(
-    control_url: str,
-) -> None:
-    database = open_database(control_url)
-
-    def upgrade(connection: Connection) -> None:
-        config = Config()
-        config.set_main_option("script_location", str(FOLDER))
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0005")
-
-    async def before(connection: AsyncConnection) -> None:
-        await connection.run_sync(upgrade)
-        await connection.execute(
-            text(
-                "INSERT INTO meters VALUES ('m', 'default', 'tokens', 'Tokens', '', '{}', false, 1,"
-                " 5, 9, NULL)"
-            )
-        )
-        for revision in (1, 4):
-            await connection.execute(
-                text(
-                    f"INSERT INTO meter_revisions VALUES ({revision}, 'm', 'sum', 't{revision}',"
-                    " '$.v', '{}', NULL)"
-                )
-            )
-
-    await database.write(before)
-    await migrate(database)
-    (there,) = (await SqlCatalogueStore(database).catalogue()).meters
-    assert (there.revision, there.state, there.before) == (4, RevisionState.IN_FORCE, None)
-    newest, older = await SqlRevisionStore(database).listed("default", "tokens", 5, None)
-    assert (newest.number, newest.folded, newest.switched_at_ms) == (4, True, 5)
-    assert (older.state, older.folded, older.ended_at_ms) == (RevisionState.SUPERSEDED, False, 9)
-    await database.close()

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pytest
 from sqlalchemy import Column, Float, Integer, LargeBinary, MetaData, Table, Text, bindparam, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.one_step import Change, Question
 
@@ -28,7 +28,7 @@ MANY: Final = 9_000
 
 @pytest.fixture
 async def database(control_database: Database) -> Database:
-    async def act(connection: AsyncConnection) -> None:
+    async def act(connection: Connection) -> None:
         await connection.run_sync(_things.metadata.create_all)
 
     await control_database.write(act)
@@ -38,7 +38,7 @@ async def database(control_database: Database) -> Database:
 async def put(database: Database, rows: list[tuple[Any, ...]]) -> None:
     names = [column.name for column in _things.c]
 
-    async def act(connection: AsyncConnection) -> None:
+    async def act(connection: Connection) -> None:
         values = [dict(zip(names, row, strict=True)) for row in rows]
         await connection.execute(_things.insert(), values)
 
@@ -51,7 +51,7 @@ async def found(database: Database, numbers: list[int]) -> list[tuple[Any, ...]]
 
 
 async def change(database: Database, rows: list[tuple[Any, ...]]) -> None:
-    async def act(connection: AsyncConnection) -> None:
+    async def act(connection: Connection) -> None:
         await _CHANGE.make(connection, rows)
 
     await database.write(act)

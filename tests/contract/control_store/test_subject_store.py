@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 from sqlalchemy import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.access import Change, Kind, Subject, SubjectDraft, SubjectStore
 from meterline.backends.control_store.access.changes import read_changes
 from meterline.backends.control_store.access.subjects import SqlSubjectStore
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.tables.subjects import subjects as subjects_table
 from meterline.limits import SUBJECTS_MAX, SUBJECTS_UPSERT_MAX
@@ -36,7 +36,7 @@ def store(control_database: Database) -> SubjectStore:
 async def _told(database: Database, namespace: str = "default") -> list[tuple[str, ...]]:
     """Author, action, name and detail of every change, first one first."""
 
-    async def ask(connection: AsyncConnection) -> list[Change]:
+    async def ask(connection: Connection) -> list[Change]:
         return await read_changes(connection, namespace, 1_000)
 
     found = await database.read(ask)
@@ -159,7 +159,7 @@ async def test_a_deleted_subject_is_erased_and_may_come_again(
 async def test_a_namespace_has_a_bound_of_subjects_and_a_refused_upsert_leaves_nothing(
     store: SubjectStore, control_database: Database
 ) -> None:
-    async def fill(connection: AsyncConnection) -> None:
+    async def fill(connection: Connection) -> None:
         rows = [
             {"id": f"{n:026d}", "namespace": "default", "key": f"k{n}"} | _AT
             for n in range(SUBJECTS_MAX - 1)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from sqlalchemy import delete, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aggregator.audit.auditor import StoreAuditor
 from meterline.audit import AuditSpan, Finding
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.progress.evidence import SqlEvidence
 from meterline.backends.control_store.tables.reports import report_bodies, report_deliveries
@@ -69,7 +69,7 @@ async def test_every_touch_is_named(
         "delivery deleted": delete(report_deliveries).where(report_deliveries.c.id == delivery.id),
     }[touch]
 
-    async def act(connection: AsyncConnection) -> None:
+    async def act(connection: Connection) -> None:
         await connection.execute(statement)
 
     await control_database.write(act)

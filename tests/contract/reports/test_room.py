@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import replace
 
 from sqlalchemy import insert, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.tables.reports import reports as reports_table
 from meterline.limits import REPORTS_MAX
@@ -17,7 +17,7 @@ from tests.contract.reports.conftest import NOW, START
 async def fill(database: Database, count: int) -> None:
     """Copies of the report that is there, so that there are so many more."""
 
-    async def act(connection: AsyncConnection) -> None:
+    async def act(connection: Connection) -> None:
         row = dict((await connection.execute(select(reports_table))).mappings().one())
         rows = [{**row, "id": f"F{n:04}", "slug": f"filled-{n}"} for n in range(count)]
         await connection.execute(insert(reports_table), rows)

@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 from sqlalchemy import delete
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aggregator.audit.auditor import StoreAuditor
 from aggregator.step import Aggregator
 from meterline.audit import AuditSpan, AuditStep, CellRows, Finding, SlicePlace
 from meterline.backends.clickhouse.audit.evidence import ClickHouseEvidence
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.progress.evidence import SqlEvidence
 from meterline.backends.control_store.tables.meters import seals
 from meterline.event import decode_event
@@ -169,7 +169,7 @@ async def account_impossible(it: Audited, slice_id: SliceId) -> None:
 async def seal_deleted(it: Audited, slice_id: SliceId) -> None:
     log, partition, slice_ = slice_id
 
-    async def forget(connection: AsyncConnection) -> None:
+    async def forget(connection: Connection) -> None:
         await connection.execute(
             delete(seals).where(
                 seals.c.log == log, seals.c.partition == partition, seals.c.slice == slice_

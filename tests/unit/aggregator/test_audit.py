@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.audit import AuditSpan, Finding, RunPlace, SlicePlace, decode_place, encode_place
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.tables.meters import logs
 from meterline.event import encode_pack
@@ -21,7 +21,7 @@ REPAIR = AuditSpan(repair=True)
 async def audited(world: World, fresh_numbers: Iterator[int]) -> AsyncIterator[Audited]:
     number = world.log.number
 
-    async def register(connection: AsyncConnection) -> None:
+    async def register(connection: Connection) -> None:
         row = {"number": number, "id": world.log.id, "partitions": PARTITIONS}
         await connection.execute(insert(connection, logs).values(row))
 

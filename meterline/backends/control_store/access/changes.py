@@ -1,16 +1,18 @@
 """The record of changes. `record_change` runs in the transaction of the change itself."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlalchemy import Row, insert, select, tuple_
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql import ColumnElement
 from ulid import ULID
 
 from meterline.access import Action, Change, Kind
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.tables.access import changes
 
 
-async def record_change(connection: AsyncConnection, change: Change) -> Change:
+async def record_change(connection: Connection, change: Change) -> Change:
     """Write a change within the caller's transaction; returns it with its id."""
     recorded = replace(change, id=str(ULID.from_timestamp(change.at_ms)))
     await connection.execute(
@@ -22,7 +24,7 @@ async def record_change(connection: AsyncConnection, change: Change) -> Change:
 
 
 async def read_changes(
-    connection: AsyncConnection,
+    connection: Connection,
     namespace: str,
     limit: int,
     *,
@@ -49,6 +51,30 @@ async def read_changes(
         question = question.where(tuple_(*order) < start)
     question = question.order_by(*(column.desc() for column in order)).limit(limit)
     return [_change(row) for row in await connection.execute(question)]
+
+
+async def wait_s(
+    connection: Connection,
+    which: Sequence[ColumnElement[bool]],
+    most: int,
+    window_ms: int,
+    now_ms: int,
+) -> int:
+    """How many seconds until one more change may come, where `most` of some kind may come within a
+    time; 0 where one may come now.
+    """
+    nth_newest = (
+        select(changes.c.at_ms)
+        .where(changes.c.at_ms > now_ms - window_ms, *which)
+        .order_by(changes.c.at_ms.desc())
+        .offset(most - 1)
+        .limit(1)
+    )
+    at_ms = (await connection.execute(nth_newest)).scalar_one_or_none()
+    if at_ms is None:
+        return 0
+    free_in_s = -(-(int(at_ms) + window_ms - now_ms) // 1_000)
+    return min(max(1, free_in_s), window_ms // 1_000)
 
 
 def _change(row: Row[tuple[object, ...]]) -> Change:

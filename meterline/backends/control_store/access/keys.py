@@ -9,7 +9,6 @@ from typing import Final
 
 import msgspec
 from sqlalchemy import BindParameter, Row, Select, bindparam, func, or_, select, tuple_, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.access import (
     COMMAND,
@@ -24,7 +23,9 @@ from meterline.access import (
 )
 from meterline.backends.control_store.access.change_members import of_key
 from meterline.backends.control_store.access.changes import read_changes, record_change
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database, insert
+from meterline.backends.control_store.store import SqlStore, reads, writes
 from meterline.backends.control_store.tables.access import api_keys, keys_version
 from meterline.limits import KEYS_HELD_MAX, KEYS_MAX
 from meterline.problem import Problem, ProblemType, not_found
@@ -32,31 +33,30 @@ from meterline.problem import Problem, ProblemType, not_found
 _WHAT: Final = "API key"
 
 
-class SqlAccessStore:
+class SqlAccessStore(SqlStore):
     """See `access_ports.AccessStore`."""
 
     def __init__(
         self, database: Database, keys_max: int = KEYS_MAX, held_max: int = KEYS_HELD_MAX
     ) -> None:
-        self._database = database
+        super().__init__(database)
         self._keys_max = keys_max
         self._held_max = held_max
 
-    async def create_key(self, key: ApiKey, *, author: str = COMMAND) -> None:
+    @writes
+    async def create_key(
+        self, connection: Connection, key: ApiKey, *, author: str = COMMAND
+    ) -> None:
         """See the port."""
-
-        async def act(connection: AsyncConnection) -> None:
-            version = await _next_version(connection)
-            there = await _found(connection, key.namespace, key.id)
-            if there is not None and there.secret_hash == key.secret_hash:
-                return
-            await self._check_room(connection, key)
-            row = {name: getattr(key, name) for name in _PLAIN}
-            row |= {"scopes": _scopes_text(key.scopes), "version": version}
-            await connection.execute(insert(connection, api_keys).values(row))
-            await _record(connection, key, Action.CREATE, key.created_at_ms, author)
-
-        await self._database.write(act)
+        version = await _next_version(connection)
+        there = await _found(connection, key.namespace, key.id)
+        if there is not None and there.secret_hash == key.secret_hash:
+            return
+        await self._check_room(connection, key)
+        row = {name: getattr(key, name) for name in _PLAIN}
+        row |= {"scopes": _scopes_text(key.scopes), "version": version}
+        await connection.execute(insert(connection, api_keys).values(row))
+        await _record(connection, key, Action.CREATE, key.created_at_ms, author)
 
     async def keys(self, namespace: str, limit: int, after: str | None = None) -> list[ApiKey]:
         """See the port."""
@@ -65,99 +65,101 @@ class SqlAccessStore:
             question = question.where(api_keys.c.id > after)
         return await self._read(question.order_by(api_keys.c.id).limit(limit))
 
-    async def key(self, namespace: str, key_id: str) -> ApiKey | None:
+    @reads
+    async def key(self, connection: Connection, namespace: str, key_id: str) -> ApiKey | None:
         """See the port."""
+        return await _found(connection, namespace, key_id)
 
-        async def ask(connection: AsyncConnection) -> ApiKey | None:
-            return await _found(connection, namespace, key_id)
-
-        return await self._database.read(ask)
-
+    @writes
     async def update_key(
-        self, namespace: str, key_id: str, update: KeyUpdate, now_ms: int, *, author: str = COMMAND
+        self,
+        connection: Connection,
+        namespace: str,
+        key_id: str,
+        update: KeyUpdate,
+        now_ms: int,
+        *,
+        author: str = COMMAND,
     ) -> ApiKey:
         """See the port."""
+        version = await _next_version(connection)
+        key = await _live(connection, namespace, key_id)
+        values: dict[str, object] = {}
+        if update.name is not None and update.name != key.name:
+            values["name"] = update.name
+        if update.scopes is not None and update.scopes != key.scopes:
+            values["scopes"] = _scopes_text(update.scopes)
+        if update.plan is not None and (update.plan or None) != key.plan:
+            values["plan"] = update.plan or None
+        if not values:
+            return key
+        changed = await _change(connection, key.id, version, values)
+        members = members_text(of_key(key), of_key(changed))
+        told = ", ".join(values)
+        await _record(connection, changed, Action.UPDATE, now_ms, author, told, members)
+        return changed
 
-        async def act(connection: AsyncConnection) -> ApiKey:
-            version = await _next_version(connection)
-            key = await _live(connection, namespace, key_id)
-            values: dict[str, object] = {}
-            if update.name is not None and update.name != key.name:
-                values["name"] = update.name
-            if update.scopes is not None and update.scopes != key.scopes:
-                values["scopes"] = _scopes_text(update.scopes)
-            if update.plan is not None and (update.plan or None) != key.plan:
-                values["plan"] = update.plan or None
-            if not values:
-                return key
-            changed = await _change(connection, key.id, version, values)
-            members = members_text(of_key(key), of_key(changed))
-            told = ", ".join(values)
-            await _record(connection, changed, Action.UPDATE, now_ms, author, told, members)
-            return changed
-
-        return await self._database.write(act)
-
+    @writes
     async def rotate_key(
-        self, namespace: str, key_id: str, rotation: Rotation, now_ms: int, *, author: str = COMMAND
+        self,
+        connection: Connection,
+        namespace: str,
+        key_id: str,
+        rotation: Rotation,
+        now_ms: int,
+        *,
+        author: str = COMMAND,
     ) -> ApiKey:
         """See the port."""
+        version = await _next_version(connection)
+        key = await _live(connection, namespace, key_id)
+        if key.secret_hash == rotation.secret_hash:
+            return key
+        values = {
+            "secret_hash": rotation.secret_hash,
+            "previous_hash": key.secret_hash,
+            "previous_until_ms": rotation.overlap_until_ms,
+            "rotated_at_ms": now_ms,
+        }
+        changed = await _change(connection, key.id, version, values)
+        await _record(connection, changed, Action.ROTATE, now_ms, author)
+        return changed
 
-        async def act(connection: AsyncConnection) -> ApiKey:
-            version = await _next_version(connection)
-            key = await _live(connection, namespace, key_id)
-            if key.secret_hash == rotation.secret_hash:
-                return key
-            values = {
-                "secret_hash": rotation.secret_hash,
-                "previous_hash": key.secret_hash,
-                "previous_until_ms": rotation.overlap_until_ms,
-                "rotated_at_ms": now_ms,
-            }
-            changed = await _change(connection, key.id, version, values)
-            await _record(connection, changed, Action.ROTATE, now_ms, author)
-            return changed
-
-        return await self._database.write(act)
-
+    @writes
     async def revoke_key(
-        self, namespace: str, key_id: str, now_ms: int, *, author: str = COMMAND
+        self,
+        connection: Connection,
+        namespace: str,
+        key_id: str,
+        now_ms: int,
+        *,
+        author: str = COMMAND,
     ) -> ApiKey:
         """See the port."""
+        version = await _next_version(connection)
+        key = await _found(connection, namespace, key_id)
+        if key is None:
+            raise not_found(_WHAT, key_id)
+        if key.revoked_at_ms is not None:
+            return key
+        changed = await _change(connection, key.id, version, {"revoked_at_ms": now_ms})
+        await _record(connection, changed, Action.REVOKE, now_ms, author)
+        return changed
 
-        async def act(connection: AsyncConnection) -> ApiKey:
-            version = await _next_version(connection)
-            key = await _found(connection, namespace, key_id)
-            if key is None:
-                raise not_found(_WHAT, key_id)
-            if key.revoked_at_ms is not None:
-                return key
-            changed = await _change(connection, key.id, version, {"revoked_at_ms": now_ms})
-            await _record(connection, changed, Action.REVOKE, now_ms, author)
-            return changed
-
-        return await self._database.write(act)
-
-    async def keys_version(self) -> int:
+    @reads
+    async def keys_version(self, connection: Connection) -> int:
         """See the port."""
+        return int((await connection.execute(select(keys_version.c.version))).scalar_one())
 
-        async def ask(connection: AsyncConnection) -> int:
-            return int((await connection.execute(select(keys_version.c.version))).scalar_one())
-
-        return await self._database.read(ask)
-
+    @reads
     async def keys_changed(
-        self, after: tuple[int, str], limit: int
+        self, connection: Connection, after: tuple[int, str], limit: int
     ) -> list[tuple[tuple[int, str], ApiKey]]:
         """See the port."""
         place = (api_keys.c.version, api_keys.c.id)
         question = select(api_keys).where(tuple_(*place) > after).order_by(*place).limit(limit)
-
-        async def ask(connection: AsyncConnection) -> list[tuple[tuple[int, str], ApiKey]]:
-            rows = await connection.execute(question)
-            return [((int(row.version), row.id), _key(row)) for row in rows]
-
-        return await self._database.read(ask)
+        rows = await connection.execute(question)
+        return [((int(row.version), row.id), _key(row)) for row in rows]
 
     async def note_used(self, used_at_ms: Mapping[str, int]) -> None:
         """See the port."""
@@ -173,13 +175,15 @@ class SqlAccessStore:
         # by id: two processes that write the same keys must lock them in one order
         rows = [{"key_id": key_id, "at_ms": used_at_ms[key_id]} for key_id in sorted(used_at_ms)]
 
-        async def act(connection: AsyncConnection) -> None:
+        async def act(connection: Connection) -> None:
             await connection.execute(statement, rows)
 
-        await self._database.write(act)
+        await self.database.write(act)
 
+    @reads
     async def changes(
         self,
+        connection: Connection,
         namespace: str,
         limit: int,
         *,
@@ -188,21 +192,17 @@ class SqlAccessStore:
         after: str | None = None,
     ) -> list[Change]:
         """See the port."""
+        return await read_changes(
+            connection, namespace, limit, kind=kind, subject_id=subject_id, after=after
+        )
 
-        async def ask(connection: AsyncConnection) -> list[Change]:
-            return await read_changes(
-                connection, namespace, limit, kind=kind, subject_id=subject_id, after=after
-            )
+    @reads
+    async def _read(
+        self, connection: Connection, question: Select[tuple[object, ...]]
+    ) -> list[ApiKey]:
+        return [_key(row) for row in await connection.execute(question)]
 
-        return await self._database.read(ask)
-
-    async def _read(self, question: Select[tuple[object, ...]]) -> list[ApiKey]:
-        async def ask(connection: AsyncConnection) -> list[ApiKey]:
-            return [_key(row) for row in await connection.execute(question)]
-
-        return await self._database.read(ask)
-
-    async def _check_room(self, connection: AsyncConnection, key: ApiKey) -> None:
+    async def _check_room(self, connection: Connection, key: ApiKey) -> None:
         live = (
             select(func.count())
             .select_from(api_keys)
@@ -223,7 +223,7 @@ class SqlAccessStore:
             raise Problem(ProblemType.CONFLICT, detail)
 
 
-async def _next_version(connection: AsyncConnection) -> int:
+async def _next_version(connection: Connection) -> int:
     """Take the next version: the row stays locked until the transaction ends."""
     statement = (
         update(keys_version)
@@ -233,7 +233,7 @@ async def _next_version(connection: AsyncConnection) -> int:
     return int((await connection.execute(statement)).scalar_one())
 
 
-async def _found(connection: AsyncConnection, namespace: str, key_id: str) -> ApiKey | None:
+async def _found(connection: Connection, namespace: str, key_id: str) -> ApiKey | None:
     question = select(api_keys).where(
         api_keys.c.namespace == namespace, api_keys.c.id == key_id.upper()
     )
@@ -241,7 +241,7 @@ async def _found(connection: AsyncConnection, namespace: str, key_id: str) -> Ap
     return None if row is None else _key(row)
 
 
-async def _live(connection: AsyncConnection, namespace: str, key_id: str) -> ApiKey:
+async def _live(connection: Connection, namespace: str, key_id: str) -> ApiKey:
     """A key that can be changed."""
     key = await _found(connection, namespace, key_id)
     if key is None:
@@ -253,7 +253,7 @@ async def _live(connection: AsyncConnection, namespace: str, key_id: str) -> Api
 
 
 async def _change(
-    connection: AsyncConnection, key_id: str, version: int, values: Mapping[str, object]
+    connection: Connection, key_id: str, version: int, values: Mapping[str, object]
 ) -> ApiKey:
     statement = (
         update(api_keys)
@@ -265,7 +265,7 @@ async def _change(
 
 
 async def _record(
-    connection: AsyncConnection,
+    connection: Connection,
     key: ApiKey,
     action: Action,
     at_ms: int,

@@ -4,22 +4,20 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, replace
 
 from sqlalchemy import Row, bindparam, delete, func, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 from ulid import ULID
 
 from meterline.access import COMMAND, Action, Change, Kind, Subject, SubjectDraft, described
 from meterline.backends.control_store.access.changes import record_change
-from meterline.backends.control_store.engine import Database, insert
+from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.engine import insert
+from meterline.backends.control_store.store import SqlStore, reads, writes
 from meterline.backends.control_store.tables.subjects import subjects
 from meterline.limits import SUBJECTS_MAX
 from meterline.problem import Problem, ProblemType, not_found
 
 
-class SqlSubjectStore:
+class SqlSubjectStore(SqlStore):
     """See `subject_ports.SubjectStore`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def upsert_subjects(
         self,
@@ -32,7 +30,7 @@ class SqlSubjectStore:
         """See the port. Two requests at once may each see the last free place, and both take it."""
         keys = sorted({draft.key for draft in drafts})  # one order for all, so none waits in a ring
 
-        async def act(connection: AsyncConnection) -> list[Subject]:
+        async def act(connection: Connection) -> list[Subject]:
             there = await _locked(connection, namespace, keys)
             missing = set(keys) - there.keys()
             made = await _make(connection, namespace, missing, now_ms)
@@ -52,48 +50,47 @@ class SqlSubjectStore:
                     await _record(connection, after[key], Action.UPDATE, author, now_ms, told)
             return [after[draft.key] for draft in drafts]
 
-        return await self._database.write(act) if drafts else []
+        return await self.database.write(act) if drafts else []
 
-    async def subjects(self, namespace: str) -> list[Subject]:
+    @reads
+    async def subjects(self, connection: Connection, namespace: str) -> list[Subject]:
         """See the port."""
         question = (
             select(subjects)
             .where(subjects.c.namespace == namespace)
             .order_by(subjects.c.created_at_ms, subjects.c.key)
         )
+        return [_subject(row) for row in await connection.execute(question)]
 
-        async def ask(connection: AsyncConnection) -> list[Subject]:
-            return [_subject(row) for row in await connection.execute(question)]
-
-        return await self._database.read(ask)
-
-    async def subject(self, namespace: str, id_or_key: str) -> Subject | None:
+    @reads
+    async def subject(
+        self, connection: Connection, namespace: str, id_or_key: str
+    ) -> Subject | None:
         """See the port."""
+        return await _found(connection, namespace, id_or_key)
 
-        async def ask(connection: AsyncConnection) -> Subject | None:
-            return await _found(connection, namespace, id_or_key)
-
-        return await self._database.read(ask)
-
+    @writes
     async def delete_subject(
-        self, namespace: str, id_or_key: str, now_ms: int, *, author: str = COMMAND
+        self,
+        connection: Connection,
+        namespace: str,
+        id_or_key: str,
+        now_ms: int,
+        *,
+        author: str = COMMAND,
     ) -> None:
         """See the port."""
-
-        async def act(connection: AsyncConnection) -> None:
-            there = await _found(connection, namespace, id_or_key)
-            if there is None:
-                raise not_found("subject", id_or_key)
-            gone = await connection.execute(delete(subjects).where(subjects.c.id == there.id))
-            if not gone.rowcount:  # by another one, since it was found
-                raise not_found("subject", id_or_key)
-            await _record(connection, there, Action.DELETE, author, now_ms)
-
-        await self._database.write(act)
+        there = await _found(connection, namespace, id_or_key)
+        if there is None:
+            raise not_found("subject", id_or_key)
+        gone = await connection.execute(delete(subjects).where(subjects.c.id == there.id))
+        if not gone.rowcount:  # by another one, since it was found
+            raise not_found("subject", id_or_key)
+        await _record(connection, there, Action.DELETE, author, now_ms)
 
 
 async def _locked(
-    connection: AsyncConnection, namespace: str, keys: Collection[str]
+    connection: Connection, namespace: str, keys: Collection[str]
 ) -> dict[str, Subject]:
     """The subjects that are there, by key; nobody else changes them until the transaction ends."""
     if not keys:
@@ -108,7 +105,7 @@ async def _locked(
 
 
 async def _make(
-    connection: AsyncConnection, namespace: str, keys: Collection[str], now_ms: int
+    connection: Connection, namespace: str, keys: Collection[str], now_ms: int
 ) -> set[str]:
     """Make subjects without a description. Their ids; not in use where another transaction has just
     made one.
@@ -133,7 +130,7 @@ async def _make(
     return {one.id for one in fresh}
 
 
-async def _rewrite(connection: AsyncConnection, described_ones: Iterable[Subject]) -> None:
+async def _rewrite(connection: Connection, described_ones: Iterable[Subject]) -> None:
     members = [column.name for column in subjects.c if column.name not in ("id", "namespace")]
     statement = (
         update(subjects)
@@ -147,7 +144,7 @@ async def _rewrite(connection: AsyncConnection, described_ones: Iterable[Subject
     await connection.execute(statement, rows)
 
 
-async def _found(connection: AsyncConnection, namespace: str, id_or_key: str) -> Subject | None:
+async def _found(connection: Connection, namespace: str, id_or_key: str) -> Subject | None:
     # as for meters: ids read alike in both cases, and an id wins over a key that looks like it
     is_id = subjects.c.id == id_or_key.upper()
     question = (
@@ -161,7 +158,7 @@ async def _found(connection: AsyncConnection, namespace: str, id_or_key: str) ->
 
 
 async def _record(
-    connection: AsyncConnection,
+    connection: Connection,
     subject: Subject,
     action: Action,
     author: str,

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from sqlalchemy import update
-from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.tables.reports import report_attempts
 from meterline.delivery import AttemptOutcome, DeliveryState
 
@@ -15,7 +15,7 @@ def in_hand(state: DeliveryState, due_at_ms: int | None, now_ms: int) -> bool:
     return state is DeliveryState.SENDING and due_at_ms is not None and due_at_ms > now_ms
 
 
-async def write_lost(connection: AsyncConnection, ids: Sequence[str]) -> None:
+async def write_lost(connection: Connection, ids: Sequence[str]) -> None:
     """An attempt that is still open under an ended lease: its courier died, before or after
     sending.
     """
@@ -25,7 +25,7 @@ async def write_lost(connection: AsyncConnection, ids: Sequence[str]) -> None:
 
 
 async def end_open(
-    connection: AsyncConnection, which: ColumnElement[bool], outcome: AttemptOutcome, reason: str
+    connection: Connection, which: ColumnElement[bool], outcome: AttemptOutcome, reason: str
 ) -> None:
     """Those of some attempts that are still open end so."""
     await connection.execute(

@@ -23,10 +23,10 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline import limits
 from meterline.backends.control_store.among import among
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.deliveries.attempts import write_lost
 from meterline.backends.control_store.deliveries.endpoints import (
     HEALTH_COLUMNS,
@@ -35,6 +35,7 @@ from meterline.backends.control_store.deliveries.endpoints import (
 )
 from meterline.backends.control_store.one_step import Question
 from meterline.backends.control_store.tables.reports import (
+    BODY_OF_DELIVERY,
     report_attempts,
     report_bodies,
     report_deliveries,
@@ -46,11 +47,6 @@ from meterline.delivery import Allotment, AttemptOutcome, DeliveryState, Due, Pa
 from meterline.report import ReportState
 
 _deliveries = report_deliveries.c
-_BODY: Final = and_(
-    report_bodies.c.run_id == _deliveries.run_id,
-    report_bodies.c.holder == _deliveries.holder,
-    report_bodies.c.number == _deliveries.number,
-)
 
 _BYTES: Final = func.length(report_bodies.c.body, type_=Integer)
 
@@ -75,7 +71,7 @@ def _free_in(state: DeliveryState) -> Question:
             body.label("body"),
         )
         .join(reports, reports.c.id == _deliveries.report_id)
-        .join(report_bodies, _BODY)
+        .join(report_bodies, BODY_OF_DELIVERY)
         .where(
             _deliveries.report_id == bindparam("of_report"),
             _deliveries.state == state.value,
@@ -163,7 +159,7 @@ _OPEN_ATTEMPTS: Final = insert(report_attempts).from_select(
 )
 _BODIES: Final = (
     select(_deliveries.id, report_bodies.c.body)
-    .join(report_bodies, _BODY)
+    .join(report_bodies, BODY_OF_DELIVERY)
     .where(among(_deliveries.id, "ids"))
 )
 _of_reports = reports.c
@@ -189,7 +185,7 @@ _SENDERS: Final = (
 )
 
 
-async def due(connection: AsyncConnection, now_ms: int) -> list[Due]:
+async def due(connection: Connection, now_ms: int) -> list[Due]:
     """Active reports with something due, the longest waiting first."""
     rows = await connection.execute(_DUE, {"now_ms": now_ms})
     found = [_due_of(row, now_ms) for row in rows]
@@ -210,7 +206,7 @@ def _due_of(row: Row[Any], now_ms: int) -> Due:
 
 
 async def claim(
-    connection: AsyncConnection, allotments: Sequence[Allotment], now_ms: int, lease_until_ms: int
+    connection: Connection, allotments: Sequence[Allotment], now_ms: int, lease_until_ms: int
 ) -> list[Parcel]:
     """Take due deliveries of active reports, each with a new attempt: a look or two at each report,
     and a few statements for all.
@@ -229,7 +225,7 @@ async def claim(
     return await _parcels(connection, taken, probes, now_ms)
 
 
-async def _next(connection: AsyncConnection, allotment: Allotment, now_ms: int) -> list[Any]:
+async def _next(connection: Connection, allotment: Allotment, now_ms: int) -> list[Any]:
     """What is claimed: first tries, then retries and what a courier's death left. But as many of
     these as the allotment says go first, and up to half of it to those that have given way for
     `RETRY_WAIT_MS`: first tries may never end. An odd one is theirs every other second: where
@@ -255,7 +251,7 @@ def _order(row: Any) -> tuple[int, str]:
 
 
 async def _free(
-    connection: AsyncConnection, question: Question, report_id: str, now_ms: int, count: int
+    connection: Connection, question: Question, report_id: str, now_ms: int, count: int
 ) -> list[Any]:
     if not count:
         return []
@@ -280,7 +276,7 @@ def _bounded(of_reports: Sequence[Sequence[Any]]) -> list[Any]:
 
 
 async def _parcels(
-    connection: AsyncConnection, taken: Sequence[Any], probes: Collection[str], now_ms: int
+    connection: Connection, taken: Sequence[Any], probes: Collection[str], now_ms: int
 ) -> list[Parcel]:
     """The parcels of deliveries, in their order."""
     senders: dict[str, list[Any]] = defaultdict(list)
@@ -317,7 +313,7 @@ def _secrets(rows: Sequence[Any]) -> tuple[bytes, ...]:
     return (rows[0].signing_secret_sealed, *retired)
 
 
-async def _bodies(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, bytes]:
+async def _bodies(connection: Connection, ids: Sequence[str]) -> dict[str, bytes]:
     """Large bodies, by delivery."""
     if not ids:
         return {}

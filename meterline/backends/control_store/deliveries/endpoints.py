@@ -7,11 +7,10 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from sqlalchemy import Row, and_, bindparam, case, select, tuple_, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
 from meterline import limits
-from meterline.access import DISPATCHER
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.reports.definitions import park
 from meterline.backends.control_store.tables.reports import (
@@ -55,7 +54,7 @@ def health_of(row: Row[Any]) -> Health:
 
 
 async def hear(
-    connection: AsyncConnection, heard: Iterable[Heard], now_ms: int, terms: HealthTerms
+    connection: Connection, heard: Iterable[Heard], now_ms: int, terms: HealthTerms
 ) -> None:
     """Keep what was heard of endpoints, and park those that nobody believes in any more."""
     signs: dict[Address, list[Heard]] = defaultdict(list)
@@ -74,16 +73,14 @@ async def hear(
                 await _due_again(connection, address, since_ms, now_ms)
         words = doubted(health, now_ms, terms)
         if words:
-            await park(connection, *address, words, now_ms, DISPATCHER)
+            await park(connection, *address, words, now_ms)
             health = replace(health, failing_since_ms=None)  # a new patience, once it is resumed
         if health != before:
             changed[address] = health
     await _keep(connection, changed)
 
 
-async def _due_again(
-    connection: AsyncConnection, address: Address, since_ms: int, now_ms: int
-) -> None:
+async def _due_again(connection: Connection, address: Address, since_ms: int, now_ms: int) -> None:
     """What failed since an endpoint failed is due when it is back, not at its next retry: it was no
     fault of these deliveries. One that was answered 429 waits as it was asked to.
     """
@@ -117,14 +114,12 @@ async def _due_again(
         await connection.execute(statement)
 
 
-async def _healths(
-    connection: AsyncConnection, addresses: Collection[Address]
-) -> dict[Address, Health]:
+async def _healths(connection: Connection, addresses: Collection[Address]) -> dict[Address, Health]:
     rows = await connection.execute(_HEALTHS, {"addresses": sorted(addresses)})
     return {(row.namespace, row.endpoint): health_of(row) for row in rows}
 
 
-async def _keep(connection: AsyncConnection, changed: Mapping[Address, Health]) -> None:
+async def _keep(connection: Connection, changed: Mapping[Address, Health]) -> None:
     if not changed:
         return
     rows = [
@@ -139,7 +134,7 @@ async def _keep(connection: AsyncConnection, changed: Mapping[Address, Health]) 
     )
 
 
-async def renew(connection: AsyncConnection, report_id: str, now_ms: int) -> None:
+async def renew(connection: Connection, report_id: str, now_ms: int) -> None:
     """All patience with a report's endpoint again, and a probe at once where it is out: somebody
     says that it is well.
     """
@@ -155,7 +150,7 @@ async def renew(connection: AsyncConnection, report_id: str, now_ms: int) -> Non
 
 
 async def take_probes(
-    connection: AsyncConnection, report_ids: Collection[str], now_ms: int, lease_until_ms: int
+    connection: Connection, report_ids: Collection[str], now_ms: int, lease_until_ms: int
 ) -> set[str]:
     """Take the probes of the endpoints of reports until a lease ends. The reports that have got
     one: none where the endpoint is not out, another one has it, or it is not time yet.
@@ -177,7 +172,7 @@ async def take_probes(
     return got
 
 
-async def give_probe_back(connection: AsyncConnection, address: Address, now_ms: int) -> None:
+async def give_probe_back(connection: Connection, address: Address, now_ms: int) -> None:
     """The probe of an endpoint may be taken at once."""
     statement = (
         update(report_endpoints)

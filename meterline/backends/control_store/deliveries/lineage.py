@@ -4,13 +4,14 @@ import json
 from collections.abc import Sequence
 
 import msgspec
-from sqlalchemy import and_, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import select
 
 from meterline.audit import ReportedDelivery
-from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.reports.listing import delivery_of
+from meterline.backends.control_store.store import SqlStore, reads
 from meterline.backends.control_store.tables.reports import (
+    BODY_OF_DELIVERY,
     report_bodies,
     report_deliveries,
     report_runs,
@@ -30,14 +31,18 @@ class _Body(msgspec.Struct):
     usage: list[_Entry]
 
 
-class SqlTraces:
+class SqlTraces(SqlStore):
     """See `meterline.audit.DeliveryTraces`."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+    @reads
     async def deliveries_over(
-        self, namespace: str, meter_ids: Sequence[str], subject: str, at_ms: int, limit: int
+        self,
+        connection: Connection,
+        namespace: str,
+        meter_ids: Sequence[str],
+        subject: str,
+        at_ms: int,
+        limit: int,
     ) -> list[ReportedDelivery]:
         """See the port."""
         question = (
@@ -57,11 +62,7 @@ class SqlTraces:
             .join(reports, reports.c.id == _deliveries.report_id)
             .join(
                 report_bodies,
-                and_(
-                    report_bodies.c.run_id == _deliveries.run_id,
-                    report_bodies.c.holder == _deliveries.holder,
-                    report_bodies.c.number == _deliveries.number,
-                ),
+                BODY_OF_DELIVERY,
             )
             .where(
                 _runs.namespace == namespace,
@@ -74,22 +75,18 @@ class SqlTraces:
             .order_by(_runs.decided_at_ms.desc(), _runs.id.desc())
             .limit(limit)
         )
-
-        async def ask(connection: AsyncConnection) -> list[ReportedDelivery]:
-            return [
-                ReportedDelivery(
-                    delivery=delivery_of(row),
-                    meter_id=row.meter_id,
-                    meter_revision=int(row.meter_revision or 0),
-                    decided_at_ms=int(row.decided_at_ms),
-                    complete_until_ms=int(row.complete_until_ms or 0),
-                    group_by=tuple(json.loads(row.group_by)),
-                    usage=_usage(row.body),
-                )
-                for row in await connection.execute(question)
-            ]
-
-        return await self._database.read(ask)
+        return [
+            ReportedDelivery(
+                delivery=delivery_of(row),
+                meter_id=row.meter_id,
+                meter_revision=int(row.meter_revision or 0),
+                decided_at_ms=int(row.decided_at_ms),
+                complete_until_ms=int(row.complete_until_ms or 0),
+                group_by=tuple(json.loads(row.group_by)),
+                usage=_usage(row.body),
+            )
+            for row in await connection.execute(question)
+        ]
 
 
 def _usage(body: bytes) -> tuple[tuple[dict[str, str], str], ...]:

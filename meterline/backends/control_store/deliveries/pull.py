@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from sqlalchemy import Row, Select, and_, func, select, tuple_
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.reports.listing import delivery_of
+from meterline.backends.control_store.store import SqlStore, reads
 from meterline.backends.control_store.tables.reports import (
+    BODY_OF_DELIVERY,
     report_attempts,
     report_bodies,
     report_deliveries,
@@ -21,21 +22,15 @@ _deliveries: Final = report_deliveries.c
 _runs: Final = report_runs.c
 _bodies: Final = report_bodies.c
 _PLACE: Final = (_runs.to_ms, _runs.from_ms, _runs.revision, _deliveries.number)
-_OF_BODY: Final = and_(
-    _bodies.run_id == _deliveries.run_id,
-    _bodies.holder == _deliveries.holder,
-    _bodies.number == _deliveries.number,
-)
 
 
-class SqlPullStore:
+class SqlPullStore(SqlStore):
     """See `meterline.delivery.PullStore`."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+    @reads
     async def pulled(
         self,
+        connection: Connection,
         report_id: str,
         window: tuple[int | None, int | None],
         limit: int,
@@ -44,26 +39,22 @@ class SqlPullStore:
     ) -> tuple[list[Pulled], bool]:
         """See the port."""
         question = _question(report_id, window, after).limit(limit + 1)
-
-        async def ask(connection: AsyncConnection) -> tuple[list[Pulled], bool]:
-            found = (await connection.execute(question)).all()
-            rows = _within(found[:limit], bytes_max)
-            ids = [row.id for row in rows]
-            bodies = await _bodies_of(connection, ids)
-            following = await _following(connection, ids)
-            reasons = await _reasons(connection, ids)
-            listed = [
-                Pulled(
-                    delivery_of(row),
-                    bodies[row.id],
-                    following.get(row.id),
-                    row.failure or reasons.get(row.id, ""),
-                )
-                for row in rows
-            ]
-            return listed, len(rows) < len(found)
-
-        return await self._database.read(ask)
+        found = (await connection.execute(question)).all()
+        rows = _within(found[:limit], bytes_max)
+        ids = [row.id for row in rows]
+        bodies = await _bodies_of(connection, ids)
+        following = await _following(connection, ids)
+        reasons = await _reasons(connection, ids)
+        listed = [
+            Pulled(
+                delivery_of(row),
+                bodies[row.id],
+                following.get(row.id),
+                row.failure or reasons.get(row.id, ""),
+            )
+            for row in rows
+        ]
+        return listed, len(rows) < len(found)
 
 
 def _question(
@@ -80,7 +71,7 @@ def _question(
         )
         .join(report_runs, _runs.id == _deliveries.run_id)
         .join(reports, reports.c.id == _deliveries.report_id)
-        .outerjoin(report_bodies, _OF_BODY)
+        .outerjoin(report_bodies, BODY_OF_DELIVERY)
         .where(_runs.report_id == report_id, _runs.decided_at_ms.is_not(None))
         .order_by(*_PLACE)
     )
@@ -107,16 +98,16 @@ def _within(rows: Sequence[Row[Any]], bytes_max: int) -> Sequence[Row[Any]]:
     return rows
 
 
-async def _bodies_of(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, bytes | None]:
+async def _bodies_of(connection: Connection, ids: Sequence[str]) -> dict[str, bytes | None]:
     question = (
         select(_deliveries.id, _bodies.body)
-        .outerjoin_from(report_deliveries, report_bodies, _OF_BODY)
+        .outerjoin_from(report_deliveries, report_bodies, BODY_OF_DELIVERY)
         .where(_deliveries.id.in_(ids))
     )
     return {row.id: row.body for row in await connection.execute(question)}
 
 
-async def _following(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, str]:
+async def _following(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
     """By id, the delivery that replaces it."""
     question = (
         select(_deliveries.supersedes, _deliveries.id)
@@ -127,7 +118,7 @@ async def _following(connection: AsyncConnection, ids: Sequence[str]) -> dict[st
     return {**await _made_later(connection, ids), **following}
 
 
-async def _made_later(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, str]:
+async def _made_later(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
     """By id of a delivery that could not be made, the first one that could, of the same subject and
     window.
     """
@@ -158,7 +149,7 @@ async def _made_later(connection: AsyncConnection, ids: Sequence[str]) -> dict[s
     return {row.id: row.later for row in await connection.execute(question)}
 
 
-async def _reasons(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, str]:
+async def _reasons(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
     """By id, what its last attempt says."""
     question = (
         select(_deliveries.id, report_attempts.c.reason)

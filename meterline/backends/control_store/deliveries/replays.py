@@ -5,14 +5,15 @@ from dataclasses import replace
 from typing import Any, Final
 
 from sqlalchemy import Row, func, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.access import COMMAND, Action, Change, Kind
 from meterline.backends.control_store.access.changes import record_change
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.deliveries.attempts import in_hand
 from meterline.backends.control_store.deliveries.results import reopen
-from meterline.backends.control_store.engine import Database, insert
+from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.reports.listing import BY_PLACE, asked_for, behind
+from meterline.backends.control_store.store import SqlStore, reads, writes
 from meterline.backends.control_store.tables.replays import replays
 from meterline.backends.control_store.tables.reports import report_deliveries, report_runs, reports
 from meterline.delivery import (
@@ -44,37 +45,35 @@ _QUERY: Final = (
 )
 
 
-class SqlReplayStore:
+class SqlReplayStore(SqlStore):
     """See `meterline.delivery.ReplayStore`."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def counts(self, namespace: str, query: DeliveryQuery) -> Mapping[DeliveryState, int]:
+    @reads
+    async def counts(
+        self, connection: Connection, namespace: str, query: DeliveryQuery
+    ) -> Mapping[DeliveryState, int]:
         """See the port."""
-        return await self._database.read(lambda connection: _counts(connection, namespace, query))
+        return await _counts(connection, namespace, query)
 
-    async def create_replay(self, replay: Replay, *, author: str = COMMAND) -> Replay:
+    @writes
+    async def create_replay(
+        self, connection: Connection, replay: Replay, *, author: str = COMMAND
+    ) -> Replay:
         """See the port."""
+        there = await _found(connection, replay.namespace, replay.id)
+        if there is not None:
+            return there
+        await _check_room(connection, replay.namespace)
+        counts = await _counts(connection, replay.namespace, replay.query)
+        made = replace(replay, counted=sum(counts.values()), due_at_ms=replay.created_at_ms)
+        await connection.execute(insert(connection, replays).values(_values(made)))
+        await _tell(connection, made, Action.CREATE, made.created_at_ms, author)
+        return made
 
-        async def act(connection: AsyncConnection) -> Replay:
-            there = await _found(connection, replay.namespace, replay.id)
-            if there is not None:
-                return there
-            await _check_room(connection, replay.namespace)
-            counts = await _counts(connection, replay.namespace, replay.query)
-            made = replace(replay, counted=sum(counts.values()), due_at_ms=replay.created_at_ms)
-            await connection.execute(insert(connection, replays).values(_values(made)))
-            await _tell(connection, made, Action.CREATE, made.created_at_ms, author)
-            return made
-
-        return await self._database.write(act)
-
-    async def replay(self, namespace: str, replay_id: str) -> Replay | None:
+    @reads
+    async def replay(self, connection: Connection, namespace: str, replay_id: str) -> Replay | None:
         """See the port."""
-        return await self._database.read(
-            lambda connection: _found(connection, namespace, replay_id)
-        )
+        return await _found(connection, namespace, replay_id)
 
     async def replays(self, namespace: str, limit: int, after: str | None = None) -> list[Replay]:
         """See the port."""
@@ -83,36 +82,39 @@ class SqlReplayStore:
             question = question.where(_c.id < after)
         question = question.order_by(_c.id.desc()).limit(limit)
 
-        async def ask(connection: AsyncConnection) -> list[Replay]:
+        async def ask(connection: Connection) -> list[Replay]:
             return [_replay(row) for row in await connection.execute(question)]
 
-        return await self._database.read(ask)
+        return await self.database.read(ask)
 
+    @writes
     async def cancel_replay(
-        self, namespace: str, replay_id: str, now_ms: int, *, author: str = COMMAND
+        self,
+        connection: Connection,
+        namespace: str,
+        replay_id: str,
+        now_ms: int,
+        *,
+        author: str = COMMAND,
     ) -> Replay:
         """See the port."""
-
-        async def act(connection: AsyncConnection) -> Replay:
-            there = await _found(connection, namespace, replay_id, lock=True)
-            if there is None:
-                raise not_found("replay", replay_id)
-            if there.state is not ReplayState.RUNNING:
-                return there
-            ended = replace(there, state=ReplayState.CANCELLED, ended_at_ms=now_ms, due_at_ms=None)
-            await _write(connection, ended)
-            await _tell(connection, ended, Action.CANCEL, now_ms, author)
-            return ended
-
-        return await self._database.write(act)
+        there = await _found(connection, namespace, replay_id, lock=True)
+        if there is None:
+            raise not_found("replay", replay_id)
+        if there.state is not ReplayState.RUNNING:
+            return there
+        ended = replace(there, state=ReplayState.CANCELLED, ended_at_ms=now_ms, due_at_ms=None)
+        await _write(connection, ended)
+        await _tell(connection, ended, Action.CANCEL, now_ms, author)
+        return ended
 
     async def work(self, now_ms: int) -> Worked:
         """See the port."""
-        soonest = await self._database.read(_soonest)
+        soonest = await self.database.read(_soonest)
         if soonest is None or soonest > now_ms:
             return Worked(None, soonest)
 
-        async def act(connection: AsyncConnection) -> Worked:
+        async def act(connection: Connection) -> Worked:
             # One that another worker has in hand is passed over: its pace is kept by that one.
             question = (
                 select(replays)
@@ -128,10 +130,10 @@ class SqlReplayStore:
             await _write(connection, after)
             return Worked(after, await _soonest(connection))
 
-        return await self._database.write(act)
+        return await self.database.write(act)
 
 
-async def _step(connection: AsyncConnection, replay: Replay, now_ms: int) -> Replay:
+async def _step(connection: Connection, replay: Replay, now_ms: int) -> Replay:
     """Take a portion; the replay as it is after it."""
     limit = portion(replay.per_second)
     found = await _following(connection, replay, limit)
@@ -166,7 +168,7 @@ async def _step(connection: AsyncConnection, replay: Replay, now_ms: int) -> Rep
     return replace(replay, after=place, due_at_ms=due_at_ms)
 
 
-async def _following(connection: AsyncConnection, replay: Replay, limit: int) -> Sequence[Any]:
+async def _following(connection: Connection, replay: Replay, limit: int) -> Sequence[Any]:
     """The next deliveries that it is asked for."""
     conditions = asked_for(replay.namespace, replay.query)
     if replay.after is not None:
@@ -188,7 +190,7 @@ async def _following(connection: AsyncConnection, replay: Replay, limit: int) ->
     return (await connection.execute(question)).all()
 
 
-async def _deleted(connection: AsyncConnection, ids: Collection[str]) -> set[str]:
+async def _deleted(connection: Connection, ids: Collection[str]) -> set[str]:
     """Which of these reports are deleted; the others stay until the transaction ends."""
     question = (
         select(reports.c.id, reports.c.deleted_at_ms)
@@ -201,7 +203,7 @@ async def _deleted(connection: AsyncConnection, ids: Collection[str]) -> set[str
 
 
 async def _locked(
-    connection: AsyncConnection, ids: Sequence[str], now_ms: int
+    connection: Connection, ids: Sequence[str], now_ms: int
 ) -> dict[str, DeliveryState]:
     """The states of deliveries that no courier has in hand; all stay until the transaction ends."""
     question = (
@@ -215,7 +217,7 @@ async def _locked(
     return {name: state for name, state, due in states if not in_hand(state, due, now_ms)}
 
 
-async def _byteless(connection: AsyncConnection, ids: Collection[str]) -> set[str]:
+async def _byteless(connection: Connection, ids: Collection[str]) -> set[str]:
     """Which of these runs have lost their bytes, or are losing them; those of the others stay."""
     question = (
         select(_runs.id, _runs.bytes_removed_to)
@@ -228,7 +230,7 @@ async def _byteless(connection: AsyncConnection, ids: Collection[str]) -> set[st
 
 
 async def _counts(
-    connection: AsyncConnection, namespace: str, query: DeliveryQuery
+    connection: Connection, namespace: str, query: DeliveryQuery
 ) -> dict[DeliveryState, int]:
     question = (
         select(_deliveries.state, func.count())
@@ -240,7 +242,7 @@ async def _counts(
     return {DeliveryState(state): int(count) for state, count in found}
 
 
-async def _check_room(connection: AsyncConnection, namespace: str) -> None:
+async def _check_room(connection: Connection, namespace: str) -> None:
     question = select(func.count()).where(
         _c.namespace == namespace, _c.state == ReplayState.RUNNING.value
     )
@@ -251,7 +253,7 @@ async def _check_room(connection: AsyncConnection, namespace: str) -> None:
 
 
 async def _found(
-    connection: AsyncConnection, namespace: str, replay_id: str, *, lock: bool = False
+    connection: Connection, namespace: str, replay_id: str, *, lock: bool = False
 ) -> Replay | None:
     question = select(replays).where(_c.namespace == namespace, _c.id == replay_id)
     if lock:
@@ -260,18 +262,18 @@ async def _found(
     return None if row is None else _replay(row)
 
 
-async def _soonest(connection: AsyncConnection) -> int | None:
+async def _soonest(connection: Connection) -> int | None:
     question = select(func.min(_c.due_at_ms)).where(_c.due_at_ms.is_not(None))
     found = (await connection.execute(question)).scalar_one()
     return None if found is None else int(found)
 
 
-async def _write(connection: AsyncConnection, replay: Replay) -> None:
+async def _write(connection: Connection, replay: Replay) -> None:
     await connection.execute(update(replays).where(_c.id == replay.id).values(_values(replay)))
 
 
 async def _tell(
-    connection: AsyncConnection, replay: Replay, action: Action, now_ms: int, author: str
+    connection: Connection, replay: Replay, action: Action, now_ms: int, author: str
 ) -> None:
     words = words_of(replay.query)[:CHANGE_DETAIL_CHARS_MAX]
     name = f"{replay.counted} deliveries"

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from sqlalchemy import func, select, true, tuple_
-from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
 from meterline import limits
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.deliveries.endpoints import health_of
-from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.reports.run_rows import run_of, run_states
+from meterline.backends.control_store.store import SqlStore, reads
 from meterline.backends.control_store.tables.reports import (
     report_deliveries,
     report_endpoints,
@@ -23,32 +23,24 @@ from meterline.report import UNDECIDED, LastError, Report, ReportStatus, Run, Ru
 _runs = report_runs.c
 
 
-class SqlReportStatusStore:
+class SqlReportStatusStore(SqlStore):
     """See `report_status_ports.ReportStatusStore`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def statuses(self, reports: Sequence[Report]) -> dict[str, ReportStatus]:
         """See the port."""
         if not reports:
             return {}
-        return await self._database.read(lambda connection: _statuses(connection, reports))
+        return await self.database.read(lambda connection: _statuses(connection, reports))
 
-    async def outstanding(self, report: Report, run_id: str) -> Outstanding:
+    @reads
+    async def outstanding(self, connection: Connection, report: Report, run_id: str) -> Outstanding:
         """See the port."""
-
-        async def ask(connection: AsyncConnection) -> Outstanding:
-            healths = await _healths(connection, [report])
-            of_run = report_deliveries.c.run_id == run_id
-            return Outstanding(await _retrying(connection, report.id, of_run), healths[report.id])
-
-        return await self._database.read(ask)
+        healths = await _healths(connection, [report])
+        of_run = report_deliveries.c.run_id == run_id
+        return Outstanding(await _retrying(connection, report.id, of_run), healths[report.id])
 
 
-async def _statuses(
-    connection: AsyncConnection, asked: Sequence[Report]
-) -> dict[str, ReportStatus]:
+async def _statuses(connection: Connection, asked: Sequence[Report]) -> dict[str, ReportStatus]:
     ids = [report.id for report in asked]
     last = await _firsts(connection, ids, ~run_states(UNDECIDED), newest=True)
     by_schedule = _runs.trigger == Trigger.SCHEDULE.value
@@ -81,7 +73,7 @@ def _unplanned(report: Report, next_end_ms: int) -> tuple[int, int]:
 
 
 async def _firsts(
-    connection: AsyncConnection, ids: Sequence[str], which: ColumnElement[bool], *, newest: bool
+    connection: Connection, ids: Sequence[str], which: ColumnElement[bool], *, newest: bool
 ) -> dict[str, Run]:
     """By report, the run of its newest or oldest window among some."""
     order = (_runs.to_ms, _runs.from_ms, _runs.revision)
@@ -99,7 +91,7 @@ async def _firsts(
     return {row.report_id: run_of(row) for row in await connection.execute(question)}
 
 
-async def _owed(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+async def _owed(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
     """By report, how many deliveries are open and since when, by the counts of their runs."""
     left = func.sum(_runs.deliveries - _runs.delivered - _runs.failed)
     question = (
@@ -114,7 +106,7 @@ async def _owed(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, tu
 
 
 async def _retrying(
-    connection: AsyncConnection, report_id: str, which: ColumnElement[bool] | None = None
+    connection: Connection, report_id: str, which: ColumnElement[bool] | None = None
 ) -> int:
     """How many deliveries of a report are tried again: counted to a bound, by the index."""
     deliveries = report_deliveries.c
@@ -133,7 +125,7 @@ async def _retrying(
     return int(count)
 
 
-async def _healths(connection: AsyncConnection, asked: Sequence[Report]) -> dict[str, Health]:
+async def _healths(connection: Connection, asked: Sequence[Report]) -> dict[str, Health]:
     """By report, how its endpoint fares."""
     endpoints = report_endpoints.c
     addresses = sorted({(report.namespace, report.endpoint) for report in asked})
@@ -146,7 +138,7 @@ async def _healths(connection: AsyncConnection, asked: Sequence[Report]) -> dict
     return {report.id: there.get((report.namespace, report.endpoint), UNHEARD) for report in asked}
 
 
-async def _errors(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, LastError]:
+async def _errors(connection: Connection, ids: Sequence[str]) -> dict[str, LastError]:
     question = select(report_last_errors).where(report_last_errors.c.report_id.in_(ids))
     return {
         row.report_id: LastError(

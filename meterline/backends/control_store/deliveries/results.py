@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sqlalchemy import bindparam, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.access import Action
 from meterline.backends.control_store.among import among
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.deliveries.attempts import in_hand, write_lost
 from meterline.backends.control_store.one_step import Change, Question
 from meterline.backends.control_store.reports.definitions import report_of, tell
@@ -76,7 +76,7 @@ _MOVE: Final = (
 )
 
 
-async def record(connection: AsyncConnection, ends: Sequence[AttemptEnd], now_ms: int) -> None:
+async def record(connection: Connection, ends: Sequence[AttemptEnd], now_ms: int) -> None:
     """Write the ends of attempts, move their deliveries and, after the last of a run, the run."""
     ids = sorted({end.attempt.delivery_id for end in ends})
     there = {row.id: row for row in await _SENT.rows(connection, {"ids": ids})}
@@ -113,7 +113,7 @@ def _holds(end: AttemptEnd, before: DeliveryState, attempts: int, attempts_befor
     return (before, end.move) in DELIVERY_MOVES and end.attempt.number == attempts
 
 
-async def _write_attempts(connection: AsyncConnection, attempts: Sequence[Attempt]) -> None:
+async def _write_attempts(connection: Connection, attempts: Sequence[Attempt]) -> None:
     rows = {
         (it.delivery_id, it.number): (
             it.delivery_id,
@@ -132,7 +132,7 @@ async def _write_attempts(connection: AsyncConnection, attempts: Sequence[Attemp
 
 
 async def _write_states(
-    connection: AsyncConnection,
+    connection: Connection,
     moved: Mapping[str, Attempt],
     states: Mapping[str, DeliveryState],
     now_ms: int,
@@ -152,9 +152,7 @@ async def _write_states(
         await _LATER.make(connection, later)
 
 
-async def _count(
-    connection: AsyncConnection, counted: Mapping[str, Sequence[int]], now_ms: int
-) -> None:
+async def _count(connection: Connection, counted: Mapping[str, Sequence[int]], now_ms: int) -> None:
     """Add to what runs count, by run: delivered, failed. The last of a run ends it, and one that is
     open again is not ended any more.
     """
@@ -183,7 +181,7 @@ async def _count(
         await connection.execute(_MOVE, moves)
 
 
-async def _mind_bytes(connection: AsyncConnection, run_id: str) -> None:
+async def _mind_bytes(connection: Connection, run_id: str) -> None:
     """Raise `Problem` where the bytes of a run are going or gone; else they stay until the
     transaction ends.
     """
@@ -197,7 +195,7 @@ async def _mind_bytes(connection: AsyncConnection, run_id: str) -> None:
 
 
 async def replay(
-    connection: AsyncConnection, namespace: str, delivery_id: str, now_ms: int, author: str
+    connection: Connection, namespace: str, delivery_id: str, now_ms: int, author: str
 ) -> None:
     """Have a delivery sent again from its first retry on. Raises `Problem`."""
     deliveries = report_deliveries.c
@@ -232,7 +230,7 @@ async def replay(
 
 
 async def reopen(
-    connection: AsyncConnection, those: Mapping[str, tuple[str, DeliveryState]], now_ms: int
+    connection: Connection, those: Mapping[str, tuple[str, DeliveryState]], now_ms: int
 ) -> None:
     """Send deliveries again as if for the first time, as soon as their reports may send: by id,
     their runs and states, which can be replayed. Their rows are locked. Those being sent are in

@@ -5,10 +5,10 @@ over a connection of one transaction.
 from typing import Final
 
 from sqlalchemy import ScalarSelect, Select, and_, case, exists, func, not_, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
-from meterline.access import Action
+from meterline.access import COMMAND, Action
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.deliveries.endpoints import renew
 from meterline.backends.control_store.reports.definitions import locked, report_of, tell
 from meterline.backends.control_store.reports.run_rows import run_states
@@ -35,7 +35,12 @@ _Window = tuple[int, int]  # from, to
 
 
 async def resume(
-    connection: AsyncConnection, report_id: str, now_ms: int, owed: Owed, author: str
+    connection: Connection,
+    report_id: str,
+    now_ms: int,
+    *,
+    owed: Owed = Owed.ALL,
+    author: str = COMMAND,
 ) -> Resumed:
     """Make a paused or parked report active, with what is asked for of what it owes."""
     row = await locked(connection, report_id)
@@ -94,7 +99,7 @@ class _Missed:
         return self.border_ms(self.count - 1), self.border_ms(self.count)
 
 
-async def _newest(connection: AsyncConnection, report_id: str, missed: _Missed) -> _Window | None:
+async def _newest(connection: Connection, report_id: str, missed: _Missed) -> _Window | None:
     """The newest window of which anything is owed."""
     found = [] if missed.newest is None else [missed.newest]
     # Two questions, for each has an index of its own.
@@ -117,7 +122,7 @@ async def _newest(connection: AsyncConnection, report_id: str, missed: _Missed) 
     return max(found, key=lambda window: (window[1], window[0]), default=None)
 
 
-async def _windows(connection: AsyncConnection, question: Select[tuple[int, int]]) -> list[_Window]:
+async def _windows(connection: Connection, question: Select[tuple[int, int]]) -> list[_Window]:
     return [(int(row.from_ms), int(row.to_ms)) for row in await connection.execute(question)]
 
 
@@ -135,7 +140,7 @@ _FAILED_OF_RUN: Final = (
 
 
 async def _send_failed(
-    connection: AsyncConnection, report_id: str, kept: _Window | None, now_ms: int
+    connection: Connection, report_id: str, kept: _Window | None, now_ms: int
 ) -> None:
     """Send what failed again as if for the first time: of one window, or of all.
 
@@ -203,9 +208,7 @@ def _others(report_id: str, kept: _Window | None) -> ColumnElement[bool]:
     return and_(mine, not_(and_(_runs.from_ms == kept[0], _runs.to_ms == kept[1])))
 
 
-async def _skip(
-    connection: AsyncConnection, report_id: str, kept: _Window | None, now_ms: int
-) -> int:
+async def _skip(connection: Connection, report_id: str, kept: _Window | None, now_ms: int) -> int:
     """Skip the runs that are not made yet; how many."""
     others = _others(report_id, kept)
     making = select(_runs.id).where(others, _runs.state == RunState.MATERIALIZING.value)
@@ -227,9 +230,7 @@ async def _skip(
     return skipped
 
 
-async def _cancel(
-    connection: AsyncConnection, report_id: str, kept: _Window | None, now_ms: int
-) -> int:
+async def _cancel(connection: Connection, report_id: str, kept: _Window | None, now_ms: int) -> int:
     """Cancel the deliveries that have not arrived, and end their runs; how many."""
     others = and_(_others(report_id, kept), run_states((RunState.DELIVERING,)))
     open_states = [state.value for state in delivery_sources(DeliveryMove.CANCEL)]
@@ -257,12 +258,12 @@ async def _cancel(
     return cancelled.rowcount
 
 
-async def _undecided(connection: AsyncConnection, report_id: str) -> int:
+async def _undecided(connection: Connection, report_id: str) -> int:
     question = select(func.count()).where(_runs.report_id == report_id, run_states(UNDECIDED))
     return int((await connection.execute(question)).scalar_one())
 
 
-async def _open(connection: AsyncConnection, report_id: str) -> int:
+async def _open(connection: Connection, report_id: str) -> int:
     """Deliveries that have not arrived, by the counts of their runs."""
     left = func.sum(_runs.deliveries - _runs.delivered - _runs.failed)
     question = select(left).where(_runs.report_id == report_id, run_states((RunState.DELIVERING,)))

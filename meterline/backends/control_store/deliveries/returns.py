@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from sqlalchemy import delete, select, tuple_
-from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.deliveries.attempts import end_open
 from meterline.backends.control_store.deliveries.endpoints import give_probe_back
 from meterline.backends.control_store.one_step import Change
@@ -17,7 +17,7 @@ _NOT_SENT: Final = "not sent: its turn had not come when that was stopped"
 _UNDO: Final = Change(report_deliveries, ("id",), ("state", "attempts", "due_at_ms"))
 
 
-async def give_back(connection: AsyncConnection, parcels: Sequence[Parcel], now_ms: int) -> None:
+async def give_back(connection: Connection, parcels: Sequence[Parcel], now_ms: int) -> None:
     """Undo the claims of parcels that were never sent."""
     deliveries = report_deliveries.c
     question = (
@@ -40,7 +40,7 @@ async def give_back(connection: AsyncConnection, parcels: Sequence[Parcel], now_
         await give_probe_back(connection, address, now_ms)
 
 
-async def _undo(connection: AsyncConnection, parcels: Sequence[Parcel]) -> None:
+async def _undo(connection: Connection, parcels: Sequence[Parcel]) -> None:
     rows = []
     for parcel in sorted(parcels, key=lambda it: it.delivery_id):
         before = parcel.attempt - 1

@@ -3,28 +3,24 @@ gone: written before they are, so that none is replayed meanwhile.
 """
 
 from sqlalchemy import delete, func, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.store import SqlStore, writes
 from meterline.backends.control_store.tables.reports import WITH_BYTES, report_bodies, report_runs
 
 _runs, _bodies = report_runs.c, report_bodies.c
 
 
-class SqlDeliveryBytes:
+class SqlDeliveryBytes(SqlStore):
     """See `delivery_bytes_ports.DeliveryBytes`."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def remove_bytes(self, decided_until_ms: int, limit: int) -> int:
+    @writes
+    async def remove_bytes(self, connection: Connection, decided_until_ms: int, limit: int) -> int:
         """See the port."""
-        return await self._database.write(
-            lambda connection: _remove(connection, decided_until_ms, limit)
-        )
+        return await _remove(connection, decided_until_ms, limit)
 
 
-async def _remove(connection: AsyncConnection, decided_until_ms: int, limit: int) -> int:
+async def _remove(connection: Connection, decided_until_ms: int, limit: int) -> int:
     oldest = (
         select(_runs.id, _runs.deliveries, func.coalesce(_runs.bytes_removed_to, 0).label("gone"))
         .where(WITH_BYTES, _runs.decided_at_ms <= decided_until_ms)

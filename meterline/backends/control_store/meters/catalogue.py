@@ -5,16 +5,16 @@ one after the other, and whoever sees a version sees every change up to it.
 """
 
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncConnection
 from ulid import ULID
 
 from meterline.access import AGGREGATOR, COMMAND, SETTINGS, Action
-from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.meters import revision_rows as revisions
 from meterline.backends.control_store.meters import rows
 from meterline.backends.control_store.meters import update as updates
 from meterline.backends.control_store.meters.rate import mind_rate
 from meterline.backends.control_store.meters.update import Asked
+from meterline.backends.control_store.store import SqlStore, reads, writes
 from meterline.backends.control_store.tables.meters import catalogue_version, meters
 from meterline.limits import METERS_MAX
 from meterline.meter import (
@@ -29,13 +29,11 @@ from meterline.meter import (
 from meterline.problem import Problem, ProblemType, invalid
 
 
-class SqlCatalogueStore:
+class SqlCatalogueStore(SqlStore):
     """See `ports.CatalogueStore`."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def catalogue(self) -> Catalogue:
+    @reads
+    async def catalogue(self, connection: Connection) -> Catalogue:
         """See the port."""
         live = rows.folded.subquery("live")
         # One statement, so that version and meters are of one moment.
@@ -44,24 +42,19 @@ class SqlCatalogueStore:
             .select_from(catalogue_version.outerjoin(live, catalogue_version.c.one == 1))
             .order_by(live.c.revision)
         )
+        answered = (await connection.execute(question)).all()
+        found = rows.meters_of(row for row in answered if row.id is not None)
+        return Catalogue(int(answered[0].version), tuple(found))
 
-        async def ask(connection: AsyncConnection) -> Catalogue:
-            answered = (await connection.execute(question)).all()
-            found = rows.meters_of(row for row in answered if row.id is not None)
-            return Catalogue(int(answered[0].version), tuple(found))
-
-        return await self._database.read(ask)
-
-    async def catalogue_version(self) -> int:
+    @reads
+    async def catalogue_version(self, connection: Connection) -> int:
         """See the port."""
+        return int((await connection.execute(select(catalogue_version.c.version))).scalar_one())
 
-        async def ask(connection: AsyncConnection) -> int:
-            return int((await connection.execute(select(catalogue_version.c.version))).scalar_one())
-
-        return await self._database.read(ask)
-
+    @writes
     async def create_meter(
         self,
+        connection: Connection,
         namespace: str,
         draft: MeterDraft,
         now_ms: int,
@@ -70,16 +63,14 @@ class SqlCatalogueStore:
         from_settings: bool = False,
     ) -> Meter:
         """See the port. A namespace that has all meters it may have is a conflict too."""
+        return await _create(
+            connection, namespace, draft, now_ms, author, from_settings=from_settings
+        )
 
-        async def act(connection: AsyncConnection) -> Meter:
-            return await _create(
-                connection, namespace, draft, now_ms, author, from_settings=from_settings
-            )
-
-        return await self._database.write(act)
-
+    @writes
     async def update_meter(
         self,
+        connection: Connection,
         namespace: str,
         id_or_key: str,
         change: MeterChange,
@@ -88,73 +79,66 @@ class SqlCatalogueStore:
         author: str = COMMAND,
     ) -> Meter:
         """See the port."""
+        await rows.take_turn(connection)
+        there = await updates.found(connection, namespace, id_or_key)
+        waiting = await revisions.waiting(connection, there)
+        # Changes add up, also where the one before is not switched yet.
+        draft = changed(there if waiting is None else waiting.meter, change)
+        if faults := faults_of(draft):
+            raise invalid(*faults)
+        asked, from_ms = Asked(author, now_ms), change.effective_from_ms
+        return await updates.revise(connection, there, draft, asked, effective_from_ms=from_ms)
 
-        async def act(connection: AsyncConnection) -> Meter:
-            await rows.take_turn(connection)
-            there = await updates.found(connection, namespace, id_or_key)
-            waiting = await revisions.waiting(connection, there)
-            # Changes add up, also where the one before is not switched yet.
-            draft = changed(there if waiting is None else waiting.meter, change)
-            if faults := faults_of(draft):
-                raise invalid(*faults)
-            asked, from_ms = Asked(author, now_ms), change.effective_from_ms
-            return await updates.revise(connection, there, draft, asked, effective_from_ms=from_ms)
-
-        return await self._database.write(act)
-
-    async def put_settings_meter(self, namespace: str, draft: MeterDraft, now_ms: int) -> Meter:
+    @writes
+    async def put_settings_meter(
+        self, connection: Connection, namespace: str, draft: MeterDraft, now_ms: int
+    ) -> Meter:
         """See the port."""
+        await rows.take_turn(connection)
+        there = await rows.with_key(connection, namespace, draft.key)
+        if there is None:
+            return await _create(connection, namespace, draft, now_ms, SETTINGS, from_settings=True)
+        asked = Asked(SETTINGS, now_ms)
+        return await updates.revise(connection, there, draft, asked, from_settings=True)
 
-        async def act(connection: AsyncConnection) -> Meter:
-            await rows.take_turn(connection)
-            there = await rows.with_key(connection, namespace, draft.key)
-            if there is None:
-                return await _create(
-                    connection, namespace, draft, now_ms, SETTINGS, from_settings=True
-                )
-            asked = Asked(SETTINGS, now_ms)
-            return await updates.revise(connection, there, draft, asked, from_settings=True)
-
-        return await self._database.write(act)
-
+    @writes
     async def delete_meter(
-        self, namespace: str, id_or_key: str, now_ms: int, *, author: str = COMMAND
+        self,
+        connection: Connection,
+        namespace: str,
+        id_or_key: str,
+        now_ms: int,
+        *,
+        author: str = COMMAND,
     ) -> None:
         """See the port."""
+        await rows.next_version(connection)
+        there = await updates.found(connection, namespace, id_or_key)
+        await rows.lock(connection, there)
+        for slug, _ in await rows.reports_on(connection, there):
+            raise _in_use(there, slug)
+        asked = Asked(author, now_ms)
+        await updates.end_pending(connection, there, asked)
+        await rows.mark_deleted(connection, there, now_ms)
+        await updates.record(connection, there, Action.DELETE, asked)
 
-        async def act(connection: AsyncConnection) -> None:
-            await rows.next_version(connection)
-            there = await updates.found(connection, namespace, id_or_key)
-            await rows.lock(connection, there)
-            for slug, _ in await rows.reports_on(connection, there):
-                raise _in_use(there, slug)
-            asked = Asked(author, now_ms)
-            await updates.end_pending(connection, there, asked)
-            await rows.mark_deleted(connection, there, now_ms)
-            await updates.record(connection, there, Action.DELETE, asked)
-
-        await self._database.write(act)
-
-    async def meter(self, namespace: str, id_or_key: str) -> Meter | None:
+    @reads
+    async def meter(self, connection: Connection, namespace: str, id_or_key: str) -> Meter | None:
         """See the port."""
+        return await rows.found(connection, namespace, id_or_key)
 
-        async def ask(connection: AsyncConnection) -> Meter | None:
-            return await rows.found(connection, namespace, id_or_key)
-
-        return await self._database.read(ask)
-
-    async def meters(self, namespace: str) -> list[Meter]:
+    @reads
+    async def meters(self, connection: Connection, namespace: str) -> list[Meter]:
         """See the port."""
         question = rows.folded.where(meters.c.namespace == namespace).order_by(
             meters.c.created_version, meters.c.id
         )
+        return rows.in_force_of(await connection.execute(question))
 
-        async def ask(connection: AsyncConnection) -> list[Meter]:
-            return rows.in_force_of(await connection.execute(question))
-
-        return await self._database.read(ask)
-
-    async def deleted_meters(self, namespace: str, limit: int) -> list[Meter]:
+    @reads
+    async def deleted_meters(
+        self, connection: Connection, namespace: str, limit: int
+    ) -> list[Meter]:
         """See the port."""
         by_end = (meters.c.deleted_at_ms.desc(), meters.c.created_version.desc(), meters.c.id)
         last = (
@@ -164,38 +148,28 @@ class SqlCatalogueStore:
             .limit(limit)
         )
         question = rows.with_revisions.where(meters.c.id.in_(last)).order_by(*by_end)
+        return rows.in_force_of(await connection.execute(question))
 
-        async def ask(connection: AsyncConnection) -> list[Meter]:
-            return rows.in_force_of(await connection.execute(question))
-
-        return await self._database.read(ask)
-
-    async def filling(self) -> list[int]:
+    @reads
+    async def filling(self, connection: Connection) -> list[int]:
         """See the port."""
+        return list((await connection.execute(revisions.filling())).scalars())
 
-        async def ask(connection: AsyncConnection) -> list[int]:
-            return list((await connection.execute(revisions.filling())).scalars())
-
-        return await self._database.read(ask)
-
+    @writes
     async def switch_filled(
-        self, revision: int, now_ms: int, *, author: str = AGGREGATOR
+        self, connection: Connection, revision: int, now_ms: int, *, author: str = AGGREGATOR
     ) -> Meter | None:
         """See the port."""
-
-        async def act(connection: AsyncConnection) -> Meter | None:
-            await rows.take_turn(connection)
-            return await updates.switch(connection, revision, Asked(author, now_ms))
-
-        return await self._database.write(act)
+        await rows.take_turn(connection)
+        return await updates.switch(connection, revision, Asked(author, now_ms))
 
     async def retire(self, now_ms: int) -> set[int]:
         """See the port."""
 
-        async def ask(connection: AsyncConnection) -> bool:
+        async def ask(connection: Connection) -> bool:
             return (await connection.execute(revisions.kept().limit(1))).first() is not None
 
-        async def act(connection: AsyncConnection) -> set[int]:
+        async def act(connection: Connection) -> set[int]:
             await rows.take_turn(connection)
             gone: set[int] = set()
             for row in (await connection.execute(revisions.kept())).all():
@@ -207,11 +181,11 @@ class SqlCatalogueStore:
                 await rows.next_version(connection)
             return gone
 
-        return await self._database.write(act) if await self._database.read(ask) else set()
+        return await self.database.write(act) if await self.database.read(ask) else set()
 
 
 async def _create(
-    connection: AsyncConnection,
+    connection: Connection,
     namespace: str,
     draft: MeterDraft,
     now_ms: int,

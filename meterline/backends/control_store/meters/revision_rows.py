@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import Row, Select, func, literal_column, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.meters.rows import meter_of, reports_on, with_revisions
 from meterline.backends.control_store.tables.meters import meter_revisions, meters
 from meterline.meter import (
@@ -31,14 +31,14 @@ def of_meter(meter: Meter) -> Select[Any]:
     return _live.where(meters.c.id == meter.id).order_by(meter_revisions.c.revision.desc())
 
 
-async def one(connection: AsyncConnection, meter: Meter, number: int) -> MeterRevision | None:
+async def one(connection: Connection, meter: Meter, number: int) -> MeterRevision | None:
     """A revision of a meter."""
     question = of_meter(meter).where(meter_revisions.c.revision == number)
     row = (await connection.execute(question)).one_or_none()
     return None if row is None else revision_of(row)
 
 
-async def waiting(connection: AsyncConnection, meter: Meter) -> MeterRevision | None:
+async def waiting(connection: Connection, meter: Meter) -> MeterRevision | None:
     """The revision of a meter that is switched once it is filled in."""
     question = of_meter(meter).where(_stands(RevisionState.FILLING))
     row = (await connection.execute(question)).one_or_none()
@@ -74,14 +74,14 @@ def kept() -> Select[Any]:
     )
 
 
-async def with_number(connection: AsyncConnection, number: int) -> MeterRevision | None:
+async def with_number(connection: Connection, number: int) -> MeterRevision | None:
     """A revision of a live meter, whichever."""
     question = _live.where(meter_revisions.c.revision == number)
     row = (await connection.execute(question)).one_or_none()
     return None if row is None else revision_of(row)
 
 
-async def count_pending(connection: AsyncConnection, meter: Meter) -> int:
+async def count_pending(connection: Connection, meter: Meter) -> int:
     """How many revisions of a meter wait to be switched, or for somebody to say so."""
     question = select(func.count()).where(
         meter_revisions.c.meter_id == meter.id, meter_revisions.c.state.in_(PENDING)
@@ -90,7 +90,7 @@ async def count_pending(connection: AsyncConnection, meter: Meter) -> int:
 
 
 async def move(
-    connection: AsyncConnection,
+    connection: Connection,
     numbers: Collection[int],
     by: RevisionMove,
     **values: int | None,
@@ -104,7 +104,7 @@ async def move(
     assert moved.rowcount == len(numbers), f"{by} of {sorted(numbers)} from another state"
 
 
-async def leave(connection: AsyncConnection, meter: Meter, now_ms: int) -> set[int]:
+async def leave(connection: Connection, meter: Meter, now_ms: int) -> set[int]:
     """Take the revisions of a meter that nobody needs any more out of the catalogue: their numbers.
     Whoever calls makes a version where there are any.
     """
@@ -118,9 +118,7 @@ async def leave(connection: AsyncConnection, meter: Meter, now_ms: int) -> set[i
     return gone
 
 
-async def hold_dimensions(
-    connection: AsyncConnection, meter_id: str, names: Collection[str]
-) -> None:
+async def hold_dimensions(connection: Connection, meter_id: str, names: Collection[str]) -> None:
     """Let no dimension that a report wants to group by go while the transaction lasts.
 
     Raises `Problem` (conflict) where one is gone, or goes with a revision that is being filled in.

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 from sqlalchemy import Row, func, insert, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.tables.meters import (
     catalogue_version,
     meter_revisions,
@@ -30,13 +30,13 @@ folded: Final = with_revisions.where(
 """Those of them that events are folded for."""
 
 
-async def take_turn(connection: AsyncConnection) -> None:
+async def take_turn(connection: Connection) -> None:
     """Wait until nobody else changes the catalogue; nobody will, until the transaction ends."""
     # SQLite has one writer at a time anyway
     await connection.execute(select(catalogue_version.c.version).with_for_update())
 
 
-async def next_version(connection: AsyncConnection) -> int:
+async def next_version(connection: Connection) -> int:
     """Take the next version, and with it the turn."""
     statement = (
         update(catalogue_version)
@@ -46,7 +46,7 @@ async def next_version(connection: AsyncConnection) -> int:
     return int((await connection.execute(statement)).scalar_one())
 
 
-async def found(connection: AsyncConnection, namespace: str, id_or_key: str) -> Meter | None:
+async def found(connection: Connection, namespace: str, id_or_key: str) -> Meter | None:
     """A live meter by id (wins) or key."""
     # ULIDs read alike in both cases; a key may look like another meter's id, and then the id wins
     meter_id = id_or_key.upper()
@@ -56,14 +56,14 @@ async def found(connection: AsyncConnection, namespace: str, id_or_key: str) -> 
     return min(answers, key=lambda meter: meter.id != meter_id, default=None)
 
 
-async def with_key(connection: AsyncConnection, namespace: str, key: str) -> Meter | None:
+async def with_key(connection: Connection, namespace: str, key: str) -> Meter | None:
     """A live meter by its key alone."""
     question = folded.where(meters.c.namespace == namespace, meters.c.key == key)
     answers = in_force_of(await connection.execute(question))
     return answers[0] if answers else None
 
 
-async def count_live(connection: AsyncConnection, namespace: str) -> int:
+async def count_live(connection: Connection, namespace: str) -> int:
     """How many live meters a namespace has."""
     question = select(func.count()).where(
         meters.c.namespace == namespace, meters.c.deleted_at_ms.is_(None)
@@ -71,12 +71,12 @@ async def count_live(connection: AsyncConnection, namespace: str) -> int:
     return int((await connection.execute(question)).scalar_one())
 
 
-async def lock(connection: AsyncConnection, meter: Meter) -> None:
+async def lock(connection: Connection, meter: Meter) -> None:
     """Wait for those who make a report on this meter now: their foreign key holds its row."""
     await connection.execute(select(meters.c.id).where(meters.c.id == meter.id).with_for_update())
 
 
-async def reports_on(connection: AsyncConnection, meter: Meter) -> list[tuple[str, list[str]]]:
+async def reports_on(connection: Connection, meter: Meter) -> list[tuple[str, list[str]]]:
     """Slug and group-by keys of every live report on a meter, by slug."""
     question = (
         select(reports.c.slug, reports.c.group_by)
@@ -88,7 +88,7 @@ async def reports_on(connection: AsyncConnection, meter: Meter) -> list[tuple[st
 
 
 async def put_meter(
-    connection: AsyncConnection,
+    connection: Connection,
     meter_id: str,
     namespace: str,
     draft: MeterDraft,
@@ -112,7 +112,7 @@ async def put_meter(
 
 
 async def set_words(
-    connection: AsyncConnection,
+    connection: Connection,
     meter: Meter,
     draft: MeterDraft,
     now_ms: int,
@@ -128,7 +128,7 @@ async def set_words(
 
 
 async def put_revision(
-    connection: AsyncConnection,
+    connection: Connection,
     version: int,
     meter_id: str,
     draft: MeterDraft,
@@ -154,7 +154,7 @@ async def put_revision(
     await connection.execute(insert(meter_revisions).values(row))
 
 
-async def mark_deleted(connection: AsyncConnection, meter: Meter, now_ms: int) -> None:
+async def mark_deleted(connection: Connection, meter: Meter, now_ms: int) -> None:
     """Delete logically: rows of its usage may still be written."""
     await connection.execute(
         update(meters).where(meters.c.id == meter.id).values(deleted_at_ms=now_ms)

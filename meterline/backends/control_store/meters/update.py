@@ -5,11 +5,11 @@ until the other is switched to. Functions over a connection of one transaction t
 from dataclasses import dataclass, replace
 
 from sqlalchemy import update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.access import Action, Change, Kind, members_text
 from meterline.backends.control_store.access.change_members import of_meter
 from meterline.backends.control_store.access.changes import record_change
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.meters import revision_rows as revisions
 from meterline.backends.control_store.meters import rows
 from meterline.backends.control_store.meters.rate import mind_rate
@@ -42,7 +42,7 @@ class Asked:
     now_ms: int
 
 
-async def found(connection: AsyncConnection, namespace: str, id_or_key: str) -> Meter:
+async def found(connection: Connection, namespace: str, id_or_key: str) -> Meter:
     """A live meter. Raises `Problem`: not found, or conflict where only the settings file may
     change it.
     """
@@ -55,7 +55,7 @@ async def found(connection: AsyncConnection, namespace: str, id_or_key: str) -> 
 
 
 async def revise(
-    connection: AsyncConnection,
+    connection: Connection,
     there: Meter,
     draft: MeterDraft,
     asked: Asked,
@@ -98,7 +98,7 @@ async def revise(
 
 
 async def _dated(
-    connection: AsyncConnection, there: Meter, waiting: MeterRevision, from_ms: int | None
+    connection: Connection, there: Meter, waiting: MeterRevision, from_ms: int | None
 ) -> list[str]:
     """Give what waits another first instant, where one is named."""
     if from_ms in (None, waiting.effective_from_ms):
@@ -109,7 +109,7 @@ async def _dated(
 
 
 async def _replaced(
-    connection: AsyncConnection, waiting: MeterRevision | None, asked: Asked
+    connection: Connection, waiting: MeterRevision | None, asked: Asked
 ) -> list[str]:
     """Discard what waits, if anything does: what comes after it stands in its place. Whoever calls
     makes a version.
@@ -121,7 +121,7 @@ async def _replaced(
 
 
 async def _made(
-    connection: AsyncConnection,
+    connection: Connection,
     there: Meter,
     draft: MeterDraft,
     asked: Asked,
@@ -147,7 +147,7 @@ async def _made(
 
 
 async def propose(
-    connection: AsyncConnection, there: Meter, change: MeterChange, asked: Asked
+    connection: Connection, there: Meter, change: MeterChange, asked: Asked
 ) -> MeterRevision:
     """Make a revision that is filled in and waits to be compared. Raises `Problem`."""
     draft = changed(there, change)
@@ -173,7 +173,7 @@ async def propose(
 
 
 async def ask_switch(
-    connection: AsyncConnection,
+    connection: Connection,
     there: Meter,
     number: int,
     effective_from_ms: int | None,
@@ -206,7 +206,7 @@ async def ask_switch(
     return await _revision(connection, there, number)
 
 
-async def discard(connection: AsyncConnection, there: Meter, number: int, asked: Asked) -> None:
+async def discard(connection: Connection, there: Meter, number: int, asked: Asked) -> None:
     """Give up a revision that waits. Raises `Problem`."""
     one = await revision_of(connection, there, number)
     if one.state is RevisionState.DISCARDED:
@@ -222,7 +222,7 @@ async def discard(connection: AsyncConnection, there: Meter, number: int, asked:
     await record(connection, there, Action.DISCARD, asked, f"revision {number}")
 
 
-async def end_pending(connection: AsyncConnection, there: Meter, asked: Asked) -> None:
+async def end_pending(connection: Connection, there: Meter, asked: Asked) -> None:
     """Discard all that waits, of a meter that is deleted."""
     found_rows = await connection.execute(revisions.of_meter(there))
     for one in map(revisions.revision_of, found_rows.all()):
@@ -230,7 +230,7 @@ async def end_pending(connection: AsyncConnection, there: Meter, asked: Asked) -
             await _discard(connection, one, asked)
 
 
-async def switch(connection: AsyncConnection, number: int, asked: Asked) -> Meter | None:
+async def switch(connection: Connection, number: int, asked: Asked) -> Meter | None:
     """Put a revision that waits in force; None where it does not wait (any more)."""
     one = await revisions.with_number(connection, number)
     if one is None or one.state is not RevisionState.FILLING:
@@ -261,7 +261,7 @@ async def switch(connection: AsyncConnection, number: int, asked: Asked) -> Mete
     return await rows.found(connection, there.namespace, there.id)
 
 
-async def keep_reports(connection: AsyncConnection, there: Meter, draft: MeterDraft) -> None:
+async def keep_reports(connection: Connection, there: Meter, draft: MeterDraft) -> None:
     """Refuse to take a dimension away that a report groups by."""
     gone = set(there.dimension_names) - {name for name, _ in draft.dimensions}
     if not gone:
@@ -274,7 +274,7 @@ async def keep_reports(connection: AsyncConnection, there: Meter, draft: MeterDr
 
 
 async def record(
-    connection: AsyncConnection,
+    connection: Connection,
     meter: Meter,
     action: Action,
     asked: Asked,
@@ -296,7 +296,7 @@ async def record(
     await record_change(connection, change)
 
 
-async def revision_of(connection: AsyncConnection, there: Meter, number: int) -> MeterRevision:
+async def revision_of(connection: Connection, there: Meter, number: int) -> MeterRevision:
     """A revision of a meter. Raises `Problem` (not found)."""
     one = await revisions.one(connection, there, number)
     if one is None:
@@ -304,13 +304,13 @@ async def revision_of(connection: AsyncConnection, there: Meter, number: int) ->
     return one
 
 
-async def _revision(connection: AsyncConnection, there: Meter, number: int) -> MeterRevision:
+async def _revision(connection: Connection, there: Meter, number: int) -> MeterRevision:
     one = await revisions.one(connection, there, number)
     assert one is not None, "it was just written"
     return one
 
 
-async def _discard(connection: AsyncConnection, one: MeterRevision, asked: Asked) -> None:
+async def _discard(connection: Connection, one: MeterRevision, asked: Asked) -> None:
     now_ms = asked.now_ms
     await revisions.move(
         connection, [one.number], RevisionMove.DISCARD, ended_at_ms=now_ms, left_at_ms=now_ms

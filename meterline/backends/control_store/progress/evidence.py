@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 
 from sqlalchemy import Column, LargeBinary, and_, cast, func, or_, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
 from meterline.audit import AuditedBody, AuditedRun, AuditSpan, RunPlace, SlicePlace
-from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.store import SqlStore, reads
 from meterline.backends.control_store.tables.meters import fill_marks, logs, seals
 from meterline.backends.control_store.tables.reports import (
+    BODY_OF_DELIVERY,
     report_bodies,
     report_deliveries,
     report_runs,
@@ -21,23 +22,20 @@ _runs = report_runs.c
 _deliveries = report_deliveries.c
 
 
-class SqlEvidence:
+class SqlEvidence(SqlStore):
     """See `meterline.audit.ControlEvidence`."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def logs(self) -> list[tuple[int, int]]:
+    @reads
+    async def logs(self, connection: Connection) -> list[tuple[int, int]]:
         """See the port."""
+        question = select(logs.c.number, logs.c.partitions).order_by(logs.c.number)
+        rows = await connection.execute(question)
+        return [(int(row.number), int(row.partitions)) for row in rows]
 
-        async def ask(connection: AsyncConnection) -> list[tuple[int, int]]:
-            question = select(logs.c.number, logs.c.partitions).order_by(logs.c.number)
-            rows = await connection.execute(question)
-            return [(int(row.number), int(row.partitions)) for row in rows]
-
-        return await self._database.read(ask)
-
-    async def seals(self, place: SlicePlace, span: AuditSpan, limit: int) -> list[Seal]:
+    @reads
+    async def seals(
+        self, connection: Connection, place: SlicePlace, span: AuditSpan, limit: int
+    ) -> list[Seal]:
         """See the port."""
         question = (
             select(seals)
@@ -50,36 +48,31 @@ class SqlEvidence:
             .order_by(seals.c.slice)
             .limit(limit)
         )
+        return [Seal._make(row) for row in await connection.execute(question)]
 
-        async def ask(connection: AsyncConnection) -> list[Seal]:
-            return [Seal._make(row) for row in await connection.execute(question)]
-
-        return await self._database.read(ask)
-
-    async def seal_count(self, span: AuditSpan) -> int:
+    @reads
+    async def seal_count(self, connection: Connection, span: AuditSpan) -> int:
         """See the port."""
         question = select(func.count()).select_from(seals).where(*_slices_within(span))
+        return int((await connection.execute(question)).scalar_one())
 
-        async def ask(connection: AsyncConnection) -> int:
-            return int((await connection.execute(question)).scalar_one())
-
-        return await self._database.read(ask)
-
-    async def filled(self, log: int, partition: int, slices: Sequence[int]) -> set[tuple[int, int]]:
+    @reads
+    async def filled(
+        self, connection: Connection, log: int, partition: int, slices: Sequence[int]
+    ) -> set[tuple[int, int]]:
         """See the port."""
         question = select(fill_marks.c.slice, fill_marks.c.revision).where(
             fill_marks.c.log == log,
             fill_marks.c.partition == partition,
             fill_marks.c.slice.in_(slices),
         )
+        rows = await connection.execute(question)
+        return {(int(row.slice), int(row.revision)) for row in rows}
 
-        async def ask(connection: AsyncConnection) -> set[tuple[int, int]]:
-            rows = await connection.execute(question)
-            return {(int(row.slice), int(row.revision)) for row in rows}
-
-        return await self._database.read(ask)
-
-    async def runs(self, place: RunPlace, span: AuditSpan, limit: int) -> list[AuditedRun]:
+    @reads
+    async def runs(
+        self, connection: Connection, place: RunPlace, span: AuditSpan, limit: int
+    ) -> list[AuditedRun]:
         """See the port."""
         question = (
             select(_runs.id, _runs.report_id, _runs.decided_at_ms, _runs.deliveries, _runs.digest)
@@ -93,34 +86,30 @@ class SqlEvidence:
             .order_by(_runs.decided_at_ms, _runs.id)
             .limit(limit)
         )
+        found = list(await connection.execute(question))
+        parts = await _parts(connection, [row.id for row in found])
+        return [
+            AuditedRun(
+                row.id,
+                row.report_id,
+                int(row.decided_at_ms),
+                int(row.deliveries or 0),
+                row.digest or "",
+                tuple(parts.get(row.id, ())),
+            )
+            for row in found
+        ]
 
-        async def ask(connection: AsyncConnection) -> list[AuditedRun]:
-            found = list(await connection.execute(question))
-            parts = await _parts(connection, [row.id for row in found])
-            return [
-                AuditedRun(
-                    row.id,
-                    row.report_id,
-                    int(row.decided_at_ms),
-                    int(row.deliveries or 0),
-                    row.digest or "",
-                    tuple(parts.get(row.id, ())),
-                )
-                for row in found
-            ]
-
-        return await self._database.read(ask)
-
-    async def run_count(self, span: AuditSpan) -> int:
+    @reads
+    async def run_count(self, connection: Connection, span: AuditSpan) -> int:
         """See the port."""
         question = select(func.count()).select_from(report_runs).where(*_decided_within(span))
+        return int((await connection.execute(question)).scalar_one())
 
-        async def ask(connection: AsyncConnection) -> int:
-            return int((await connection.execute(question)).scalar_one())
-
-        return await self._database.read(ask)
-
-    async def bodies(self, run_id: str, after: int, limit: int) -> list[AuditedBody]:
+    @reads
+    async def bodies(
+        self, connection: Connection, run_id: str, after: int, limit: int
+    ) -> list[AuditedBody]:
         """See the port."""
         question = (
             select(
@@ -134,11 +123,7 @@ class SqlEvidence:
             )
             .join(
                 report_bodies,
-                and_(
-                    report_bodies.c.run_id == _deliveries.run_id,
-                    report_bodies.c.holder == _deliveries.holder,
-                    report_bodies.c.number == _deliveries.number,
-                ),
+                BODY_OF_DELIVERY,
                 isouter=True,
             )
             .join(report_runs, _runs.id == _deliveries.run_id)
@@ -151,14 +136,10 @@ class SqlEvidence:
             .order_by(_deliveries.number)
             .limit(limit)
         )
-
-        async def ask(connection: AsyncConnection) -> list[AuditedBody]:
-            return [
-                AuditedBody(int(row.number), row.id, _bytes(row.digest) or b"", _bytes(row.body))
-                for row in await connection.execute(question)
-            ]
-
-        return await self._database.read(ask)
+        return [
+            AuditedBody(int(row.number), row.id, _bytes(row.digest) or b"", _bytes(row.body))
+            for row in await connection.execute(question)
+        ]
 
 
 def _bytes(value: object) -> bytes | None:
@@ -169,7 +150,7 @@ def _bytes(value: object) -> bytes | None:
 
 
 async def _parts(
-    connection: AsyncConnection, run_ids: Sequence[str]
+    connection: Connection, run_ids: Sequence[str]
 ) -> dict[str, list[tuple[int, str, bytes]]]:
     """By run, its deliveries in order."""
     question = (

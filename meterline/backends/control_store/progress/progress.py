@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sqlalchemy import Table, and_, exists, func, literal, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement, Select
 
-from meterline.backends.control_store.engine import Database, insert, put_greatest
+from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.engine import insert, put_greatest
+from meterline.backends.control_store.store import SqlStore, reads, writes
 from meterline.backends.control_store.tables.meters import (
     completeness,
     fill_marks,
@@ -21,16 +22,13 @@ from meterline.usage import Seal, SliceId
 REGISTER_TRIES_MAX: Final = 20  # a race for one number is lost at most once per rival
 
 
-class SqlProgressStore:
+class SqlProgressStore(SqlStore):
     """See `ports.ProgressStore`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def register_log(self, log_id: str, partitions: int) -> int:
         """See the port."""
 
-        async def act(connection: AsyncConnection) -> int | None:
+        async def act(connection: Connection) -> int | None:
             known = select(logs.c.number, logs.c.partitions).where(logs.c.id == log_id)
             row = (await connection.execute(known)).one_or_none()
             if row is None:
@@ -52,12 +50,13 @@ class SqlProgressStore:
             return int(row.number)
 
         for _ in range(REGISTER_TRIES_MAX):
-            number = await self._database.write(act)
+            number = await self.database.write(act)
             if number is not None:
                 return number
         raise AssertionError("every try lost its number to another new log")
 
-    async def seal(self, seal: Seal) -> None:
+    @writes
+    async def seal(self, connection: Connection, seal: Seal) -> None:
         """See the port."""
         row = {
             "log": seal.log,
@@ -73,11 +72,7 @@ class SqlProgressStore:
             "members": seal.members,
             "rejected": seal.rejected,
         }
-
-        async def act(connection: AsyncConnection) -> None:
-            await put_greatest(connection, seals, [row], by="catalogue")
-
-        await self._database.write(act)
+        await put_greatest(connection, seals, [row], by="catalogue")
 
     async def last_seal(self, log: int, partition: int) -> Seal | None:
         """See the port."""
@@ -100,7 +95,8 @@ class SqlProgressStore:
         )
         return await self._seals(ask)
 
-    async def mark_filled(self, slice_id: SliceId, revision: int) -> None:
+    @writes
+    async def mark_filled(self, connection: Connection, slice_id: SliceId, revision: int) -> None:
         """See the port."""
         row = {
             "log": slice_id.log,
@@ -108,13 +104,9 @@ class SqlProgressStore:
             "slice": slice_id.slice,
             "revision": revision,
         }
-
-        async def act(connection: AsyncConnection) -> None:
-            await connection.execute(
-                insert(connection, fill_marks).values(row).on_conflict_do_nothing()
-            )
-
-        await self._database.write(act)
+        await connection.execute(
+            insert(connection, fill_marks).values(row).on_conflict_do_nothing()
+        )
 
     async def complete(self, log: int, catalogue: int, until_ms: Mapping[int, int]) -> None:
         """See the port."""
@@ -124,7 +116,10 @@ class SqlProgressStore:
         ]
         await self._put(completeness, rows, by="until_ms")
 
-    async def complete_until(self, log: int, partitions: int, revision: int) -> int | None:
+    @reads
+    async def complete_until(
+        self, connection: Connection, log: int, partitions: int, revision: int
+    ) -> int | None:
         """See the port."""
         claims = (
             select(completeness.c.partition, func.max(completeness.c.until_ms).label("until_ms"))
@@ -142,27 +137,20 @@ class SqlProgressStore:
             func.min(claims.c.until_ms).label("until_ms"),
             exists(select(seals.c.slice).where(_is_unfilled(log, revision))).label("filling"),
         ).select_from(claims)
+        row = (await connection.execute(question)).one()
+        if row.filling or row.partitions < partitions:
+            return None
+        return int(row.until_ms)
 
-        async def ask(connection: AsyncConnection) -> int | None:
-            row = (await connection.execute(question)).one()
-            if row.filling or row.partitions < partitions:
-                return None
-            return int(row.until_ms)
-
-        return await self._database.read(ask)
-
-    async def completions(self, log: int, catalogue: int) -> dict[int, int]:
+    @reads
+    async def completions(self, connection: Connection, log: int, catalogue: int) -> dict[int, int]:
         """See the port."""
         question = (
             select(completeness.c.partition, func.max(completeness.c.until_ms).label("until_ms"))
             .where(completeness.c.log == log, completeness.c.catalogue >= catalogue)
             .group_by(completeness.c.partition)
         )
-
-        async def ask(connection: AsyncConnection) -> dict[int, int]:
-            return {row.partition: row.until_ms for row in await connection.execute(question)}
-
-        return await self._database.read(ask)
+        return {row.partition: row.until_ms for row in await connection.execute(question)}
 
     async def flushed(self, log: int, catalogue: int, offset_ends: Mapping[int, int]) -> None:
         """See the port."""
@@ -173,30 +161,27 @@ class SqlProgressStore:
         await self._put(flushed, rows, by="offset_end")
 
     async def _put(self, table: Table, rows: list[dict[str, int]], by: str) -> None:
-        async def act(connection: AsyncConnection) -> None:
+        async def act(connection: Connection) -> None:
             await put_greatest(connection, table, rows, by=by)
 
         if rows:
-            await self._database.write(act)
+            await self.database.write(act)
 
-    async def flushed_ends(self, log: int, catalogue: int) -> dict[int, int]:
+    @reads
+    async def flushed_ends(
+        self, connection: Connection, log: int, catalogue: int
+    ) -> dict[int, int]:
         """See the port."""
         question = (
             select(flushed.c.partition, func.max(flushed.c.offset_end).label("offset_end"))
             .where(flushed.c.log == log, flushed.c.catalogue >= catalogue)
             .group_by(flushed.c.partition)
         )
+        return {row.partition: row.offset_end for row in await connection.execute(question)}
 
-        async def ask(connection: AsyncConnection) -> dict[int, int]:
-            return {row.partition: row.offset_end for row in await connection.execute(question)}
-
-        return await self._database.read(ask)
-
-    async def _seals(self, question: Select[Any]) -> list[Seal]:
-        async def ask(connection: AsyncConnection) -> list[Seal]:
-            return [Seal._make(row) for row in await connection.execute(question)]
-
-        return await self._database.read(ask)
+    @reads
+    async def _seals(self, connection: Connection, question: Select[Any]) -> list[Seal]:
+        return [Seal._make(row) for row in await connection.execute(question)]
 
 
 def _is_unfilled(log: int, revision: int) -> ColumnElement[bool]:

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Row, select, tuple_, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.access import Action, Change, Kind
 from meterline.backends.control_store.access.changes import record_change
-from meterline.backends.control_store.engine import Database, insert
+from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.engine import insert
+from meterline.backends.control_store.store import SqlStore, writes
 from meterline.backends.control_store.tables.redrives import redrives
 from meterline.event import (
     Place,
@@ -28,29 +29,26 @@ _ORDER: Final = (_c.append_ms, *_POSITION)
 _CHUNK: Final = 500  # positions of one statement: a database takes so many values, not any number
 
 
-class SqlSettlementStore:
+class SqlSettlementStore(SqlStore):
     """See `meterline.event.SettlementStore`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def begin(self, wanted: Sequence[Settlement]) -> list[Settlement]:
         """See the port."""
 
-        async def act(connection: AsyncConnection) -> list[Settlement]:
+        async def act(connection: Connection) -> list[Settlement]:
             stands = {}
             for one in sorted(wanted, key=lambda one: one.position):  # one order for all
                 stands[one.position] = await _put(connection, one)
             return [stands[one.position] for one in wanted]
 
-        return await self._database.write(act) if wanted else []
+        return await self.database.write(act) if wanted else []
 
     async def finish(self, positions: Sequence[Position]) -> None:
         """See the port."""
         if not positions:
             return
 
-        async def act(connection: AsyncConnection) -> None:
+        async def act(connection: Connection) -> None:
             for some in _chunks(sorted(positions)):
                 await connection.execute(
                     update(redrives)
@@ -58,22 +56,19 @@ class SqlSettlementStore:
                     .values(state=RefusalState.REDRIVEN.value, event=None)
                 )
 
-        await self._database.write(act)
+        await self.database.write(act)
 
-    async def dismiss(self, wanted: Settlement) -> Settlement:
+    @writes
+    async def dismiss(self, connection: Connection, wanted: Settlement) -> Settlement:
         """See the port."""
-
-        async def act(connection: AsyncConnection) -> Settlement:
-            return await _put(connection, wanted)
-
-        return await self._database.write(act)
+        return await _put(connection, wanted)
 
     async def settlements(self, positions: Sequence[Position]) -> Mapping[Position, Settlement]:
         """See the port."""
         if not positions:
             return {}
 
-        async def ask(connection: AsyncConnection) -> dict[Position, Settlement]:
+        async def ask(connection: Connection) -> dict[Position, Settlement]:
             found = {}
             for some in _chunks(positions):
                 question = select(redrives).where(tuple_(*_POSITION).in_(some))
@@ -82,7 +77,7 @@ class SqlSettlementStore:
                     found[one.position] = one
             return found
 
-        return await self._database.read(ask)
+        return await self.database.read(ask)
 
     async def settled(
         self, owners: Sequence[str], state: RefusalState, after: Place | None, limit: int
@@ -93,13 +88,13 @@ class SqlSettlementStore:
             question = question.where(tuple_(*_ORDER) < after)
         question = question.order_by(*(column.desc() for column in _ORDER)).limit(limit)
 
-        async def ask(connection: AsyncConnection) -> list[Settlement]:
+        async def ask(connection: Connection) -> list[Settlement]:
             return [_settlement(row) for row in await connection.execute(question)]
 
-        return await self._database.read(ask)
+        return await self.database.read(ask)
 
 
-async def _put(connection: AsyncConnection, wanted: Settlement) -> Settlement:
+async def _put(connection: Connection, wanted: Settlement) -> Settlement:
     """What stands once something is wanted of a refusal."""
     made = insert(connection, redrives).values(_values(wanted))
     made = made.on_conflict_do_nothing(index_elements=_POSITION)
@@ -117,7 +112,7 @@ async def _put(connection: AsyncConnection, wanted: Settlement) -> Settlement:
     return stands
 
 
-async def _record(connection: AsyncConnection, one: Settlement) -> None:
+async def _record(connection: Connection, one: Settlement) -> None:
     redriven = one.state is RefusalState.REDRIVING
     change = Change(
         namespace=one.namespace,

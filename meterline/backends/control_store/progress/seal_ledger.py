@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from sqlalchemy import and_, delete, exists, func, literal, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.backends.control_store.engine import Database, insert
+from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.engine import insert
+from meterline.backends.control_store.store import SqlStore, reads, writes
 from meterline.backends.control_store.tables.meters import (
     completeness,
     fill_marks,
@@ -20,13 +21,11 @@ _SUMMED = ("events", "rejects", "tallies", "members", "rejected")
 _ID = select(usage_store.c.id)
 
 
-class SqlSealLedger:
+class SqlSealLedger(SqlStore):
     """See `meterline.usage.integrity.SealLedger`."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def sealed(self, log: int, after: Mapping[int, int]) -> Sealed:
+    @reads
+    async def sealed(self, connection: Connection, log: int, after: Mapping[int, int]) -> Sealed:
         """See the port."""
         behind = [
             and_(seals.c.partition == partition, seals.c.slice > slice_)
@@ -42,47 +41,34 @@ class SqlSealLedger:
             .where(seals.c.log == log, or_(*behind) if behind else literal(value=True))
             .group_by(seals.c.partition)
         )
+        store_id = (await connection.execute(_ID)).scalar_one_or_none()
+        rows = await connection.execute(question)
+        return Sealed(store_id, [SealedRows._make(map(int, row)) for row in rows])
 
-        async def ask(connection: AsyncConnection) -> Sealed:
-            store_id = (await connection.execute(_ID)).scalar_one_or_none()
-            rows = await connection.execute(question)
-            return Sealed(store_id, [SealedRows._make(map(int, row)) for row in rows])
-
-        return await self._database.read(ask)
-
-    async def counted(self) -> bool:
+    @reads
+    async def counted(self, connection: Connection) -> bool:
         """See the port."""
         question = select(exists().where(flushed.c.offset_end > 0) | exists(select(seals.c.slice)))
+        return bool((await connection.execute(question)).scalar_one())
 
-        async def ask(connection: AsyncConnection) -> bool:
-            return bool((await connection.execute(question)).scalar_one())
-
-        return await self._database.read(ask)
-
-    async def knows_log(self, log_id: str | None = None) -> bool:
+    @reads
+    async def knows_log(self, connection: Connection, log_id: str | None = None) -> bool:
         """Whether this log, or any log at all, was registered here."""
         where = literal(value=True) if log_id is None else logs.c.id == log_id
         question = select(exists(select(logs.c.number).where(where)))
+        return bool((await connection.execute(question)).scalar_one())
 
-        async def ask(connection: AsyncConnection) -> bool:
-            return bool((await connection.execute(question)).scalar_one())
-
-        return await self._database.read(ask)
-
-    async def bind(self, store_id: str, lost: str | None = None) -> str:
+    @writes
+    async def bind(self, connection: Connection, store_id: str, lost: str | None = None) -> str:
         """See the port."""
-
-        async def act(connection: AsyncConnection) -> str:
-            if lost is not None:
-                change = update(usage_store).where(usage_store.c.id == lost).values(id=store_id)
-                if (await connection.execute(change)).rowcount:
-                    for table in (seals, fill_marks, completeness, flushed):
-                        await connection.execute(delete(table))
-            row = {"one": 1, "id": store_id}
-            await connection.execute(
-                insert(connection, usage_store).values(row).on_conflict_do_nothing()
-            )
-            kept: str = (await connection.execute(_ID)).scalar_one()
-            return kept
-
-        return await self._database.write(act)
+        if lost is not None:
+            change = update(usage_store).where(usage_store.c.id == lost).values(id=store_id)
+            if (await connection.execute(change)).rowcount:
+                for table in (seals, fill_marks, completeness, flushed):
+                    await connection.execute(delete(table))
+        row = {"one": 1, "id": store_id}
+        await connection.execute(
+            insert(connection, usage_store).values(row).on_conflict_do_nothing()
+        )
+        kept: str = (await connection.execute(_ID)).scalar_one()
+        return kept

@@ -3,9 +3,9 @@ transaction.
 """
 
 from sqlalchemy import select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from meterline.access import Action
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.reports.definitions import tell
 from meterline.backends.control_store.reports.run_rows import run_of, run_row
@@ -25,7 +25,7 @@ from meterline.window import rfc3339
 
 
 async def ask(
-    connection: AsyncConnection,
+    connection: Connection,
     report: Report,
     window: tuple[int, int],
     now_ms: int,
@@ -75,14 +75,14 @@ def _is_unchanged(run: Run) -> bool:
     return run.state is RunState.SKIPPED and run.decided_at_ms is not None
 
 
-async def _revived(connection: AsyncConnection, run: Run, now_ms: int) -> Run:
+async def _revived(connection: Connection, run: Run, now_ms: int) -> Run:
     target = run_target(RunMove.REVIVE).value
     return await _written(
         connection, run, state=target, reason="", asked_at_ms=now_ms, ended_at_ms=None
     )
 
 
-async def _taken_over(connection: AsyncConnection, run: Run, now_ms: int) -> Run:
+async def _taken_over(connection: Connection, run: Run, now_ms: int) -> Run:
     """A late run that is asked for by hand: as if it had been from the beginning. Whoever makes it
     has lost it.
     """
@@ -98,15 +98,13 @@ async def _taken_over(connection: AsyncConnection, run: Run, now_ms: int) -> Run
     )
 
 
-async def _written(connection: AsyncConnection, run: Run, **values: object) -> Run:
+async def _written(connection: Connection, run: Run, **values: object) -> Run:
     statement = update(report_runs).where(report_runs.c.id == run.id).values(values)
     row = (await connection.execute(statement.returning(report_runs))).one()
     return run_of(row)
 
 
-async def _runs_of(
-    connection: AsyncConnection, report_id: str, window: tuple[int, int]
-) -> list[Run]:
+async def _runs_of(connection: Connection, report_id: str, window: tuple[int, int]) -> list[Run]:
     """The runs of a window, the newest revision first."""
     runs = report_runs.c
     question = (
@@ -117,7 +115,7 @@ async def _runs_of(
     return [run_of(row) for row in await connection.execute(question)]
 
 
-async def followed(connection: AsyncConnection, run: Run) -> Run | None:
+async def followed(connection: Connection, run: Run) -> Run | None:
     """The newest run of the window, before this revision, that says something."""
     there = await _runs_of(connection, run.report_id, (run.from_ms, run.to_ms))
     return next(
@@ -126,7 +124,7 @@ async def followed(connection: AsyncConnection, run: Run) -> Run | None:
 
 
 async def revise(
-    connection: AsyncConnection, report: Report, window: tuple[int, int], now_ms: int
+    connection: Connection, report: Report, window: tuple[int, int], now_ms: int
 ) -> Run | None:
     """A late run of a window, by the meter revision of the last one; None where a run of it is
     undecided, or none is decided. The caller holds the report's lock.

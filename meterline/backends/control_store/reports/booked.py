@@ -1,9 +1,9 @@
 """What receivers hold of a window, in SQL. Functions over a connection of one transaction."""
 
 from sqlalchemy import collate, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.tables.reports import report_deliveries, report_runs
 from meterline.report import Booked, Run
 
@@ -12,7 +12,7 @@ _runs = report_runs.c
 
 
 async def booked(
-    connection: AsyncConnection, run: Run, after: str | None, until: str | None
+    connection: Connection, run: Run, after: str | None = None, until: str | None = None
 ) -> dict[str, Booked]:
     """By subject, what was last said by earlier revisions of the window: of subjects after one, up
     to another.
@@ -43,7 +43,7 @@ async def booked(
     return held
 
 
-def _by_code_points(connection: AsyncConnection) -> ColumnElement[str]:
+def _by_code_points(connection: Connection) -> ColumnElement[str]:
     """The subject in the order that the usage store and Python have: SQLite has it by itself."""
     if connection.dialect.name == "postgresql":
         return collate(_deliveries.subject, "C")

@@ -4,13 +4,15 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 from sqlalchemy import Row, and_, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.backends.control_store.engine import Database, insert
+from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.reports.asks import followed
-from meterline.backends.control_store.reports.definitions import filter_of, group_by_of
+from meterline.backends.control_store.reports.run_rows import filter_of, group_by_of
 from meterline.backends.control_store.reports.runs import is_held
+from meterline.backends.control_store.store import SqlStore, reads
 from meterline.backends.control_store.tables.reports import (
+    BODY_OF_DELIVERY,
     report_bodies,
     report_deliveries,
     report_runs,
@@ -21,54 +23,43 @@ from meterline.report import Baseline, Cause, Claim, Correction, KeptCorrection,
 _rows = run_corrections.c
 
 
-class SqlCorrectionStore:
+class SqlCorrectionStore(SqlStore):
     """See `revision_ports.CorrectionStore`."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def baseline(self, run: Run) -> Baseline | None:
+    @reads
+    async def baseline(self, connection: Connection, run: Run) -> Baseline | None:
         """See the port."""
+        before = await followed(connection, run)
+        if before is None:
+            return None
+        assert before.manifest is not None, "what says something has one"
+        assert before.meter_revision is not None, "decided"
+        question = select(report_runs.c.group_by, report_runs.c.filter)
+        row = (await connection.execute(question.where(report_runs.c.id == before.id))).one()
+        recorded = not before.manifest.deliveries
+        return Baseline(
+            before.id,
+            before.meter_revision,
+            None if row.group_by is None else group_by_of(row.group_by),
+            None if row.filter is None else filter_of(row.filter),
+            before.manifest.corrections_digest if recorded else None,
+        )
 
-        async def ask(connection: AsyncConnection) -> Baseline | None:
-            before = await followed(connection, run)
-            if before is None:
-                return None
-            assert before.manifest is not None, "what says something has one"
-            assert before.meter_revision is not None, "decided"
-            question = select(report_runs.c.group_by, report_runs.c.filter)
-            row = (await connection.execute(question.where(report_runs.c.id == before.id))).one()
-            recorded = not before.manifest.deliveries
-            return Baseline(
-                before.id,
-                before.meter_revision,
-                None if row.group_by is None else group_by_of(row.group_by),
-                None if row.filter is None else filter_of(row.filter),
-                before.manifest.corrections_digest if recorded else None,
-            )
-
-        return await self._database.read(ask)
-
-    async def sent_bodies(self, delivery_ids: Collection[str]) -> dict[str, bytes]:
+    @reads
+    async def sent_bodies(
+        self, connection: Connection, delivery_ids: Collection[str]
+    ) -> dict[str, bytes]:
         """See the port."""
         deliveries = report_deliveries.c
         question = (
             select(deliveries.id, report_bodies.c.body)
             .join(
                 report_bodies,
-                and_(
-                    report_bodies.c.run_id == deliveries.run_id,
-                    report_bodies.c.holder == deliveries.holder,
-                    report_bodies.c.number == deliveries.number,
-                ),
+                BODY_OF_DELIVERY,
             )
             .where(deliveries.id.in_(delivery_ids))
         )
-
-        async def ask(connection: AsyncConnection) -> dict[str, bytes]:
-            return {row.id: row.body for row in await connection.execute(question)}
-
-        return await self._database.read(ask)
+        return {row.id: row.body for row in await connection.execute(question)}
 
     async def stage_corrections(
         self, claim: Claim, corrections: Sequence[Correction], number_first: int
@@ -76,15 +67,18 @@ class SqlCorrectionStore:
         """See the port."""
         rows = [_row_of(claim, number_first + place, one) for place, one in enumerate(corrections)]
 
-        async def act(connection: AsyncConnection) -> None:
+        async def act(connection: Connection) -> None:
             if await is_held(connection, claim):
                 statement = insert(connection, run_corrections).on_conflict_do_nothing()
                 await connection.execute(statement, rows)
 
         if rows:
-            await self._database.write(act)
+            await self.database.write(act)
 
-    async def corrections(self, run_id: str, limit: int, after: int = 0) -> list[KeptCorrection]:
+    @reads
+    async def corrections(
+        self, connection: Connection, run_id: str, limit: int, after: int = 0
+    ) -> list[KeptCorrection]:
         """See the port."""
         question = (
             select(run_corrections)
@@ -100,12 +94,8 @@ class SqlCorrectionStore:
             .order_by(_rows.number)
             .limit(limit)
         )
-
-        async def ask(connection: AsyncConnection) -> list[KeptCorrection]:
-            found = await connection.execute(question)
-            return [KeptCorrection(int(row.number), _correction_of(row)) for row in found]
-
-        return await self._database.read(ask)
+        found = await connection.execute(question)
+        return [KeptCorrection(int(row.number), _correction_of(row)) for row in found]
 
 
 def _row_of(claim: Claim, number: int, one: Correction) -> dict[str, object]:

@@ -7,21 +7,25 @@ from typing import Final
 
 import msgspec
 from sqlalchemy import Row, Select, and_, or_, select, tuple_, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
-from meterline.access import Action, Change, Kind, members_text
+from meterline.access import COMMAND, DISPATCHER, Action, Change, Kind, members_text
 from meterline.backends.control_store.access.change_members import of_report
 from meterline.backends.control_store.access.changes import record_change
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.meters.revision_rows import hold_dimensions
 from meterline.backends.control_store.reports.room import check_room
-from meterline.backends.control_store.reports.run_rows import run_row
+from meterline.backends.control_store.reports.run_rows import (
+    filter_of,
+    group_by_of,
+    question_row,
+    run_row,
+)
 from meterline.backends.control_store.tables.meters import meters
 from meterline.backends.control_store.tables.reports import report_deliveries, report_runs, reports
 from meterline.delivery import DeliveryMove, DeliveryState, SealedHeaders, delivery_sources
 from meterline.limits import CHANGE_DETAIL_CHARS_MAX
-from meterline.number import from_json_float
 from meterline.problem import Fault, Problem, ProblemType, invalid, not_found
 from meterline.report import (
     REPORT_MOVES,
@@ -29,7 +33,6 @@ from meterline.report import (
     Plan,
     Report,
     ReportChange,
-    ReportFilter,
     ReportMove,
     ReportState,
     Revisions,
@@ -39,22 +42,19 @@ from meterline.report import (
     Schedule,
     Takeover,
     changed,
-    filter_document,
     in_force,
     outcome_of,
-    parse_filter,
     run_sources,
     run_target,
 )
 
-_filter_decoder = msgspec.json.Decoder(float_hook=from_json_float)
 _live = select(reports).where(reports.c.deleted_at_ms.is_(None))
 
 
 async def create(
-    connection: AsyncConnection, report: Report, planned_until_ms: int, author: str
+    connection: Connection, report: Report, planned_until_ms: int, *, author: str = COMMAND
 ) -> None:
-    """Insert a report. Raises `Problem`: not found for its meter, conflict for its slug, or for
+    """Insert a report. Raises `Problem`: not found for its meter, conflict for its slug or for
     the number of reports.
     """
     await check_room(connection, report)
@@ -111,28 +111,13 @@ def _definition_row(report: Report) -> dict[str, object]:
     }
 
 
-def question_row(report: Report) -> dict[str, str]:
-    """The columns that say how usage is asked for: in a report's row and in those of its runs."""
-    return {
-        "group_by": msgspec.json.encode(report.group_by).decode(),
-        "filter": msgspec.json.encode(filter_document(report.filter)).decode(),
-    }
-
-
-def group_by_of(text: str) -> tuple[str, ...]:
-    """The grouping in a row."""
-    return msgspec.json.decode(text, type=tuple[str, ...])
-
-
-def filter_of(text: str) -> ReportFilter:
-    """The filter in a row."""
-    filter_, faults = parse_filter(_filter_decoder.decode(text))
-    assert not faults, "only what was parsed is stored"
-    return filter_
-
-
 async def update_definition(
-    connection: AsyncConnection, report_id: str, change: ReportChange, now_ms: int, author: str
+    connection: Connection,
+    report_id: str,
+    change: ReportChange,
+    now_ms: int,
+    *,
+    author: str = COMMAND,
 ) -> Report:
     """Change what a report says of the runs to come. Raises `Problem`."""
     row = await locked(connection, report_id)
@@ -166,7 +151,7 @@ async def update_definition(
     return after
 
 
-async def found(connection: AsyncConnection, namespace: str, id_or_slug: str) -> Report | None:
+async def found(connection: Connection, namespace: str, id_or_slug: str) -> Report | None:
     """A live report; an id wins over a slug."""
     is_id = reports.c.id == id_or_slug.upper()
     question = (
@@ -179,7 +164,7 @@ async def found(connection: AsyncConnection, namespace: str, id_or_slug: str) ->
 
 
 async def listed(
-    connection: AsyncConnection,
+    connection: Connection,
     namespace: str,
     limit: int | None = None,
     after: tuple[int, str] | None = None,
@@ -192,12 +177,12 @@ async def listed(
     return await _reports(connection, question.order_by(*order).limit(limit))
 
 
-async def with_ids(connection: AsyncConnection, ids: Collection[str]) -> list[Report]:
+async def with_ids(connection: Connection, ids: Collection[str]) -> list[Report]:
     """The live ones of these reports."""
     return await _reports(connection, _live.where(reports.c.id.in_(ids)))
 
 
-async def plans(connection: AsyncConnection, window_end_max_ms: int, limit: int) -> list[Plan]:
+async def plans(connection: Connection, window_end_max_ms: int, limit: int) -> list[Plan]:
     """Reports whose next window has ended."""
     question = (
         _live.where(
@@ -214,7 +199,7 @@ async def plans(connection: AsyncConnection, window_end_max_ms: int, limit: int)
 
 
 async def plan(
-    connection: AsyncConnection, report: Report, runs: Sequence[Run], planned_until_ms: int
+    connection: Connection, report: Report, runs: Sequence[Run], planned_until_ms: int
 ) -> None:
     """Add runs and move the plan forward; nothing for a report that was deleted, or has another
     definition by now: its windows may be others.
@@ -241,7 +226,7 @@ async def plan(
     )
 
 
-async def locked(connection: AsyncConnection, report_id: str) -> Row[tuple[object, ...]] | None:
+async def locked(connection: Connection, report_id: str) -> Row[tuple[object, ...]] | None:
     """The row of a live report, locked until the transaction ends: changes of one report's runs
     take turns. Rows that refer to it may be written meanwhile: couriers record what they sent.
     """
@@ -252,18 +237,21 @@ async def locked(connection: AsyncConnection, report_id: str) -> Row[tuple[objec
 _ACTIONS: Final = {ReportMove.PAUSE: Action.PAUSE, ReportMove.PARK: Action.PARK}
 
 
-async def pause(connection: AsyncConnection, report_id: str, now_ms: int, author: str) -> None:
+async def pause(
+    connection: Connection, report_id: str, now_ms: int, *, author: str = COMMAND
+) -> None:
     """Pause a report; one that is paused stays as it is."""
     await _move(connection, reports.c.id == report_id, ReportMove.PAUSE, "", now_ms, author)
 
 
 async def park(
-    connection: AsyncConnection,
+    connection: Connection,
     namespace: str,
     endpoint: str,
     reason: str,
     now_ms: int,
-    author: str,
+    *,
+    author: str = DISPATCHER,
 ) -> None:
     """Park the active reports with an endpoint."""
     which = and_(reports.c.namespace == namespace, reports.c.endpoint == endpoint)
@@ -271,7 +259,7 @@ async def park(
 
 
 async def _move(
-    connection: AsyncConnection,
+    connection: Connection,
     which: ColumnElement[bool],
     by: ReportMove,
     reason: str,
@@ -290,7 +278,9 @@ async def _move(
         await tell(connection, report_of(row), _ACTIONS[by], now_ms, author, detail)
 
 
-async def delete(connection: AsyncConnection, report_id: str, now_ms: int, author: str) -> None:
+async def delete(
+    connection: Connection, report_id: str, now_ms: int, *, author: str = COMMAND
+) -> None:
     """End a report and everything of it that is open."""
     marked = (
         update(reports)
@@ -370,14 +360,12 @@ def report_of(row: Row[tuple[object, ...]]) -> Report:
     )
 
 
-async def _reports(
-    connection: AsyncConnection, question: Select[tuple[object, ...]]
-) -> list[Report]:
+async def _reports(connection: Connection, question: Select[tuple[object, ...]]) -> list[Report]:
     return [report_of(row) for row in await connection.execute(question)]
 
 
 async def tell(
-    connection: AsyncConnection,
+    connection: Connection,
     report: Report,
     action: Action,
     now_ms: int,

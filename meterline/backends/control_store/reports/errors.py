@@ -2,14 +2,13 @@
 
 from collections.abc import Collection
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import put_greatest
 from meterline.backends.control_store.tables.reports import report_last_errors
 from meterline.delivery import Attempt
 
 
-async def put_errors(connection: AsyncConnection, failed: Collection[tuple[str, Attempt]]) -> None:
+async def put_errors(connection: Connection, failed: Collection[tuple[str, Attempt]]) -> None:
     """Keep the newest of attempts that did not arrive, each with the id of its report."""
     newest: dict[str, Attempt] = {}
     for report_id, attempt in failed:

@@ -5,13 +5,14 @@ from functools import partial
 from typing import Final
 
 from sqlalchemy import and_, or_, select, tuple_, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
-from meterline.backends.control_store.engine import Database, insert
+from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.reports.asks import revise
 from meterline.backends.control_store.reports.definitions import locked, report_of
 from meterline.backends.control_store.reports.run_rows import counted_of
+from meterline.backends.control_store.store import SqlStore, reads, writes
 from meterline.backends.control_store.tables.meters import logs, seals
 from meterline.backends.control_store.tables.reports import report_runs, reports
 from meterline.backends.control_store.tables.revisions import late_looks, late_windows
@@ -25,55 +26,47 @@ _windows = late_windows.c
 _UNDECIDED: Final = [state.value for state in UNDECIDED]
 
 
-class SqlLateStore:
+class SqlLateStore(SqlStore):
     """See `revision_ports.LateStore`."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def looked(self, log: int) -> dict[int, int]:
+    @reads
+    async def looked(self, connection: Connection, log: int) -> dict[int, int]:
         """See the port."""
-        return await self._database.read(lambda connection: _looked(connection, log))
+        return await _looked(connection, log)
 
-    async def unlooked(self, log: int, partitions: int, events_max: int) -> list[Stretch]:
+    @reads
+    async def unlooked(
+        self, connection: Connection, log: int, partitions: int, events_max: int
+    ) -> list[Stretch]:
         """See the port."""
+        looked = await _looked(connection, log)
+        found = []
+        for partition in range(partitions):
+            first = looked.get(partition, 0)
+            end = await _sealed_end(connection, (log, partition), first, events_max)
+            if end is not None:
+                found.append(Stretch(partition, first, end))
+        return found
 
-        async def ask(connection: AsyncConnection) -> list[Stretch]:
-            looked = await _looked(connection, log)
-            found = []
-            for partition in range(partitions):
-                first = looked.get(partition, 0)
-                end = await _sealed_end(connection, (log, partition), first, events_max)
-                if end is not None:
-                    found.append(Stretch(partition, first, end))
-            return found
-
-        return await self._database.read(ask)
-
-    async def begin_look(self, log: int, ends: Mapping[int, int]) -> None:
+    @writes
+    async def begin_look(self, connection: Connection, log: int, ends: Mapping[int, int]) -> None:
         """See the port."""
+        # Runs that are being decided hold it shared: they come before this, and are found, or
+        # after it, and see it.
+        lock = select(logs.c.number).where(logs.c.number == log).with_for_update()
+        await connection.execute(lock)
+        await _put(connection, log, ends, "begun_end")
 
-        async def act(connection: AsyncConnection) -> None:
-            # Runs that are being decided hold it shared: they come before this, and are found, or
-            # after it, and see it.
-            lock = select(logs.c.number).where(logs.c.number == log).with_for_update()
-            await connection.execute(lock)
-            await _put(connection, log, ends, "begun_end")
-
-        await self._database.write(act)
-
-    async def end_look(self, log: int, ends: Mapping[int, int]) -> None:
+    @writes
+    async def end_look(self, connection: Connection, log: int, ends: Mapping[int, int]) -> None:
         """See the port."""
-        await self._database.write(lambda connection: _put(connection, log, ends, "looked_end"))
+        await _put(connection, log, ends, "looked_end")
 
-    async def reported_meters(self) -> set[str]:
+    @reads
+    async def reported_meters(self, connection: Connection) -> set[str]:
         """See the port."""
         question = select(reports.c.meter_id).where(reports.c.deleted_at_ms.is_(None)).distinct()
-
-        async def ask(connection: AsyncConnection) -> set[str]:
-            return set((await connection.execute(question)).scalars())
-
-        return await self._database.read(ask)
+        return set((await connection.execute(question)).scalars())
 
     async def decided_windows(
         self,
@@ -103,7 +96,7 @@ class SqlLateStore:
             place = (after.report_id, after.from_ms, after.to_ms)
             question = question.where(tuple_(*order) > tuple_(*place))
 
-        async def ask(connection: AsyncConnection) -> list[DecidedWindow]:
+        async def ask(connection: Connection) -> list[DecidedWindow]:
             return [
                 DecidedWindow(
                     row.report_id,
@@ -115,16 +108,19 @@ class SqlLateStore:
                 for row in await connection.execute(question)
             ]
 
-        return await self._database.read(ask)
+        return await self.database.read(ask)
 
     async def mark(self, windows: Sequence[DecidedWindow], due_at_ms: int) -> None:
         """See the port."""
         keys = sorted({(it.report_id, it.from_ms, it.to_ms) for it in windows})
         for start in range(0, len(keys), LATE_WINDOWS_MARKED_MAX):
             chunk = keys[start : start + LATE_WINDOWS_MARKED_MAX]
-            await self._database.write(partial(_mark, keys=chunk, due_at_ms=due_at_ms))
+            await self.database.write(partial(_mark, keys=chunk, due_at_ms=due_at_ms))
 
-    async def due_windows(self, now_ms: int, pause_ms: int, limit: int) -> list[LateWindow]:
+    @reads
+    async def due_windows(
+        self, connection: Connection, now_ms: int, pause_ms: int, limit: int
+    ) -> list[LateWindow]:
         """See the port."""
         open_run = (
             select(_runs.id)
@@ -150,38 +146,33 @@ class SqlLateStore:
             .order_by(_windows.due_at_ms, _windows.report_id, _windows.from_ms)
             .limit(limit)
         )
+        found = await connection.execute(question)
+        return [LateWindow(row.report_id, int(row.from_ms), int(row.to_ms)) for row in found]
 
-        async def ask(connection: AsyncConnection) -> list[LateWindow]:
-            found = await connection.execute(question)
-            return [LateWindow(row.report_id, int(row.from_ms), int(row.to_ms)) for row in found]
-
-        return await self._database.read(ask)
-
-    async def revise_late(self, window: LateWindow, now_ms: int) -> Run | None:
+    @writes
+    async def revise_late(
+        self, connection: Connection, window: LateWindow, now_ms: int
+    ) -> Run | None:
         """See the port."""
-
-        async def act(connection: AsyncConnection) -> Run | None:
-            row = await locked(connection, window.report_id)
-            if row is None:
-                return None
-            due = (
-                select(_windows.due_at_ms)
-                .where(_is(window), _windows.due_at_ms <= now_ms)
-                .with_for_update()
-            )
-            if (await connection.execute(due)).one_or_none() is None:
-                return None
-            run = await revise(connection, report_of(row), (window.from_ms, window.to_ms), now_ms)
-            if run is not None:
-                cleared = update(late_windows).where(_is(window))
-                await connection.execute(cleared.values(due_at_ms=None, revised_at_ms=now_ms))
-            return run
-
-        return await self._database.write(act)
+        row = await locked(connection, window.report_id)
+        if row is None:
+            return None
+        due = (
+            select(_windows.due_at_ms)
+            .where(_is(window), _windows.due_at_ms <= now_ms)
+            .with_for_update()
+        )
+        if (await connection.execute(due)).one_or_none() is None:
+            return None
+        run = await revise(connection, report_of(row), (window.from_ms, window.to_ms), now_ms)
+        if run is not None:
+            cleared = update(late_windows).where(_is(window))
+            await connection.execute(cleared.values(due_at_ms=None, revised_at_ms=now_ms))
+        return run
 
 
 async def mark_overtaken(
-    connection: AsyncConnection, run: Run, counted: LogEnds | None, now_ms: int
+    connection: Connection, run: Run, counted: LogEnds | None, now_ms: int
 ) -> None:
     """Mark the window of a run that is being decided, where somebody began to look at more of the
     log than the run had counted: it may not have been found.
@@ -199,7 +190,7 @@ async def mark_overtaken(
             return
 
 
-async def _looked(connection: AsyncConnection, log: int) -> dict[int, int]:
+async def _looked(connection: Connection, log: int) -> dict[int, int]:
     question = select(late_looks.c.partition, late_looks.c.looked_end).where(
         late_looks.c.log == log
     )
@@ -207,7 +198,7 @@ async def _looked(connection: AsyncConnection, log: int) -> dict[int, int]:
 
 
 async def _sealed_end(
-    connection: AsyncConnection, place: tuple[int, int], first: int, events_max: int
+    connection: Connection, place: tuple[int, int], first: int, events_max: int
 ) -> int | None:
     """Where the next slices of a partition end; None where none is sealed."""
     question = (
@@ -226,7 +217,7 @@ async def _sealed_end(
     return end
 
 
-async def _put(connection: AsyncConnection, log: int, ends: Mapping[int, int], column: str) -> None:
+async def _put(connection: Connection, log: int, ends: Mapping[int, int], column: str) -> None:
     for partition, end in sorted(ends.items()):
         row = {"log": log, "partition": partition, "begun_end": 0, "looked_end": 0}
         statement = insert(connection, late_looks).values({**row, column: end})
@@ -241,7 +232,7 @@ async def _put(connection: AsyncConnection, log: int, ends: Mapping[int, int], c
 
 
 async def _mark(
-    connection: AsyncConnection, keys: Sequence[tuple[str, int, int]], due_at_ms: int
+    connection: Connection, keys: Sequence[tuple[str, int, int]], due_at_ms: int
 ) -> None:
     names = ("report_id", "from_ms", "to_ms")
     rows = [

@@ -6,11 +6,12 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Row, Select, and_, or_, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.reports.run_rows import run_of
 from meterline.backends.control_store.tables.reports import (
+    BODY_OF_DELIVERY,
     report_attempts,
     report_bodies,
     report_deliveries,
@@ -25,7 +26,7 @@ from meterline.delivery import (
     DeliveryQuery,
     DeliveryState,
 )
-from meterline.report import Run, RunQuery, RunState
+from meterline.report import EVERY_RUN, Run, RunQuery, RunState
 
 _runs = report_runs.c
 _deliveries = report_deliveries.c
@@ -34,7 +35,11 @@ BY_PLACE: Final = (_runs.decided_at_ms.desc(), _runs.id.desc(), _deliveries.numb
 
 
 async def runs(
-    connection: AsyncConnection, report_id: str, limit: int, before: Run | None, query: RunQuery
+    connection: Connection,
+    report_id: str,
+    limit: int,
+    before: Run | None = None,
+    query: RunQuery = EVERY_RUN,
 ) -> list[Run]:
     """Runs of a report that are asked for, newest window first, after the one given."""
     question = select(report_runs).where(_runs.report_id == report_id)
@@ -62,7 +67,7 @@ async def runs(
     return [run_of(row) for row in await connection.execute(newest.limit(limit))]
 
 
-async def run(connection: AsyncConnection, report_id: str, run_id: str) -> Run | None:
+async def run(connection: Connection, report_id: str, run_id: str) -> Run | None:
     """One run of a report."""
     question = select(report_runs).where(_runs.report_id == report_id, _runs.id == run_id)
     row = (await connection.execute(question)).one_or_none()
@@ -77,9 +82,7 @@ def _delivery_question() -> Select[tuple[object, ...]]:
     )
 
 
-async def of_run(
-    connection: AsyncConnection, run_id: str, limit: int, after: int
-) -> list[Delivery]:
+async def of_run(connection: Connection, run_id: str, limit: int, after: int = 0) -> list[Delivery]:
     """Deliveries of a run by number."""
     question = (
         _delivery_question()
@@ -91,11 +94,11 @@ async def of_run(
 
 
 async def deliveries(
-    connection: AsyncConnection,
+    connection: Connection,
     namespace: str,
     query: DeliveryQuery,
     limit: int,
-    after: DeliveryPlace | None,
+    after: DeliveryPlace | None = None,
 ) -> list[Delivery]:
     """Deliveries of a namespace that a query asks for, in order of their places.
 
@@ -157,9 +160,7 @@ def behind(place: DeliveryPlace) -> list[ColumnElement[bool]]:
     ]
 
 
-async def delivery(
-    connection: AsyncConnection, namespace: str, delivery_id: str
-) -> Delivery | None:
+async def delivery(connection: Connection, namespace: str, delivery_id: str) -> Delivery | None:
     """One delivery of a namespace."""
     question = _delivery_question().where(
         _deliveries.id == delivery_id, _runs.namespace == namespace
@@ -168,17 +169,13 @@ async def delivery(
     return None if row is None else delivery_of(row)
 
 
-async def body(connection: AsyncConnection, namespace: str, delivery_id: str) -> bytes | None:
+async def body(connection: Connection, namespace: str, delivery_id: str) -> bytes | None:
     """The bytes of a delivery."""
     question = (
         select(report_bodies.c.body)
         .join(
             report_deliveries,
-            and_(
-                _deliveries.run_id == report_bodies.c.run_id,
-                _deliveries.holder == report_bodies.c.holder,
-                _deliveries.number == report_bodies.c.number,
-            ),
+            BODY_OF_DELIVERY,
         )
         .join(report_runs, _runs.id == _deliveries.run_id)
         .where(_deliveries.id == delivery_id, _runs.namespace == namespace)
@@ -187,7 +184,7 @@ async def body(connection: AsyncConnection, namespace: str, delivery_id: str) ->
     return found
 
 
-async def attempts(connection: AsyncConnection, delivery_ids: Sequence[str]) -> list[Attempt]:
+async def attempts(connection: Connection, delivery_ids: Sequence[str]) -> list[Attempt]:
     """Attempts by delivery and number."""
     question = (
         select(report_attempts)

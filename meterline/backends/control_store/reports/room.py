@@ -1,8 +1,8 @@
 """How many reports a namespace may have, in SQL. Functions over a connection of one transaction."""
 
 from sqlalchemy import func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.meters.rows import take_turn
 from meterline.backends.control_store.tables.reports import reports
 from meterline.limits import REPORTS_MAX
@@ -10,7 +10,7 @@ from meterline.problem import Problem, ProblemType
 from meterline.report import Report
 
 
-async def check_room(connection: AsyncConnection, report: Report) -> None:
+async def check_room(connection: Connection, report: Report) -> None:
     """Raise `Problem` (conflict) where the namespace has all the reports that it may have besides
     this one. Two that are created at once take turns, so that the bound holds.
     """

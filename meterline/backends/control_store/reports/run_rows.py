@@ -1,14 +1,27 @@
 """Rows of runs, and the values that they hold."""
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from sqlalchemy import Row, bindparam, literal
 from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.tables.reports import report_runs
-from meterline.report import LogEnds, Manifest, Run, RunState, Trigger
+from meterline.number import from_json_float
+from meterline.report import (
+    LogEnds,
+    Manifest,
+    Report,
+    ReportFilter,
+    Run,
+    RunState,
+    Trigger,
+    filter_document,
+    parse_filter,
+)
+
+_filter_decoder: Final = msgspec.json.Decoder(float_hook=from_json_float)
 
 
 def run_row(run: Run) -> dict[str, Any]:
@@ -107,3 +120,23 @@ def counted_text(counted: LogEnds | None) -> str | None:
 def counted_of(text: str | None) -> LogEnds | None:
     """How far the log was counted."""
     return None if text is None else msgspec.json.decode(text, type=LogEnds)
+
+
+def question_row(report: Report) -> dict[str, str]:
+    """The columns that say how usage is asked for: in a report's row and in those of its runs."""
+    return {
+        "group_by": msgspec.json.encode(report.group_by).decode(),
+        "filter": msgspec.json.encode(filter_document(report.filter)).decode(),
+    }
+
+
+def group_by_of(text: str) -> tuple[str, ...]:
+    """The grouping in a row."""
+    return msgspec.json.decode(text, type=tuple[str, ...])
+
+
+def filter_of(text: str) -> ReportFilter:
+    """The filter in a row."""
+    filter_, faults = parse_filter(_filter_decoder.decode(text))
+    assert not faults, "only what was parsed is stored"
+    return filter_

@@ -8,14 +8,18 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from sqlalchemy import BigInteger, Table, and_, case, delete, func, literal, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.reports.asks import followed
-from meterline.backends.control_store.reports.definitions import question_row
 from meterline.backends.control_store.reports.late import mark_overtaken
-from meterline.backends.control_store.reports.run_rows import counted_text, manifest_row, run_of
+from meterline.backends.control_store.reports.run_rows import (
+    counted_text,
+    manifest_row,
+    question_row,
+    run_of,
+)
 from meterline.backends.control_store.tables.reports import (
     report_bodies,
     report_deliveries,
@@ -44,7 +48,7 @@ class LeaseLost(Exception):
 
 
 async def claim(
-    connection: AsyncConnection, run: str, holder: str, now_ms: int, lease_until_ms: int
+    connection: Connection, run: str, holder: str, now_ms: int, lease_until_ms: int
 ) -> Run | None:
     """Take the lease of a run; the caller holds the report's lock."""
     other = report_runs.alias("other")
@@ -76,19 +80,19 @@ async def claim(
     return None if row is None else run_of(row)
 
 
-async def release(connection: AsyncConnection, run: str, holder: str) -> None:
+async def release(connection: Connection, run_id: str, holder: str) -> None:
     """Give a lease back and drop what was staged under it."""
     statement = (
         update(report_runs)
-        .where(_held(run, holder))
+        .where(_held(run_id, holder))
         .values(state=run_target(RunMove.RELEASE).value, lease_holder=None, lease_until_ms=None)
     )
     if (await connection.execute(statement)).rowcount:
-        await _drop_staged(connection, run, lambda table: table.c.holder == holder)
+        await _drop_staged(connection, run_id, lambda table: table.c.holder == holder)
 
 
 async def stage(
-    connection: AsyncConnection,
+    connection: Connection,
     claimed: Claim,
     drafts: Sequence[DeliveryDraft],
     lease_until_ms: int | None,
@@ -119,7 +123,7 @@ async def stage(
     return True
 
 
-async def _hold(connection: AsyncConnection, claimed: Claim, lease_until_ms: int | None) -> bool:
+async def _hold(connection: Connection, claimed: Claim, lease_until_ms: int | None) -> bool:
     if lease_until_ms is None:
         return await is_held(connection, claimed)
     renewed = (
@@ -131,7 +135,7 @@ async def _hold(connection: AsyncConnection, claimed: Claim, lease_until_ms: int
 
 
 async def decide(
-    connection: AsyncConnection,
+    connection: Connection,
     claimed: Claim,
     meter_revision: int,
     manifest: Manifest,
@@ -181,7 +185,7 @@ def _decision(manifest: Manifest) -> RunMove:
     return RunMove.RECORD if manifest.corrections else RunMove.DECIDE_EMPTY
 
 
-async def _corrected(connection: AsyncConnection, claimed: Claim) -> int:
+async def _corrected(connection: Connection, claimed: Claim) -> int:
     """How many corrections of the run the holder staged."""
     rows = run_corrections.c
     question = select(func.count()).where(
@@ -211,7 +215,7 @@ _APPOINTED: Final = (
 )
 
 
-async def _appoint(connection: AsyncConnection, claimed: Claim, now_ms: int) -> int:
+async def _appoint(connection: Connection, claimed: Claim, now_ms: int) -> int:
     """Make the staged bodies of the holder the deliveries of the run; how many. Those that could
     not be made have failed, and keep no bytes.
     """
@@ -246,7 +250,7 @@ async def _appoint(connection: AsyncConnection, claimed: Claim, now_ms: int) -> 
 
 
 async def _count_failures(
-    connection: AsyncConnection, run_id: str, deliveries: int, now_ms: int
+    connection: Connection, run_id: str, deliveries: int, now_ms: int
 ) -> None:
     """Deliveries that could not be made count as failed, and the run says why. Where there are no
     others, it has ended.
@@ -267,7 +271,7 @@ async def _count_failures(
     await connection.execute(update(report_runs).where(report_runs.c.id == run_id).values(values))
 
 
-async def is_winner(connection: AsyncConnection, run: str, holder: str) -> bool:
+async def is_winner(connection: Connection, run: str, holder: str) -> bool:
     """Whether a run was decided by this holder."""
     question = select(report_runs.c.id).where(
         report_runs.c.id == run,
@@ -278,7 +282,7 @@ async def is_winner(connection: AsyncConnection, run: str, holder: str) -> bool:
 
 
 async def close(
-    connection: AsyncConnection,
+    connection: Connection,
     claimed: Claim,
     by: RunMove,
     reason: str,
@@ -309,7 +313,7 @@ async def close(
     return closed
 
 
-async def _hold_good(connection: AsyncConnection, run: Run, counted: LogEnds | None) -> None:
+async def _hold_good(connection: Connection, run: Run, counted: LogEnds | None) -> None:
     """The figures of the run before this one are found to hold good further down the log."""
     if counted is not None and (before := await followed(connection, run)) is not None:
         statement = update(report_runs).where(report_runs.c.id == before.id)
@@ -324,20 +328,20 @@ def _held(run: str, holder: str) -> ColumnElement[bool]:
     )
 
 
-async def is_held(connection: AsyncConnection, claimed: Claim) -> bool:
+async def is_held(connection: Connection, claimed: Claim) -> bool:
     """Whether a holder has its run still; then nobody takes it before the transaction ends."""
     question = select(report_runs.c.id).where(_held(claimed.run.id, claimed.holder))
     found = await connection.execute(question.with_for_update(read=True))
     return found.one_or_none() is not None
 
 
-async def drop_staged(connection: AsyncConnection, run: str) -> None:
+async def drop_staged(connection: Connection, run: str) -> None:
     """Drop all that was staged of a run, by whomever."""
     await _drop_staged(connection, run, lambda _: literal(value=True))
 
 
 async def _drop_staged(
-    connection: AsyncConnection, run: str, which: Callable[[Table], ColumnElement[bool]]
+    connection: Connection, run: str, which: Callable[[Table], ColumnElement[bool]]
 ) -> None:
     for table in (report_bodies, run_corrections):
         await connection.execute(delete(table).where(table.c.run_id == run, which(table)))

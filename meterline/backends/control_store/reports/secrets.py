@@ -4,9 +4,9 @@ Functions over a connection of one transaction.
 """
 
 from sqlalchemy import delete, func, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from meterline.access import Action
+from meterline.access import COMMAND, Action
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.reports.definitions import locked, report_of, tell
 from meterline.backends.control_store.tables.access import changes
 from meterline.backends.control_store.tables.reports import report_secrets, reports
@@ -17,12 +17,13 @@ from meterline.window import rfc3339
 
 
 async def rotate(
-    connection: AsyncConnection,
+    connection: Connection,
     report_id: str,
     sealed: bytes,
     overlap_ms: int,
     now_ms: int,
-    author: str,
+    *,
+    author: str = COMMAND,
 ) -> None:
     """Make a secret the current one; those before it sign until the overlap ends, or their own
     end comes. Raises `Problem`.
@@ -52,7 +53,7 @@ async def rotate(
     await tell(connection, report_of(row), Action.ROTATE, now_ms, author, detail)
 
 
-async def newest_sealed(connection: AsyncConnection, most: int) -> list[bytes]:
+async def newest_sealed(connection: Connection, most: int) -> list[bytes]:
     """The sealed current secrets of live reports, the newest report first."""
     question = (
         select(reports.c.signing_secret_sealed)
@@ -63,9 +64,7 @@ async def newest_sealed(connection: AsyncConnection, most: int) -> list[bytes]:
     return list((await connection.execute(question)).scalars())
 
 
-async def _retire(
-    connection: AsyncConnection, report_id: str, sealed: bytes, until_ms: int
-) -> None:
+async def _retire(connection: Connection, report_id: str, sealed: bytes, until_ms: int) -> None:
     question = select(
         func.count(), func.max(report_secrets.c.number), func.min(report_secrets.c.signs_until_ms)
     ).where(report_secrets.c.report_id == report_id)
@@ -85,7 +84,7 @@ async def _retire(
     await connection.execute(insert(report_secrets).values(row))
 
 
-async def retired(connection: AsyncConnection, report_id: str, now_ms: int) -> list[RetiredSecret]:
+async def retired(connection: Connection, report_id: str, now_ms: int) -> list[RetiredSecret]:
     """Secrets from before that sign still, the newest first."""
     secrets = report_secrets.c
     rows = await connection.execute(
@@ -96,7 +95,9 @@ async def retired(connection: AsyncConnection, report_id: str, now_ms: int) -> l
     return [RetiredSecret(row.secret_sealed, int(row.signs_until_ms)) for row in rows]
 
 
-async def shown(connection: AsyncConnection, report: Report, now_ms: int, author: str) -> None:
+async def shown(
+    connection: Connection, report: Report, now_ms: int, *, author: str = COMMAND
+) -> None:
     """Tell that the secret is shown, unless that was told of this author a moment ago."""
     told = (
         select(changes.c.id)

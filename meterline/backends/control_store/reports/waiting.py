@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from sqlalchemy import Select, Text, bindparam, literal_column, or_, select, tuple_, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ColumnElement
 
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.reports.run_rows import run_of
 from meterline.backends.control_store.tables.reports import report_runs, reports
 from meterline.report import UNDECIDED, ReportState, Run, RunMove, Trigger, run_sources, run_target
@@ -60,7 +60,7 @@ _AFTER: Final = _FRONT.where(
 
 
 async def undecided(
-    connection: AsyncConnection, now_ms: int, limit: int, after: tuple[str, Trigger] | None
+    connection: Connection, now_ms: int, limit: int, after: tuple[str, Trigger] | None
 ) -> list[Run]:
     """The oldest undecided run of each report and trigger, where its lease is free, from the pair
     after that one; none of reports that are paused or gone.
@@ -74,14 +74,14 @@ async def undecided(
     return [run_of(row) for row in await connection.execute(question, asked)]
 
 
-async def wait(connection: AsyncConnection, those: Sequence[str]) -> None:
+async def wait(connection: Connection, run_ids: Sequence[str]) -> None:
     """Scheduled runs are waiting from now on. Two dispatchers may see the same ones: what another
     has in hand is left to it, so that neither waits for the other.
     """
     runs = report_runs.c
     free = (
         select(runs.id)
-        .where(runs.id.in_(those), runs.state.in_([s.value for s in run_sources(RunMove.WAIT)]))
+        .where(runs.id.in_(run_ids), runs.state.in_([s.value for s in run_sources(RunMove.WAIT)]))
         .with_for_update(skip_locked=True)
     )
     found = [row.id for row in await connection.execute(free)]

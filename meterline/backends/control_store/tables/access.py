@@ -1,66 +1,59 @@
-"""Tables of API keys and of changes, on the metadata of `schema`."""
+"""Tables of API keys and of the history of changes."""
 
 from typing import Final
 
-from sqlalchemy import (
-    BigInteger,
-    CheckConstraint,
-    Column,
-    Index,
-    Integer,
-    LargeBinary,
-    Table,
-    Text,
-    text,
-)
+from sqlalchemy import BigInteger, CheckConstraint, Index, Integer, LargeBinary, Table, Text
 
+from meterline.backends.control_store.tables.columns import key, optional, required
 from meterline.backends.control_store.tables.meters import metadata
 
-# One row. Whoever changes a key updates it first, so versions become visible in ascending order.
+# The version of all keys, in one row. A change of a key updates this row first, so versions become
+# visible in ascending order.
 keys_version: Final = Table(
     "keys_version",
     metadata,
-    Column("one", Integer, primary_key=True, autoincrement=False),
-    Column("version", BigInteger, nullable=False),
+    key("one", Integer, "Always 1."),
+    required("version", BigInteger, "Grows with each change of a key."),
     CheckConstraint("one = 1", name="single_row"),
 )
 
-# Revoked keys stay: what they changed names them. Secrets are kept as hashes only.
+# API keys. Revoked keys stay, because changes name them. Secrets are kept as hashes only.
 api_keys: Final = Table(
     "api_keys",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("namespace", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("scopes", Text, nullable=False),  # JSON array, sorted
-    Column("plan", Text),
-    Column("created_at_ms", BigInteger, nullable=False),
-    Column("created_by", Text, nullable=False),
-    Column("expires_at_ms", BigInteger),
-    Column("revoked_at_ms", BigInteger),
-    Column("secret_hash", LargeBinary, nullable=False),
-    Column("previous_hash", LargeBinary),
-    Column("previous_until_ms", BigInteger),
-    Column("rotated_at_ms", BigInteger),
-    Column("last_used_at_ms", BigInteger),
-    Column("version", BigInteger, nullable=False),  # of the last change of this key
-    Index("ix_api_keys_version", "version", "id"),
+    key("id", Text, "Id of the key; the part of a token that is no secret."),
+    required("namespace", Text, "Namespace that the key gives access to."),
+    required("name", Text, "Name for people."),
+    required("scopes", Text, "JSON array of scopes, sorted."),
+    optional("plan", Text, "Plan of the settings with its rate limits; NULL: no limits."),
+    required("created_at_ms", BigInteger, "When it was created."),
+    required("created_by", Text, "Who created it, as `author` in `changes`."),
+    optional("expires_at_ms", BigInteger, "When it stops working; NULL: never."),
+    optional("revoked_at_ms", BigInteger, "When it was revoked."),
+    required("secret_hash", LargeBinary, "Hash of the secret."),
+    optional("previous_hash", LargeBinary, "Hash of the secret before the last rotation."),
+    optional("previous_until_ms", BigInteger, "Until when the previous secret works."),
+    optional("rotated_at_ms", BigInteger, "When the secret was last rotated."),
+    optional("last_used_at_ms", BigInteger, "When it was last used, to about a minute."),
+    required("version", BigInteger, "Version of all keys at its last change."),
+    Index("ix_api_keys_version", "version", "id"),  # processes read what changed
     Index("ix_api_keys_namespace", "namespace", "id"),
 )
 
+# The history: who changed what, and when.
 changes: Final = Table(
     "changes",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("namespace", Text, nullable=False),
-    Column("at_ms", BigInteger, nullable=False),
-    Column("author", Text, nullable=False),
-    Column("action", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("subject_id", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("detail", Text, nullable=False),
-    Column("members", Text, nullable=False, server_default=text("''")),  # JSON: before and after
+    key("id", Text, "Id of the change."),
+    required("namespace", Text, "Namespace of what was changed."),
+    required("at_ms", BigInteger, "When it was changed."),
+    required("author", Text, "Who changed it, such as `key:` with an id, or `command`."),
+    required("action", Text, "What was done, such as `create` or `rotate`."),
+    required("kind", Text, "What was changed, such as `meter` or `report`."),
+    required("subject_id", Text, "Id of what was changed."),
+    required("name", Text, "Its name after the change."),
+    required("detail", Text, "What changed, in a few words; may be empty."),
+    required("members", Text, "JSON: members that changed, before and after.", default="''"),
     Index("ix_changes_at_ms", "namespace", "at_ms", "id"),
     Index("ix_changes_subject_id", "namespace", "subject_id", "at_ms", "id"),
 )

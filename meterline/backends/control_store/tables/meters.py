@@ -1,8 +1,4 @@
-"""Tables of meters and progress. Reports have theirs in `schema_reports`, on the same `metadata`.
-
-Instants are unix milliseconds. Migrations (`migrations/versions`) must give the same tables: a test
-holds the two together on both databases.
-"""
+"""Tables of meters, and of how far the log was counted."""
 
 from typing import Final
 
@@ -10,16 +6,16 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     CheckConstraint,
-    Column,
-    ForeignKey,
     Index,
     Integer,
     LargeBinary,
     MetaData,
     Table,
     Text,
-    text,
+    UniqueConstraint,
 )
+
+from meterline.backends.control_store.tables.columns import key, optional, partial_index, required
 
 metadata: Final = MetaData(
     naming_convention={
@@ -31,130 +27,134 @@ metadata: Final = MetaData(
     }
 )
 
-
-def _one_in_state(state: str) -> Index:
-    """At most one revision of a meter stands there; it finds them, too."""
-    where = text(f"state = '{state}'")
-    name = f"uq_meter_revisions_{state}"
-    return Index(name, "meter_id", unique=True, sqlite_where=where, postgresql_where=where)
-
-
-# One row. Whoever changes the catalogue updates it first, so changes happen one after the other and
-# their versions become visible in ascending order.
+# The version of the catalogue, in one row. A change of the catalogue updates this row first. So
+# changes happen one after the other, and versions become visible in ascending order.
 catalogue_version: Final = Table(
     "catalogue_version",
     metadata,
-    Column("one", Integer, primary_key=True, autoincrement=False),
-    Column("version", BigInteger, nullable=False),
+    key("one", Integer, "Always 1."),
+    required("version", BigInteger, "Grows with each change of what is counted."),
     CheckConstraint("one = 1", name="single_row"),
 )
 
-# What may change without measuring anything anew. Deleted meters stay: their rows are still stored.
+# Meters: what may change without counting events again. Deleted meters stay, because their rows in
+# the usage store stay.
 meters: Final = Table(
     "meters",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("namespace", Text, nullable=False),
-    Column("key", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("description", Text, nullable=False),
-    Column("labels", Text, nullable=False),  # JSON object
-    Column("from_settings", Boolean, nullable=False),
-    Column("created_version", BigInteger, nullable=False),  # orders by creation
-    Column("created_at_ms", BigInteger, nullable=False),
-    Column("updated_at_ms", BigInteger, nullable=False),
-    Column("deleted_at_ms", BigInteger),
-    Index(
-        "uq_meters_live_key",
-        "namespace",
-        "key",
-        unique=True,
-        sqlite_where=text("deleted_at_ms IS NULL"),
-        postgresql_where=text("deleted_at_ms IS NULL"),
+    key("id", Text, "Id of the meter."),
+    required("namespace", Text, "Namespace of the meter."),
+    required("key", Text, "Name in the API; unique among live meters of a namespace."),
+    required("name", Text, "Name for people."),
+    required("description", Text, "Text for people; may be empty."),
+    required("labels", Text, "JSON object of texts."),
+    required("from_settings", Boolean, "Defined in the settings file; the API cannot change it."),
+    required("created_version", BigInteger, "Catalogue version that created it; orders meters."),
+    required("created_at_ms", BigInteger, "When it was created."),
+    required("updated_at_ms", BigInteger, "When it was last changed."),
+    optional("deleted_at_ms", BigInteger, "When it was deleted."),
+    partial_index(
+        "uq_meters_live_key", "namespace", "key", where="deleted_at_ms IS NULL", unique=True
     ),
 )
 
-# What is measured. One revision of each meter is in force, and at most one waits for its switch.
+# Revisions of meters: what is counted. Of each meter one revision is in force. At most one is
+# filling: older events are counted for it, then it takes over.
 meter_revisions: Final = Table(
     "meter_revisions",
     metadata,
-    Column("revision", BigInteger, primary_key=True, autoincrement=False),
-    Column("meter_id", Text, ForeignKey("meters.id"), nullable=False, index=True),
-    Column("aggregation", Text, nullable=False),
-    Column("event_type", Text, nullable=False),
-    Column("value_property", Text),
-    Column("dimensions", Text, nullable=False),  # JSON object, name to path
-    Column("events_from_ms", BigInteger),
-    Column("state", Text, nullable=False, server_default=text("'in_force'")),
-    Column("made_at_ms", BigInteger, nullable=False, server_default=text("0")),
-    Column("effective_from_ms", BigInteger),  # as asked for, until it is switched
-    Column("before_revision", BigInteger),  # once it is switched: what answers earlier windows
-    Column("switched_at_ms", BigInteger),
-    Column("ended_at_ms", BigInteger),  # superseded or discarded
-    Column("left_at_ms", BigInteger),  # the catalogue: nothing is folded for it any more
-    _one_in_state("in_force"),
-    _one_in_state("filling"),
+    key("revision", BigInteger, "Catalogue version that made it; unique over all meters."),
+    required("meter_id", Text, "Its meter.", of="meters.id"),
+    required("aggregation", Text, "Such as `sum`, `count`, `unique_count`."),
+    required("event_type", Text, "Type of the events that it counts."),
+    optional("value_property", Text, "Path of the value in an event; NULL where none is needed."),
+    required("dimensions", Text, "JSON object: names of dimensions with their paths."),
+    optional("events_from_ms", BigInteger, "Earlier events do not count; NULL: all count."),
+    required(
+        "state",
+        Text,
+        "A `RevisionState`, such as `filling` or `in_force`.",
+        default="'in_force'",
+    ),
+    required("made_at_ms", BigInteger, "When it was made.", default="0"),
+    optional("effective_from_ms", BigInteger, "First window it answers for; NULL: all windows."),
+    optional("before_revision", BigInteger, "Revision that answers for the windows before."),
+    optional("switched_at_ms", BigInteger, "When it came into force."),
+    optional("ended_at_ms", BigInteger, "When it was superseded or discarded."),
+    optional("left_at_ms", BigInteger, "Since when no events are counted for it."),
+    Index("ix_meter_revisions_meter_id", "meter_id"),
+    partial_index(
+        "uq_meter_revisions_in_force", "meter_id", where="state = 'in_force'", unique=True
+    ),
+    partial_index("uq_meter_revisions_filling", "meter_id", where="state = 'filling'", unique=True),
 )
 
+# Logs that events were counted from, such as a Kafka topic.
 logs: Final = Table(
     "logs",
     metadata,
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("id", Text, nullable=False, unique=True),
-    Column("partitions", Integer, nullable=False),
+    key("number", Integer, "Short name of the log in other tables, from 1."),
+    required("id", Text, "Identity of the log; another topic has another one."),
+    required("partitions", Integer, "Number of partitions; it never changes."),
+    UniqueConstraint("id"),
 )
 
+# Sealed slices of the log: all their events are counted in the usage store.
 seals: Final = Table(
     "seals",
     metadata,
-    Column("log", Integer, primary_key=True, autoincrement=False),
-    Column("partition", Integer, primary_key=True, autoincrement=False),
-    Column("slice", BigInteger, primary_key=True, autoincrement=False),  # first offset
-    Column("offset_end", BigInteger, nullable=False),
-    Column("events", BigInteger, nullable=False),
-    Column("catalogue", BigInteger, nullable=False),
-    Column("append_ms", BigInteger, nullable=False),
-    Column("digest", LargeBinary),  # of the last record; none in seals of before
-    # Rows that the slice wrote into these tables of the usage store; 0 in seals of before.
-    Column("rejects", BigInteger, nullable=False, server_default=text("0")),
-    Column("tallies", BigInteger, nullable=False, server_default=text("0")),
-    Column("members", BigInteger, nullable=False, server_default=text("0")),
-    Column("rejected", BigInteger, nullable=False, server_default=text("0")),
-    Index("ix_seals_log_catalogue", "log", "catalogue"),  # for the backfill list
+    key("log", Integer, "Number of the log."),
+    key("partition", Integer, "Partition of the log."),
+    key("slice", BigInteger, "First offset of the slice."),
+    required("offset_end", BigInteger, "Offset after the last one of the slice."),
+    required("events", BigInteger, "Number of events, without duplicates."),
+    required("catalogue", BigInteger, "Catalogue version that it was counted with."),
+    required("append_ms", BigInteger, "Latest append time of the partition up to its end."),
+    optional("digest", LargeBinary, "Digest of its last record; NULL in seals of old builds."),
+    # Number of rows that the slice wrote to tables of the usage store, 0 in seals of old builds.
+    # An audit compares them with what is there.
+    required("rejects", BigInteger, "Rows in `rejects`.", default="0"),
+    required("tallies", BigInteger, "Rows in `tallies`.", default="0"),
+    required("members", BigInteger, "Rows in `members`.", default="0"),
+    required("rejected", BigInteger, "Rows in `rejected`.", default="0"),
+    Index("ix_seals_log_catalogue", "log", "catalogue"),  # finds slices to backfill
 )
 
+# Backfill: slices that were counted for a revision that is newer than their seals.
 fill_marks: Final = Table(
     "fill_marks",
     metadata,
-    Column("log", Integer, primary_key=True, autoincrement=False),
-    Column("partition", Integer, primary_key=True, autoincrement=False),
-    Column("revision", BigInteger, primary_key=True, autoincrement=False),
-    Column("slice", BigInteger, primary_key=True, autoincrement=False),
+    key("log", Integer, "Number of the log."),
+    key("partition", Integer, "Partition of the log."),
+    key("revision", BigInteger, "Revision of a meter."),
+    key("slice", BigInteger, "First offset of the slice."),
 )
 
+# Up to which instant the usage of a partition is complete.
 completeness: Final = Table(
     "completeness",
     metadata,
-    Column("log", Integer, primary_key=True, autoincrement=False),
-    Column("partition", Integer, primary_key=True, autoincrement=False),
-    Column("catalogue", BigInteger, primary_key=True, autoincrement=False),
-    Column("until_ms", BigInteger, nullable=False),
+    key("log", Integer, "Number of the log."),
+    key("partition", Integer, "Partition of the log."),
+    key("catalogue", BigInteger, "Catalogue version that it was counted with."),
+    required("until_ms", BigInteger, "All events recorded before this instant are counted."),
 )
 
+# Up to which offset the events of a partition are in the usage store.
 flushed: Final = Table(
     "flushed",
     metadata,
-    Column("log", Integer, primary_key=True, autoincrement=False),
-    Column("partition", Integer, primary_key=True, autoincrement=False),
-    Column("catalogue", BigInteger, primary_key=True, autoincrement=False),
-    Column("offset_end", BigInteger, nullable=False),
+    key("log", Integer, "Number of the log."),
+    key("partition", Integer, "Partition of the log."),
+    key("catalogue", BigInteger, "Catalogue version that they were counted with."),
+    required("offset_end", BigInteger, "Offset after the last one that is stored."),
 )
 
-# One row: the id of the usage store that is counted into.
+# The usage store that this control store belongs to, in one row.
 usage_store: Final = Table(
     "usage_store",
     metadata,
-    Column("one", Integer, primary_key=True, autoincrement=False),
-    Column("id", Text, nullable=False),
+    key("one", Integer, "Always 1."),
+    required("id", Text, "Id of the usage store; another store is refused at start."),
     CheckConstraint("one = 1", name="single_row"),
 )

@@ -1,39 +1,39 @@
-"""The table of replays of many deliveries, on the metadata of `schema`."""
+"""The table of replays of many deliveries."""
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, Index, Integer, Table, Text, text
+from sqlalchemy import BigInteger, Index, Integer, Table, Text
 
+from meterline.backends.control_store.tables.columns import key, optional, partial_index, required
 from meterline.backends.control_store.tables.meters import metadata
 
-_DUE: Final = text("due_at_ms IS NOT NULL")
-
+# Replays. A replay works in steps, oldest delivery last, until no delivery is left that it covers.
 replays: Final = Table(
     "replays",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("namespace", Text, nullable=False),
-    # what it is asked for, see `DeliveryQuery`
-    Column("report_id", Text),
-    Column("run_id", Text),
-    Column("subject", Text),
-    Column("from_min_ms", BigInteger),
-    Column("to_max_ms", BigInteger),
-    Column("failed_since_ms", BigInteger),
-    Column("decided_max_ms", BigInteger),
-    Column("per_second", Integer, nullable=False),
-    Column("created_at_ms", BigInteger, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("counted", BigInteger, nullable=False),
-    Column("replayed", BigInteger, nullable=False),
-    Column("in_flight", BigInteger, nullable=False),
-    Column("refused", BigInteger, nullable=False),
-    Column("ended_at_ms", BigInteger),
-    Column("due_at_ms", BigInteger),  # of its next step; NULL once it ended
-    # the place of the last delivery that it came to
-    Column("after_decided_at_ms", BigInteger),
-    Column("after_run_id", Text),
-    Column("after_number", Integer),
+    key("id", Text, "Id of the replay."),
+    required("namespace", Text, "Namespace of the deliveries."),
+    # Which deliveries it covers (`DeliveryQuery`): all conditions must hold, NULL is no condition.
+    optional("report_id", Text, "Deliveries of this report."),
+    optional("run_id", Text, "Deliveries of this run."),
+    optional("subject", Text, "Deliveries of this subject."),
+    optional("from_min_ms", BigInteger, "Windows that start then or later."),
+    optional("to_max_ms", BigInteger, "Windows that end then or earlier."),
+    optional("failed_since_ms", BigInteger, "Deliveries that failed then or later."),
+    optional("decided_max_ms", BigInteger, "Runs that were decided then or earlier."),
+    required("per_second", Integer, "How many deliveries a second it sends at most."),
+    required("created_at_ms", BigInteger, "When it was created."),
+    required("state", Text, "`running`, `done` or `cancelled`."),
+    required("counted", BigInteger, "Number of deliveries that it covered at its start."),
+    required("replayed", BigInteger, "Number that it has sent again."),
+    required("in_flight", BigInteger, "Number left alone, because they were being sent."),
+    required("refused", BigInteger, "Number that could not be sent again."),
+    optional("ended_at_ms", BigInteger, "When it was done or cancelled."),
+    optional("due_at_ms", BigInteger, "When its next step is due; NULL once it ended."),
+    # The last delivery that it reached (`DeliveryPlace`); NULL before the first step.
+    optional("after_decided_at_ms", BigInteger, "When the run of that delivery was decided."),
+    optional("after_run_id", Text, "Run of that delivery."),
+    optional("after_number", Integer, "Number of that delivery in its run."),
     Index("ix_replays_namespace", "namespace", "id"),
-    Index("ix_replays_due", "due_at_ms", sqlite_where=_DUE, postgresql_where=_DUE),
+    partial_index("ix_replays_due", "due_at_ms", where="due_at_ms IS NOT NULL"),
 )

@@ -1,270 +1,247 @@
-"""Tables of reports, runs, deliveries and attempts, on the metadata of `schema`.
+"""Tables of reports, runs, deliveries and attempts.
 
-`due_at_ms` of a delivery is one column with two meanings that ask for the same: when its next
-attempt is due, and, while a courier holds it, when that courier's lease ends. NULL: nothing is
-due ever again. So a dead courier's deliveries become due by themselves.
+A report has runs, one for each window. A run has deliveries, one for each subject. A delivery has
+attempts, one for each POST.
+
+`report_deliveries.due_at_ms` is when a delivery may be claimed. Before a delivery is claimed, that
+is when its next attempt is due. While a process sends it, that is when the lease of this process
+ends. So deliveries of a process that died become due by themselves. NULL: it is never due again.
 """
 
 from typing import Final
 
 from sqlalchemy import (
     BigInteger,
-    Column,
-    ForeignKey,
     Index,
     Integer,
     LargeBinary,
     Table,
     Text,
     UniqueConstraint,
+    and_,
     text,
 )
 
+from meterline.backends.control_store.tables.columns import key, optional, partial_index, required
 from meterline.backends.control_store.tables.meters import metadata
 
-_LIVE: Final = text("deleted_at_ms IS NULL")
-_DUE: Final = text("due_at_ms IS NOT NULL")
-_LONG: Final = text("to_ms - from_ms > 86400000")
-_DELIVERING: Final = text("state = 'delivering'")  # what is owed
-# Runs that have ended and whose deliveries have their bytes, all or some.
-WITH_BYTES: Final = text(
+_LIVE: Final = "deleted_at_ms IS NULL"
+_BYTES_LEFT: Final = (
     "state IN ('succeeded', 'partly_failed', 'failed') AND deliveries > 0"
     " AND (bytes_removed_to IS NULL OR bytes_removed_to < deliveries)"
 )
-_REPLACES: Final = text("supersedes IS NOT NULL")
-_NOTHING: Final = text("''")
-_ZERO: Final = text("0")  # of columns that rows were there before
+WITH_BYTES: Final = text(_BYTES_LEFT)
+"""Runs that have ended and whose deliveries have their bytes, all or some."""
 
+# Reports. Deleted reports stay, because runs and deliveries refer to them.
 reports: Final = Table(
     "reports",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("namespace", Text, nullable=False),
-    Column("slug", Text, nullable=False),
-    Column("meter_id", Text, ForeignKey("meters.id"), nullable=False, index=True),
-    Column("interval", Text, nullable=False),
-    Column("start_at_ms", BigInteger, nullable=False),
-    Column("group_by", Text, nullable=False),  # JSON array
-    Column("filter", Text, nullable=False),  # JSON object as in the contract
-    Column("endpoint", Text, nullable=False),  # without user information
-    Column("signing_secret_sealed", LargeBinary, nullable=False),
-    Column("user_info_sealed", LargeBinary),
-    Column("state", Text, nullable=False),
-    Column("state_reason", Text, nullable=False),
-    Column("created_at_ms", BigInteger, nullable=False),
-    Column("deleted_at_ms", BigInteger),
-    Column("next_end_ms", BigInteger, nullable=False),  # end of the first window without a run
-    Column("sequence_next", BigInteger, nullable=False),
-    Column("updated_at_ms", BigInteger, nullable=False, server_default=_ZERO),  # of the definition
-    # The schedule that takes over where the window from `takeover_at_ms` begins, if any.
-    Column("takeover_interval", Text),
-    Column("takeover_start_at_ms", BigInteger),
-    Column("takeover_at_ms", BigInteger),
-    Column("revisions", Text, nullable=False, server_default=text("'record'")),
-    Column("headers_sealed", LargeBinary),
-    Column("header_names", Text, nullable=False, server_default=text("'[]'")),  # JSON array
-    Column("grace_ms", BigInteger),  # NULL: that of the installation
-    Column("skip_until_ms", BigInteger),  # windows that end by then are not made up for
-    Index(
-        "uq_reports_live_slug",
-        "namespace",
-        "slug",
-        unique=True,
-        sqlite_where=_LIVE,
-        postgresql_where=_LIVE,
+    key("id", Text, "Id of the report."),
+    required("namespace", Text, "Namespace of the report."),
+    required("slug", Text, "Name in the API; unique among live reports of a namespace."),
+    required("meter_id", Text, "Meter whose usage it sends.", of="meters.id"),
+    required("interval", Text, "Length of its windows, such as `1d`."),
+    required("start_at_ms", BigInteger, "Start of its first window."),
+    required("group_by", Text, "JSON array: dimensions that it groups by."),
+    required("filter", Text, "JSON object: filter of usage and subjects, as in the API."),
+    required("endpoint", Text, "URL of the receiver, without user information."),
+    required("signing_secret_sealed", LargeBinary, "Signing secret, sealed."),
+    optional("user_info_sealed", LargeBinary, "`user:password` of the URL, sealed."),
+    required("state", Text, "`active`, `paused` or `parked`."),
+    required("state_reason", Text, "Why it is in that state; may be empty."),
+    required("created_at_ms", BigInteger, "When it was created."),
+    optional("deleted_at_ms", BigInteger, "When it was deleted."),
+    required("next_end_ms", BigInteger, "End of the first window that has no run yet."),
+    required("sequence_next", BigInteger, "Sequence number of its next delivery, from 1."),
+    required("updated_at_ms", BigInteger, "When the definition last changed.", default="0"),
+    # The schedule that replaces the one above, from the window that starts at `takeover_at_ms`.
+    optional("takeover_interval", Text, "Length of its windows."),
+    optional("takeover_start_at_ms", BigInteger, "Start of the first window as requested."),
+    optional("takeover_at_ms", BigInteger, "Start of the first window of the new schedule."),
+    required(
+        "revisions", Text, "What is done with corrections: `record` or `send`.", default="'record'"
     ),
-    Index("ix_reports_next_end_ms", "next_end_ms", sqlite_where=_LIVE, postgresql_where=_LIVE),
+    optional("headers_sealed", LargeBinary, "JSON object of its HTTP headers, sealed."),
+    required("header_names", Text, "JSON array: names of these headers.", default="'[]'"),
+    optional("grace_ms", BigInteger, "Wait after the end of a window; NULL: as in the settings."),
+    optional("skip_until_ms", BigInteger, "Windows that end by then and have no run get none."),
+    Index("ix_reports_meter_id", "meter_id"),
+    partial_index("uq_reports_live_slug", "namespace", "slug", where=_LIVE, unique=True),
+    partial_index("ix_reports_next_end_ms", "next_end_ms", where=_LIVE),
 )
 
-# Signing secrets that a rotation replaced and that sign on for a while; the current one of a report
-# is in its row.
+# Signing secrets before the current one: they sign deliveries too, until their overlap ends.
 report_secrets: Final = Table(
     "report_secrets",
     metadata,
-    Column("report_id", Text, ForeignKey("reports.id"), primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),  # by age, the oldest first
-    Column("secret_sealed", LargeBinary, nullable=False),
-    Column("signs_until_ms", BigInteger, nullable=False),
+    key("report_id", Text, "Report of the secret.", of="reports.id"),
+    key("number", Integer, "Place by age, the oldest first."),
+    required("secret_sealed", LargeBinary, "The secret, sealed."),
+    required("signs_until_ms", BigInteger, "When its overlap ends."),
 )
 
-# The newest attempt of each report that did not arrive, for its status.
+# The last failed attempt of each report, for its status.
 report_last_errors: Final = Table(
     "report_last_errors",
     metadata,
-    Column("report_id", Text, ForeignKey("reports.id"), primary_key=True),
-    Column("delivery_id", Text, nullable=False),
-    Column("at_ms", BigInteger, nullable=False),
-    Column("outcome", Text, nullable=False),
-    Column("status", Integer),
-    Column("reason", Text, nullable=False),
+    key("report_id", Text, "The report.", of="reports.id"),
+    required("delivery_id", Text, "Delivery of the attempt."),
+    required("at_ms", BigInteger, "When the attempt ended."),
+    required("outcome", Text, "How it ended, as in `report_attempts`."),
+    optional("status", Integer, "HTTP status of the response; NULL: no response."),
+    required("reason", Text, "What went wrong, in words."),
 )
 
-# The manifest of a run is in its row, NULL until it is decided. Totals are scaled integers of any
-# length.
+# Runs. The columns from `deliveries` on are the manifest: NULL until the run is decided.
 report_runs: Final = Table(
     "report_runs",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("report_id", Text, ForeignKey("reports.id"), nullable=False),
-    Column("namespace", Text, nullable=False),
-    Column("from_ms", BigInteger, nullable=False),
-    Column("to_ms", BigInteger, nullable=False),
-    Column("revision", Integer, nullable=False),
-    Column("trigger", Text, nullable=False),
-    Column("asked_at_ms", BigInteger, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("supersedes", Text),
-    Column("lease_holder", Text),  # of a decided run: the holder whose bodies won
-    Column("lease_until_ms", BigInteger),
-    Column("meter_revision", BigInteger),
-    Column("decided_at_ms", BigInteger),
-    Column("ended_at_ms", BigInteger),
-    Column("delivered", Integer, nullable=False),
-    Column("failed", Integer, nullable=False),
-    Column("deliveries", Integer),
-    Column("entries", Integer),
-    Column("filtered_out", Integer),
-    Column("total", Text),
-    Column("total_filtered_out", Text),
-    Column("complete_until_ms", BigInteger),
-    Column("digest", Text),
-    Column("sequence_first", BigInteger),
-    # How it was made, for a revision that is made likewise; NULL in runs from before these were
-    # kept.
-    Column("group_by", Text),
-    Column("filter", Text),
-    Column("counted", Text),  # JSON: the log, and by partition the end of what was counted
-    Column("corrections", Integer),
-    Column("corrections_digest", Text),
-    Column("bytes_removed_to", Integer),  # by number of delivery; NULL: all have their bytes
+    key("id", Text, "Id of the run: a hash of report, window and revision."),
+    required("report_id", Text, "Report of the run.", of="reports.id"),
+    required("namespace", Text, "Namespace of the report."),
+    required("from_ms", BigInteger, "Start of the window."),
+    required("to_ms", BigInteger, "End of the window."),
+    required("revision", Integer, "1 for the first run of a window, then 2, 3, ..."),
+    required("trigger", Text, "Why it exists: `schedule`, `manual` or `late`."),
+    required("asked_at_ms", BigInteger, "When it was found due, or requested."),
+    required("state", Text, "A `RunState`, such as `waiting` or `delivering`."),
+    required("reason", Text, "Why it is in that state; may be empty."),
+    optional("supersedes", Text, "Run of the revision before."),
+    optional("lease_holder", Text, "Process that makes it; once decided, the one that made it."),
+    optional("lease_until_ms", BigInteger, "When the lease of that process ends."),
+    optional("meter_revision", BigInteger, "Revision of the meter that was asked."),
+    optional("decided_at_ms", BigInteger, "When it was decided: its deliveries never change."),
+    optional("ended_at_ms", BigInteger, "When the last of its deliveries ended."),
+    required("delivered", Integer, "Number of deliveries that were delivered."),
+    required("failed", Integer, "Number of deliveries that failed or were cancelled."),
+    optional("deliveries", Integer, "Number of deliveries."),
+    optional("entries", Integer, "Number of usage entries in them."),
+    optional("filtered_out", Integer, "Number of entries that did not pass the filter."),
+    optional("total", Text, "Sum of the entries, a scaled integer of any length."),
+    optional("total_filtered_out", Text, "Sum of the entries that did not pass, likewise."),
+    optional("complete_until_ms", BigInteger, "The usage was complete up to this instant."),
+    optional("digest", Text, "Digest of the deliveries, in hex."),
+    optional("sequence_first", BigInteger, "Sequence of its first delivery; 0: it has none."),
+    # How it was made, so that a revision is made alike. NULL in runs of old builds.
+    optional("group_by", Text, "`group_by` of the report at that time."),
+    optional("filter", Text, "`filter` of the report at that time."),
+    optional("counted", Text, "JSON: number of the log, and offsets up to which it was counted."),
+    optional("corrections", Integer, "Number of corrections; NULL in a first run."),
+    optional("corrections_digest", Text, "Digest of the corrections, in hex."),
+    optional("bytes_removed_to", Integer, "Bodies up to this number are removed; NULL: none."),
     UniqueConstraint("report_id", "from_ms", "to_ms", "revision", name="uq_report_runs_window"),
-    Index(
-        "ix_report_runs_undecided",
-        "report_id",
-        "trigger",
-        "to_ms",
-        sqlite_where=text("state IN ('scheduled', 'waiting', 'materializing')"),
-        postgresql_where=text("state IN ('scheduled', 'waiting', 'materializing')"),
+    partial_index(
+        *("ix_report_runs_undecided", "report_id", "trigger", "to_ms"),
+        where="state IN ('scheduled', 'waiting', 'materializing')",
     ),
-    Index(
-        "ix_report_runs_delivering",
-        "report_id",
-        "decided_at_ms",
-        sqlite_where=_DELIVERING,
-        postgresql_where=_DELIVERING,
+    partial_index(
+        *("ix_report_runs_delivering", "report_id", "decided_at_ms"),
+        where="state = 'delivering'",
     ),
-    Index(
-        "ix_report_runs_with_bytes",
-        "decided_at_ms",
-        sqlite_where=WITH_BYTES,
-        postgresql_where=WITH_BYTES,
-    ),
-    # the order in which deliveries are listed, of a namespace and of a report
+    partial_index("ix_report_runs_with_bytes", "decided_at_ms", where=_BYTES_LEFT),
+    # The order in which deliveries are listed, of a namespace and of a report.
     Index("ix_report_runs_decided", "namespace", "decided_at_ms", "id"),
     Index("ix_report_runs_decided_of_report", "report_id", "decided_at_ms", "id"),
-    # lists of runs in some state: few of very many
+    # Lists of runs in some state: few of very many.
     Index("ix_report_runs_state", "report_id", "state", "to_ms"),
-    # Windows that an instant lies in: most are a day long at most, and end soon after it.
+    # Windows around an instant: most are a day long at most and end soon after it.
     Index("ix_report_runs_window_end", "report_id", "to_ms"),
-    Index(
-        "ix_report_runs_long",
-        "report_id",
-        "from_ms",
-        sqlite_where=_LONG,
-        postgresql_where=_LONG,
+    partial_index(
+        *("ix_report_runs_long", "report_id", "from_ms"), where="to_ms - from_ms > 86400000"
     ),
 )
 
-# Bodies as materialized. Several holders may have written some for one run: the run's row names
-# whose count.
+# The bytes that are sent. Several holders may have written bodies for one run: those of
+# `report_runs.lease_holder` count.
 report_bodies: Final = Table(
     "report_bodies",
     metadata,
-    Column("run_id", Text, ForeignKey("report_runs.id"), primary_key=True),
-    Column("holder", Text, primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("delivery_id", Text, nullable=False),
-    Column("subject", Text, nullable=False),
-    Column("sequence", BigInteger, nullable=False),
-    Column("digest", LargeBinary, nullable=False),
-    Column("usage_digest", LargeBinary, nullable=False),
-    Column("supersedes", Text),
-    Column("body", LargeBinary, nullable=False),
-    Column("failure", Text),  # as in deliveries; the body is empty, and gone with the decision
+    key("run_id", Text, "Run of the delivery.", of="report_runs.id"),
+    key("holder", Text, "Process that made the body."),
+    key("number", Integer, "Place of the delivery in its run, from 1."),
+    required("delivery_id", Text, "Id of the delivery."),
+    required("subject", Text, "Subject of the delivery."),
+    required("sequence", BigInteger, "Sequence number of the delivery."),
+    required("digest", LargeBinary, "Digest of the body."),
+    required("usage_digest", LargeBinary, "Digest of its usage entries alone."),
+    optional("supersedes", Text, "Delivery whose figures it replaces."),
+    required("body", LargeBinary, "The bytes."),
+    optional("failure", Text, "As in `report_deliveries`; then the body is empty."),
 )
 
+# Deliveries, made with the decision of their run.
 report_deliveries: Final = Table(
     "report_deliveries",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("run_id", Text, ForeignKey("report_runs.id"), nullable=False),
-    Column("report_id", Text, ForeignKey("reports.id"), nullable=False),
-    Column("holder", Text, nullable=False),  # with run and number: its body
-    Column("subject", Text, nullable=False),
-    Column("number", Integer, nullable=False),
-    Column("sequence", BigInteger, nullable=False),
-    Column("revision", Integer, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Column("due_at_ms", BigInteger),
-    Column("created_at_ms", BigInteger, nullable=False),
-    Column("ended_at_ms", BigInteger),
-    Column("digest", LargeBinary, nullable=False),
-    Column("usage_digest", LargeBinary, nullable=False),
-    Column("supersedes", Text),
-    Column("attempts_before", Integer, nullable=False, server_default=_ZERO),  # the last replay
-    Column("replayed_at_ms", BigInteger),
-    Column("failure", Text),  # why it has no bytes and is never sent; NULL of nearly all
+    key("id", Text, "Id of the delivery: a hash of report, window, subject and revision."),
+    required("run_id", Text, "Run of the delivery.", of="report_runs.id"),
+    required("report_id", Text, "Report of the run.", of="reports.id"),
+    required("holder", Text, "With `run_id` and `number`, the key of its body."),
+    required("subject", Text, "Subject that it reports on."),
+    required("number", Integer, "Place in the run, from 1."),
+    required("sequence", BigInteger, "Place among all deliveries of the report, without gaps."),
+    required("revision", Integer, "Revision of the run."),
+    required("state", Text, "A `DeliveryState`, such as `pending` or `delivered`."),
+    required("attempts", Integer, "Number of attempts so far."),
+    optional("due_at_ms", BigInteger, "When it may be claimed, see the top of this file."),
+    required("created_at_ms", BigInteger, "When it was created."),
+    optional("ended_at_ms", BigInteger, "When it was delivered, failed or cancelled."),
+    required("digest", LargeBinary, "Digest of the body."),
+    required("usage_digest", LargeBinary, "Digest of its usage entries alone."),
+    optional("supersedes", Text, "Delivery whose figures it replaces."),
+    required("attempts_before", Integer, "Attempts before the last replay.", default="0"),
+    optional("replayed_at_ms", BigInteger, "When it was last replayed."),
+    optional("failure", Text, "Why it could not be made and is never sent; NULL for nearly all."),
     UniqueConstraint("run_id", "number", name="uq_report_deliveries_number"),
     UniqueConstraint("report_id", "sequence", name="uq_report_deliveries_sequence"),
-    Index(
-        "ix_report_deliveries_due",
-        "report_id",
-        "state",  # first tries are claimed before retries,
-        "due_at_ms",
-        "id",  # a hash: a run's deliveries are all due at one instant, and claimed in no order
-        sqlite_where=_DUE,
-        postgresql_where=_DUE,
+    # First attempts are claimed before retries, hence the state. The id is a hash: deliveries of a
+    # run, which are due at the same instant, are claimed in no order of subjects.
+    partial_index(
+        *("ix_report_deliveries_due", "report_id", "state", "due_at_ms", "id"),
+        where="due_at_ms IS NOT NULL",
     ),
     Index("ix_report_deliveries_subject", "run_id", "subject"),
-    Index(
-        "ix_report_deliveries_supersedes",
-        "supersedes",
-        sqlite_where=_REPLACES,
-        postgresql_where=_REPLACES,
-    ),
+    partial_index("ix_report_deliveries_supersedes", "supersedes", where="supersedes IS NOT NULL"),
 )
 
-# How endpoints fare, those that were heard of (`endpoint_health`).
+BODY_OF_DELIVERY: Final = and_(
+    report_bodies.c.run_id == report_deliveries.c.run_id,
+    report_bodies.c.holder == report_deliveries.c.holder,
+    report_bodies.c.number == report_deliveries.c.number,
+)
+"""How deliveries are joined with their bodies."""
+
+# Health of endpoints (`endpoint_health`); an endpoint without a row was never sent anything.
 report_endpoints: Final = Table(
     "report_endpoints",
     metadata,
-    Column("namespace", Text, primary_key=True),
-    Column("endpoint", Text, primary_key=True),  # without user information
-    Column("last_success_at_ms", BigInteger),
-    Column("failing_since_ms", BigInteger),
-    Column("last_failure_at_ms", BigInteger),
-    Column("outages", Integer, nullable=False),
-    Column("places", Integer),
-    Column("probe_at_ms", BigInteger),
-    Column("reason", Text, nullable=False),
-    Column("faults", Integer, nullable=False, server_default=_ZERO),
-    Column("alarms", Integer, nullable=False, server_default=_ZERO),
-    Column("probes", Integer, nullable=False, server_default=_ZERO),
+    key("namespace", Text, "Namespace of the reports."),
+    key("endpoint", Text, "URL without user information."),
+    optional("last_success_at_ms", BigInteger, "When it last accepted a delivery, to a minute."),
+    optional("failing_since_ms", BigInteger, "First failure since the last success."),
+    optional("last_failure_at_ms", BigInteger, "Last failure."),
+    required("outages", Integer, "Attempts in a row that found it down."),
+    optional("places", Integer, "Deliveries at once while it recovers; NULL: no limit of its own."),
+    optional("probe_at_ms", BigInteger, "Next test of an endpoint that is down; NULL: it is up."),
+    required("reason", Text, "What its last failure was; may be empty."),
+    required("faults", Integer, "Deliveries in a row that failed at first attempt.", default="0"),
+    required("alarms", Integer, "Recent outages that may have been none.", default="0"),
+    required("probes", Integer, "Tests that failed since it is down.", default="0"),
 )
 
+# Attempts: each POST of a delivery.
 report_attempts: Final = Table(
     "report_attempts",
     metadata,
-    Column("delivery_id", Text, ForeignKey("report_deliveries.id"), primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("started_at_ms", BigInteger, nullable=False),
-    Column("outcome", Text, nullable=False),
-    Column("duration_ms", BigInteger, nullable=False),
-    Column("status", Integer),
-    Column("reason", Text, nullable=False),
-    Column("answer", LargeBinary, nullable=False),
-    Column("next_attempt_at_ms", BigInteger),
-    Column("endpoint", Text, nullable=False, server_default=_NOTHING),  # where it went
+    key("delivery_id", Text, "The delivery.", of="report_deliveries.id"),
+    key("number", Integer, "Place among its attempts, from 1."),
+    required("started_at_ms", BigInteger, "When it started."),
+    required("outcome", Text, "An `AttemptOutcome`, such as `delivered` or `refused`."),
+    required("duration_ms", BigInteger, "How long it took."),
+    optional("status", Integer, "HTTP status of the response; NULL: no response."),
+    required("reason", Text, "What went wrong, in words; empty if nothing did."),
+    required("answer", LargeBinary, "Start of the response body."),
+    optional("next_attempt_at_ms", BigInteger, "When the next attempt is due; NULL: none is."),
+    required("endpoint", Text, "URL it went to; empty in attempts of old builds.", default="''"),
 )

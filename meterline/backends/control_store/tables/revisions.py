@@ -1,59 +1,47 @@
-"""Tables of revisions and late usage, on the metadata of `schema`."""
+"""Tables of late usage and of what it corrects."""
 
 from typing import Final
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    Table,
-    Text,
-    text,
-)
+from sqlalchemy import BigInteger, Integer, LargeBinary, Table, Text
 
+from meterline.backends.control_store.tables.columns import key, optional, partial_index, required
 from meterline.backends.control_store.tables.meters import metadata
 
-_DUE: Final = text("due_at_ms IS NOT NULL")
-
-# What revisions correct. Several holders may have written some for one run: the run's row names
-# whose count. Values are scaled integers of any length; NULL: no entry.
+# What a run corrects of the run before it, one row for each usage entry. Several holders may have
+# written rows for one run: those of `report_runs.lease_holder` count.
 run_corrections: Final = Table(
     "run_corrections",
     metadata,
-    Column("run_id", Text, ForeignKey("report_runs.id"), primary_key=True),
-    Column("holder", Text, primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("subject", Text, nullable=False),
-    Column("groups", Text, nullable=False),  # JSON object
-    Column("old_value", Text),
-    Column("new_value", Text),
-    Column("cause", Text, nullable=False),
-    Column("replaces", Text),
-    Column("replaced_digest", LargeBinary),
+    key("run_id", Text, "Run that corrects.", of="report_runs.id"),
+    key("holder", Text, "Process that wrote the row."),
+    key("number", Integer, "Place in the run, from 1."),
+    required("subject", Text, "Subject of the entry."),
+    required("groups", Text, "JSON object: group-by keys of the entry with their values."),
+    optional("old_value", Text, "Value as sent, a scaled integer; NULL: there was no entry."),
+    optional("new_value", Text, "Value as it is, a scaled integer; NULL: there is no entry."),
+    required("cause", Text, "Why it differs: a `Cause`, such as `late_usage`."),
+    optional("replaces", Text, "Delivery that said the old value."),
+    optional("replaced_digest", LargeBinary, "Digest of the bytes of that delivery."),
 )
 
-# How far each partition was looked at for late events, and how far somebody began to.
+# How far each partition was searched for late events.
 late_looks: Final = Table(
     "late_looks",
     metadata,
-    Column("log", Integer, primary_key=True, autoincrement=False),
-    Column("partition", Integer, primary_key=True, autoincrement=False),
-    Column("begun_end", BigInteger, nullable=False),
-    Column("looked_end", BigInteger, nullable=False),
+    key("log", Integer, "Number of the log."),
+    key("partition", Integer, "Partition of the log."),
+    required("begun_end", BigInteger, "Offset up to which a search was begun."),
+    required("looked_end", BigInteger, "Offset up to which a search was finished."),
 )
 
-# Windows that late events were ever found for. `due_at_ms` is when they may be revised, NULL where
-# there is nothing to revise; `revised_at_ms` when they last were, 0 for never.
+# Windows that late events were found for.
 late_windows: Final = Table(
     "late_windows",
     metadata,
-    Column("report_id", Text, ForeignKey("reports.id"), primary_key=True),
-    Column("from_ms", BigInteger, primary_key=True, autoincrement=False),
-    Column("to_ms", BigInteger, primary_key=True, autoincrement=False),
-    Column("due_at_ms", BigInteger),
-    Column("revised_at_ms", BigInteger, nullable=False),
-    Index("ix_late_windows_due", "due_at_ms", sqlite_where=_DUE, postgresql_where=_DUE),
+    key("report_id", Text, "Report of the window.", of="reports.id"),
+    key("from_ms", BigInteger, "Start of the window."),
+    key("to_ms", BigInteger, "End of the window."),
+    optional("due_at_ms", BigInteger, "When it may be revised; NULL: nothing to revise."),
+    required("revised_at_ms", BigInteger, "When it was last revised; 0: never."),
+    partial_index("ix_late_windows_due", "due_at_ms", where="due_at_ms IS NOT NULL"),
 )

@@ -1,24 +1,25 @@
-"""The table of described subjects, on the metadata of `schema`."""
+"""The table of described subjects."""
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, Index, Table, Text
+from sqlalchemy import BigInteger, Index, Table, Text
 
+from meterline.backends.control_store.tables.columns import key, optional, required
 from meterline.backends.control_store.tables.meters import metadata
 
-# Deleted ones are erased: what was said of them may be about a person.
+# What customers of the API say of their subjects. A deleted one is erased: it may be a person.
 subjects: Final = Table(
     "subjects",
     metadata,
-    Column("id", Text, primary_key=True),
-    Column("namespace", Text, nullable=False),
-    Column("key", Text, nullable=False),
-    Column("display_name", Text),
-    Column("metadata", Text),  # JSON object
-    Column("current_period_start_ms", BigInteger),
-    Column("current_period_end_ms", BigInteger),
-    Column("stripe_customer_id", Text),
-    Column("created_at_ms", BigInteger, nullable=False),
-    Column("updated_at_ms", BigInteger, nullable=False),
+    key("id", Text, "Id of the subject."),
+    required("namespace", Text, "Namespace of the subject."),
+    required("key", Text, "The `subject` of its events."),
+    optional("display_name", Text, "Name for people."),
+    optional("metadata", Text, "JSON object that the customer gave."),
+    optional("current_period_start_ms", BigInteger, "Start of the current billing period."),
+    optional("current_period_end_ms", BigInteger, "End of the current billing period."),
+    optional("stripe_customer_id", Text, "Id of the customer in Stripe."),
+    required("created_at_ms", BigInteger, "When it was first described."),
+    required("updated_at_ms", BigInteger, "When it was last described."),
     Index("uq_subjects_key", "namespace", "key", unique=True),
 )

@@ -24,6 +24,7 @@ from tests.tiers import MARKS, Tier, folder_of, holds_some, tier_of
 
 # How long an example takes says more of the machine than of the rule.
 settings.register_profile("untimed", deadline=None)
+settings.register_profile("quick", settings.get_profile("untimed"), max_examples=15)
 settings.load_profile("untimed")
 
 
@@ -41,6 +42,8 @@ def asked_tier(config: pytest.Config) -> Tier:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Folders of tests and servers are made in memory, where there is room."""
+    if asked_tier(config) is Tier.QUICK:
+        settings.load_profile("quick")
     for mark, tier in MARKS.items():
         config.addinivalue_line(
             "markers", f"{mark}: of the {tier.name.lower()} tier, whatever the folder"

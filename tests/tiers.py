@@ -2,7 +2,7 @@
 
 | tier | run by | holds |
 |---|---|---|
-| quick | `make quick` | rules and steps: no servers, no waiting |
+| quick | `make quick` | rules, and steps without a store: few samples of each property |
 | standard | `make test`, with quick | adapters on real servers, simulated worlds, short journeys |
 | long | `make test-all`, with all others | a year of flights, kills, conformance, clients |
 """
@@ -39,8 +39,10 @@ folders.
 """
 
 
-ENGINES: Final = frozenset({"kafka_service", "clickhouse_service", "postgres_service", "chdb_url"})
-"""Fixtures that start a server or the embedded ClickHouse: a test that needs one is not quick."""
+ENGINES: Final = frozenset(
+    {"kafka_service", "clickhouse_service", "postgres_service", "chdb_url", "migrated"}
+)
+"""Fixtures that start a server, the embedded ClickHouse or a control store: no quick test has one."""
 
 
 def folder_of(path: str) -> str:

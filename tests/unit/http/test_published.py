@@ -13,6 +13,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from control.openapi import published
 from meterline.runtime.commands import documents
 
+pytestmark = pytest.mark.standard
+
 # Written out here: a change of the constants in the product must fail.
 PLACES = {"/api": "v3", "/api/v3": "v3", "/api/v1": "v1"}
 MEDIA_TYPES = {"json": "application/json", "yaml": "application/yaml"}

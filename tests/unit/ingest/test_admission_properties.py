@@ -3,6 +3,7 @@
 import json
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,8 @@ from meterline.event import (
 from meterline.limits import EVENT_TIME_MAX_MS, EVENT_TIME_MIN_MS
 from meterline.problem import Problem
 from meterline.window import parse_instant
+
+pytestmark = pytest.mark.standard  # thousands of bodies
 
 NOW_MS = 1_790_000_000_123
 RULES = AdmissionRules(partitions=16)

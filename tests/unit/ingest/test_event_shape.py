@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -11,6 +12,8 @@ from pydantic import TypeAdapter
 from ingest.admission import AdmissionRules, BodyForm, admit
 from ingest.event_shape import EXAMPLE, EventBody
 from meterline.problem import Problem
+
+pytestmark = pytest.mark.standard  # thousands of events
 
 NOW_MS = 1_700_000_000_000
 RULES = AdmissionRules(4)

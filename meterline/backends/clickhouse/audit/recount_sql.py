@@ -6,7 +6,7 @@ eighteenth are to be rounded half-even), the row is `unsettled`, and its slice l
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, assert_never
 
 from meterline.audit import Chunk
 from meterline.backends.clickhouse.usage.sql import Statement
@@ -284,5 +284,7 @@ def _expected(aggregation: Aggregation) -> str:
             latest = tuple(f"tupleElement({newest}, {part})" for part in (1, 2, 3, 4))  # type: ignore[assignment]
         case Aggregation.COUNT | Aggregation.UNIQUE_COUNT:
             pass
+        case never:
+            assert_never(never)
     numbers = ("max(at)", total, "count(usable)", "countIf(usable IS NULL)", least, most, *latest)
     return f"tuple({', '.join(numbers)})"

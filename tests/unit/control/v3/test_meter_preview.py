@@ -144,6 +144,7 @@ async def test_every_aggregation_in_one_total(
     assert answer["complete_until"] is None
 
 
+@pytest.mark.standard
 async def test_too_much_history_is_refused_with_the_bound(kept: tuple[Api, Kept]) -> None:
     api, shelf = kept
     body = {"from": "2026-01-01T00:00:00Z", "to": "2026-06-01T00:00:00Z", "meter": SUM}

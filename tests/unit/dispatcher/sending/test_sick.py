@@ -27,6 +27,8 @@ from tests.unit.dispatcher.sending.sick_world import (
 )
 from tests.unit.dispatcher.sending.steps import NOW_MS
 
+pytestmark = pytest.mark.standard  # hours of simulated deliveries
+
 SUBJECTS = 1_000
 DELIVERIES = int(os.environ.get("METERLINE_TEST_DELIVERIES", "2000"))  # owed in an outage
 

@@ -15,6 +15,8 @@ from meterline.runtime.cli import main
 from meterline.runtime.settings.fields import ENV_PREFIX
 from meterline.window import DAY_MS
 
+pytestmark = pytest.mark.standard
+
 T = TypeVar("T")
 
 

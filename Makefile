@@ -67,7 +67,7 @@ check: needs install ## lint, types, layers, deployment files
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/yamllint --strict deploy
+	$(BIN)/yamllint --strict deploy .pre-commit-config.yaml
 	$(BIN)/hadolint deploy/Dockerfile
 	$(BIN)/shellcheck .ci/run
 	$(BIN)/python -m clients.openapi check

@@ -42,7 +42,7 @@ folders.
 ENGINES: Final = frozenset(
     {"kafka_service", "clickhouse_service", "postgres_service", "chdb_url", "migrated"}
 )
-"""Fixtures that start a server, the embedded ClickHouse or a control store: no quick test has one."""
+"""Fixtures with a server, the embedded ClickHouse or a control store: no quick test has one."""
 
 
 def folder_of(path: str) -> str:

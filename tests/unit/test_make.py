@@ -1,9 +1,11 @@
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ("go", "node", "npm", "mvn", "java", "cc")
@@ -40,6 +42,22 @@ def test_what_is_missing_is_named_in_one_line(tmp_path: Path, missing: str) -> N
     said = [line for line in done.stderr.splitlines() if not line.startswith("make:")]
     assert len(said) == 1
     assert f"({missing}) on the path: install it" in said[0]
+
+
+def test_a_commit_is_checked_by_what_make_check_runs() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    found = re.search(r"^check:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    assert found is not None
+    commands = [line.strip().replace("$(BIN)/", ".venv/bin/") for line in found[1].splitlines()]
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    (repository,) = config["repos"]
+    assert repository["repo"] == "local", "nothing is fetched for a hook"
+    assert [hook["entry"] for hook in repository["hooks"]] == commands
+    for hook in repository["hooks"]:
+        assert hook["language"] == "system"
+        assert (hook["always_run"], hook["pass_filenames"]) == (True, False)
+        assert "stages" not in hook
+        assert "exclude" not in hook
 
 
 def test_the_readme_names_each() -> None:

@@ -14,27 +14,27 @@ from meterline.access import Scope
 PAGE: Final = Path(__file__).with_name("access.md")
 NAME: Final = "scopes"
 LETS: Final[Mapping[Scope, str]] = {
-    Scope.EVENTS_WRITE: "send events; with `events:read` also settle what was refused",
-    Scope.EVENTS_READ: "list events with their payloads, and what was refused",
+    Scope.EVENTS_WRITE: "send events; with `events:read` also redrive and dismiss refusals",
+    Scope.EVENTS_READ: "list events with their payloads, and refusals",
     Scope.METERS_READ: "see meters",
-    Scope.METERS_WRITE: "make, change and delete meters",
+    Scope.METERS_WRITE: "create, update and delete meters",
     Scope.SUBJECTS_READ: "see subjects",
-    Scope.SUBJECTS_WRITE: "make, change and delete subjects",
-    Scope.USAGE_READ: "ask for usage",
-    Scope.REPORTS_READ: "see reports, runs and deliveries, and pull these",
-    Scope.REPORTS_WRITE: "make, change, run and delete reports; send deliveries again",
+    Scope.SUBJECTS_WRITE: "create, update and delete subjects",
+    Scope.USAGE_READ: "query usage",
+    Scope.REPORTS_READ: "see reports, runs and deliveries, and pull deliveries",
+    Scope.REPORTS_WRITE: "create, update, run and delete reports; replay deliveries",
     Scope.SECRETS_READ: "see and rotate signing secrets",
     Scope.KEYS_READ: "see API keys, never their secrets",
-    Scope.KEYS_WRITE: "make, change, rotate and revoke API keys",
+    Scope.KEYS_WRITE: "create, update, rotate and revoke API keys",
     Scope.CHANGES_READ: "see who changed what",
-    Scope.STATUS_READ: "see how far everything is",
-    Scope.OPERATE: "what is the installation's: the whole status, audits, any plan for a key",
+    Scope.STATUS_READ: "see the status",
+    Scope.OPERATE: "manage the installation: the full status, audits, any plan for a key",
 }
 
 
 def rows() -> Iterator[str]:
     """The lines of the table: scope, what it lets a key do, the operations of v3 and of v1."""
-    yield "| scope | lets a key | operations of v3 | operations of v1 and v2 |"
+    yield "| scope | allows a key to | operations of v3 | operations of v1 and v2 |"
     yield "|---|---|---|---|"
     for scope in Scope:
         v3, v1 = (_asking(scope, of()) for of in (v3_operations, v1_operations))

@@ -1,4 +1,5 @@
-"""The state diagrams of docs/architecture.md, drawn from the tables that the product runs on.
+"""The diagrams of docs/architecture.md: states, drawn from the tables that the product runs on, and
+sequences, held to the calls in the code (docs/sequences.py).
 
 `python -m docs.diagrams` draws them anew; tests/unit/test_diagrams.py fails where they differ.
 """
@@ -8,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeVar
 
+from docs.sequences import SEQUENCES, sequence
 from meterline.delivery import DELIVERY_MOVES, DeliveryState
 from meterline.report import REPORT_MOVES, RUN_MOVES, ReportState, RunState
 
@@ -43,6 +45,7 @@ def diagrams() -> dict[str, list[str]]:
         "run": diagram(RUN_MOVES, (RunState.SCHEDULED, RunState.WAITING, RunState.SKIPPED)),
         "delivery": diagram(DELIVERY_MOVES, (DeliveryState.PENDING,)),
         "report": diagram(REPORT_MOVES, (ReportState.ACTIVE,)),
+        **{name: sequence(arrows) for name, arrows in SEQUENCES.items()},
     }
 
 

@@ -1,8 +1,11 @@
 """The diagrams of docs/architecture.md are those of the tables that the product runs on."""
 
+from dataclasses import replace
+
 import pytest
 
 from docs.diagrams import PAGE, diagrams, drawn, replaced
+from docs.sequences import DELIVERED, EVENT, SLICE, Arrow, held, sequence
 from meterline.delivery import DeliveryState
 from meterline.report import ReportState, RunState
 
@@ -21,6 +24,30 @@ def test_every_state_is_shown_and_can_be_reached(
     arrows = [line.split(":")[0].split() for line in diagrams()[name] if "-->" in line]
     reached = {target for _, _, target in arrows} - {"[*]"}
     assert reached == {state.value for state in states}
+
+
+@pytest.mark.parametrize("arrows", [EVENT, SLICE, DELIVERED])
+def test_a_sequence_has_an_arrow_for_each_call(arrows: tuple[Arrow, ...]) -> None:
+    assert len([line for line in sequence(arrows) if "->>" in line]) == len(arrows)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"call": "self.usage.gone"}, "does not call self.usage.gone"),
+        ({"code": "aggregator/step.py::Aggregator.gone"}, "is not there"),
+    ],
+)
+def test_an_arrow_without_its_call_is_told(change: dict[str, str], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        held([replace(SLICE[2], **change)])
+
+
+def test_arrows_in_another_order_than_the_code_are_told() -> None:
+    sealing = [one for one in SLICE if one.code.endswith(".seal")]
+    held(sealing)
+    with pytest.raises(ValueError, match="does not call"):
+        held(reversed(sealing))
 
 
 def test_what_differs_is_drawn_anew_and_the_rest_stays() -> None:

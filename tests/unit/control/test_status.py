@@ -143,7 +143,6 @@ async def test_parts_that_are_away_are_null_with_words(
     async with client.get("/api/v3/metering/meters") as response:
         assert response.status == 503
     await away.close()
-    await asyncio.sleep(0.1)  # aiosqlite's thread tells the loop its end
 
 
 @pytest.mark.parametrize("hang_at", ["begin", "end"])

@@ -8,13 +8,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS_MAX = 25
-# Decisions are of their day: the number of their long sentences may fall, and never rises.
-DECISIONS = "docs/decisions/"
-LONG_IN_DECISIONS = 134
-# Pages that still have long sentences, with how many. Lower a number when it falls.
-LONG = {
-    "CHANGELOG.md": 34,
-}
 NAMES = sorted(
     str(page.relative_to(ROOT)) for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
 )
@@ -57,20 +50,10 @@ def long_sentences(page: str) -> list[str]:
     return [one for one in sentences if len(WORD.findall(one)) > WORDS_MAX]
 
 
-def text(name: str) -> str:
-    return (ROOT / name).read_text("utf-8")
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith(DECISIONS)])
+@pytest.mark.parametrize("name", NAMES)
 def test_sentences_of_a_page_are_short(name: str) -> None:
-    found = long_sentences(text(name))
-    assert len(found) <= LONG.get(name, 0), "split these sentences:\n" + "\n".join(found)
-
-
-def test_sentences_of_decisions_get_shorter() -> None:
-    pages = [name for name in NAMES if name.startswith(DECISIONS)]
-    found = {name: long_sentences(text(name)) for name in pages}
-    assert sum(map(len, found.values())) <= LONG_IN_DECISIONS, found
+    found = long_sentences((ROOT / name).read_text("utf-8"))
+    assert not found, "split these sentences:\n" + "\n".join(found)
 
 
 @pytest.mark.parametrize(

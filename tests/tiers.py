@@ -4,7 +4,7 @@
 |---|---|---|
 | quick | `make quick` | rules, and steps without a store: few samples of each property |
 | standard | `make test`, with quick | adapters on real servers, simulated worlds, short journeys |
-| long | `make test-all`, with all others | a year of flights, kills, conformance, clients |
+| long | `make test-all`, with all others | flights, kills, bad disks, conformance, clients |
 """
 
 from collections.abc import Collection, Iterable
@@ -25,7 +25,7 @@ FOLDERS: Final = {
     "unit": Tier.QUICK,
     "contract": Tier.STANDARD,
     "simulation": Tier.STANDARD,
-    "disk": Tier.STANDARD,
+    "disk": Tier.LONG,
     "clients": Tier.LONG,
     "conformance": Tier.LONG,
     "faults": Tier.LONG,

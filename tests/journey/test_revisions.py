@@ -14,8 +14,6 @@ from tests.journey.conftest import SETUPS
 from tests.journey.deadline import until
 from tests.journey.setups import Servers, SetUp, distributed, embedded, telling
 
-pytestmark = pytest.mark.standard
-
 EVENTS = 600
 WITHIN_S = 90.0
 V3 = "/api/v3/metering"

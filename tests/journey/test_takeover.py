@@ -3,13 +3,9 @@
 import time
 from pathlib import Path
 
-import pytest
-
 from meterline.limits import FAUST_SESSION_TIMEOUT_S
 from tests.journey.deadline import until
 from tests.journey.setups import Servers, SetUp, distributed, telling
-
-pytestmark = pytest.mark.standard
 
 EVENTS = 200  # so that every partition has some
 COUNTED_WITHIN_S = 180.0

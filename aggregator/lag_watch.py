@@ -59,7 +59,7 @@ class LagWatch:
     def _look(self, now_ms: int) -> None:
         passed_ms = 0 if self._looked_ms is None else now_ms - self._looked_ms
         if not 0 <= passed_ms <= _BESIDE_OTHERS_MS:  # looks come many times a second
-            self.excuse()
+            self.reset()
             self._brought_ms = None
         self._looked_ms = now_ms
 
@@ -68,6 +68,6 @@ class LagWatch:
         for number in numbers:
             self._stands.pop(number, None)
 
-    def excuse(self) -> None:
+    def reset(self) -> None:
         """Who waits for a store or for the log does not stand still."""
         self._stands.clear()

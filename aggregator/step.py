@@ -154,7 +154,7 @@ class Aggregator:
         follows = self.partitions[number].next_offset
         records = await self.log.read(number, follows, LOG_READ_RECORDS_MAX)
         if records and records[0].offset > follows:
-            await self.mind_gap(number)
+            await self.check_truncation(number)
         for record in records:
             if not await self.feed(record, follows):
                 break
@@ -162,7 +162,7 @@ class Aggregator:
             await asyncio.sleep(0)  # whoever shares the loop (the gateway, embedded) gets its turn
         return len(records)
 
-    async def mind_gap(self, number: int) -> None:
+    async def check_truncation(self, number: int) -> None:
         """Raise `LogTruncated` where records that were not taken in yet are gone from the log.
 
         Other gaps between offsets mean nothing.
@@ -289,5 +289,5 @@ class Aggregator:
         self.catalogue = await self.catalogue_store.catalogue()
         self._measures = measures_of(self.catalogue)
         for partition in self.partitions.values():
-            partition.take_on(self._measures)
+            partition.adopt(self._measures)
         return True

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from meterline.audit import Auditor, DeliveryTraces, EventTraces
+from meterline.audit import Auditor, DeliveryLineage, EventLineage
 from meterline.usage import AccountStore
 
 
@@ -12,5 +12,5 @@ class Ledger:
 
     accounts: AccountStore
     auditor: Auditor
-    events: EventTraces
-    deliveries: DeliveryTraces
+    events: EventLineage
+    deliveries: DeliveryLineage

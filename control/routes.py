@@ -8,8 +8,8 @@ from aiohttp import web
 
 from control.health import Check, Health, checks_of
 from control.ledger import Ledger
-from control.refusals.service import RefusalDesk
-from control.reports.service import ReportDesk
+from control.refusals.service import RefusalService
+from control.reports.service import ReportService
 from control.stores import Stores
 from control.usage.answers import Answers
 from control.v1.events import V1Events
@@ -63,18 +63,18 @@ class Api:
     """
 
     stores: Stores
-    desk: ReportDesk
+    service: ReportService
     access: AccessStore
     plans: Collection[str]
     ledger: Ledger
-    refusals: RefusalDesk
+    refusals: RefusalService
     keys_changed: Callable[[], Awaitable[None]] = nothing
     answers: Answers = field(default_factory=Answers)
 
 
 def bound_v3(api: Api) -> list[Bound]:
     """The operations of v3 but that of the gateway."""
-    stores, desk = api.stores, api.desk
+    stores, service = api.stores, api.service
     parts = (
         V3Events(stores),
         V3EventSubjects(stores),
@@ -87,15 +87,15 @@ def bound_v3(api: Api) -> list[Bound]:
         V3Rejected(stores, api.refusals.settlements),
         V3Refusals(api.refusals),
         V3RefusalRedrives(api.refusals),
-        V3Reports(desk),
-        V3ReportSecrets(desk),
-        V3ReportPreview(desk),
-        V3ReportTest(desk),
-        V3Runs(desk),
-        V3Corrections(desk),
-        V3Deliveries(desk),
-        V3Replays(desk),
-        V3Pull(desk),
+        V3Reports(service),
+        V3ReportSecrets(service),
+        V3ReportPreview(service),
+        V3ReportTest(service),
+        V3Runs(service),
+        V3Corrections(service),
+        V3Deliveries(service),
+        V3Replays(service),
+        V3Pull(service),
         V3Keys(api.access, stores.clock, api.plans, api.keys_changed),
         V3Changes(api.access),
         V3Status(stores),
@@ -117,7 +117,7 @@ def bound_v1(api: Api) -> list[Bound]:
         V1MeterValues(stores),
         V1Query(stores, api.answers),
         V1Subjects(stores),
-        V1Reports(api.desk),
+        V1Reports(api.service),
     )
     return [one for part in parts for one in part.bound()]
 
@@ -128,11 +128,11 @@ def declared_api() -> Api:
     stores = Stores(*[nothing] * len(fields(Stores)))
     return Api(
         stores,
-        ReportDesk(stores, *[nothing] * (len(fields(ReportDesk)) - 1)),
+        ReportService(stores, *[nothing] * (len(fields(ReportService)) - 1)),
         nothing,
         (),
         Ledger(nothing, nothing, nothing, nothing),
-        RefusalDesk(stores, nothing, nothing, nothing),
+        RefusalService(stores, nothing, nothing, nothing),
     )
 
 

@@ -14,7 +14,7 @@ from dispatcher.runs.late import LateUsage
 from dispatcher.runs.planner import PlanTerms, Sources
 from dispatcher.sending import signing
 from dispatcher.sending.attempt import SendTerms
-from dispatcher.sending.sender import Outgoing
+from dispatcher.sending.sender import DeliverySender
 from meterline import limits
 from meterline.delivery import SecretBox, WebhookSender
 from meterline.ports import Clock
@@ -40,7 +40,7 @@ class Dispatcher:
         self._late = late
         self._clock = clock
         self._plan_terms = plan_terms
-        self._outgoing = Outgoing(sources.reports, sender, box, clock, send_terms, idle_s)
+        self._outgoing = DeliverySender(sources.reports, sender, box, clock, send_terms, idle_s)
         self._idle_s = idle_s
         self._stopping = False
         self._plan_wake = asyncio.Event()

@@ -254,7 +254,7 @@ RETRY_JITTER: Final = 0.2  # of the delay, both ways
 RETRY_AFTER_MAX_S: Final = 86_400  # a receiver cannot push its deliveries further away than this
 DELIVERY_TIMEOUT_S: Final = 15  # over connect, headers and body
 DELIVERY_LEASE_S: Final = (
-    60  # a claim outlives the timeout; a dead courier's claim is free after it
+    60  # a claim outlives the timeout; a dead dispatcher's claim is free after it
 )
 DELIVERY_BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 DELIVERIES_IN_FLIGHT_MAX: Final = 64  # a dozen endpoints that hang leave most places to others

@@ -79,40 +79,40 @@ class SliceRepair:
         from the log, or from each other, is written again.
         """
         slice_id = SliceId(seal.log, seal.partition, seal.slice)
-        traces = await self._audit.traces(chunk, seal.slice)
+        seen_rows = await self._audit.seen_rows(chunk, seal.slice)
         rows = await self._usage.slice_events(slice_id)
         events = {(row.offset, row.place): row for row in rows}
-        for at in sorted(traces.keys() - events.keys()):
-            event = await self._in_log(traces[at])
+        for at in sorted(seen_rows.keys() - events.keys()):
+            event = await self._in_log(seen_rows[at])
             if event is None:
                 return False
-            events[at] = _event_row(traces[at], event)
+            events[at] = _event_row(seen_rows[at], event)
             await self._usage.write(Flush(events=[events[at]]))
         if len(events) != seal.events:
             return False
         for count, (at, row) in enumerate(sorted(events.items())):
             if count % BACKFILL_YIELD_EVENTS == 0:
                 await asyncio.sleep(0)
-            trace = traces.get(at)
-            if trace is None:
-                trace = _trace_of(row)
-                if trace is None:
+            seen_row = seen_rows.get(at)
+            if seen_row is None:
+                seen_row = _trace_of(row)
+                if seen_row is None:
                     return False
-                await self._usage.write(Flush(seen=[trace]))
-            if difference_of(row, trace) is not None:
+                await self._usage.write(Flush(seen=[seen_row]))
+            if difference_of(row, seen_row) is not None:
                 return False
         return True
 
-    async def _in_log(self, trace: SeenRow) -> Event | None:
+    async def _in_log(self, seen_row: SeenRow) -> Event | None:
         """The event of a trace as the log still holds it."""
-        if trace.log != self._log.number:
+        if seen_row.log != self._log.number:
             return None
-        for record in await self._log.read(trace.partition, trace.offset, 1):
+        for record in await self._log.read(seen_row.partition, seen_row.offset, 1):
             items = decode_record(record)
-            if record.offset != trace.offset or trace.place >= len(items):
+            if record.offset != seen_row.offset or seen_row.place >= len(items):
                 return None
-            item = items[trace.place]
-            if isinstance(item, Event) and (item.key, item.check) == (trace.key, trace.check):
+            item = items[seen_row.place]
+            if isinstance(item, Event) and (item.key, item.check) == (seen_row.key, seen_row.check):
                 return item
         return None
 
@@ -152,9 +152,9 @@ def _can_be_true(account: AccountRow, seal: Seal) -> bool:
     return account.received == total and account.new == seal.events and ends
 
 
-def _event_row(trace: SeenRow, event: Event) -> EventRow:
+def _event_row(seen_row: SeenRow, event: Event) -> EventRow:
     return EventRow(
-        *trace[:7],
+        *seen_row[:7],
         event.namespace,
         event.type,
         event.subject,

@@ -94,20 +94,20 @@ class SliceAudit:
     async def altered(self, chunk: Chunk, slice_: int) -> list[Strange]:
         """Events of a slice whose contents are not those that were counted."""
         slice_id = SliceId(chunk.log, chunk.partition, slice_)
-        traces = await self.traces(chunk, slice_)
+        seen_rows = await self.seen_rows(chunk, slice_)
         found = []
         for count, row in enumerate(await self._usage.slice_events(slice_id)):
             if count % BACKFILL_YIELD_EVENTS == 0:
                 await asyncio.sleep(0)
-            trace = traces.get((row.offset, row.place))
-            if trace is None:
+            seen_row = seen_rows.get((row.offset, row.place))
+            if seen_row is None:
                 continue  # that is found without reading it
-            words = difference_of(row, trace)
+            words = difference_of(row, seen_row)
             if words is not None:
                 found.append(Strange("events", slice_, row.offset, row.place, *words))
         return found
 
-    async def traces(self, chunk: Chunk, slice_: int) -> dict[tuple[int, int], SeenRow]:
+    async def seen_rows(self, chunk: Chunk, slice_: int) -> dict[tuple[int, int], SeenRow]:
         """The first positions of a slice, by offset and place."""
         found: dict[tuple[int, int], SeenRow] = {}
         async for rows in self._usage.seen_between(chunk.log, chunk.partition, slice_, chunk.end):
@@ -117,16 +117,19 @@ class SliceAudit:
         return found
 
 
-def difference_of(row: EventRow, trace: SeenRow) -> tuple[str, str] | None:
+def difference_of(row: EventRow, seen_row: SeenRow) -> tuple[str, str] | None:
     """How an event differs from what was counted there: (expected, found)."""
     try:
         event: Event = decode_event(row.text)
     except (ValueError, RecursionError, OverflowError) as error:
-        return f"contents with the check {trace.check.hex()}", f"unreadable: {error}"
-    if event.key != trace.key or row.key != trace.key:
-        return f"the identity {trace.key.hex()}", f"{event.key.hex()} ({event.source}, {event.id})"
-    if event.check != trace.check:
-        return f"contents with the check {trace.check.hex()}", event.check.hex()
+        return f"contents with the check {seen_row.check.hex()}", f"unreadable: {error}"
+    if event.key != seen_row.key or row.key != seen_row.key:
+        return (
+            f"the identity {seen_row.key.hex()}",
+            f"{event.key.hex()} ({event.source}, {event.id})",
+        )
+    if event.check != seen_row.check:
+        return f"contents with the check {seen_row.check.hex()}", event.check.hex()
     columns = (event.namespace, event.type, event.subject, event.time_ms, event.recorded_ms)
     if columns != (row.namespace, row.type, row.subject, row.time_ms, row.recorded_ms):
         return "columns as in its text", "others"

@@ -138,7 +138,7 @@ class FaustWorker:
                 logger.warning("aggregator_waits", reason=str(error), wait_s=backoff_s)
                 await asyncio.sleep(backoff_s)
                 backoff_s = min(2 * backoff_s, WORKER_BACKOFF_MAX_S)
-                self._lag.excuse()
+                self._lag.reset()
         self._ack(number)
 
     async def _absorb(self, record: Record) -> None:
@@ -147,7 +147,7 @@ class FaustWorker:
         follows = record.offset  # Faust is not believed that nothing lies before: the log is asked
         while not await self._aggregator.feed(record, follows):
             if not await self._aggregator.read_some(number):
-                await self._aggregator.mind_gap(number)
+                await self._aggregator.check_truncation(number)
                 follows = partition.next_offset
         self._fed_end[number] = max(record.offset + 1, self._fed_end.get(number, 0))
 
@@ -170,7 +170,7 @@ class FaustWorker:
                 logger.warning("aggregator_waits", reason=str(error), wait_s=backoff_s)
                 await asyncio.sleep(backoff_s)
                 backoff_s = min(2 * backoff_s, WORKER_BACKOFF_MAX_S)
-                self._lag.excuse()
+                self._lag.reset()
             except Exception as error:  # noqa: BLE001 - reported by `run`
                 self._fail(error)
                 return

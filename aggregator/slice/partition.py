@@ -67,7 +67,7 @@ class Partition:
             self.recorded = None
             self.epoch += 1
 
-    def take_on(self, measures: Measures) -> None:
+    def adopt(self, measures: Measures) -> None:
         """Go on with other meters. A slice with events is dropped, to be read again; an empty one
         is just begun anew: its records may have expired, and nothing of it could be lost.
         """

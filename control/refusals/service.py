@@ -174,7 +174,7 @@ class Sent:
     mine: bool
 
 
-class RefusalDesk:
+class RefusalService:
     """Refusals of the namespaces of those who ask."""
 
     def __init__(

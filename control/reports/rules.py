@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 from ulid import ULID
 
-from control.reports.service import ReportDesk
+from control.reports.service import ReportService
 from meterline.delivery import (
     NAME_PATTERN,
     VALUE_PATTERN,
@@ -205,18 +205,18 @@ async def read_report(
     call: Call[Any, None],
     model: type[_Model],
     words: Words,
-    desk: ReportDesk,
+    service: ReportService,
     faults: Sequence[Fault] = (),
 ) -> tuple[_Model, Meter]:
     """A new report as sent, and its meter. Raises `Problem` that lists every fault of it, those
     given included.
     """
     made, found, document = await _read(call, model)
-    found += [*faults, *_grace_faults(desk, document, words)]
+    found += [*faults, *_grace_faults(service, document, words)]
     name = document.get(words.meter)
     meter: Meter | None = None
     if isinstance(name, str) and "\0" not in name:
-        stores = desk.stores
+        stores = service.stores
         meter = await stores.catalogue.meter(call.namespace, name) if name else None
         if meter is None:
             reason = f"there is no meter {name[:REPORT_SLUG_CHARS_MAX]!r}"
@@ -232,14 +232,14 @@ async def read_change(
     call: Call[Any, None],
     model: type[_Model],
     words: Words,
-    desk: ReportDesk,
+    service: ReportService,
     report: Report,
     faults: Sequence[Fault] = (),
 ) -> _Model:
     """A change of a report as sent. Raises `Problem` that lists every fault of it."""
     made, found, document = await _read(call, model)
-    found += [*faults, *_grace_faults(desk, document, words)]
-    stores = desk.stores
+    found += [*faults, *_grace_faults(service, document, words)]
+    stores = service.stores
     meter = await stores.meter(report.namespace, report.meter_id)
     found += _group_faults(meter, document, words)
     slug, name = document.get("slug"), document.get(words.meter)
@@ -281,8 +281,8 @@ async def sent_bytes(call: Call[Any, None]) -> bytes:
     return call.request[_SENT]
 
 
-def _grace_faults(desk: ReportDesk, document: dict[str, Any], words: Words) -> list[Fault]:
-    grace_s, least_ms = document.get(words.grace), desk.start.grace_ms_min
+def _grace_faults(service: ReportService, document: dict[str, Any], words: Words) -> list[Fault]:
+    grace_s, least_ms = document.get(words.grace), service.start.grace_ms_min
     if not isinstance(grace_s, int) or grace_s < 0 or grace_s * 1_000 >= least_ms:
         return []
     reason = f"must be at least {-(-least_ms // 1_000)}: events may be on their way so long"
@@ -309,7 +309,7 @@ def _group_faults(meter: Meter, document: dict[str, Any], words: Words) -> list[
 
 def new_report(
     call: Call[Any, None],
-    desk: ReportDesk,
+    service: ReportService,
     slug: str,
     meter: Meter,
     definition: Definition,
@@ -317,7 +317,7 @@ def new_report(
 ) -> Report:
     """The report of a definition, made now."""
     assert definition.url is not None
-    now_ms = desk.now_ms
+    now_ms = service.now_ms
     endpoint = parse_endpoint(definition.url)
     if endpoint.user_info and authorizes(definition.headers or ()):
         raise invalid(_AUTHORIZED_TWICE)
@@ -329,18 +329,18 @@ def new_report(
         schedule=definition.schedule(now_ms),
         group_by=definition.group_by or (),
         endpoint=endpoint.url,
-        signing_secret_sealed=desk.box.seal(secret),
+        signing_secret_sealed=service.box.seal(secret),
         created_at_ms=now_ms,
         updated_at_ms=now_ms,
         filter=definition.filter or ReportFilter(),
-        user_info_sealed=desk.sealed_user_info(endpoint),
+        user_info_sealed=service.sealed_user_info(endpoint),
         revisions=Revisions(definition.revisions or Revisions.RECORD),
-        headers=desk.sealed_headers(definition.headers or {}),
+        headers=service.sealed_headers(definition.headers or {}),
         grace_ms=None if definition.grace_s is None else definition.grace_s * 1_000,
     )
 
 
-def change_of(report: Report, definition: Definition, desk: ReportDesk) -> ReportChange:
+def change_of(report: Report, definition: Definition, service: ReportService) -> ReportChange:
     """What a definition changes. A schedule without a start keeps the one of before."""
     schedule: Schedule | None = None
     if definition.interval is not None:
@@ -357,10 +357,10 @@ def change_of(report: Report, definition: Definition, desk: ReportDesk) -> Repor
         group_by=definition.group_by,
         filter=definition.filter,
         endpoint=None if endpoint is None else endpoint.url,
-        user_info_sealed=None if endpoint is None else desk.sealed_user_info(endpoint),
+        user_info_sealed=None if endpoint is None else service.sealed_user_info(endpoint),
         drops_user_info=endpoint is not None and endpoint.user_info == "",
         revisions=None if definition.revisions is None else Revisions(definition.revisions),
-        headers=None if definition.headers is None else desk.sealed_headers(definition.headers),
+        headers=None if definition.headers is None else service.sealed_headers(definition.headers),
         grace_ms=None if definition.grace_s is None else definition.grace_s * 1_000,
         drops_grace=definition.drops_grace,
     )

@@ -36,7 +36,7 @@ KEY_BACK_S: Final = 3_600
 
 
 @dataclass(frozen=True, slots=True)
-class ReportDesk:
+class ReportService:
     """`wake` tells a dispatcher of this process that there is work."""
 
     stores: Stores

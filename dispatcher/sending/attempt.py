@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from dispatcher.sending.fairness import Caps, Load, allot
+from dispatcher.sending.fairness import Caps, Load, grant_sends
 from dispatcher.sending.rate import Pace
 from dispatcher.sending.request import Sealed, delivery_headers
 from dispatcher.sending.retry import GiveUp, RetryPolicy, decide, retry_after_ms
@@ -17,11 +17,11 @@ from meterline.delivery import (
     Attempt,
     AttemptEnd,
     AttemptOutcome,
+    ClaimedDelivery,
     DeliveryMove,
+    EndpointObservation,
     EndpointSignal,
     HealthTerms,
-    Heard,
-    Parcel,
     SecretBox,
     WebhookSender,
 )
@@ -56,9 +56,9 @@ class SendTerms:
 
 
 class Sent(Struct, frozen=True, gc=False):
-    """A parcel that was tried, how that ended, and whether its endpoint is gone (410)."""
+    """A claimed delivery that was tried, how that ended, and whether its endpoint is gone (410)."""
 
-    parcel: Parcel
+    claimed: ClaimedDelivery
     end: AttemptEnd
     gone: bool = False
 
@@ -69,7 +69,7 @@ async def claim_due(
     load: Load,
     now_ms: int,
     pace: Pace | None = None,
-) -> list[Parcel]:
+) -> list[ClaimedDelivery]:
     """Claim what may be sent now or soon, within the caps, the pace and what may be claimed ahead,
     of so many reports at once as the memory has room for. Raises `Unavailable`.
     """
@@ -78,14 +78,14 @@ async def claim_due(
         return []
     due = await reports.due(now_ms)
     slots = {} if pace is None else pace.slots({it.address for it in due}, now_ms)
-    allotted = allot(due, load, terms.caps, now_ms, slots)[: limits.REPORTS_CLAIMED_MAX]
+    allotted = grant_sends(due, load, terms.caps, now_ms, slots)[: limits.REPORTS_CLAIMED_MAX]
     if not allotted:
         return []
     return await reports.claim_deliveries(allotted, now_ms, now_ms + terms.lease_ms)
 
 
 async def deliver(
-    parcel: Parcel,
+    claimed: ClaimedDelivery,
     sender: WebhookSender,
     box: SecretBox,
     policy: RetryPolicy,
@@ -96,28 +96,32 @@ async def deliver(
     receiver's doings.
     """
     try:
-        headers = _headers(parcel, box, now_ms)
+        headers = _headers(claimed, box, now_ms)
     except ValueError as error:
         reason = f"not sent: a secret of the report cannot be opened ({error})"
         answer = Answer(AttemptOutcome.UNREACHED, 0, reason=reason, of_receiver=False)
     else:
-        answer = await sender.send(parcel.endpoint, parcel.body, headers)
-    return judged(parcel, answer, policy, now_ms, draw)
+        answer = await sender.send(claimed.endpoint, claimed.body, headers)
+    return judged(claimed, answer, policy, now_ms, draw)
 
 
-def failed(parcel: Parcel, error: Exception, policy: RetryPolicy, now_ms: int, draw: float) -> Sent:
+def failed(
+    claimed: ClaimedDelivery, error: Exception, policy: RetryPolicy, now_ms: int, draw: float
+) -> Sent:
     """What a fault of ours makes of an attempt: it is tried again, though not for ever."""
     reason = f"not sent: a fault of the dispatcher ({type(error).__name__}); its log has more"
     answer = Answer(AttemptOutcome.UNREACHED, 0, reason=reason, of_receiver=False)
-    return judged(parcel, answer, policy, now_ms, draw)
+    return judged(claimed, answer, policy, now_ms, draw)
 
 
-def judged(parcel: Parcel, answer: Answer, policy: RetryPolicy, now_ms: int, draw: float) -> Sent:
+def judged(
+    claimed: ClaimedDelivery, answer: Answer, policy: RetryPolicy, now_ms: int, draw: float
+) -> Sent:
     """What an answer makes of an attempt and its delivery."""
     move, next_ms, reason, gone = DeliveryMove.CONFIRM, None, answer.reason, False
     if answer.outcome is not AttemptOutcome.DELIVERED:
-        tries = parcel.attempt - parcel.attempts_before
-        since_ms, ended_ms = parcel.patient_since_ms, now_ms + answer.duration_ms
+        tries = claimed.attempt - claimed.attempts_before
+        since_ms, ended_ms = claimed.patient_since_ms, now_ms + answer.duration_ms
         verdict = decide(policy, tries, since_ms, answer, ended_ms, draw)
         if isinstance(verdict, GiveUp):
             move, gone = DeliveryMove.GIVE_UP, verdict.gone
@@ -125,8 +129,8 @@ def judged(parcel: Parcel, answer: Answer, policy: RetryPolicy, now_ms: int, dra
         else:
             move, next_ms = DeliveryMove.RETRY, verdict.at_ms
     attempt = Attempt(
-        delivery_id=parcel.delivery_id,
-        number=parcel.attempt,
+        delivery_id=claimed.delivery_id,
+        number=claimed.attempt,
         started_at_ms=now_ms,
         outcome=answer.outcome,
         duration_ms=answer.duration_ms,
@@ -135,25 +139,27 @@ def judged(parcel: Parcel, answer: Answer, policy: RetryPolicy, now_ms: int, dra
         answer=answer.body[: limits.RESPONSE_BYTES_KEPT],
         next_attempt_at_ms=next_ms,
     )
-    return Sent(parcel, AttemptEnd(attempt, move, heard(parcel, answer, policy, now_ms)), gone)
+    return Sent(claimed, AttemptEnd(attempt, move, observed(claimed, answer, policy, now_ms)), gone)
 
 
-def heard(parcel: Parcel, answer: Answer, policy: RetryPolicy, now_ms: int) -> Heard | None:
+def observed(
+    claimed: ClaimedDelivery, answer: Answer, policy: RetryPolicy, now_ms: int
+) -> EndpointObservation | None:
     """What an answer says of its endpoint; None where the fault is not the receiver's."""
     if not answer.of_receiver:
         return None
     ended_ms = now_ms + answer.duration_ms
     asked_ms = min(retry_after_ms(answer.retry_after, ended_ms), 1_000 * policy.retry_after_max_s)
-    return Heard(
-        namespace=parcel.namespace,
-        endpoint=parcel.endpoint,
+    return EndpointObservation(
+        namespace=claimed.namespace,
+        endpoint=claimed.endpoint,
         signal=_signal(answer, asked_ms),
         started_at_ms=now_ms,
         at_ms=ended_ms,
         reason=answer.reason,
         retry_after_ms=round(asked_ms),
-        first=parcel.attempt == parcel.attempts_before + 1,
-        probe=parcel.probe,
+        first=claimed.attempt == claimed.attempts_before + 1,
+        probe=claimed.probe,
     )
 
 
@@ -176,12 +182,12 @@ async def record(
     kept.
     """
     await reports.record([it.end for it in sent], now_ms, terms)
-    gone = {(it.parcel.namespace, it.parcel.endpoint): it for it in sent if it.gone}
+    gone = {(it.claimed.namespace, it.claimed.endpoint): it for it in sent if it.gone}
     for (namespace, endpoint), it in gone.items():
         await reports.park_endpoint(namespace, endpoint, it.end.attempt.reason, now_ms)
 
 
-def _headers(parcel: Parcel, box: SecretBox, now_ms: int) -> dict[str, str]:
-    secrets = parcel.signing_secrets_sealed
-    sealed = Sealed(secrets, parcel.user_info_sealed, parcel.headers_sealed)
-    return delivery_headers(parcel.delivery_id, parcel.body, sealed, box, now_ms)
+def _headers(claimed: ClaimedDelivery, box: SecretBox, now_ms: int) -> dict[str, str]:
+    secrets = claimed.signing_secrets_sealed
+    sealed = Sealed(secrets, claimed.user_info_sealed, claimed.headers_sealed)
+    return delivery_headers(claimed.delivery_id, claimed.body, sealed, box, now_ms)

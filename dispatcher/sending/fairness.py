@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 from meterline import limits
-from meterline.delivery import Address, Allotment, Due
+from meterline.delivery import Address, Due, SendGrant
 
 _NO_PACE: Final[Mapping[Address, int]] = {}
 
@@ -67,13 +67,13 @@ class Load:
         return max(0, most - (sum(self.claimed.values()) - self.under_way))
 
 
-def allot(
+def grant_sends(
     due: Sequence[Due],
     load: Load,
     caps: Caps,
     now_ms: int,
     slots: Mapping[Address, int] = _NO_PACE,
-) -> list[Allotment]:
+) -> list[SendGrant]:
     """Share the free places over what is due, the longest waiting first, and then what may be
     claimed ahead.
 
@@ -113,12 +113,12 @@ def allot(
         if given[address] < rooms[address]:
             heappush(turns, (rank, held + 1, place, address))
     reports = {it.report_id: it for it in due}
-    return [_allotment(reports[name], count, caps) for name, count in counts.items()]
+    return [_grant(reports[name], count, caps) for name, count in counts.items()]
 
 
-def _allotment(due: Due, count: int, caps: Caps) -> Allotment:
+def _grant(due: Due, count: int, caps: Caps) -> SendGrant:
     retries = due.health.retries(count, caps.faults) if due.others else 0
-    return Allotment(due.report_id, count, due.health.out, due.others, retries)
+    return SendGrant(due.report_id, count, due.health.out, due.others, retries)
 
 
 def _places(address: Address, load: Load, caps: Caps) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from dispatcher.sending.fairness import Caps
 from meterline import limits
-from meterline.delivery import Address, Parcel
+from meterline.delivery import Address, ClaimedDelivery
 
 
 class Answered:
@@ -56,13 +56,13 @@ class Waiting:
     """Claimed deliveries without a place, by endpoint, in the order of their claims."""
 
     def __init__(self) -> None:
-        self._of: dict[Address, deque[tuple[int, Parcel]]] = {}
+        self._of: dict[Address, deque[tuple[int, ClaimedDelivery]]] = {}
 
-    def add(self, parcel: Parcel, now_ms: int) -> None:
+    def add(self, claimed: ClaimedDelivery, now_ms: int) -> None:
         """It was claimed."""
-        self._of.setdefault(parcel.address, deque()).append((now_ms, parcel))
+        self._of.setdefault(claimed.address, deque()).append((now_ms, claimed))
 
-    def begin(self, under_way: Mapping[Address, int], caps: Caps) -> Parcel | None:
+    def begin(self, under_way: Mapping[Address, int], caps: Caps) -> ClaimedDelivery | None:
         """Take what may begin now: of the endpoint with the fewest under way. None: nothing may."""
         total = sum(under_way.values())
         found, fewest = None, caps.endpoint
@@ -72,19 +72,19 @@ class Waiting:
                 found, fewest = address, held
         if found is None:
             return None
-        _, parcel = self._of[found].popleft()
+        _, claimed = self._of[found].popleft()
         self._drop_empty(found)
-        return parcel
+        return claimed
 
     def count(self, address: Address) -> int:
         """How many of an endpoint there are."""
         return len(self._of.get(address, ()))
 
-    def of(self, address: Address) -> list[Parcel]:
+    def of(self, address: Address) -> list[ClaimedDelivery]:
         """Take all of an endpoint."""
-        return [parcel for _, parcel in self._of.pop(address, ())]
+        return [claimed for _, claimed in self._of.pop(address, ())]
 
-    def older_than(self, at_ms: int) -> list[Parcel]:
+    def older_than(self, at_ms: int) -> list[ClaimedDelivery]:
         """Take all that were claimed before an instant."""
         found = []
         for address, queue in list(self._of.items()):
@@ -93,9 +93,9 @@ class Waiting:
             self._drop_empty(address)
         return found
 
-    def all(self) -> list[Parcel]:
+    def all(self) -> list[ClaimedDelivery]:
         """Take all."""
-        return [parcel for address in list(self._of) for parcel in self.of(address)]
+        return [claimed for address in list(self._of) for claimed in self.of(address)]
 
     def _drop_empty(self, address: Address) -> None:
         if not self._of[address]:

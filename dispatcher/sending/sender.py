@@ -14,14 +14,14 @@ from dispatcher.sending.fairness import Load
 from dispatcher.sending.prefetch import Answered, Waiting
 from dispatcher.sending.rate import Pace
 from meterline import limits
-from meterline.delivery import Address, EndpointSignal, Parcel, SecretBox, WebhookSender
+from meterline.delivery import Address, ClaimedDelivery, EndpointSignal, SecretBox, WebhookSender
 from meterline.ports import Clock, Unavailable
 from meterline.report import ReportStore
 
 _log: Final = structlog.get_logger("dispatcher")
 
 
-class Outgoing:
+class DeliverySender:
     """Sends what is due until it is stopped."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Outgoing:
         self._pace = Pace(terms.per_second)
         self._posts: set[asyncio.Task[None]] = set()
         self._sent: list[Sent] = []  # to be recorded; both are bounded by what is claimed
-        self._returned: list[Parcel] = []  # to be given back
+        self._returned: list[ClaimedDelivery] = []  # to be given back
         self._claim_wake = asyncio.Event()
         self._record_wake = asyncio.Event()
 
@@ -95,10 +95,10 @@ class Outgoing:
         found = await attempt.claim_due(
             self._reports, self._terms, self._load(now_ms), now_ms, self._pace
         )
-        for parcel in found:
-            self._claimed[parcel.address] += 1
-            self._claimed_bytes += len(parcel.body)
-            self._waiting.add(parcel, self._clock.now_ms())
+        for claimed in found:
+            self._claimed[claimed.address] += 1
+            self._claimed_bytes += len(claimed.body)
+            self._waiting.add(claimed, self._clock.now_ms())
         if self._stopping:
             self._return(self._waiting.all())
         for address in self._failing():  # it was claimed before that was known
@@ -134,74 +134,74 @@ class Outgoing:
 
     def _begin(self) -> None:
         """Post what has a place now."""
-        while (parcel := self._next()) is not None:
-            task = asyncio.create_task(self._post_on(parcel))
+        while (claimed := self._next()) is not None:
+            task = asyncio.create_task(self._post_on(claimed))
             self._posts.add(task)
             task.add_done_callback(self._posts.discard)
 
-    def _next(self) -> Parcel | None:
+    def _next(self) -> ClaimedDelivery | None:
         """What may begin now; it has its place."""
-        parcel = self._waiting.begin(self._under_way, self._terms.caps)
-        if parcel is not None:
-            self._under_way[parcel.address] += 1
-        return parcel
+        claimed = self._waiting.begin(self._under_way, self._terms.caps)
+        if claimed is not None:
+            self._under_way[claimed.address] += 1
+        return claimed
 
-    async def _post_on(self, parcel: Parcel | None) -> None:
+    async def _post_on(self, claimed: ClaimedDelivery | None) -> None:
         """Post a delivery, and after it what its place is for then: a task for each of them would
         cost a sixth of a post.
         """
-        while parcel is not None:
-            before = parcel.address
-            await self._post(parcel, before)
-            parcel = self._next()
-            if parcel is not None and parcel.address != before:
+        while claimed is not None:
+            before = claimed.address
+            await self._post(claimed, before)
+            claimed = self._next()
+            if claimed is not None and claimed.address != before:
                 self._begin()  # its endpoint may have had a place of its own to give
 
-    async def _post(self, parcel: Parcel, address: Address) -> None:
+    async def _post(self, claimed: ClaimedDelivery, address: Address) -> None:
         wait_ms = self._pace.take(address, self._clock.now_ms())
         if wait_ms:
             await asyncio.sleep(wait_ms / 1_000)  # its turn in the pace of the endpoint
         draw = random.random()  # noqa: S311 - jitter of a delay
         now_ms, retry = self._clock.now_ms(), self._terms.retry
         try:
-            sent = await attempt.deliver(parcel, self._sender, self._box, retry, now_ms, draw)
+            sent = await attempt.deliver(claimed, self._sender, self._box, retry, now_ms, draw)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is an attempt that failed
-            _log.exception("send", action="failed", delivery=parcel.delivery_id)
-            sent = attempt.failed(parcel, error, retry, now_ms, draw)
+            _log.exception("send", action="failed", delivery=claimed.delivery_id)
+            sent = attempt.failed(claimed, error, retry, now_ms, draw)
         self._under_way[address] -= 1
         if not self._under_way[address]:
             del self._under_way[address]
         self._sent.append(sent)
         self._record_wake.set()
         self._heed(sent, address)
-        if sent.end.heard is None:
+        if sent.end.observed is None:
             await asyncio.sleep(0)  # it may never have waited for anything: others have their turn
 
     def _heed(self, sent: Sent, address: Address) -> None:
         """What waits for an endpoint that is away waits in the store: nobody burns it."""
-        heard = sent.end.heard
-        if heard is None:
+        observed = sent.end.observed
+        if observed is None:
             return
-        away = sent.gone or heard.signal is EndpointSignal.THROTTLED
-        if heard.signal is EndpointSignal.OUT:
+        away = sent.gone or observed.signal is EndpointSignal.THROTTLED
+        if observed.signal is EndpointSignal.OUT:
             self._outs[address] += 1
             away |= self._outs[address] >= limits.ENDPOINT_OUTAGES
         else:
             self._outs.pop(address, None)
-        if heard.signal is EndpointSignal.FAULT:
-            self._faults[address] += heard.first
+        if observed.signal is EndpointSignal.FAULT:
+            self._faults[address] += observed.first
             away |= self._faults[address] >= self._terms.caps.faults_ahead
-        elif heard.signal is not EndpointSignal.OUT:
+        elif observed.signal is not EndpointSignal.OUT:
             self._faults.pop(address, None)
         if away:
             self._answered.forget(address)
             self._return(self._waiting.of(address))
-        elif heard.signal is not EndpointSignal.OUT:
+        elif observed.signal is not EndpointSignal.OUT:
             self._answered.add(address, self._clock.now_ms())
 
-    def _return(self, parcels: list[Parcel]) -> None:
-        self._returned += parcels
-        if parcels:
+    def _return(self, claimed_deliveries: list[ClaimedDelivery]) -> None:
+        self._returned += claimed_deliveries
+        if claimed_deliveries:
             self._record_wake.set()
 
     async def _record_all(self) -> None:
@@ -236,8 +236,8 @@ class Outgoing:
         except Exception:  # noqa: BLE001 - their leases run out
             _log.exception("return", action="failed", deliveries=len(batch))
         del self._returned[: len(batch)]
-        for parcel in batch:
-            self._landed(parcel)
+        for claimed in batch:
+            self._landed(claimed)
 
     async def _record(self) -> None:
         batch = self._sent[:]
@@ -253,7 +253,7 @@ class Outgoing:
                 await self._record_alone(sent)
         del self._sent[: len(batch)]
         for sent in batch:
-            self._landed(sent.parcel)
+            self._landed(sent.claimed)
 
     async def _record_alone(self, sent: Sent) -> None:
         """One that cannot be recorded takes no others with it."""
@@ -262,15 +262,15 @@ class Outgoing:
         except Unavailable:
             raise
         except Exception:  # noqa: BLE001 - as above
-            _log.exception("record", action="failed", delivery=sent.parcel.delivery_id)
+            _log.exception("record", action="failed", delivery=sent.claimed.delivery_id)
 
     async def _recorded(self, batch: list[Sent]) -> None:
         health = self._terms.health
         await attempt.record(self._reports, batch, self._clock.now_ms(), health)
 
-    def _landed(self, parcel: Parcel) -> None:
-        address = parcel.address
-        self._claimed_bytes -= len(parcel.body)
+    def _landed(self, claimed: ClaimedDelivery) -> None:
+        address = claimed.address
+        self._claimed_bytes -= len(claimed.body)
         self._claimed[address] -= 1
         if not self._claimed[address]:
             del self._claimed[address]

@@ -25,7 +25,7 @@ from meterline.audit.audit import (
     told,
     values_of,
 )
-from meterline.audit.checked_readers import CheckedAccounts, CheckedRefusals, CheckedTraces
+from meterline.audit.checked_readers import CheckedAccounts, CheckedLineage, CheckedRefusals
 from meterline.audit.lineage import (
     Behind,
     Position,
@@ -38,8 +38,8 @@ from meterline.audit.lineage import (
 from meterline.audit.ports import (
     Auditor,
     ControlEvidence,
-    DeliveryTraces,
-    EventTraces,
+    DeliveryLineage,
+    EventLineage,
     UsageEvidence,
 )
 
@@ -54,12 +54,12 @@ __all__ = [
     "CellDifference",
     "CellRows",
     "CheckedAccounts",
+    "CheckedLineage",
     "CheckedRefusals",
-    "CheckedTraces",
     "Chunk",
     "ControlEvidence",
-    "DeliveryTraces",
-    "EventTraces",
+    "DeliveryLineage",
+    "EventLineage",
     "Finding",
     "Kept",
     "NEVER",

@@ -7,7 +7,7 @@ the check comes after the answer, and every method raises `StoreLost`, too.
 from collections.abc import Sequence
 
 from meterline.audit.lineage import Position, UsageEntry
-from meterline.audit.ports import EventTraces
+from meterline.audit.ports import EventLineage
 from meterline.event import ListedEvent, RefusedEvents
 from meterline.event import Position as RefusedPosition
 from meterline.usage import (
@@ -40,18 +40,18 @@ class CheckedAccounts:
         return accounts
 
 
-class CheckedTraces:
-    """`EventTraces`, checked."""
+class CheckedLineage:
+    """`EventLineage`, checked."""
 
-    def __init__(self, traces: EventTraces, integrity: UsageIntegrity) -> None:
-        self._traces = traces
+    def __init__(self, lineage: EventLineage, integrity: UsageIntegrity) -> None:
+        self._lineage = lineage
         self._check = integrity.check
 
     async def events_of(
         self, entry: UsageEntry, after: Position | None, limit: int
     ) -> list[EventRow]:
         """See the port."""
-        events = await self._traces.events_of(entry, after, limit)
+        events = await self._lineage.events_of(entry, after, limit)
         await self._check()
         return events
 

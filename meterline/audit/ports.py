@@ -120,7 +120,7 @@ class Auditor(Protocol):
         ...
 
 
-class EventTraces(Protocol):
+class EventLineage(Protocol):
     """New events, as far as they are kept."""
 
     async def events_of(
@@ -132,7 +132,7 @@ class EventTraces(Protocol):
         ...
 
 
-class DeliveryTraces(Protocol):
+class DeliveryLineage(Protocol):
     """What was reported."""
 
     async def deliveries_over(

@@ -20,13 +20,13 @@ from meterline.delivery.endpoint.address import (
     parse_endpoint,
 )
 from meterline.delivery.endpoint.health import (
-    UNHEARD,
+    UNOBSERVED,
+    EndpointObservation,
     EndpointSignal,
     Health,
     HealthTerms,
-    Heard,
     after,
-    doubted,
+    distrusted,
 )
 from meterline.delivery.endpoint.standing import NOTHING_OUTSTANDING, Outstanding, Standing
 from meterline.delivery.headers import (
@@ -54,15 +54,15 @@ from meterline.delivery.ports import (
     Worked,
 )
 from meterline.delivery.replay import Replay, ReplayState, due_after, portion, replayable, words_of
-from meterline.delivery.sending import Address, Allotment, Answer, AttemptEnd, Due, Parcel
+from meterline.delivery.sending import Address, Answer, AttemptEnd, ClaimedDelivery, Due, SendGrant
 
 __all__ = [
     "Address",
-    "Allotment",
     "Answer",
     "Attempt",
     "AttemptEnd",
     "AttemptOutcome",
+    "ClaimedDelivery",
     "DELIVERY_MOVES",
     "Delivery",
     "DeliveryBytes",
@@ -73,15 +73,14 @@ __all__ = [
     "DeliveryState",
     "Due",
     "Endpoint",
+    "EndpointObservation",
     "EndpointSignal",
     "Health",
     "HealthTerms",
-    "Heard",
     "NAME_PATTERN",
     "NOTHING_OUTSTANDING",
     "NO_HEADERS",
     "Outstanding",
-    "Parcel",
     "PullPlace",
     "PullStore",
     "Pulled",
@@ -90,9 +89,10 @@ __all__ = [
     "ReplayStore",
     "SealedHeaders",
     "SecretBox",
+    "SendGrant",
     "Sign",
     "Standing",
-    "UNHEARD",
+    "UNOBSERVED",
     "VALUE_PATTERN",
     "WebhookSender",
     "Worked",
@@ -103,7 +103,7 @@ __all__ = [
     "delivery_id",
     "delivery_sources",
     "digest_of",
-    "doubted",
+    "distrusted",
     "due_after",
     "ends_in_a_number",
     "headers_of",

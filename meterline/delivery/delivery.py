@@ -21,7 +21,7 @@ class DeliveryState(StrEnum):
     """Where a delivery stands (design.md section 7)."""
 
     PENDING = "pending"
-    SENDING = "sending"  # a courier holds its lease
+    SENDING = "sending"  # a dispatcher holds its lease
     RETRYING = "retrying"
     DELIVERED = "delivered"
     FAILED = "failed"  # exhausted and held
@@ -120,7 +120,7 @@ class AttemptOutcome(StrEnum):
     REFUSED = "refused"  # an answer that is no 2xx
     UNREACHED = "unreached"  # no answer
     FORBIDDEN = "forbidden"  # the address may not be dialled: nothing was sent
-    LOST = "lost"  # the courier died: whether it arrived is not known
+    LOST = "lost"  # the dispatcher died: whether it arrived is not known
 
 
 class Attempt(Struct, frozen=True, gc=False):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from meterline.delivery.delivery import Attempt, AttemptOutcome, DeliveryMove
-from meterline.delivery.endpoint.health import UNHEARD, Health, Heard
+from meterline.delivery.endpoint.health import UNOBSERVED, EndpointObservation, Health
 
 Address = tuple[str, str]  # namespace and URL: what fares well or badly as one
 
@@ -15,7 +15,7 @@ class Due:
     """A report with deliveries that may be sent now, and the endpoint that they go to.
 
     `first`: some of them were never tried, or not since their replay; `others`: some were, or their
-    courier died.
+    dispatcher died.
     """
 
     report_id: str
@@ -24,7 +24,7 @@ class Due:
     due_at_ms: int = 0  # of the one that waits the longest
     first: bool = True
     others: bool = True
-    health: Health = UNHEARD
+    health: Health = UNOBSERVED
 
     @property
     def address(self) -> Address:
@@ -33,7 +33,7 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True)
-class Allotment:
+class SendGrant:
     """How many deliveries of a report may be claimed now; `probe`: of an endpoint that is out;
     `others`: also such as were tried before; `retries`: so many of these go before first tries.
     """
@@ -45,7 +45,7 @@ class Allotment:
     retries: int = 0
 
 
-class Parcel(Struct, frozen=True, gc=False):
+class ClaimedDelivery(Struct, frozen=True, gc=False):
     """A claimed delivery with all that its sending needs. `attempt` is its number; it is already
     recorded. `attempts_before` are those before the last replay, which begins its retries anew;
     `patient_since_ms` is when it was made, or last replayed.
@@ -92,4 +92,4 @@ class AttemptEnd(Struct, frozen=True, gc=False):
 
     attempt: Attempt
     move: DeliveryMove
-    heard: Heard | None = None
+    observed: EndpointObservation | None = None

@@ -8,7 +8,7 @@ from aiohttp import web
 from meterline.access import ANONYMOUS, Limited, Principal, Scope, Throttle
 from meterline.http.answers import LIMIT_HEADERS
 from meterline.http.bodies import HOLDING
-from meterline.http.strangers import Strangers
+from meterline.http.unauthenticated import UnauthenticatedCallers
 from meterline.ports import Clock
 from meterline.problem import Problem, ProblemType
 
@@ -31,7 +31,7 @@ class Gate:
         self._clock = clock
         self._identify = identify
         self._throttle = throttle
-        self._strangers = Strangers()
+        self._unauthenticated = UnauthenticatedCallers()
 
     def enter(self, request: web.Request, scope: Scope | None) -> Principal:
         """Who asks. Raises `Problem`: unauthenticated, forbidden, rate-limited."""
@@ -57,7 +57,7 @@ class Gate:
             return identify(request.headers.get("Authorization"), now_ms)
         except Problem as problem:
             if problem.type is ProblemType.UNAUTHENTICATED:
-                self._strangers.count(request.remote, now_ms)
+                self._unauthenticated.count(request.remote, now_ms)
             raise
 
     def take_events(self, request: web.Request, principal: Principal, count: int) -> None:

@@ -35,7 +35,7 @@ class Aggregation(StrEnum):
 
 
 class RevisionState(StrEnum):
-    """Where a revision of a meter stands; what moves it is in `meterline.meter.revision`."""
+    """Where a revision of a meter stands."""
 
     PROPOSED = "proposed"  # filled in, to be compared; switched when somebody says so
     FILLING = "filling"  # switched by itself, once it is filled in

@@ -9,16 +9,16 @@ from typing import Protocol
 
 from meterline.access import COMMAND, DISPATCHER
 from meterline.delivery import (
-    Allotment,
     Attempt,
     AttemptEnd,
+    ClaimedDelivery,
     Delivery,
     DeliveryDraft,
     DeliveryPlace,
     DeliveryQuery,
     Due,
     HealthTerms,
-    Parcel,
+    SendGrant,
 )
 from meterline.report.report import Report, ReportChange
 from meterline.report.resumption import Owed, Resumed
@@ -255,19 +255,19 @@ class ReportStore(Protocol):
         ...
 
     async def claim_deliveries(
-        self, allotments: Sequence[Allotment], now_ms: int, lease_until_ms: int
-    ) -> list[Parcel]:
+        self, grants: Sequence[SendGrant], now_ms: int, lease_until_ms: int
+    ) -> list[ClaimedDelivery]:
         """Take due deliveries of different reports, as many as are allotted to each, first tries
         before retries, then the oldest first, in one transaction, each with a new attempt recorded.
         Together they hold `CLAIM_BYTES_MAX` at most, but for the first of each report.
 
-        A delivery whose courier's lease ran out is due again; the attempt that it left open is
+        A delivery whose dispatcher's lease ran out is due again; the attempt that it left open is
         marked lost. As a probe none is taken unless the endpoint is out and its next probe is due;
         until the lease ends, or the attempt is recorded, there is no other one.
         """
         ...
 
-    async def give_back(self, parcels: Sequence[Parcel], now_ms: int) -> None:
+    async def give_back(self, claimed_deliveries: Sequence[ClaimedDelivery], now_ms: int) -> None:
         """Undo claims of what was never sent, in one transaction: their attempts never were, and
         they are due as before. One that is not its delivery's newest attempt any more, or that was
         cancelled meanwhile, is recorded as not sent. Who took the probe of an endpoint gives it
@@ -284,7 +284,7 @@ class ReportStore(Protocol):
         `CONFIRM` always wins, but for attempts from before a replay. Any other move holds only
         while the attempt is its delivery's newest and that is being sent; the attempt itself is
         recorded anyhow. Repeating changes no delivery. The reports of an endpoint that nobody
-        believes in any more (`endpoint_health.doubted`, by `terms`) are parked.
+        believes in any more (`endpoint_health.distrusted`, by `terms`) are parked.
         """
         ...
 
@@ -294,8 +294,8 @@ class ReportStore(Protocol):
         """Have a delivery sent again, as soon as its report may send: the same bytes under the same
         id, with all its retries before it. One that waits for its first attempt stays as it is.
 
-        One whose courier's lease ran out is being sent by nobody; the attempt that it left open is
-        marked lost.
+        One whose dispatcher's lease ran out is being sent by nobody; the attempt that it left open
+        is marked lost.
 
         Raises `Problem`: not found, or conflict while it is being sent and where its report was
         deleted.

@@ -86,7 +86,7 @@ RUN_MOVES: Final[Mapping[tuple[RunState, RunMove], RunState]] = {
     (RunState.DELIVERING, RunMove.ALL_DELIVERED): RunState.SUCCEEDED,
     (RunState.DELIVERING, RunMove.SOME_DELIVERED): RunState.PARTLY_FAILED,
     (RunState.DELIVERING, RunMove.NONE_DELIVERED): RunState.FAILED,
-    # A courier that was thought dead may report a success after the run was closed.
+    # A dispatcher that was thought dead may report a success after the run was closed.
     (RunState.FAILED, RunMove.SOME_DELIVERED): RunState.PARTLY_FAILED,
     (RunState.FAILED, RunMove.ALL_DELIVERED): RunState.SUCCEEDED,
     (RunState.PARTLY_FAILED, RunMove.SOME_DELIVERED): RunState.PARTLY_FAILED,

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from control.health import Check, Health, checks_of
 from control.openapi import published
-from control.reports.service import ReportDesk
+from control.reports.service import ReportService
 from control.routes import Api, bound_v1, bound_v3
 from control.routes import routes as control_routes
 from dispatcher.worker import Dispatcher
@@ -51,8 +51,8 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         dispatcher = reports.dispatcher(settings, opened, box, sender)
         gate = await open_gate(settings, database, stack, CLOCK)
         gateway = await _gateway(settings, log, gate.gate, stack, with_inbox=True)
-        desk = reports.report_desk(settings, opened, box, stack, dispatcher.wake)
-        api = _whole_api(settings, opened, desk, gate, gateway)
+        service = reports.report_service(settings, opened, box, stack, dispatcher.wake)
+        api = _whole_api(settings, opened, service, gate, gateway)
         port = await _serve(stack, settings, api)
         logger.info(
             "ready", role="all", url=f"http://{settings.host}:{port}", data=str(settings.data_dir)
@@ -112,8 +112,8 @@ async def control(settings: Settings, stop: asyncio.Event) -> None:
         gate = await open_gate(settings, opened.database, stack, CLOCK)
         gateway = await _gateway(settings, opened.log, gate.gate, stack)
         # a dispatcher of another process finds by itself what there is to do
-        desk = reports.report_desk(settings, opened, box, stack, lambda: None)
-        api = _whole_api(settings, opened, desk, gate, gateway)
+        service = reports.report_service(settings, opened, box, stack, lambda: None)
+        api = _whole_api(settings, opened, service, gate, gateway)
         port = await _serve(stack, settings, api)
         logger.info("ready", role="control", url=f"http://{settings.host}:{port}")
         await stop.wait()
@@ -177,17 +177,17 @@ async def _ended(task: asyncio.Task[None]) -> None:
 def _whole_api(
     settings: Settings,
     opened: Opened,
-    desk: ReportDesk,
+    service: ReportService,
     gate: OpenGate,
     gateway: Gateway,
 ) -> list[web.RouteDef]:
     api = Api(
         opened.stores,
-        desk,
+        service,
         SqlAccessStore(opened.database),
         settings.plans,
         adapters.ledger(settings, opened),
-        adapters.refusal_desk(opened, gateway.redriving()),
+        adapters.refusal_service(opened, gateway.redriving()),
         gate.catch_up,
     )
     checks = {**checks_of(opened.stores), **gate.checks}

@@ -30,7 +30,7 @@ from meterline.delivery import DeliveryDraft, delivery_id, digest_of
 from meterline.report import Manifest, Report, Run, Trigger, run_id
 from meterline.runtime.process import GC_THRESHOLDS
 from meterline.window import MINUTE_MS
-from tests.unit.dispatcher.conftest import SECRET, START_MS, Desk, opened_desk
+from tests.unit.dispatcher.conftest import SECRET, START_MS, Rig, opened_rig
 from tests.unit.dispatcher.sending.steps import is_ended, real_now_ms, working
 
 ROUNDS: Final = 9
@@ -60,18 +60,18 @@ def receiver() -> Iterator[int]:
 
 
 @asynccontextmanager
-async def fresh_desk() -> AsyncIterator[Desk]:
-    """A dispatcher's desk on a new store."""
+async def fresh_service() -> AsyncIterator[Rig]:
+    """The rig of a dispatcher on a new store."""
     with tempfile.TemporaryDirectory() as folder:
         database = open_database(f"sqlite:///{Path(folder) / 'control.db'}")
         await migrate(database)
-        async with opened_desk(database) as desk:
-            yield desk
+        async with opened_rig(database) as rig:
+            yield rig
 
 
-async def owed(desk: Desk, report: Report, count: int) -> Run:
+async def owed(rig: Rig, report: Report, count: int) -> Run:
     """A decided run of so many deliveries, and no windows to come."""
-    store, to_ms = desk.reports, START_MS + MINUTE_MS
+    store, to_ms = rig.reports, START_MS + MINUTE_MS
     name = run_id(report.id, START_MS, to_ms, 1)
     run = Run(name, report.id, "default", START_MS, to_ms, 1, Trigger.SCHEDULE, to_ms)
     await store.plan(report, [run], real_now_ms() + 60 * MINUTE_MS)
@@ -98,11 +98,11 @@ async def owed(desk: Desk, report: Report, count: int) -> Run:
 
 async def rate_of_dispatcher(port: int) -> float:
     """Deliveries a second to one endpoint, each recorded."""
-    async with fresh_desk() as desk:
-        run = await owed(desk, await desk.report(f"http://127.0.0.1:{port}/ok"), DELIVERIES)
+    async with fresh_service() as rig:
+        run = await owed(rig, await rig.report(f"http://127.0.0.1:{port}/ok"), DELIVERIES)
         began_s = time.perf_counter()
-        async with working(desk, limits.DISPATCH_IDLE_S):
-            while not await is_ended(desk, run):  # noqa: ASYNC110 - a store has no event
+        async with working(rig, limits.DISPATCH_IDLE_S):
+            while not await is_ended(rig, run):  # noqa: ASYNC110 - a store has no event
                 await asyncio.sleep(0.2)
         return DELIVERIES / (time.perf_counter() - began_s)
 
@@ -130,15 +130,15 @@ async def first_p99_s(port: int, hanging: int) -> float:
     """Over endpoints that are well: the 99th percentile of the wait for the first delivery, when
     all are owed one at the same moment and some hang.
     """
-    async with fresh_desk() as desk:
+    async with fresh_service() as rig:
         for number in range(ENDPOINTS):
             kind = "hang" if number * hanging % ENDPOINTS < hanging and hanging else "ok"
             path = f"{kind}/{hanging}/{number}"
-            report = await desk.report(f"http://127.0.0.1:{port}/{path}", f"r{number:04}")
-            await owed(desk, report, 1)
+            report = await rig.report(f"http://127.0.0.1:{port}/{path}", f"r{number:04}")
+            await owed(rig, report, 1)
         began_s = time.time()
         task = asyncio.create_task(asyncio.sleep(120))
-        async with working(desk, limits.DISPATCH_IDLE_S), aiohttp.ClientSession() as session:
+        async with working(rig, limits.DISPATCH_IDLE_S), aiohttp.ClientSession() as session:
             while True:
                 async with session.get(f"http://127.0.0.1:{port}/firsts") as response:
                     firsts: dict[str, float] = await response.json()
@@ -150,7 +150,7 @@ async def first_p99_s(port: int, hanging: int) -> float:
                 if len(well) >= ENDPOINTS - hanging or task.done():
                     break
                 await asyncio.sleep(0.5)
-            await desk.sender.close()  # what hangs need not be waited for
+            await rig.sender.close()  # what hangs need not be waited for
         task.cancel()
     assert len(well) >= ENDPOINTS - hanging, f"{len(well)} endpoints had a delivery in 120 s"
     return well[int(len(well) * 0.99)]

@@ -98,7 +98,7 @@ class Run:
 
     def _add(self, bench: Bench) -> None:
         self.kills += bench.kills
-        tally, oracle, desk = bench.senders.tally, bench.oracle, bench.desk
+        tally, oracle, rig = bench.senders.tally, bench.oracle, bench.rig
         self.totals += Counter(
             {
                 "identities acknowledged": len(oracle.identities),
@@ -106,8 +106,8 @@ class Run:
                 "requests": tally.requests,
                 "refused": tally.refused,
                 "cut off": tally.broken,
-                "reports": len(desk.asked),
-                "deliveries": desk.deliveries,
+                "reports": len(rig.asked),
+                "deliveries": rig.deliveries,
             }
         )
 

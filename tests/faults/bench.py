@@ -13,7 +13,7 @@ from tests.faults.events import METERS, SETTLED
 from tests.faults.installation import Installation, Servers, make_meters
 from tests.faults.oracle import Oracle, compared
 from tests.faults.senders import Senders
-from tests.faults.settled import Desk
+from tests.faults.settled import Rig
 from tests.journey.deadline import until
 from tests.journey.receiver import Receiver
 
@@ -49,7 +49,7 @@ class Bench:
     product: Installation
     senders: Senders
     oracle: Oracle
-    desk: Desk
+    rig: Rig
     rng: random.Random
     say: Say
     kills: Counter[str] = field(default_factory=Counter)  # by what was killed, and how
@@ -143,8 +143,8 @@ class Bench:
 
     def finish_reports(self) -> list[str]:
         """Wait until every run that was asked for has ended; what is wrong with them."""
-        until("every run ends", RUNS_WITHIN_S, lambda: not self.desk.unfinished())
-        return list(self.desk.differences())
+        until("every run ends", RUNS_WITHIN_S, lambda: not self.rig.unfinished())
+        return list(self.rig.differences())
 
 
 @contextmanager
@@ -157,8 +157,8 @@ def benched(
     oracle = Oracle()
     doors = [one.url for one in product.those("gateway")]
     with Senders(seed, doors, oracle, rate).running() as senders:
-        desk = Desk(product.api, receiver)
-        bench = Bench(product, senders, oracle, desk, random.Random(seed), say)
+        rig = Rig(product.api, receiver)
+        bench = Bench(product, senders, oracle, rig, random.Random(seed), say)
         try:
             senders.send_all(SETTLED, doors[0])
             bench.settle()

@@ -42,7 +42,7 @@ def dispatcher_at(label: Label, kills: int) -> Fault:
     """The dispatcher dies at a step over new runs, again and again."""
 
     def fault(bench: Bench) -> None:
-        bench.desk.ask(2 * kills)
+        bench.rig.ask(2 * kills)
         slot = bench.product.those("dispatcher")[0]
         traps = [Trap(label, bench.rng.randint(1, DISPATCHER[label])) for _ in range(kills)]
         _book(bench, label, [_chain(slot, traps)], kills)
@@ -70,7 +70,7 @@ def dispatcher_at_each(labels: Iterable[Label]) -> Fault:
 
     def fault(bench: Bench) -> None:
         drawn = list(labels)
-        bench.desk.ask(2 * len(drawn))
+        bench.rig.ask(2 * len(drawn))
         slot = bench.product.those("dispatcher")[0]
         _book_each(bench, drawn, _died(slot, [Trap(label, 1) for label in drawn]), 1)
 
@@ -210,7 +210,7 @@ def frozen_at(place: str, stand_in: str, label: Label, seconds: float) -> Fault:
     def fault(bench: Bench) -> None:
         slot, other = bench.product.slots[place], bench.product.slots[stand_in]
         if label in DISPATCHER:
-            bench.desk.ask(4)
+            bench.rig.ask(4)
         steps = {**AGGREGATOR, **DISPATCHER}
         trap = Trap(label, bench.rng.randint(1, steps[label]), Act.FREEZE)
         slot.kill()

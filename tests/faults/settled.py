@@ -27,7 +27,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Desk:
+class Rig:
     """Makes reports and asks for their runs; knows what must come of them."""
 
     api: Server

@@ -91,7 +91,7 @@ def test_an_answer_that_is_cut_off_after_the_effect(bench: Bench) -> None:
 
 def test_every_report_is_delivered(bench: Bench) -> None:
     assert bench.finish_reports() == []  # each fault looked; here the copies that came later
-    assert bench.desk.deliveries >= len(bench.desk.asked)
+    assert bench.rig.deliveries >= len(bench.rig.asked)
 
 
 CONTROLS: Mapping[str, tuple[Without, ...]] = {

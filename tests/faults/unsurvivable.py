@@ -25,7 +25,7 @@ from tests.faults.forked import ROOT
 from tests.faults.installation import PARTITIONS, Servers, installed, make_meters
 from tests.faults.oracle import Oracle
 from tests.faults.senders import UNKNOWN, Senders
-from tests.faults.settled import Desk
+from tests.faults.settled import Rig
 from tests.faults.slot import Slot
 from tests.journey.deadline import until
 from tests.journey.processes import run_command
@@ -50,8 +50,8 @@ def _counting(servers: Servers, folder: Path) -> Iterator[Bench]:
         make_meters(product.api, METERS)
         oracle = Oracle()
         senders = Senders(7, [product.slots["gateway-1"].url], oracle)
-        desk = Desk(product.api, Receiver(""))
-        bench = Bench(product, senders, oracle, desk, random.Random(7), lambda _: None)
+        rig = Rig(product.api, Receiver(""))
+        bench = Bench(product, senders, oracle, rig, random.Random(7), lambda _: None)
         try:
             _send(bench, 0, FIRST)
             _counted(bench)

@@ -53,7 +53,7 @@ def test_all_is_delivered_with_one_body_under_each_id(tmp_path: Path) -> None:
     port = free_port()
     settings = {"METERLINE_DATA_DIR": str(tmp_path / "data"), **PACE}
     process = role_process("up", ["up"], tmp_path / "up", port, settings)
-    # the product with shorter leases: what a killed courier held is free after four seconds
+    # the product with shorter leases: what a killed dispatcher held is free after four seconds
     process.command = [sys.executable, "-m", "tests.faults.process", "up"]
     process.environment["PYTHONPATH"] = str(Path(__file__).resolve().parents[2])
     with receiving_badly(SEED) as bad:

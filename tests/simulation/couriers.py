@@ -13,16 +13,16 @@ from dispatcher.sending.fairness import Load
 from dispatcher.sending.retry import RetryPolicy
 from meterline.delivery import (
     DELIVERY_MOVES,
-    Allotment,
     Answer,
     AttemptEnd,
     AttemptOutcome,
+    ClaimedDelivery,
     DeliveryDraft,
     DeliveryMove,
     DeliveryState,
     Due,
     HealthTerms,
-    Parcel,
+    SendGrant,
 )
 from meterline.ports import Unavailable
 from meterline.report import outcome_of, run_sources, run_target
@@ -65,10 +65,10 @@ class Outbox:
         return [Due(name, "http://x") for name in sorted(found)]
 
     def claim(
-        self, allotments: Sequence[Allotment], now_ms: int, lease_until_ms: int
-    ) -> list[Parcel]:
+        self, grants: Sequence[SendGrant], now_ms: int, lease_until_ms: int
+    ) -> list[ClaimedDelivery]:
         taken: list[Post] = []
-        for one in allotments:
+        for one in grants:
             own = (it for it in self.posts.values() if it.report_id == one.report_id)
             taken += [it for it in own if _is_due(it, now_ms)][: one.count]
         for post in taken:
@@ -76,7 +76,7 @@ class Outbox:
             post.attempts += 1
             post.due_at_ms = lease_until_ms
         return [
-            Parcel(
+            ClaimedDelivery(
                 it.draft.id, it.run_id, it.report_id, "default", it.attempts, 0, 0, "http://x",
                 (SECRET,), None, it.draft.body,
             )
@@ -172,12 +172,12 @@ class SendingReports(SimulatedReports):
         return await self.net.call("reports.due", lambda: self._outbox.due(now_ms))
 
     async def claim_deliveries(
-        self, allotments: Sequence[Allotment], now_ms: int, lease_until_ms: int
-    ) -> list[Parcel]:
-        assert not any(it.probe for it in allotments), "endpoints of the simulation are never out"
+        self, grants: Sequence[SendGrant], now_ms: int, lease_until_ms: int
+    ) -> list[ClaimedDelivery]:
+        assert not any(it.probe for it in grants), "endpoints of the simulation are never out"
         return await self.net.call(
-            f"reports.claim_deliveries {[it.report_id for it in allotments]}",
-            lambda: self._outbox.claim(allotments, now_ms, lease_until_ms),
+            f"reports.claim_deliveries {[it.report_id for it in grants]}",
+            lambda: self._outbox.claim(grants, now_ms, lease_until_ms),
             writes=True,
         )
 
@@ -195,10 +195,10 @@ async def send_for_ever(reports: Any, sender: Any, process: Process, rng: Random
     """The life of a courier."""
     while True:
         with suppress(Unavailable):
-            parcels = await claim_due(reports, TERMS, Load(), process.now_ms())
+            claimed_deliveries = await claim_due(reports, TERMS, Load(), process.now_ms())
             sent = [
                 await deliver(it, sender, Plainly(), TERMS.retry, process.now_ms(), rng.random())
-                for it in parcels
+                for it in claimed_deliveries
             ]
             await record(reports, sent, process.now_ms())
         await asyncio.sleep(0.3)

@@ -678,7 +678,7 @@ type Attempt struct {
 	// Number From 1; replays go on counting.
 	Number int `json:"number"`
 
-	// Outcome Under way; a 2xx; another answer; none; an address that may not be dialled; or not known, for the courier died.
+	// Outcome Under way; a 2xx; another answer; none; an address that may not be dialled; or not known, for the dispatcher died.
 	Outcome AttemptOutcome `json:"outcome"`
 
 	// Reason In words.
@@ -692,7 +692,7 @@ type Attempt struct {
 	URL *string `json:"url,omitempty"`
 }
 
-// AttemptOutcome Under way; a 2xx; another answer; none; an address that may not be dialled; or not known, for the courier died.
+// AttemptOutcome Under way; a 2xx; another answer; none; an address that may not be dialled; or not known, for the dispatcher died.
 type AttemptOutcome string
 
 // AuditChecked What the step looked at.
@@ -1645,7 +1645,7 @@ type MeterRevision struct {
 	// Revision Its number; numbers of one meter ascend.
 	Revision int `json:"revision"`
 
-	// State Where a revision of a meter stands; what moves it is in `meterline.meter.revision`.
+	// State Where a revision of a meter stands.
 	State         RevisionState `json:"state"`
 	SwitchedAt    *time.Time    `json:"switched_at,omitempty"`
 	ValueProperty *string       `json:"value_property,omitempty"`
@@ -2847,7 +2847,7 @@ type RevisionProgress struct {
 	SlicesLeft int `json:"slices_left"`
 }
 
-// RevisionState Where a revision of a meter stands; what moves it is in `meterline.meter.revision`.
+// RevisionState Where a revision of a meter stands.
 type RevisionState string
 
 // RotationRequest How the secret is replaced.

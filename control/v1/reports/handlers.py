@@ -15,7 +15,7 @@ from control.reports.rules import (
     read_report,
     window_faults,
 )
-from control.reports.service import ReportDesk, new_signing_secret
+from control.reports.service import ReportService, new_signing_secret
 from control.v1.reports.body import (
     ReportBody,
     ReportUpdateBody,
@@ -61,8 +61,8 @@ _Call = Call[AnyParameters, None]
 class V1Reports:
     """Handlers of reports and their runs."""
 
-    def __init__(self, desk: ReportDesk) -> None:
-        self._desk = desk
+    def __init__(self, service: ReportService) -> None:
+        self._service = service
 
     def bound(self) -> list[Bound]:
         """What they answer."""
@@ -83,14 +83,14 @@ class V1Reports:
         """201 with the report as stored and its signing secret, which only the secrets
         operation shows again.
         """
-        desk = self._desk
+        service = self._service
         filter_, faults = await filter_of(call)
-        body, meter = await read_report(call, ReportBody, V1_WORDS, desk, faults)
+        body, meter = await read_report(call, ReportBody, V1_WORDS, service, faults)
         secret = new_signing_secret()
-        report = new_report(call, desk, body.slug, meter, definition(body, filter_), secret)
+        report = new_report(call, service, body.slug, meter, definition(body, filter_), secret)
         first_ms = report.schedule.first_window_ms(report.created_at_ms)
-        await desk.reports.create_report(report, first_ms, author=call.principal.author)
-        desk.wake()
+        await service.reports.create_report(report, first_ms, author=call.principal.author)
+        service.wake()
         members = report_members(report, meter.key)
         members["endpoint"]["signingSecret"] = secret
         headers = {**_UNKEPT, "Location": f"/api/v1/reports/{report.id}"}
@@ -99,9 +99,9 @@ class V1Reports:
     async def list(self, call: Call[ReportListParameters, None]) -> web.Response:
         """A page of reports, by creation, in a bare array."""
         asked = call.parameters
-        slugs = await self._desk.meter_keys(call.namespace)
+        slugs = await self._service.meter_keys(call.namespace)
         first = min((asked.page - 1) * asked.page_size, REPORTS_MAX)
-        reports = await self._desk.reports.reports(call.namespace, first + asked.page_size)
+        reports = await self._service.reports.reports(call.namespace, first + asked.page_size)
         listed = reports[first:]
         return json_response([report_members(it, slugs.get(it.meter_id, "")) for it in listed])
 
@@ -111,41 +111,43 @@ class V1Reports:
 
     async def update(self, call: _Call) -> web.Response:
         """The report as it is now."""
-        desk = self._desk
+        service = self._service
         report = await self._found(call)
         filter_, faults = await filter_of(call)
-        body = await read_change(call, ReportUpdateBody, V1_WORDS, desk, report, faults)
-        change = change_of(report, definition(body, filter_), desk)
-        report = await desk.reports.update_report(
-            report.id, change, desk.now_ms, author=call.principal.author
+        body = await read_change(call, ReportUpdateBody, V1_WORDS, service, report, faults)
+        change = change_of(report, definition(body, filter_), service)
+        report = await service.reports.update_report(
+            report.id, change, service.now_ms, author=call.principal.author
         )
-        desk.wake()
+        service.wake()
         return await self._shown(report)
 
     async def delete(self, call: _Call) -> web.Response:
         """204; what was not sent yet never will be, and is recorded as cancelled."""
-        desk = self._desk
+        service = self._service
         report = await self._found(call)
-        await desk.reports.delete_report(report.id, desk.now_ms, author=call.principal.author)
+        await service.reports.delete_report(report.id, service.now_ms, author=call.principal.author)
         return web.Response(status=204)
 
     async def secret(self, call: _Call) -> web.Response:
         """The signing secret."""
         report = await self._found(call)
-        desk = self._desk
-        secret = desk.opened(report.signing_secret_sealed)
-        await desk.reports.tell_secret_shown(report, desk.now_ms, author=call.principal.author)
+        service = self._service
+        secret = service.opened(report.signing_secret_sealed)
+        await service.reports.tell_secret_shown(
+            report, service.now_ms, author=call.principal.author
+        )
         return json_response({"signingSecret": secret}, headers=_UNKEPT)
 
     async def resume(self, call: Call[AnyParameters, ResumeBody]) -> web.Response:
         """The report, active again: what is asked for of what it owes is sent."""
-        desk = self._desk
+        service = self._service
         report = await self._found(call)
         owed = Owed(call.body.owed or Owed.ALL)
-        resumed = await desk.reports.resume_report(
-            report.id, desk.now_ms, owed=owed, author=call.principal.author
+        resumed = await service.reports.resume_report(
+            report.id, service.now_ms, owed=owed, author=call.principal.author
         )
-        desk.wake()
+        service.wake()
         members: ReportResumedShown = {
             **await self._members(await self._found(call)),
             "owed": {
@@ -159,15 +161,15 @@ class V1Reports:
 
     async def run(self, call: Call[AnyParameters, RunBody]) -> web.Response:
         """201 with a run of the window; 200 with the one that is there already."""
-        desk, body = self._desk, call.body
+        service, body = self._service, call.body
         report = await self._found(call)
-        now_ms = desk.now_ms
+        now_ms = service.now_ms
         if faults := window_faults(body.from_, body.to, now_ms):
             raise invalid(*faults)
-        run, new = await desk.reports.ask_run(
+        run, new = await service.reports.ask_run(
             report, body.from_, body.to, now_ms, revise=body.revise, author=call.principal.author
         )
-        desk.wake()
+        service.wake()
         headers = {"Location": f"/api/v1/reports/{report.id}/runs/{run.id}"}
         return json_response(run_members(run), status=201 if new else 200, headers=headers)
 
@@ -177,19 +179,19 @@ class V1Reports:
         report = await self._found(call)
         before: Run | None = None
         if asked.before is not None:
-            before = await self._desk.reports.run(report.id, asked.before)
+            before = await self._service.reports.run(report.id, asked.before)
             if before is None:
                 raise invalid(Fault("before", "names no run of this report", source="query"))
-        runs = await self._desk.reports.runs(report.id, asked.limit, before)
+        runs = await self._service.reports.runs(report.id, asked.limit, before)
         return json_response([run_members(run) for run in runs])
 
     async def get_run(self, call: Call[DeliveriesParameters, None]) -> web.Response:
         """A run with its deliveries and their attempts; `after` is the number of the last one
         of the page before.
         """
-        asked, reports = call.parameters, self._desk.reports
+        asked, reports = call.parameters, self._service.reports
         report = await self._found(call)
-        run = await self._desk.run(report, call.names["runId"])
+        run = await self._service.run(report, call.names["runId"])
         deliveries = await reports.deliveries(run.id, asked.limit, asked.after)
         attempts = defaultdict(list)
         for attempt in await reports.attempts([it.id for it in deliveries]):
@@ -198,13 +200,13 @@ class V1Reports:
         return json_response({**run_members(run), "deliveries": shown})
 
     async def _found(self, call: Call[Any, Any]) -> Report:
-        return await self._desk.report(call.namespace, call.names["reportIdOrSlug"])
+        return await self._service.report(call.namespace, call.names["reportIdOrSlug"])
 
     async def _shown(self, report: Report) -> web.Response:
         return json_response(await self._members(report))
 
     async def _members(self, report: Report) -> ReportShown:
-        last = await self._desk.reports.runs(report.id, 1)
-        members = report_members(report, await self._desk.meter_key(report))
+        last = await self._service.reports.runs(report.id, 1)
+        members = report_members(report, await self._service.meter_key(report))
         members["lastRun"] = run_members(last[0]) if last else None
         return members

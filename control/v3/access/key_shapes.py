@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.shapes.absence import NotNull
+from control.shapes.optional_members import NotNull
 from control.shapes.pages import CursorMetaShown, cursors
 from meterline.access import ApiKey, Scope, lacks_plan
 from meterline.http.shapes import Closed, CursorPage, Instant, InstantShown, NoNul, Parameters, Ulid

@@ -11,7 +11,7 @@ from aiohttp import web
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
-from control.shapes.absence import NotNull
+from control.shapes.optional_members import NotNull
 from control.shapes.pages import NumberMetaShown
 from control.shapes.path_names import SUBJECT_NAMES
 from control.shapes.subject import DisplayName, Key, Metadata

@@ -7,7 +7,7 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.reports.service import ReportDesk
+from control.reports.service import ReportService
 from control.shapes.pages import CursorMetaShown, cursors
 from control.shapes.path_names import REPORT_NAMES
 from control.shapes.run import RUN, DeliveryId, Digest
@@ -109,8 +109,8 @@ LIST_RUN_CORRECTIONS: Final = Operation(
 class V3Corrections:
     """Handler of the corrections of one run."""
 
-    def __init__(self, desk: ReportDesk) -> None:
-        self._desk = desk
+    def __init__(self, service: ReportService) -> None:
+        self._service = service
 
     def bound(self) -> list[Bound]:
         """What it answers."""
@@ -118,12 +118,12 @@ class V3Corrections:
 
     async def list(self, call: Call[CorrectionListParameters, None]) -> web.Response:
         """One page; of a first run, none."""
-        desk, page = self._desk, call.parameters.page
-        report = await desk.report(call.namespace, call.names["reportId"])
-        run = await desk.run(report, call.names["runId"])
+        service, page = self._service, call.parameters.page
+        report = await service.report(call.namespace, call.names["reportId"])
+        run = await service.run(report, call.names["runId"])
         after = _place(page.after)
         # one more than asked for tells whether there is a following page
-        found = await desk.corrections.corrections(run.id, page.size + 1, after)
+        found = await service.corrections.corrections(run.id, page.size + 1, after)
         listed = found[: page.size]
         names = [str(one.number) for one in listed]
         answer: CorrectionPageShown = {

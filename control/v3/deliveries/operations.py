@@ -7,7 +7,7 @@ from aiohttp import web
 from pydantic import Field
 
 from control.openapi.report_message import EXAMPLE, ReportMessageShown
-from control.reports.service import ReportDesk
+from control.reports.service import ReportService
 from control.shapes.pages import cursors
 from control.shapes.run import DELIVERY_PATTERN, RUN_PATTERN, WindowEndFilter, WindowStartFilter
 from control.v3.reports.run_shapes import (
@@ -159,8 +159,8 @@ REPLAY_DELIVERY: Final = Operation(
 class V3Deliveries:
     """Handlers of deliveries."""
 
-    def __init__(self, desk: ReportDesk) -> None:
-        self._desk = desk
+    def __init__(self, service: ReportService) -> None:
+        self._service = service
 
     def bound(self) -> list[Bound]:
         """What they answer."""
@@ -173,11 +173,11 @@ class V3Deliveries:
 
     async def list(self, call: Call[DeliveryListParameters, None]) -> web.Response:
         """One page of those that are asked for."""
-        desk, page = self._desk, call.parameters.page
+        service, page = self._service, call.parameters.page
         after = None if page.after is None else _place(page.after)
         query = await self._query(call.namespace, call.parameters.filter)
         # one more than asked for tells whether there is a following page
-        found = await desk.reports.listed_deliveries(call.namespace, query, page.size + 1, after)
+        found = await service.reports.listed_deliveries(call.namespace, query, page.size + 1, after)
         listed = found[: page.size]
         answer: DeliveryPageShown = {
             "data": [delivery_shown(it) for it in listed],
@@ -188,22 +188,22 @@ class V3Deliveries:
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The delivery with its attempts."""
         name = call.names["deliveryId"]
-        delivery = await self._desk.reports.delivery(call.namespace, name)
+        delivery = await self._service.reports.delivery(call.namespace, name)
         if delivery is None:
             raise not_found("delivery", name)
-        attempts = await self._desk.reports.attempts([delivery.id])
+        attempts = await self._service.reports.attempts([delivery.id])
         return json_response(with_attempts(delivery, attempts))
 
     async def body(self, call: Call[NoParameters, None]) -> web.Response:
         """The bytes as they are stored."""
         name = call.names["deliveryId"]
-        stored = await self._desk.reports.delivery_body(call.namespace, name)
+        stored = await self._service.reports.delivery_body(call.namespace, name)
         if stored is None:
             raise await self._no_body(call.namespace, name)
         return web.Response(body=stored, content_type=JSON)
 
     async def _no_body(self, namespace: str, name: str) -> Problem:
-        delivery = await self._desk.reports.delivery(namespace, name)
+        delivery = await self._service.reports.delivery(namespace, name)
         if delivery is None:
             return not_found("delivery", name)
         if delivery.failure is not None:
@@ -214,17 +214,17 @@ class V3Deliveries:
 
     async def replay(self, call: Call[NoParameters, None]) -> web.Response:
         """202 with the delivery; 409 while it is being sent, or if its report is gone."""
-        desk = self._desk
-        delivery = await desk.reports.replay(
-            call.namespace, call.names["deliveryId"], desk.now_ms, author=call.principal.author
+        service = self._service
+        delivery = await service.reports.replay(
+            call.namespace, call.names["deliveryId"], service.now_ms, author=call.principal.author
         )
-        desk.wake()
+        service.wake()
         return json_response(delivery_shown(delivery), 202)
 
     async def _query(self, namespace: str, asked: DeliveryFilter) -> DeliveryQuery:
         report_id = asked.report
         if report_id is not None:
-            report = await self._desk.reports.report(namespace, report_id)
+            report = await self._service.reports.report(namespace, report_id)
             report_id = report_id.upper() if report is None else report.id
         states = () if asked.state is None else tuple(map(DeliveryState, asked.state.split(",")))
         return DeliveryQuery(

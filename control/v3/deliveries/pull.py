@@ -8,7 +8,7 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.reports.service import ReportDesk
+from control.reports.service import ReportService
 from control.shapes.pages import CursorMetaShown, cursors
 from control.shapes.path_names import REPORT_NAMES
 from control.shapes.run import DeliveryId
@@ -130,8 +130,8 @@ PULL_DELIVERIES: Final = Operation(
 class V3Pull:
     """The handler of the pull."""
 
-    def __init__(self, desk: ReportDesk) -> None:
-        self._desk = desk
+    def __init__(self, service: ReportService) -> None:
+        self._service = service
 
     def bound(self) -> list[Bound]:
         """What it answers."""
@@ -139,13 +139,13 @@ class V3Pull:
 
     async def pull(self, call: Call[PullParameters, None]) -> web.Response:
         """One page, bounded in bytes too."""
-        desk, asked = self._desk, call.parameters
+        service, asked = self._service, call.parameters
         if asked.from_ is not None and asked.to is not None and asked.from_ >= asked.to:
             raise invalid(Fault("from", "must lie before `to`", "maximum", "query"))
-        report = await desk.report(call.namespace, call.names["reportId"])
+        report = await service.report(call.namespace, call.names["reportId"])
         after = None if asked.page.after is None else _place(asked.page.after)
         window = (asked.from_, asked.to)
-        pulled, more = await desk.pulls.pulled(
+        pulled, more = await service.pulls.pulled(
             report.id, window, asked.page.size, PULL_BYTES_MAX, after
         )
         secrets = await self._secrets(report)
@@ -158,13 +158,13 @@ class V3Pull:
 
     async def _secrets(self, report: Report) -> list[str]:
         """Those that sign a push, in the same order."""
-        desk = self._desk
-        retired = await desk.reports.retired_secrets(report.id, desk.now_ms)
+        service = self._service
+        retired = await service.reports.retired_secrets(report.id, service.now_ms)
         sealed = [report.signing_secret_sealed, *(it.sealed for it in retired)]
-        return [desk.opened(one) for one in sealed]
+        return [service.opened(one) for one in sealed]
 
     def _shown(self, pulled: list[Pulled], secrets: list[str]) -> list[PulledShown]:
-        now_ms = self._desk.now_ms
+        now_ms = self._service.now_ms
         return [self._one_shown(it, secrets, now_ms) for it in pulled]
 
     def _one_shown(self, pulled: Pulled, secrets: list[str], now_ms: int) -> PulledShown:
@@ -175,7 +175,7 @@ class V3Pull:
         if pulled.reason:
             shown["reason"] = pulled.reason
         if pulled.body is not None:
-            signed = self._desk.sign(pulled.delivery.id, secrets, pulled.body, now_ms)
+            signed = self._service.sign(pulled.delivery.id, secrets, pulled.body, now_ms)
             shown["body"] = pulled.body.decode()
             shown["headers"] = {
                 "svix-id": signed["svix-id"],

@@ -8,7 +8,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 from ulid import ULID
 
-from control.reports.service import ReportDesk
+from control.reports.service import ReportService
 from control.shapes.pages import CursorMetaShown, cursors, id_after
 from control.shapes.run import RUN_PATTERN, RunId
 from control.v3.deliveries.operations import TAG
@@ -263,8 +263,8 @@ CANCEL_REPLAY: Final = Operation(
 class V3Replays:
     """Handlers of replays of many deliveries."""
 
-    def __init__(self, desk: ReportDesk) -> None:
-        self._desk = desk
+    def __init__(self, service: ReportService) -> None:
+        self._service = service
 
     def bound(self) -> list[Bound]:
         """What they answer."""
@@ -277,11 +277,11 @@ class V3Replays:
 
     async def create(self, call: Call[NoParameters, ReplayBody]) -> web.Response:
         """200 with counts, or 201 with a replay that has begun."""
-        desk, body = self._desk, call.body
-        now_ms = desk.now_ms
+        service, body = self._service, call.body
+        now_ms = service.now_ms
         query = await self._query(call.namespace, body, now_ms)
         if body.dry_run:
-            counts = await desk.replays.counts(call.namespace, query)
+            counts = await service.replays.counts(call.namespace, query)
             answer: ReplayCountShown = {
                 "dry_run": True,
                 "counted": sum(counts.values()),
@@ -289,7 +289,7 @@ class V3Replays:
             }
             return json_response(answer)
         name = str(ULID.from_timestamp(now_ms))
-        replay = await desk.replays.create_replay(
+        replay = await service.replays.create_replay(
             Replay(name, call.namespace, query, body.per_second, now_ms),
             author=call.principal.author,
         )
@@ -299,7 +299,7 @@ class V3Replays:
         """One page, the newest first."""
         page = call.parameters.page
         # one more than asked for tells whether there is a following page
-        found = await self._desk.replays.replays(call.namespace, page.size + 1, id_after(page))
+        found = await self._service.replays.replays(call.namespace, page.size + 1, id_after(page))
         listed = found[: page.size]
         answer: ReplayPageShown = {
             "data": [replay_shown(it) for it in listed],
@@ -310,18 +310,18 @@ class V3Replays:
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The replay."""
         name = call.names["replayId"]
-        replay = await self._desk.replays.replay(call.namespace, name.upper())
+        replay = await self._service.replays.replay(call.namespace, name.upper())
         if replay is None:
             raise not_found("replay", name)
         return json_response(replay_shown(replay))
 
     async def cancel(self, call: Call[NoParameters, None]) -> web.Response:
         """The replay, which goes no further."""
-        desk = self._desk
-        replay = await desk.replays.cancel_replay(
+        service = self._service
+        replay = await service.replays.cancel_replay(
             call.namespace,
             call.names["replayId"].upper(),
-            desk.now_ms,
+            service.now_ms,
             author=call.principal.author,
         )
         return json_response(replay_shown(replay))
@@ -335,7 +335,7 @@ class V3Replays:
             raise invalid(Fault("from", "must lie before `to`", "maximum"))
         report_id = None
         if body.report is not None:
-            report_id = (await self._desk.report(namespace, body.report)).id
+            report_id = (await self._service.report(namespace, body.report)).id
         return DeliveryQuery(
             report_id=report_id,
             run_id=body.run,

@@ -7,7 +7,7 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.shapes.absence import NotNull
+from control.shapes.optional_members import NotNull
 from meterline.access import Scope
 from meterline.audit import Auditor, AuditSpan, AuditStep, Finding, decode_place
 from meterline.http import json_response

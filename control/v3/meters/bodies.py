@@ -6,7 +6,6 @@ from typing import Annotated, Any, Final, Self
 from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, model_validator
 from pydantic_core import PydanticCustomError
 
-from control.shapes.absence import NotNull
 from control.shapes.meter import (
     VALUE_WORDS,
     Dimensions,
@@ -16,6 +15,7 @@ from control.shapes.meter import (
     disagreements_of,
     judged_whole,
 )
+from control.shapes.optional_members import NotNull
 from meterline.http.shapes import Closed, Description, EventType, Instant
 from meterline.limits import LABELS_MAX
 from meterline.meter import Aggregation, MeterChange, MeterDraft, instant_fault

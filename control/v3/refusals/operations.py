@@ -9,7 +9,7 @@ from aiohttp import web
 from control.refusals.contents import Sides, kept_text, sides
 from control.refusals.difference import Absent, Difference
 from control.refusals.reasons import counted_words
-from control.refusals.service import ORDER, Refusal, RefusalDesk, RefusalQuery
+from control.refusals.service import ORDER, Refusal, RefusalQuery, RefusalService
 from control.shapes.pages import CursorMetaShown
 from control.shapes.path_names import REFUSAL_NAMES
 from control.v3.events.operations import meter_verdict_shown
@@ -102,8 +102,8 @@ DISMISS_REFUSAL: Final = Operation(
 class V3Refusals:
     """The handlers."""
 
-    def __init__(self, desk: RefusalDesk) -> None:
-        self._desk = desk
+    def __init__(self, service: RefusalService) -> None:
+        self._service = service
 
     def bound(self) -> list[Bound]:
         """What it answers."""
@@ -119,10 +119,10 @@ class V3Refusals:
         if only.kind is RefusalKind.VALUE:
             words = "values that a meter could not use are listed by list-rejected-values"
             raise invalid(Fault("filter[kind]", words, "enum", "query"))
-        found = await self._desk.page(
+        found = await self._service.page(
             RefusalQuery(
                 namespace=call.namespace,
-                now_ms=self._desk.stores.clock.now_ms(),
+                now_ms=self._service.stores.clock.now_ms(),
                 limit=page.size,
                 unowned=operates(call),
                 kinds=only.kinds,
@@ -145,12 +145,12 @@ class V3Refusals:
 
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """Everything that is kept of it."""
-        one = await asked_for(self._desk, call)
+        one = await asked_for(self._service, call)
         shown = cast("RefusalContentsShown", {**refusal_shown(one), "redrivable": one.way})
         if one.way is Way.NONE:
             shown["not_redrivable"] = counted_words(one.outcomes)
         if one.kind in (RefusalKind.INBOX, RefusalKind.UNREADABLE):
-            text, whole = await kept_text(self._desk.stores, one)
+            text, whole = await kept_text(self._service.stores, one)
             shown["whole"] = whole
             try:
                 shown["text"] = text.decode()
@@ -167,9 +167,9 @@ class V3Refusals:
 
     async def dismiss(self, call: Call[NoParameters, DismissalBody]) -> web.Response:
         """The refusal as dismissed."""
-        one = await asked_for(self._desk, call)
+        one = await asked_for(self._service, call)
         reading_too(call)
-        one = await self._desk.dismiss(one, call.principal, call.body.note)
+        one = await self._service.dismiss(one, call.principal, call.body.note)
         return json_response(refusal_shown(one))
 
 
@@ -178,9 +178,9 @@ def operates(call: Call[Any, Any]) -> bool:
     return Scope.OPERATE in call.principal.scopes
 
 
-async def asked_for(desk: RefusalDesk, call: Call[Any, Any]) -> Refusal:
+async def asked_for(service: RefusalService, call: Call[Any, Any]) -> Refusal:
     """The refusal that the path names. Raises `Problem` (not found)."""
-    return await desk.refusal(call.namespace, call.names["refusalId"], unowned=operates(call))
+    return await service.refusal(call.namespace, call.names["refusalId"], unowned=operates(call))
 
 
 def reading_too(call: Call[Any, Any]) -> None:

@@ -9,8 +9,8 @@ from control.refusals.reasons import sent_words
 from control.refusals.service import (
     ORDER,
     Refusal,
-    RefusalDesk,
     RefusalQuery,
+    RefusalService,
     Sending,
     conflict,
     taken,
@@ -101,8 +101,8 @@ class _Sent(msgspec.Struct):
 class V3RefusalRedrives:
     """The handlers."""
 
-    def __init__(self, desk: RefusalDesk) -> None:
-        self._desk = desk
+    def __init__(self, service: RefusalService) -> None:
+        self._service = service
 
     def bound(self) -> list[Bound]:
         """What it answers."""
@@ -110,29 +110,29 @@ class V3RefusalRedrives:
 
     async def one(self, call: Call[NoParameters, RedriveBody]) -> web.Response:
         """202 once the event is durable."""
-        desk = self._desk
-        refusal = await asked_for(desk, call)
+        service = self._service
+        refusal = await asked_for(service, call)
         reading_too(call)
         fixed: bytes | None = None
         if call.body.event is not None:
             fixed = bytes(msgspec.json.decode(call.sent, type=_Sent).event)
-        sending = desk.sending(refusal, call.namespace, fixed)
-        checks = await desk.counting(call.namespace, [sending.event])
+        sending = service.sending(refusal, call.namespace, fixed)
+        checks = await service.counting(call.namespace, [sending.event])
         if (words := taken(sending, checks)) is not None:
             raise conflict(words)
-        desk.door.take(call.request, call.principal, 1)
-        (sent,) = await desk.send([sending], call.principal)
+        service.door.take(call.request, call.principal, 1)
+        (sent,) = await service.send([sending], call.principal)
         if not sent.mine:
             raise conflict(sent_words(sent.settlement))
         return json_response(refusal_shown(_with(refusal, sent.settlement)), 202)
 
     async def many(self, call: Call[NoParameters, RedrivesBody]) -> web.Response:
         """How many were accepted, and why others were not."""
-        desk, body = self._desk, call.body
-        page = await desk.page(
+        service, body = self._service, call.body
+        page = await service.page(
             RefusalQuery(
                 namespace=call.namespace,
-                now_ms=desk.stores.clock.now_ms(),
+                now_ms=service.stores.clock.now_ms(),
                 limit=body.limit,
                 kinds=frozenset({RefusalKind.INBOX}),
                 states=_OUTSTANDING,
@@ -163,10 +163,10 @@ class V3RefusalRedrives:
         found: list[Sending] = []
         for one in refusals:
             try:
-                found.append(self._desk.sending(one, namespace, None))
+                found.append(self._service.sending(one, namespace, None))
             except Problem as problem:
                 refused.append(_again(one, problem))
-        checks = await self._desk.counting(namespace, [one.event for one in found])
+        checks = await self._service.counting(namespace, [one.event for one in found])
         free = []
         for sending in found:
             words = taken(sending, checks)
@@ -182,10 +182,10 @@ class V3RefusalRedrives:
         sendings: list[Sending],
         refused: list[RefusedAgainShown],
     ) -> int:
-        self._desk.door.take(call.request, call.principal, len(sendings))
+        self._service.door.take(call.request, call.principal, len(sendings))
         accepted = 0
         for some in _portions(sendings):
-            for one, sent in zip(some, await self._desk.send(some, call.principal), strict=True):
+            for one, sent in zip(some, await self._service.send(some, call.principal), strict=True):
                 if sent.mine:
                     accepted += 1
                 else:

@@ -6,8 +6,8 @@ from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
 from control.refusals.service import LISTED_KINDS, Refusal
-from control.shapes.absence import NotNull
 from control.shapes.event import EVENT_EXAMPLE, EventShown
+from control.shapes.optional_members import NotNull
 from control.shapes.pages import CursorMetaShown
 from control.v3.events.conditions import EventTimeFilter
 from control.v3.events.operations import MeterVerdictShown

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, NotRequired, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.shapes.absence import NotNull
+from control.shapes.optional_members import NotNull
 from meterline.http.shapes import Closed, Text
 from meterline.limits import (
     ATTRIBUTE_CHARS_MAX,

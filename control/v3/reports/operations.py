@@ -6,7 +6,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from control.reports.rules import V3_WORDS, change_of, new_report, read_change, read_report
-from control.reports.service import ReportDesk, new_signing_secret
+from control.reports.service import ReportService, new_signing_secret
 from control.shapes.pages import cursors
 from control.shapes.path_names import REPORT_NAMES
 from control.v3.reports.list_filters import ReportListParameters, ReportsFilter
@@ -179,8 +179,8 @@ RESUME_REPORT: Final = Operation(
 class V3Reports:
     """Handlers of the collection and of one report."""
 
-    def __init__(self, desk: ReportDesk) -> None:
-        self._desk = desk
+    def __init__(self, service: ReportService) -> None:
+        self._service = service
 
     def bound(self) -> list[Bound]:
         """What they answer."""
@@ -196,13 +196,13 @@ class V3Reports:
 
     async def create(self, call: Call[NoParameters, None]) -> web.Response:
         """201 with the report and its secret; 409 where the slug is taken."""
-        desk = self._desk
-        body, meter = await read_report(call, ReportBody, V3_WORDS, desk)
+        service = self._service
+        body, meter = await read_report(call, ReportBody, V3_WORDS, service)
         secret = new_signing_secret()
-        report = new_report(call, desk, body.slug, meter, body.definition(), secret)
+        report = new_report(call, service, body.slug, meter, body.definition(), secret)
         first_ms = report.schedule.first_window_ms(report.created_at_ms)
-        await desk.reports.create_report(report, first_ms, author=call.principal.author)
-        desk.wake()
+        await service.reports.create_report(report, first_ms, author=call.principal.author)
+        service.wake()
         shown: ReportWithSecretShown = {
             **report_shown(report, meter.key, await self._status(report)),
             "signing_secret": secret,
@@ -211,29 +211,29 @@ class V3Reports:
 
     async def list(self, call: Call[ReportListParameters, None]) -> web.Response:
         """One page, by creation."""
-        desk, page = self._desk, call.parameters.page
+        service, page = self._service, call.parameters.page
         after: tuple[int, str] | None = None
         if page.after is not None:
             after = _place(page.after)
-        keys = await desk.meter_keys(call.namespace)
+        keys = await service.meter_keys(call.namespace)
         asked = call.parameters.filter
         # One more than asked for tells whether there is a following page. A filter looks at all:
         # there are 1,000 at most.
         limit = page.size + 1 if asked == ReportsFilter() else None
         found = [
             report
-            for report in await desk.reports.reports(call.namespace, limit, after)
+            for report in await service.reports.reports(call.namespace, limit, after)
             if asked.accepts(report, keys.get(report.meter_id, ""))
         ]
         listed = found[: page.size]
-        statuses = await desk.statuses.statuses(listed)
-        now_ms = desk.now_ms
+        statuses = await service.statuses.statuses(listed)
+        now_ms = service.now_ms
         answer: ReportPageShown = {
             "data": [
                 report_shown(
                     it,
                     keys.get(it.meter_id, ""),
-                    status_shown(it, statuses[it.id], desk.start, now_ms),
+                    status_shown(it, statuses[it.id], service.start, now_ms),
                 )
                 for it in listed
             ],
@@ -251,38 +251,38 @@ class V3Reports:
 
     async def update(self, call: Call[NoParameters, None]) -> web.Response:
         """The report as it is now."""
-        desk = self._desk
+        service = self._service
         report = await self._found(call)
-        body = await read_change(call, ReportUpdateBody, V3_WORDS, desk, report)
-        change = change_of(report, body.definition(), desk)
-        report = await desk.reports.update_report(
-            report.id, change, desk.now_ms, author=call.principal.author
+        body = await read_change(call, ReportUpdateBody, V3_WORDS, service, report)
+        change = change_of(report, body.definition(), service)
+        report = await service.reports.update_report(
+            report.id, change, service.now_ms, author=call.principal.author
         )
-        desk.wake()
+        service.wake()
         return await self._shown(report)
 
     async def delete(self, call: Call[NoParameters, None]) -> web.Response:
         """204; what was not sent yet never will be, and is recorded as cancelled."""
-        desk = self._desk
+        service = self._service
         report = await self._found(call)
-        await desk.reports.delete_report(report.id, desk.now_ms, author=call.principal.author)
+        await service.reports.delete_report(report.id, service.now_ms, author=call.principal.author)
         return web.Response(status=204)
 
     async def pause(self, call: Call[NoParameters, None]) -> web.Response:
         """The report, paused."""
-        desk = self._desk
+        service = self._service
         report = await self._found(call)
-        await desk.reports.pause_report(report.id, desk.now_ms, author=call.principal.author)
+        await service.reports.pause_report(report.id, service.now_ms, author=call.principal.author)
         return await self._shown(await self._found(call))
 
     async def resume(self, call: Call[NoParameters, ResumeBody]) -> web.Response:
         """The report, active, and what becomes of what it owed."""
-        desk = self._desk
+        service = self._service
         report = await self._found(call)
-        resumed = await desk.reports.resume_report(
-            report.id, desk.now_ms, owed=Owed(call.body.owed), author=call.principal.author
+        resumed = await service.reports.resume_report(
+            report.id, service.now_ms, owed=Owed(call.body.owed), author=call.principal.author
         )
-        desk.wake()
+        service.wake()
         shown: ReportResumedShown = {
             **await self._members(await self._found(call)),
             "owed": {
@@ -295,21 +295,21 @@ class V3Reports:
         return json_response(shown)
 
     async def _found(self, call: Call[Any, Any]) -> Report:
-        return await self._desk.report(call.namespace, call.names["reportId"])
+        return await self._service.report(call.namespace, call.names["reportId"])
 
     async def _shown(self, report: Report) -> web.Response:
         return json_response(await self._members(report))
 
     async def _members(self, report: Report) -> ReportShown:
-        last = await self._desk.reports.runs(report.id, 1)
-        key = await self._desk.meter_key(report)
+        last = await self._service.reports.runs(report.id, 1)
+        key = await self._service.meter_key(report)
         status = await self._status(report)
         return report_shown(report, key, status, last[0] if last else None)
 
     async def _status(self, report: Report) -> ReportStatusShown:
-        desk = self._desk
-        found = await desk.statuses.statuses([report])
-        return status_shown(report, found[report.id], desk.start, desk.now_ms)
+        service = self._service
+        found = await service.statuses.statuses([report])
+        return status_shown(report, found[report.id], service.start, service.now_ms)
 
 
 def _place(cursor: str) -> tuple[int, str]:

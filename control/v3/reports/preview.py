@@ -11,8 +11,8 @@ from typing_extensions import TypedDict
 from control.openapi.report_message import EXAMPLE
 from control.report_preview import PreviewedBody, Previewing, ReportPreview
 from control.reports.rules import window_faults
-from control.reports.service import ReportDesk
-from control.shapes.absence import NotNull
+from control.reports.service import ReportService
+from control.shapes.optional_members import NotNull
 from control.shapes.pages import CursorMetaShown, cursors
 from control.shapes.path_names import REPORT_NAMES
 from control.usage.query import complete_until
@@ -164,8 +164,8 @@ PREVIEW_REPORT: Final = Operation(
 class V3ReportPreview:
     """Handler of previews; so many at once, for each reads the usage of a window."""
 
-    def __init__(self, desk: ReportDesk) -> None:
-        self._desk = desk
+    def __init__(self, service: ReportService) -> None:
+        self._service = service
         self._turns = asyncio.Semaphore(REPORT_PREVIEWS_MAX)
 
     def bound(self) -> list[Bound]:
@@ -174,16 +174,16 @@ class V3ReportPreview:
 
     async def preview(self, call: Call[PreviewParameters, ReportPreviewBody]) -> web.Response:
         """A page of bodies; 409 where the report groups by what its meter has no more."""
-        desk, asked, page = self._desk, call.body, call.parameters.page
-        report = await desk.report(call.namespace, call.names["reportId"])
-        now_ms = desk.now_ms
+        service, asked, page = self._service, call.body, call.parameters.page
+        report = await service.report(call.namespace, call.names["reportId"])
+        now_ms = service.now_ms
         if faults := window_faults(asked.from_, asked.to, now_ms):
             raise invalid(*faults)
-        meter = await desk.stores.meter(report.namespace, report.meter_id)
+        meter = await service.stores.meter(report.namespace, report.meter_id)
         query = _query(report, meter, asked)
         async with self._turns:
             # first: what it speaks of was in before the rows are read
-            until_ms = await complete_until(desk.stores, query)
+            until_ms = await complete_until(service.stores, query)
             found = await self._made(
                 Previewing(report, _run(report, asked, now_ms), page.size, page.after or ""),
                 query,
@@ -194,7 +194,7 @@ class V3ReportPreview:
     async def _made(
         self, previewing: Previewing, query: UsageQuery, complete_until_ms: int
     ) -> ReportPreview:
-        usage, left_out = self._desk.stores.usage, (0, 0)
+        usage, left_out = self._service.stores.usage, (0, 0)
         async for rows in usage.usage_by_subject(query, RUN_ROWS_READ):
             await asyncio.to_thread(previewing.add, rows)  # a second where there are many subjects
         if query.subjects:

@@ -133,7 +133,7 @@ class AttemptShown(TypedDict):
         OutcomeName,
         Field(
             description="Under way; a 2xx; another answer; none; an address that may not be "
-            "dialled; or not known, for the courier died."
+            "dialled; or not known, for the dispatcher died."
         ),
     ]
     url: NotRequired[Annotated[str, Field(description="Where it went, without user information.")]]

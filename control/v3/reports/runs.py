@@ -6,7 +6,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from control.reports.rules import window_faults
-from control.reports.service import ReportDesk
+from control.reports.service import ReportService
 from control.shapes.pages import cursors
 from control.shapes.path_names import REPORT_NAMES
 from control.shapes.run import RUN, RUN_PATTERN
@@ -123,8 +123,8 @@ GET_REPORT_RUN: Final = Operation(
 class V3Runs:
     """Handlers of the runs of one report."""
 
-    def __init__(self, desk: ReportDesk) -> None:
-        self._desk = desk
+    def __init__(self, service: ReportService) -> None:
+        self._service = service
 
     def bound(self) -> list[Bound]:
         """What they answer."""
@@ -136,27 +136,27 @@ class V3Runs:
 
     async def run(self, call: Call[NoParameters, RunBody]) -> web.Response:
         """201 with a new run of the window; 200 with the one that is there already."""
-        desk, body = self._desk, call.body
+        service, body = self._service, call.body
         report = await self._found(call)
-        now_ms = desk.now_ms
+        now_ms = service.now_ms
         if faults := window_faults(body.from_, body.to, now_ms):
             raise invalid(*faults)
-        run, new = await desk.reports.ask_run(
+        run, new = await service.reports.ask_run(
             report, body.from_, body.to, now_ms, revise=body.revise, author=call.principal.author
         )
-        desk.wake()
+        service.wake()
         return json_response(run_shown(run), 201 if new else 200)
 
     async def list(self, call: Call[RunListParameters, None]) -> web.Response:
         """One page, the newest window first."""
-        desk, page = self._desk, call.parameters.page
+        service, page = self._service, call.parameters.page
         report = await self._found(call)
         before: Run | None = None
         if page.after is not None:
             before = await self._before(report, page.after)
         # one more than asked for tells whether there is a following page
         asked = call.parameters.filter.query()
-        found = await desk.reports.runs(report.id, page.size + 1, before, asked)
+        found = await service.reports.runs(report.id, page.size + 1, before, asked)
         listed = found[: page.size]
         answer: RunPageShown = {
             "data": [run_shown(run) for run in listed],
@@ -167,18 +167,18 @@ class V3Runs:
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The run, and how its receiver fares."""
         report = await self._found(call)
-        run = await self._desk.run(report, call.names["runId"])
-        outstanding = await self._desk.statuses.outstanding(report, run.id)
+        run = await self._service.run(report, call.names["runId"])
+        outstanding = await self._service.statuses.outstanding(report, run.id)
         shown: RunWithReceiverShown = {**run_shown(run), "receiver": receiver_shown(outstanding)}
         return json_response(shown)
 
     async def _found(self, call: Call[Any, Any]) -> Report:
-        return await self._desk.report(call.namespace, call.names["reportId"])
+        return await self._service.report(call.namespace, call.names["reportId"])
 
     async def _before(self, report: Report, cursor: str) -> Run:
         run: Run | None = None
         if re.fullmatch(RUN_PATTERN, cursor, re.ASCII):
-            run = await self._desk.reports.run(report.id, cursor)
+            run = await self._service.reports.run(report.id, cursor)
         if run is None:
             reason = "is no cursor; take it from meta.page.next of the page before"
             raise invalid(Fault("page[after]", reason, "matches_regex", "query"))

@@ -8,7 +8,7 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.reports.service import ReportDesk, new_signing_secret
+from control.reports.service import ReportService, new_signing_secret
 from control.shapes.path_names import REPORT_NAMES
 from control.v3.reports.operations import TAG, UNKEPT, UNKEPT_HEADERS
 from meterline.access import Scope
@@ -109,8 +109,8 @@ ROTATE_REPORT_SECRET: Final = Operation(
 class V3ReportSecrets:
     """Handlers of the secrets of one report."""
 
-    def __init__(self, desk: ReportDesk) -> None:
-        self._desk = desk
+    def __init__(self, service: ReportService) -> None:
+        self._service = service
 
     def bound(self) -> list[Bound]:
         """What they answer."""
@@ -118,37 +118,39 @@ class V3ReportSecrets:
 
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The secrets that sign now."""
-        desk, report = self._desk, await self._found(call)
+        service, report = self._service, await self._found(call)
         signing = await self._signing(report)
-        await desk.reports.tell_secret_shown(report, desk.now_ms, author=call.principal.author)
+        await service.reports.tell_secret_shown(
+            report, service.now_ms, author=call.principal.author
+        )
         return json_response(signing, headers=UNKEPT)
 
     async def rotate(self, call: Call[NoParameters, SecretRotationBody]) -> web.Response:
         """The secrets that sign now, the new one first; 409 where too many overlap."""
-        desk = self._desk
+        service = self._service
         report = await self._found(call)
-        sealed = desk.box.seal(new_signing_secret())
+        sealed = service.box.seal(new_signing_secret())
         overlap_ms = call.body.overlap_seconds * 1_000
         if overlap_ms:  # one that cannot sign would hold up all deliveries until its overlap ends
             await self._signing(report)
-        await desk.reports.rotate_secret(
-            report.id, sealed, overlap_ms, desk.now_ms, author=call.principal.author
+        await service.reports.rotate_secret(
+            report.id, sealed, overlap_ms, service.now_ms, author=call.principal.author
         )
         return json_response(await self._signing(await self._found(call)), headers=UNKEPT)
 
     async def _found(self, call: Call[NoParameters, Any]) -> Report:
-        return await self._desk.report(call.namespace, call.names["reportId"])
+        return await self._service.report(call.namespace, call.names["reportId"])
 
     async def _signing(self, report: Report) -> SigningSecretShown:
         """Those that sign now. Raises `Problem` (unavailable) where one cannot be opened."""
-        desk = self._desk
+        service = self._service
         return {
-            "signing_secret": desk.opened(report.signing_secret_sealed),
+            "signing_secret": service.opened(report.signing_secret_sealed),
             "previous": [
                 {
-                    "signing_secret": desk.opened(it.sealed),
+                    "signing_secret": service.opened(it.sealed),
                     "signs_until": rfc3339(it.signs_until_ms),
                 }
-                for it in await desk.reports.retired_secrets(report.id, desk.now_ms)
+                for it in await service.reports.retired_secrets(report.id, service.now_ms)
             ],
         }

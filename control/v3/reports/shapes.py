@@ -19,7 +19,7 @@ from control.reports.rules import (
     StartAt,
     Url,
 )
-from control.shapes.absence import NotNull
+from control.shapes.optional_members import NotNull
 from control.shapes.pages import CursorMetaShown, cursors
 from control.v3.reports.filter_shapes import ReportFilterBody, ReportFilterShown, filter_shown
 from control.v3.reports.run_shapes import RUN_EXAMPLE, RunShown, run_shown

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 from ulid import ULID
 
 from control.openapi.report_message import EXAMPLE
-from control.reports.service import ReportDesk
+from control.reports.service import ReportService
 from control.shapes.path_names import REPORT_NAMES
 from control.v3.reports.operations import TAG
 from control.v3.reports.run_shapes import OutcomeName
@@ -75,8 +75,8 @@ TEST_REPORT: Final = Operation(
 class V3ReportTest:
     """Handler of test deliveries."""
 
-    def __init__(self, desk: ReportDesk) -> None:
-        self._desk = desk
+    def __init__(self, service: ReportService) -> None:
+        self._service = service
 
     def bound(self) -> list[Bound]:
         """What it answers."""
@@ -84,13 +84,13 @@ class V3ReportTest:
 
     async def test(self, call: Call[NoParameters, None]) -> web.Response:
         """200 with what came of it; 429 where there were many just now."""
-        desk = self._desk
-        report = await desk.report(call.namespace, call.names["reportId"])
-        meter = await desk.stores.meter(report.namespace, report.meter_id)
-        now_ms = desk.now_ms
-        await desk.trial_store.note_trial(report, now_ms, author=call.principal.author)
+        service = self._service
+        report = await service.report(call.namespace, call.names["reportId"])
+        meter = await service.stores.meter(report.namespace, report.meter_id)
+        now_ms = service.now_ms
+        await service.trial_store.note_trial(report, now_ms, author=call.principal.author)
         name = f"test_{ULID.from_timestamp(now_ms)}".lower()
-        return json_response(_shown(await desk.trials.try_out(report, meter, name)))
+        return json_response(_shown(await service.trials.try_out(report, meter, name)))
 
 
 def _shown(trial: Trial) -> TestDeliveryShown:

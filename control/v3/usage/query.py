@@ -10,7 +10,7 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
-from control.shapes.absence import NotNull
+from control.shapes.optional_members import NotNull
 from control.shapes.path_names import METER_NAMES
 from control.stores import Stores
 from control.usage.answers import Answers, Form

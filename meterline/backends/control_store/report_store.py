@@ -15,22 +15,9 @@ from meterline.backends.control_store.reports import booked as report_booked
 from meterline.backends.control_store.reports import runs as made
 from meterline.backends.control_store.store import SqlStore, read_by, reads, writes, written_by
 from meterline.backends.control_store.tables.reports import report_runs
-from meterline.delivery import (
-    AttemptEnd,
-    Delivery,
-    DeliveryDraft,
-    HealthTerms,
-)
+from meterline.delivery import AttemptEnd, Delivery, DeliveryDraft, HealthTerms
 from meterline.problem import not_found
-from meterline.report import (
-    Claim,
-    LogEnds,
-    Manifest,
-    Report,
-    Run,
-    RunMove,
-    Trigger,
-)
+from meterline.report import Claim, LogEnds, Manifest, Report, Run, RunMove, Trigger
 
 
 class SqlReportStore(SqlStore):
@@ -164,9 +151,9 @@ class SqlReportStore(SqlStore):
         terms: HealthTerms | None = None,
     ) -> None:
         """See the port."""
-        heard = [end.heard for end in ends if end.heard is not None]
+        observed = [end.observed for end in ends if end.observed is not None]
         await sent.record(connection, ends, now_ms)
-        await endpoints.hear(connection, heard, now_ms, terms or HealthTerms())
+        await endpoints.hear(connection, observed, now_ms, terms or HealthTerms())
 
     @writes
     async def replay(

@@ -37,7 +37,7 @@ class EndpointSignal(StrEnum):
     THROTTLED = "throttled"  # it asks to be left alone for a while
 
 
-class Heard(Struct, frozen=True, gc=False):
+class EndpointObservation(Struct, frozen=True, gc=False):
     """A sign of an endpoint: from an attempt that began at `started_at_ms` and ended at `at_ms`.
 
     `first`: the delivery's first attempt (or first since its replay), so that no delivery is
@@ -127,35 +127,35 @@ class Health:
         return self.faults >= faults_max // limits.FAULTS_SHARED_FROM
 
 
-UNHEARD: Final = Health()
+UNOBSERVED: Final = Health()
 
 
-def after(health: Health, heard: Heard, terms: HealthTerms) -> Health:
+def after(health: Health, observed: EndpointObservation, terms: HealthTerms) -> Health:
     """The health after a sign; the very same where it says nothing new."""
-    if heard.signal is EndpointSignal.TAKEN:
-        return _taken(health, heard, terms)
+    if observed.signal is EndpointSignal.TAKEN:
+        return _taken(health, observed, terms)
     success_ms = health.last_success_at_ms
-    if success_ms is not None and heard.started_at_ms < success_ms:
+    if success_ms is not None and observed.started_at_ms < success_ms:
         return health  # it began before something was taken: the endpoint is better by now
-    failing = _failing(health, heard, terms)
-    if heard.signal is EndpointSignal.ANSWERED:
+    failing = _failing(health, observed, terms)
+    if observed.signal is EndpointSignal.ANSWERED:
         return _opened(failing, terms)
     if health.out:
-        return _still_out(failing, heard, terms)
-    if heard.signal is EndpointSignal.FAULT:
-        counted = replace(failing, outages=0, faults=failing.faults + heard.first)
-        return counted if counted.faults < terms.faults else _shut(counted, heard, terms)
+        return _still_out(failing, observed, terms)
+    if observed.signal is EndpointSignal.FAULT:
+        counted = replace(failing, outages=0, faults=failing.faults + observed.first)
+        return counted if counted.faults < terms.faults else _shut(counted, observed, terms)
     counted = replace(failing, outages=failing.outages + 1)
-    if heard.signal is EndpointSignal.THROTTLED:
-        return _shut(counted, heard, terms)
+    if observed.signal is EndpointSignal.THROTTLED:
+        return _shut(counted, observed, terms)
     if counted.outages >= terms.tolerated(counted.alarms):
-        return _shut(replace(counted, alarms=counted.alarms + 1), heard, terms)
+        return _shut(replace(counted, alarms=counted.alarms + 1), observed, terms)
     if counted.places is not None:  # it opens again: more slowly
         return replace(counted, places=max(2, min(counted.places, terms.places_max) // 2))
     return counted
 
 
-def doubted(health: Health, now_ms: int, terms: HealthTerms) -> str:
+def distrusted(health: Health, now_ms: int, terms: HealthTerms) -> str:
     """Why nobody believes in the endpoint any more, in words; "" while somebody does.
 
     That is so when nothing was taken for the whole patience, though it was tried all along.
@@ -172,16 +172,16 @@ def doubted(health: Health, now_ms: int, terms: HealthTerms) -> str:
     )
 
 
-def _taken(health: Health, heard: Heard, terms: HealthTerms) -> Health:
+def _taken(health: Health, observed: EndpointObservation, terms: HealthTerms) -> Health:
     well = health.failing_since_ms is None and not health.outages and health.places is None
     told_ms = health.last_success_at_ms
     alarms = health.alarms
     if well and told_ms is not None:
-        if heard.at_ms - told_ms < limits.SUCCESS_WRITE_MS:
+        if observed.at_ms - told_ms < limits.SUCCESS_WRITE_MS:
             return health
         alarms = max(0, alarms - 1)
     fresh = Health(alarms=alarms, places=health.places, probe_at_ms=health.probe_at_ms)
-    success_ms = max(heard.at_ms, told_ms or 0)
+    success_ms = max(observed.at_ms, told_ms or 0)
     return replace(_opened(fresh, terms), last_success_at_ms=success_ms)
 
 
@@ -200,39 +200,39 @@ def _opened(health: Health, terms: HealthTerms) -> Health:
     )
 
 
-def _failing(health: Health, heard: Heard, terms: HealthTerms) -> Health:
+def _failing(health: Health, observed: EndpointObservation, terms: HealthTerms) -> Health:
     last_ms, since_ms = health.last_failure_at_ms, health.failing_since_ms
-    untried = last_ms is not None and heard.started_at_ms - last_ms > terms.silence_ms
+    untried = last_ms is not None and observed.started_at_ms - last_ms > terms.silence_ms
     if since_ms is None or untried:
-        since_ms = heard.at_ms
+        since_ms = observed.at_ms
     return replace(
         health,
         failing_since_ms=since_ms,
-        last_failure_at_ms=max(heard.at_ms, last_ms or 0),
-        reason=heard.reason,
+        last_failure_at_ms=max(observed.at_ms, last_ms or 0),
+        reason=observed.reason,
     )
 
 
-def _shut(health: Health, heard: Heard, terms: HealthTerms) -> Health:
+def _shut(health: Health, observed: EndpointObservation, terms: HealthTerms) -> Health:
     """It is out from now on."""
-    return replace(health, places=None, probes=0, probe_at_ms=_next_probe_ms(0, heard, terms))
+    return replace(health, places=None, probes=0, probe_at_ms=_next_probe_ms(0, observed, terms))
 
 
-def _still_out(health: Health, heard: Heard, terms: HealthTerms) -> Health:
+def _still_out(health: Health, observed: EndpointObservation, terms: HealthTerms) -> Health:
     """A probe failed, or one of those that were under way when it went out."""
     assert health.probe_at_ms is not None
-    if not heard.probe:
-        at_ms = max(health.probe_at_ms, _next_probe_ms(health.probes, heard, terms))
+    if not observed.probe:
+        at_ms = max(health.probe_at_ms, _next_probe_ms(health.probes, observed, terms))
         return replace(health, probe_at_ms=at_ms)
     probes, faults, alarms = health.probes + 1, health.faults, health.alarms
-    if heard.signal is EndpointSignal.FAULT and faults < terms.faults:
+    if observed.signal is EndpointSignal.FAULT and faults < terms.faults:
         probes, faults = 0, terms.faults  # it answers again: it is soon known for how many
     if probes == limits.PROBES_A_PAUSE * limits.PAUSES_OF_AN_OUTAGE:
         alarms = max(0, alarms - 2)  # it was no false alarm: as before it, and one less
-    at_ms = _next_probe_ms(probes, heard, terms)
+    at_ms = _next_probe_ms(probes, observed, terms)
     return replace(health, probes=probes, faults=faults, alarms=alarms, probe_at_ms=at_ms)
 
 
-def _next_probe_ms(probes: int, heard: Heard, terms: HealthTerms) -> int:
-    asked_ms = min(heard.retry_after_ms, 1_000 * limits.ENDPOINT_RETRY_AFTER_MAX_S)
-    return heard.at_ms + max(terms.pause_ms(probes), asked_ms)
+def _next_probe_ms(probes: int, observed: EndpointObservation, terms: HealthTerms) -> int:
+    asked_ms = min(observed.retry_after_ms, 1_000 * limits.ENDPOINT_RETRY_AFTER_MAX_S)
+    return observed.at_ms + max(terms.pause_ms(probes), asked_ms)

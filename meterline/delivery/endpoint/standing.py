@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from meterline import limits
-from meterline.delivery.endpoint.health import UNHEARD, Health
+from meterline.delivery.endpoint.health import UNOBSERVED, Health
 from meterline.window import DAY_MS, rfc3339
 
 
@@ -25,7 +25,7 @@ class Outstanding:
     """
 
     retrying: int = 0
-    health: Health = UNHEARD
+    health: Health = UNOBSERVED
 
     @property
     def standing(self) -> Standing:

@@ -19,24 +19,24 @@ from aggregator.drivers.poll_worker import PollWorker
 from aggregator.housekeeping import Housekeeping, Pace
 from aggregator.step import Aggregator
 from control.ledger import Ledger
-from control.refusals.service import Door, RefusalDesk
+from control.refusals.service import Door, RefusalService
 from control.stores import Stores
 from control.v3.meters.bodies import MeterBody
 from ingest.admission import AdmissionRules
 from ingest.inbox.consumer import Inbox
 from ingest.publisher import Publisher
-from meterline.audit import CheckedAccounts, CheckedRefusals, CheckedTraces
+from meterline.audit import CheckedAccounts, CheckedLineage, CheckedRefusals
 from meterline.backends.clickhouse import chdb_folder
 from meterline.backends.clickhouse.audit.evidence import ClickHouseEvidence
 from meterline.backends.clickhouse.connection import Connection, create_database
-from meterline.backends.clickhouse.events.lineage import ClickHouseTraces
+from meterline.backends.clickhouse.events.lineage import ClickHouseEventLineage
 from meterline.backends.clickhouse.events.refusals import ClickHouseRefusals
 from meterline.backends.clickhouse.holdings import ClickHouseHoldings
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clickhouse.usage.accounts import ClickHouseAccounts
 from meterline.backends.clock import SystemClock
 from meterline.backends.control_store.access.subjects import SqlSubjectStore
-from meterline.backends.control_store.deliveries.lineage import SqlTraces
+from meterline.backends.control_store.deliveries.lineage import SqlDeliveryLineage
 from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.meters.revisions import SqlRevisionStore
@@ -206,15 +206,15 @@ def ledger(settings: Settings, opened: Opened) -> Ledger:
     return Ledger(
         CheckedAccounts(ClickHouseAccounts(opened.connection), opened.integrity),
         auditor,
-        CheckedTraces(ClickHouseTraces(opened.connection), opened.integrity),
-        SqlTraces(opened.database),
+        CheckedLineage(ClickHouseEventLineage(opened.connection), opened.integrity),
+        SqlDeliveryLineage(opened.database),
     )
 
 
-def refusal_desk(opened: Opened, door: Door) -> RefusalDesk:
+def refusal_service(opened: Opened, door: Door) -> RefusalService:
     """Where refusals are settled; events that are sent anew go through `door`."""
     refused = CheckedRefusals(ClickHouseRefusals(opened.connection), opened.integrity)
-    return RefusalDesk(opened.stores, refused, SqlSettlementStore(opened.database), door)
+    return RefusalService(opened.stores, refused, SqlSettlementStore(opened.database), door)
 
 
 def publisher(settings: Settings, log: OpenLog) -> Publisher:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
-from control.reports.service import ReportDesk
+from control.reports.service import ReportService
 from dispatcher.replayer import Replayer
 from dispatcher.runs.late import LateSources, LateTerms, LateUsage
 from dispatcher.runs.planner import PlanTerms, Sources
@@ -47,19 +47,19 @@ def webhook_sender(settings: Settings, stack: AsyncExitStack) -> HttpWebhookSend
     return sender
 
 
-def report_desk(
+def report_service(
     settings: Settings,
     opened: Opened,
     box: FernetSecretBox,
     stack: AsyncExitStack,
     wake: Callable[[], None],
-) -> ReportDesk:
+) -> ReportService:
     """What the operations of reports stand on; what they open is closed with the stack."""
     database = opened.database
     # Not that of deliveries: where these wait for receivers that hang, a test of another would
     # wait too, and be told as that one's fault.
     sender = webhook_sender(settings, stack)
-    return ReportDesk(
+    return ReportService(
         opened.stores,
         opened.reports,
         box,

@@ -11,12 +11,7 @@ from sqlalchemy import select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from meterline.backends.control_store.connection import Connection
-from meterline.backends.control_store.engine import (
-    Database,
-    insert,
-    open_database,
-    put_greatest,
-)
+from meterline.backends.control_store.engine import Database, insert, open_database, put_greatest
 from meterline.backends.control_store.sqlite import BUSY_TIMEOUT_S, READERS
 from meterline.backends.control_store.tables.meters import flushed, logs
 from meterline.ports import AccessRefused, Unavailable

@@ -12,10 +12,10 @@ from meterline.delivery import (
     Attempt,
     AttemptEnd,
     AttemptOutcome,
+    ClaimedDelivery,
     DeliveryDraft,
     DeliveryMove,
     DeliveryState,
-    Parcel,
     delivery_id,
     digest_of,
 )
@@ -129,11 +129,11 @@ async def delivering(
     return run
 
 
-def ended(parcel: Parcel, move: DeliveryMove, next_ms: int | None = None) -> AttemptEnd:
+def ended(claimed: ClaimedDelivery, move: DeliveryMove, next_ms: int | None = None) -> AttemptEnd:
     outcome = AttemptOutcome.DELIVERED if move is DeliveryMove.CONFIRM else AttemptOutcome.REFUSED
     status = 204 if move is DeliveryMove.CONFIRM else 500
     attempt = Attempt(
-        parcel.delivery_id, parcel.attempt, NOW, outcome, 12, status, "said", b"\xffbody", next_ms
+        claimed.delivery_id, claimed.attempt, NOW, outcome, 12, status, "said", b"\xffbody", next_ms
     )
     return AttemptEnd(attempt, move)
 

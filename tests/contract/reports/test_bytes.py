@@ -5,7 +5,7 @@ import pytest
 from meterline.backends.control_store.deliveries.stored_bytes import SqlDeliveryBytes
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.progress.evidence import SqlEvidence
-from meterline.delivery import Allotment, DeliveryBytes, DeliveryMove
+from meterline.delivery import DeliveryBytes, DeliveryMove, SendGrant
 from meterline.problem import Problem, ProblemType
 from meterline.report import Report, ReportStore, Run
 from tests.contract.reports.conftest import NOW, decided, ended, scheduled
@@ -20,8 +20,10 @@ async def delivered(store: ReportStore, report: Report, hour: int, count: int) -
     run = scheduled(report, hour)
     await store.plan(report, [run], run.to_ms)
     await decided(store, run, *(f"s{number}" for number in range(count)))
-    parcels = await store.claim_deliveries([Allotment(report.id, count)], NOW, NOW + 1_000)
-    await store.record([ended(one, DeliveryMove.CONFIRM) for one in parcels], NOW)
+    claimed_deliveries = await store.claim_deliveries(
+        [SendGrant(report.id, count)], NOW, NOW + 1_000
+    )
+    await store.record([ended(one, DeliveryMove.CONFIRM) for one in claimed_deliveries], NOW)
     return run
 
 
@@ -76,8 +78,8 @@ async def test_what_is_owed_keeps_its_bytes(
     await decided(store, empty)
     assert await kept.remove_bytes(NOW, 100) == 0
     assert await bodies(store, old) == [True] * 2
-    parcels = await store.claim_deliveries([Allotment(report.id, 2)], NOW, NOW + 1_000)
-    (parcel,) = (it for it in parcels if it.delivery_id == one.id)
-    await store.record([ended(parcel, DeliveryMove.CONFIRM)], NOW)
+    claimed_deliveries = await store.claim_deliveries([SendGrant(report.id, 2)], NOW, NOW + 1_000)
+    (claimed,) = (it for it in claimed_deliveries if it.delivery_id == one.id)
+    await store.record([ended(claimed, DeliveryMove.CONFIRM)], NOW)
     assert await kept.remove_bytes(NOW, 100) == 2
     assert await bodies(store, waiting) == [True]

@@ -8,7 +8,7 @@ import pytest
 from meterline.access import Action, Change, Kind, members_of
 from meterline.backends.control_store.access.changes import read_changes
 from meterline.backends.control_store.engine import Database
-from meterline.delivery import Allotment, SealedHeaders
+from meterline.delivery import SealedHeaders, SendGrant
 from meterline.limits import SECRET_SHOWN_ONCE_MS
 from meterline.problem import Problem, ProblemType
 from meterline.report import (
@@ -85,9 +85,9 @@ async def test_every_change_is_told_once_with_its_author(
         await store.replay("default", delivery.id, later + 8, author=author)
     await store.resume_report(report.id, NOW + 20, author="key:1")
     await store.resume_report(report.id, NOW + 21, author="key:2")
-    (parcel,) = await store.claim_deliveries([Allotment(report.id, 9)], NOW + 21, NOW + 99)
+    (claimed,) = await store.claim_deliveries([SendGrant(report.id, 9)], NOW + 21, NOW + 99)
     with pytest.raises(Problem):  # it is on its way
-        await store.replay("default", parcel.delivery_id, NOW + 22)
+        await store.replay("default", claimed.delivery_id, NOW + 22)
     for endpoint in ("https://other.example/", "https://other.example/"):
         await store.park_endpoint("default", endpoint, "gone " * 99, NOW + 23)
     await store.delete_report(report.id, NOW + 24, author="key:3")
@@ -242,13 +242,13 @@ async def test_a_paused_report_finds_no_runs_and_sends_nothing_until_it_is_resum
     assert paused.state is ReportState.PAUSED
     assert await store.plans(START + 9 * HOUR_MS, 10) == []
     assert await store.due(NOW) == []
-    assert await store.claim_deliveries([Allotment(report.id, 9)], NOW, NOW + 1) == []
+    assert await store.claim_deliveries([SendGrant(report.id, 9)], NOW, NOW + 1) == []
     await store.park_endpoint("default", report.endpoint, "gone", NOW)
     assert await store.report("default", report.id) == paused
     await store.resume_report(report.id, NOW)
     assert len(await store.plans(START + 9 * HOUR_MS, 10)) == 1
     assert {run.id for run, _ in await store.undecided(NOW, 10)} == {later.id, by_hand.id}
-    assert len(await store.claim_deliveries([Allotment(report.id, 9)], NOW, NOW + 1)) == 1
+    assert len(await store.claim_deliveries([SendGrant(report.id, 9)], NOW, NOW + 1)) == 1
 
 
 async def test_parked_reports_can_be_paused_and_forget_why(

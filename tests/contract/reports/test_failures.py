@@ -9,13 +9,13 @@ from meterline.backends.control_store.deliveries.replays import SqlReplayStore
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.progress.evidence import SqlEvidence
 from meterline.delivery import (
-    Allotment,
     DeliveryDraft,
     DeliveryMove,
     DeliveryQuery,
     DeliveryState,
     Replay,
     ReplayState,
+    SendGrant,
     delivery_id,
     digest_of,
 )
@@ -75,13 +75,13 @@ async def test_the_others_arrive_and_the_run_is_partly_failed(
     assert (big.failure, big.attempts, big.ended_at_ms) == (WORDS, 0, NOW)
     assert (big.number, big.sequence, big.next_attempt_at_ms) == (2, 2, None)
     assert await store.delivery_body("default", big.id) is None
-    parcels = await store.claim_deliveries([Allotment(report.id, 10)], NOW, LEASE)
-    assert [it.delivery_id for it in parcels] == [name_of(run, "a"), name_of(run, "c")]
-    await store.record([ended(it, DeliveryMove.CONFIRM) for it in parcels], NOW)
+    claimed_deliveries = await store.claim_deliveries([SendGrant(report.id, 10)], NOW, LEASE)
+    assert [it.delivery_id for it in claimed_deliveries] == [name_of(run, "a"), name_of(run, "c")]
+    await store.record([ended(it, DeliveryMove.CONFIRM) for it in claimed_deliveries], NOW)
     after = await the_run(store, run)
     assert (after.state, after.delivered, after.failed) == (RunState.PARTLY_FAILED, 2, 1)
     assert after.reason == shown.reason
-    assert await store.claim_deliveries([Allotment(report.id, 10)], NOW + 10**9, LEASE) == []
+    assert await store.claim_deliveries([SendGrant(report.id, 10)], NOW + 10**9, LEASE) == []
 
 
 async def test_a_run_of_nothing_else_has_failed(store: ReportStore, report: Report) -> None:
@@ -112,8 +112,10 @@ async def test_it_is_not_sent_again_by_any_means(
     await store.pause_report(report.id, NOW)
     await store.resume_report(report.id, NOW, owed=Owed.ALL)
     assert (await states(store, run))[1] is DeliveryState.FAILED
-    parcels = await store.claim_deliveries([Allotment(report.id, 10)], NOW + 10**9, LEASE)
-    assert name_of(run, "big") not in {it.delivery_id for it in parcels}
+    claimed_deliveries = await store.claim_deliveries(
+        [SendGrant(report.id, 10)], NOW + 10**9, LEASE
+    )
+    assert name_of(run, "big") not in {it.delivery_id for it in claimed_deliveries}
 
 
 async def test_a_receiver_holds_what_could_be_made(

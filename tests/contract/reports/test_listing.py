@@ -7,12 +7,12 @@ import pytest
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.delivery import (
-    Allotment,
     Delivery,
     DeliveryMove,
     DeliveryPlace,
     DeliveryQuery,
     DeliveryState,
+    SendGrant,
 )
 from meterline.meter import Aggregation, MeterDraft
 from meterline.report import Report, ReportStore
@@ -81,8 +81,8 @@ async def test_deliveries_come_by_run_newest_first_and_by_number_within(
 async def test_each_condition_narrows_the_list(store: ReportStore, report: Report) -> None:
     first = await run_at(store, report, 0, NOW, "a", "b")
     second = await run_at(store, report, 1, NOW + 1, "a", "c")
-    parcel, *_ = await store.claim_deliveries([Allotment(report.id, 1)], NOW + 1, NOW + 9)
-    await store.record([ended(parcel, DeliveryMove.GIVE_UP)], NOW)
+    claimed, *_ = await store.claim_deliveries([SendGrant(report.id, 1)], NOW + 1, NOW + 9)
+    await store.record([ended(claimed, DeliveryMove.GIVE_UP)], NOW)
 
     async def found(query: DeliveryQuery) -> list[tuple[str, str]]:
         listed = await store.listed_deliveries("default", query, 100)
@@ -95,7 +95,7 @@ async def test_each_condition_narrows_the_list(store: ReportStore, report: Repor
     assert await found(DeliveryQuery(subject="a")) == [(second, "a"), (first, "a")]
     assert await found(DeliveryQuery(run_id=second, subject="b")) == []
     failed, pending = (DeliveryState.FAILED,), (DeliveryState.PENDING,)
-    assert await found(DeliveryQuery(states=failed)) == [(parcel.run_id, "a")]
+    assert await found(DeliveryQuery(states=failed)) == [(claimed.run_id, "a")]
     assert len(await found(DeliveryQuery(states=pending))) == 3
     assert len(await found(DeliveryQuery(states=failed + pending))) == 4
     assert await found(DeliveryQuery(from_min_ms=START + 1)) == of_second

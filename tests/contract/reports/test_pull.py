@@ -5,12 +5,12 @@ import pytest
 from meterline.backends.control_store.deliveries.pull import SqlPullStore
 from meterline.backends.control_store.engine import Database
 from meterline.delivery import (
-    Allotment,
     DeliveryDraft,
     DeliveryMove,
     DeliveryState,
     Pulled,
     PullStore,
+    SendGrant,
     delivery_id,
     digest_of,
 )
@@ -124,7 +124,7 @@ async def test_state_and_the_last_reason_are_told(
     store: ReportStore, pulls: PullStore, report: Report
 ) -> None:
     await made(store, report, 0, "a", "b")
-    first, _ = await store.claim_deliveries([Allotment(report.id, 9)], NOW, NOW + 60_000)
+    first, _ = await store.claim_deliveries([SendGrant(report.id, 9)], NOW, NOW + 60_000)
     await store.record([ended(first, DeliveryMove.GIVE_UP)], NOW)
     found, _ = await pulls.pulled(report.id, EVERYTHING, 9, MANY_BYTES)
     assert [(it.delivery.state, it.delivery.attempts, it.reason) for it in found] == [

@@ -2,7 +2,13 @@
 
 import pytest
 
-from meterline.delivery import Allotment, AttemptOutcome, DeliveryMove, DeliveryState, Parcel
+from meterline.delivery import (
+    AttemptOutcome,
+    ClaimedDelivery,
+    DeliveryMove,
+    DeliveryState,
+    SendGrant,
+)
 from meterline.problem import Problem, ProblemType
 from meterline.report import Report, ReportChange, ReportStore, Run, RunState
 from tests.contract.reports.conftest import LEASE, NOW, delivering, ended, the_run
@@ -10,8 +16,8 @@ from tests.contract.reports.conftest import LEASE, NOW, delivering, ended, the_r
 LATER = NOW + 1_000
 
 
-async def claim(store: ReportStore, report: Report, now_ms: int = NOW) -> list[Parcel]:
-    return await store.claim_deliveries([Allotment(report.id, 9)], now_ms, now_ms + 60_000)
+async def claim(store: ReportStore, report: Report, now_ms: int = NOW) -> list[ClaimedDelivery]:
+    return await store.claim_deliveries([SendGrant(report.id, 9)], now_ms, now_ms + 60_000)
 
 
 async def outcome(store: ReportStore, run: Run) -> tuple[RunState, int, int, int | None]:
@@ -30,10 +36,10 @@ async def test_a_delivered_one_is_sent_again_with_the_same_bytes_under_the_same_
     assert (again.next_attempt_at_ms, again.ended_at_ms) == (LATER, None)
     assert await outcome(store, run) == (RunState.DELIVERING, 1, 0, None)
     assert await claim(store, report, LATER - 1) == []
-    (parcel,) = await claim(store, report, LATER)
-    assert (parcel.delivery_id, parcel.body) == (first.delivery_id, first.body)
-    assert (parcel.attempt, parcel.attempts_before) == (2, 1)
-    await store.record([ended(parcel, DeliveryMove.CONFIRM)], LATER)
+    (claimed,) = await claim(store, report, LATER)
+    assert (claimed.delivery_id, claimed.body) == (first.delivery_id, first.body)
+    assert (claimed.attempt, claimed.attempts_before) == (2, 1)
+    await store.record([ended(claimed, DeliveryMove.CONFIRM)], LATER)
     assert await outcome(store, run) == (RunState.SUCCEEDED, 2, 0, LATER)
     attempts = await store.attempts([first.delivery_id])
     assert [it.number for it in attempts] == [1, 2]
@@ -41,10 +47,10 @@ async def test_a_delivered_one_is_sent_again_with_the_same_bytes_under_the_same_
 
 async def test_a_runs_outcome_follows_its_replays(store: ReportStore, report: Report) -> None:
     run = await delivering(store, report, "a", "b")
-    parcels = await claim(store, report)
-    await store.record([ended(it, DeliveryMove.GIVE_UP) for it in parcels], NOW)
+    claimed_deliveries = await claim(store, report)
+    await store.record([ended(it, DeliveryMove.GIVE_UP) for it in claimed_deliveries], NOW)
     assert await outcome(store, run) == (RunState.FAILED, 0, 2, NOW)
-    for it in parcels:
+    for it in claimed_deliveries:
         await store.replay("default", it.delivery_id, LATER)
     assert await outcome(store, run) == (RunState.DELIVERING, 0, 0, None)
     one, other = await claim(store, report, LATER)
@@ -54,8 +60,8 @@ async def test_a_runs_outcome_follows_its_replays(store: ReportStore, report: Re
     assert await outcome(store, run) == (RunState.PARTLY_FAILED, 1, 1, LATER)
     # and the other way: what is sent again may fail
     await store.replay("default", one.delivery_id, LATER)
-    (parcel,) = await claim(store, report, LATER)
-    await store.record([ended(parcel, DeliveryMove.GIVE_UP)], LATER + 1)
+    (claimed,) = await claim(store, report, LATER)
+    await store.record([ended(claimed, DeliveryMove.GIVE_UP)], LATER + 1)
     assert await outcome(store, run) == (RunState.FAILED, 0, 2, LATER + 1)
 
 
@@ -63,12 +69,12 @@ async def test_one_that_waits_for_a_retry_is_sent_now_with_all_its_retries(
     store: ReportStore, report: Report
 ) -> None:
     run = await delivering(store, report, "a")
-    (parcel,) = await claim(store, report)
-    await store.record([ended(parcel, DeliveryMove.RETRY, NOW + 10**7)], NOW)
-    await store.replay("default", parcel.delivery_id, LATER)
+    (claimed,) = await claim(store, report)
+    await store.record([ended(claimed, DeliveryMove.RETRY, NOW + 10**7)], NOW)
+    await store.replay("default", claimed.delivery_id, LATER)
     assert await outcome(store, run) == (RunState.DELIVERING, 0, 0, None)
-    (parcel,) = await claim(store, report, LATER)
-    assert (parcel.attempt, parcel.attempts_before) == (2, 1)
+    (claimed,) = await claim(store, report, LATER)
+    assert (claimed.attempt, claimed.attempts_before) == (2, 1)
 
 
 async def test_what_an_older_attempt_says_late_is_no_answer_to_a_replay(
@@ -108,11 +114,11 @@ async def test_one_that_is_due_stays_and_one_that_is_being_sent_is_refused(
     assert caught.value.type is ProblemType.CONFLICT
 
 
-async def test_one_whose_courier_died_is_sent_again_in_a_paused_report_too(
+async def test_one_whose_dispatcher_died_is_sent_again_in_a_paused_report_too(
     store: ReportStore, report: Report
 ) -> None:
     run = await delivering(store, report, "a")
-    (dead,) = await claim(store, report)  # its lease ends, and so does its courier
+    (dead,) = await claim(store, report)  # its lease ends, and so does its dispatcher
     await store.pause_report(report.id, NOW)
     with pytest.raises(Problem, match="being sent"):
         await store.replay("default", dead.delivery_id, LEASE - 1)
@@ -125,9 +131,9 @@ async def test_one_whose_courier_died_is_sent_again_in_a_paused_report_too(
     # What it says after all is no answer to the replay.
     await store.record([ended(dead, DeliveryMove.CONFIRM)], LEASE)
     await store.resume_report(report.id, LEASE)
-    (parcel,) = await claim(store, report, LEASE)
-    assert (parcel.attempt, parcel.attempts_before, parcel.body) == (2, 1, dead.body)
-    await store.record([ended(parcel, DeliveryMove.CONFIRM)], LEASE)
+    (claimed,) = await claim(store, report, LEASE)
+    assert (claimed.attempt, claimed.attempts_before, claimed.body) == (2, 1, dead.body)
+    await store.record([ended(claimed, DeliveryMove.CONFIRM)], LEASE)
     assert await outcome(store, run) == (RunState.SUCCEEDED, 1, 0, LEASE)
 
 
@@ -135,14 +141,14 @@ async def test_only_deliveries_of_live_reports_of_the_namespace_are_sent_again(
     store: ReportStore, report: Report
 ) -> None:
     run = await delivering(store, report, "a")
-    (parcel,) = await claim(store, report)
-    await store.record([ended(parcel, DeliveryMove.GIVE_UP)], NOW)
+    (claimed,) = await claim(store, report)
+    await store.record([ended(claimed, DeliveryMove.GIVE_UP)], NOW)
     with pytest.raises(Problem) as caught:
-        await store.replay("other", parcel.delivery_id, LATER)
+        await store.replay("other", claimed.delivery_id, LATER)
     assert caught.value.type is ProblemType.NOT_FOUND
     await store.delete_report(report.id, NOW)
     with pytest.raises(Problem, match="deleted") as caught:
-        await store.replay("default", parcel.delivery_id, LATER)
+        await store.replay("default", claimed.delivery_id, LATER)
     assert caught.value.type is ProblemType.CONFLICT
     assert await outcome(store, run) == (RunState.FAILED, 0, 1, NOW)
 
@@ -151,12 +157,12 @@ async def test_a_replay_goes_where_the_report_points_now_and_waits_while_it_is_p
     store: ReportStore, report: Report
 ) -> None:
     await delivering(store, report, "a")
-    (parcel,) = await claim(store, report)
-    await store.record([ended(parcel, DeliveryMove.GIVE_UP)], NOW)
+    (claimed,) = await claim(store, report)
+    await store.record([ended(claimed, DeliveryMove.GIVE_UP)], NOW)
     await store.update_report(report.id, ReportChange(endpoint="https://new.example/"), NOW)
     await store.pause_report(report.id, NOW)
-    await store.replay("default", parcel.delivery_id, LATER)
+    await store.replay("default", claimed.delivery_id, LATER)
     assert await claim(store, report, LATER) == []
     await store.resume_report(report.id, NOW)
     (again,) = await claim(store, report, LATER)
-    assert (again.endpoint, again.body) == ("https://new.example/", parcel.body)
+    assert (again.endpoint, again.body) == ("https://new.example/", claimed.body)

@@ -11,15 +11,15 @@ from meterline.backends.control_store.deliveries.replays import SqlReplayStore
 from meterline.backends.control_store.deliveries.stored_bytes import SqlDeliveryBytes
 from meterline.backends.control_store.engine import Database
 from meterline.delivery import (
-    Allotment,
     AttemptOutcome,
+    ClaimedDelivery,
     DeliveryMove,
     DeliveryQuery,
     DeliveryState,
-    Parcel,
     Replay,
     ReplayState,
     ReplayStore,
+    SendGrant,
     Worked,
 )
 from meterline.limits import REPLAYS_RUNNING_MAX
@@ -51,17 +51,19 @@ def asked(report: Report, name: str = "01A", per_second: int = 8, **conditions: 
     return Replay(name, "default", changed, per_second, LATER)
 
 
-async def claim(store: ReportStore, report: Report, now_ms: int = NOW) -> list[Parcel]:
+async def claim(store: ReportStore, report: Report, now_ms: int = NOW) -> list[ClaimedDelivery]:
     """By subject: they are claimed in the order of their ids."""
-    parcels = await store.claim_deliveries([Allotment(report.id, 99)], now_ms, now_ms + 60_000)
-    return sorted(parcels, key=lambda it: it.body)
+    claimed_deliveries = await store.claim_deliveries(
+        [SendGrant(report.id, 99)], now_ms, now_ms + 60_000
+    )
+    return sorted(claimed_deliveries, key=lambda it: it.body)
 
 
 async def sent(store: ReportStore, report: Report, *moves: DeliveryMove) -> Run:
     """A run whose deliveries ended so, by number."""
     run = await delivering(store, report, *SUBJECTS[: len(moves)])
-    parcels = await claim(store, report)
-    ends = [ended(it, move) for it, move in zip(parcels, moves, strict=True)]
+    claimed_deliveries = await claim(store, report)
+    ends = [ended(it, move) for it, move in zip(claimed_deliveries, moves, strict=True)]
     await store.record(ends, NOW)
     return run
 
@@ -98,9 +100,9 @@ async def test_all_are_sent_again_at_a_pace_and_their_run_follows(
     assert await states(store, run) == [DeliveryState.PENDING] * 6
     found = await the_run(store, run)
     assert (found.state, found.delivered, found.failed) == (RunState.DELIVERING, 0, 0)
-    parcels = await claim(store, report, LATER + 500)
-    assert {(it.attempt, it.attempts_before) for it in parcels} == {(2, 1)}
-    await store.record([ended(it, DeliveryMove.CONFIRM) for it in parcels], LATER)
+    claimed_deliveries = await claim(store, report, LATER + 500)
+    assert {(it.attempt, it.attempts_before) for it in claimed_deliveries} == {(2, 1)}
+    await store.record([ended(it, DeliveryMove.CONFIRM) for it in claimed_deliveries], LATER)
     assert (await the_run(store, run)).state is RunState.SUCCEEDED
 
 
@@ -142,7 +144,7 @@ async def test_those_on_their_way_are_left_alone_and_those_deleted_refused(
     store: ReportStore, replays: ReplayStore, report: Report
 ) -> None:
     run = await delivering(store, report, *SUBJECTS[:4])
-    first, second, _ = await store.claim_deliveries([Allotment(report.id, 3)], NOW, NOW + 60_000)
+    first, second, _ = await store.claim_deliveries([SendGrant(report.id, 3)], NOW, NOW + 60_000)
     ends = [ended(first, DeliveryMove.CONFIRM), ended(second, DeliveryMove.RETRY, NOW + 10**7)]
     await store.record(ends, NOW)
     await replays.create_replay(asked(report, per_second=100))
@@ -156,12 +158,12 @@ async def test_those_on_their_way_are_left_alone_and_those_deleted_refused(
     assert await states(store, run) == [DeliveryState.CANCELLED] * 4
 
 
-async def test_those_whose_courier_died_are_sent_again_in_a_paused_report_too(
+async def test_those_whose_dispatcher_died_are_sent_again_in_a_paused_report_too(
     store: ReportStore, replays: ReplayStore, report: Report
 ) -> None:
     run = await delivering(store, report, "a", "b")
-    (dead,) = await store.claim_deliveries([Allotment(report.id, 1)], NOW, LATER)
-    (living,) = await store.claim_deliveries([Allotment(report.id, 1)], NOW, LATER + 1)
+    (dead,) = await store.claim_deliveries([SendGrant(report.id, 1)], NOW, LATER)
+    (living,) = await store.claim_deliveries([SendGrant(report.id, 1)], NOW, LATER + 1)
     await store.pause_report(report.id, NOW)
     await replays.create_replay(asked(report, per_second=100))
     done, _ = await worked_off(replays)
@@ -192,14 +194,16 @@ async def test_failed_since_asks_for_what_failed_and_has_not_arrived(
     store: ReportStore, replays: ReplayStore, report: Report
 ) -> None:
     run = await delivering(store, report, *SUBJECTS[:4])
-    parcels = await claim(store, report)
-    for place, it in enumerate(parcels[:3]):
+    claimed_deliveries = await claim(store, report)
+    for place, it in enumerate(claimed_deliveries[:3]):
         await store.record([ended(it, DeliveryMove.GIVE_UP)], NOW + place)
-    await store.record([ended(parcels[3], DeliveryMove.CONFIRM)], NOW)
+    await store.record([ended(claimed_deliveries[3], DeliveryMove.CONFIRM)], NOW)
     since = asked(report, per_second=100, failed_since_ms=NOW + 1)
     assert await replays.counts("default", since.query) == {DeliveryState.FAILED: 2}
     await replays.create_replay(since)
-    await store.record([ended(parcels[1], DeliveryMove.CONFIRM)], LATER)  # late, but it arrived
+    await store.record(
+        [ended(claimed_deliveries[1], DeliveryMove.CONFIRM)], LATER
+    )  # late, but it arrived
     done, _ = await worked_off(replays)
     assert (done.counted, done.replayed, done.in_flight) == (2, 1, 0)
     state = DeliveryState
@@ -216,8 +220,8 @@ async def test_conditions_are_joined_and_later_runs_are_left_out(
         await store.plan(report, [run], run.to_ms)
         await decided(store, run, "a", "b", holder=f"h{hour}")
         runs.append(run)
-    parcels = await claim(store, report)
-    await store.record([ended(it, DeliveryMove.CONFIRM) for it in parcels], NOW)
+    claimed_deliveries = await claim(store, report)
+    await store.record([ended(it, DeliveryMove.CONFIRM) for it in claimed_deliveries], NOW)
     everything = {DeliveryState.DELIVERED: 6}
     delivered = DeliveryState.DELIVERED
     for query, expected in [

@@ -6,7 +6,7 @@ from dispatcher.runs.schedule import due_runs
 from meterline.access import Action
 from meterline.backends.control_store.access.changes import read_changes
 from meterline.backends.control_store.engine import Database
-from meterline.delivery import Allotment, DeliveryMove, DeliveryState
+from meterline.delivery import DeliveryMove, DeliveryState, SendGrant
 from meterline.report import (
     NOT_ASKED_FOR,
     Owed,
@@ -42,7 +42,7 @@ async def owing(store: ReportStore, report: Report) -> list[Run]:
     runs = [scheduled(report, hour) for hour in range(3)]
     await store.plan(report, runs, runs[-1].to_ms)
     await decided(store, runs[0], "a", "b")
-    one, other = await store.claim_deliveries([Allotment(report.id, 2)], NOW, NOW + 1_000)
+    one, other = await store.claim_deliveries([SendGrant(report.id, 2)], NOW, NOW + 1_000)
     await store.record(
         [ended(one, DeliveryMove.CONFIRM), ended(other, DeliveryMove.RETRY, NOW + 5_000)], NOW
     )
@@ -64,7 +64,7 @@ async def test_all_that_is_owed_is_sent(store: ReportStore, report: Report) -> N
     assert resumed == Resumed(runs=6, deliveries=4)
     assert {run.state for run in await planned(store)} == {RunState.SCHEDULED}
     assert (await the_run(store, runs[2])).state is RunState.SCHEDULED
-    assert len(await store.claim_deliveries([Allotment(report.id, 9)], LATER, LATER + 1)) == 4
+    assert len(await store.claim_deliveries([SendGrant(report.id, 9)], LATER, LATER + 1)) == 4
 
 
 async def test_nothing_is_sent_and_all_of_it_is_recorded(
@@ -179,14 +179,14 @@ async def failed(store: ReportStore, report: Report) -> list[Run]:
     runs = [scheduled(report, hour) for hour in range(2)]
     await store.plan(report, runs[:1], runs[0].to_ms)
     await decided(store, runs[0], "a", "b", "c")
-    two = await store.claim_deliveries([Allotment(report.id, 2)], NOW, NOW + 1_000)
+    two = await store.claim_deliveries([SendGrant(report.id, 2)], NOW, NOW + 1_000)
     by = (DeliveryMove.CONFIRM, DeliveryMove.GIVE_UP)
     await store.record([ended(one, move) for one, move in zip(two, by, strict=True)], NOW)
     await store.pause_report(report.id, NOW)
     await store.resume_report(report.id, NOW, owed=Owed.NONE)
     await store.plan(report, runs[1:], runs[1].to_ms)
     await decided(store, runs[1], "a", "b")
-    rest = await store.claim_deliveries([Allotment(report.id, 9)], NOW, NOW + 1_000)
+    rest = await store.claim_deliveries([SendGrant(report.id, 9)], NOW, NOW + 1_000)
     assert len(rest) == 2
     await store.record([ended(one, DeliveryMove.GIVE_UP) for one in rest], NOW)
     await store.pause_report(report.id, NOW)
@@ -204,7 +204,7 @@ async def test_what_failed_is_sent_and_counted(
     assert (second.state, second.delivered, second.failed) == (RunState.DELIVERING, 0, 0)
     assert (first.ended_at_ms, first.reason) == (None, "")
     assert sorted(await states(store, runs[0])) == ["cancelled", "delivered", "pending"]
-    again = await store.claim_deliveries([Allotment(report.id, 9)], LATER, LATER + 1)
+    again = await store.claim_deliveries([SendGrant(report.id, 9)], LATER, LATER + 1)
     assert len(again) == 3
     await store.record([ended(one, DeliveryMove.CONFIRM) for one in again], LATER)
     first, second = [await the_run(store, run) for run in runs]

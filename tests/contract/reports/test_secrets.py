@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from meterline.delivery import Allotment
+from meterline.delivery import SendGrant
 from meterline.problem import Problem, ProblemType
 from meterline.report import Report, ReportStore, RetiredSecret
 from tests.contract.reports.conftest import NOW, SECRET, delivering
@@ -13,9 +13,9 @@ HOUR_MS = 3_600_000
 
 
 async def signing(store: ReportStore, report: Report, now_ms: int) -> tuple[bytes, ...]:
-    """The secrets that a parcel claimed at an instant is signed with."""
-    (parcel,) = await store.claim_deliveries([Allotment(report.id, 1)], now_ms, now_ms)
-    return parcel.signing_secrets_sealed
+    """The secrets that a delivery claimed at an instant is signed with."""
+    (claimed,) = await store.claim_deliveries([SendGrant(report.id, 1)], now_ms, now_ms)
+    return claimed.signing_secrets_sealed
 
 
 async def test_the_newest_sealed_secrets_are_of_live_reports(

@@ -4,11 +4,11 @@ import pytest
 
 from meterline.backends.control_store.deliveries.report_status import SqlReportStatusStore
 from meterline.backends.control_store.engine import Database
-from meterline.delivery import Allotment, AttemptOutcome, DeliveryMove, EndpointSignal, Standing
+from meterline.delivery import AttemptOutcome, DeliveryMove, EndpointSignal, SendGrant, Standing
 from meterline.report import LastError, Owed, Report, ReportStatus, ReportStatusStore, ReportStore
 from meterline.window import HOUR_MS
 from tests.contract.reports.conftest import NOW, START, decided, ended, scheduled, the_run
-from tests.contract.reports.test_endpoints import heard
+from tests.contract.reports.test_endpoints import observed
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ async def test_runs_errors_and_what_is_owed_are_told(
     runs = [scheduled(report, hour) for hour in range(3)]
     await store.plan(report, runs, runs[-1].to_ms)
     await decided(store, runs[0], "a", "b")
-    one, other = await store.claim_deliveries([Allotment(report.id, 2)], NOW, NOW + 1_000)
+    one, other = await store.claim_deliveries([SendGrant(report.id, 2)], NOW, NOW + 1_000)
     again = ended(other, DeliveryMove.RETRY, NOW + 5_000)
     await store.record([ended(one, DeliveryMove.CONFIRM), again], NOW)
     (status,) = (await statuses.statuses([report])).values()
@@ -63,10 +63,10 @@ async def test_what_is_tried_again_and_how_its_endpoint_fares_are_told(
     await store.plan(report, runs, runs[-1].to_ms)
     for run in runs:
         await decided(store, run, "a", "b", "c")
-    parcels = await store.claim_deliveries([Allotment(report.id, 4)], NOW, NOW + 1_000)
-    well, *sick = parcels
-    ends = [heard(well, EndpointSignal.TAKEN, NOW + 10)]
-    ends += [heard(it, EndpointSignal.FAULT, NOW + 20 + place) for place, it in enumerate(sick)]
+    claimed_deliveries = await store.claim_deliveries([SendGrant(report.id, 4)], NOW, NOW + 1_000)
+    well, *sick = claimed_deliveries
+    ends = [observed(well, EndpointSignal.TAKEN, NOW + 10)]
+    ends += [observed(it, EndpointSignal.FAULT, NOW + 20 + place) for place, it in enumerate(sick)]
     await store.record(ends, NOW + 30)
     (status,) = (await statuses.statuses([report])).values()
     assert (status.outstanding.retrying, status.outstanding.standing) == (3, Standing.WELL)

@@ -1,8 +1,8 @@
-"""Contract of `DeliveryTraces`: which deliveries were about an instant."""
+"""Contract of `DeliveryLineage`: which deliveries were about an instant."""
 
 import msgspec
 
-from meterline.backends.control_store.deliveries.lineage import SqlTraces
+from meterline.backends.control_store.deliveries.lineage import SqlDeliveryLineage
 from meterline.backends.control_store.engine import Database
 from meterline.delivery import DeliveryDraft, delivery_id, digest_of
 from meterline.report import Report, ReportStore
@@ -36,7 +36,7 @@ async def test_windows_that_hold_the_instant_the_latest_first(
     again = await _decided(store, report, 0, "b", revision=2)
     await _decided(store, report, 1, "b")
     await store.plan(report, [scheduled(report, 2)], scheduled(report, 2).to_ms)
-    traces = SqlTraces(control_database)
+    traces = SqlDeliveryLineage(control_database)
     meters = [report.meter_id, "another"]
     found = await traces.deliveries_over("default", meters, "b", START, 9)
     assert [it.delivery.run_id for it in found] == [again, run]

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import pytest
 
-from meterline.audit import CheckedAccounts, CheckedRefusals, CheckedTraces, UsageEntry
+from meterline.audit import CheckedAccounts, CheckedLineage, CheckedRefusals, UsageEntry
 from meterline.backends.clickhouse.connection import Connection
-from meterline.backends.clickhouse.events.lineage import ClickHouseTraces
+from meterline.backends.clickhouse.events.lineage import ClickHouseEventLineage
 from meterline.backends.clickhouse.events.refusals import ClickHouseRefusals
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clickhouse.usage.accounts import ClickHouseAccounts
@@ -39,7 +39,7 @@ async def connection(chdb_url: str) -> AsyncIterator[Connection]:
 async def test_no_reader_answers_from_a_store_that_lost_something(connection: Connection) -> None:
     integrity, asked = Lost(), AccountQuery("default", 0, HOUR_MS)
     accounts = CheckedAccounts(ClickHouseAccounts(connection), integrity)
-    traces = CheckedTraces(ClickHouseTraces(connection), integrity)
+    traces = CheckedLineage(ClickHouseEventLineage(connection), integrity)
     refusals = CheckedRefusals(ClickHouseRefusals(connection), integrity)
     entry = UsageEntry(meter(1), 0, HOUR_MS)
     asks: list[Callable[[], Awaitable[Sequence[object]]]] = [

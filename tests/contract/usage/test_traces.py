@@ -1,4 +1,4 @@
-"""Contract of `EventTraces`, over chDB and a ClickHouse server."""
+"""Contract of `EventLineage`, over chDB and a ClickHouse server."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,7 +7,7 @@ from uuid import uuid4
 import msgspec
 
 from meterline.audit import UsageEntry
-from meterline.backends.clickhouse.events.lineage import ClickHouseTraces
+from meterline.backends.clickhouse.events.lineage import ClickHouseEventLineage
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.event import decode_event
 from meterline.usage import EventRow
@@ -36,7 +36,7 @@ async def test_events_of_an_entry_come_by_position_page_by_page(
             await usage_store.write(flush)
             await usage_store.write(flush)
             written += flush.events
-    traces = ClickHouseTraces(usage_store.connection)
+    traces = ClickHouseEventLineage(usage_store.connection)
     span = (BEGIN_MS + MINUTE_MS, BEGIN_MS + 3 * MINUTE_MS)
     asked: tuple[str | None, ...] = (None, "alice", "nobody")
     for subject in asked:

@@ -97,7 +97,7 @@ async def test_who_stands_although_it_was_told_so_is_given_up(world: World) -> N
         now_ms += SILENT_MS + 1
     with pytest.raises(RuntimeError, match="partition 0 stands at 0"):
         await watch.behind(0, 0, now_ms)
-    watch.excuse()
+    watch.reset()
     assert await watch.behind(0, 0, now_ms) is None
     assert await watch.behind(0, 0, now_ms + SILENT_MS + 1) == end
     watch.forget([0])

@@ -11,8 +11,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from control.ledger import Ledger
-from control.refusals.service import RefusalDesk
-from control.reports.service import ReportDesk
+from control.refusals.service import RefusalService
+from control.reports.service import ReportService
 from control.routes import Api as Operations
 from control.routes import routes
 from control.stores import Stores
@@ -202,7 +202,7 @@ class ServeApi(Protocol):
         stores: Stores,
         gate: Gate | None = None,
         ledger: Ledger | None = None,
-        refusals: RefusalDesk | None = None,
+        refusals: RefusalService | None = None,
     ) -> Client: ...
 
 
@@ -216,14 +216,14 @@ async def serve() -> AsyncIterator[ServeApi]:
         stores: Stores,
         gate: Gate | None = None,
         ledger: Ledger | None = None,
-        refusals: RefusalDesk | None = None,
+        refusals: RefusalService | None = None,
     ) -> Client:
         ledger = ledger or Ledger(ShelfAccounts(), nothing, nothing, nothing)
         app = web.Application(middlewares=[documented, problem_middleware(stores.clock)])
-        desk = ReportDesk(stores, *[nothing] * (len(fields(ReportDesk)) - 1))
+        service = ReportService(stores, *[nothing] * (len(fields(ReportService)) - 1))
         gate = gate or Gate(stores.clock)
-        refusals = refusals or RefusalDesk(stores, nothing, nothing, nothing)
-        app.add_routes(routes(Operations(stores, desk, nothing, (), ledger, refusals), gate))
+        refusals = refusals or RefusalService(stores, nothing, nothing, nothing)
+        app.add_routes(routes(Operations(stores, service, nothing, (), ledger, refusals), gate))
         server = TestServer(app)
         await server.start_server(**SERVER_OPTIONS)
         client: Client = TestClient(server)
@@ -252,7 +252,7 @@ async def api(tmp_path: Path, migrated: Path, serve: ServeApi) -> AsyncIterator[
     client = await serve(
         stores,
         ledger=Ledger(accounts, nothing, nothing, nothing),
-        refusals=RefusalDesk(stores, usage, SqlSettlementStore(database), nothing),
+        refusals=RefusalService(stores, usage, SqlSettlementStore(database), nothing),
     )
     yield Api(client, stores, usage, clock, accounts)
     await log.close()

@@ -205,7 +205,7 @@ class Mailbox:
 
 
 @dataclass(slots=True)
-class Desk:
+class Rig:
     """A dispatcher's stores and helpers of a test."""
 
     sources: Sources
@@ -266,16 +266,16 @@ class Desk:
 
 
 @pytest.fixture
-async def desk(tmp_path: Path, migrated: Path) -> AsyncIterator[Desk]:
-    """A dispatcher's desk with one meter and no report."""
+async def rig(tmp_path: Path, migrated: Path) -> AsyncIterator[Rig]:
+    """The rig of a dispatcher with one meter and no report."""
     shutil.copy(migrated, tmp_path / "control.db")
-    async with opened_desk(open_database(f"sqlite:///{tmp_path / 'control.db'}")) as made:
+    async with opened_rig(open_database(f"sqlite:///{tmp_path / 'control.db'}")) as made:
         yield made
 
 
 @asynccontextmanager
-async def opened_desk(database: Database) -> AsyncIterator[Desk]:
-    """A desk on an empty control store, which is closed with it."""
+async def opened_rig(database: Database) -> AsyncIterator[Rig]:
+    """A rig on an empty control store, which is closed with it."""
     catalogue, usage = SqlCatalogueStore(database), CellUsage()
     draft = MeterDraft(
         "tokens",
@@ -293,7 +293,7 @@ async def opened_desk(database: Database) -> AsyncIterator[Desk]:
     sender = HttpWebhookSender(SystemClock(), LOOPBACK, timeout_s=60)
     late = LateSources(SqlLateStore(database), usage, catalogue, progress)
     box = FernetSecretBox("key of the test")
-    yield Desk(sources, late, usage, reports, sender, box, meter)
+    yield Rig(sources, late, usage, reports, sender, box, meter)
     await sender.close()
     await database.close()
 

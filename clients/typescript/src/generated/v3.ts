@@ -1364,7 +1364,7 @@ export interface components {
             started_at: string;
             duration_ms: number;
             /**
-             * @description Under way; a 2xx; another answer; none; an address that may not be dialled; or not known, for the courier died.
+             * @description Under way; a 2xx; another answer; none; an address that may not be dialled; or not known, for the dispatcher died.
              * @enum {string}
              */
             outcome: "sending" | "delivered" | "refused" | "unreached" | "forbidden" | "lost";
@@ -3257,7 +3257,7 @@ export interface components {
             slices_left: number;
         };
         /**
-         * @description Where a revision of a meter stands; what moves it is in `meterline.meter.revision`.
+         * @description Where a revision of a meter stands.
          * @enum {string}
          */
         RevisionState: "proposed" | "filling" | "in_force" | "earlier" | "superseded" | "discarded";

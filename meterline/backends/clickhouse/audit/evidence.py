@@ -62,16 +62,14 @@ class ClickHouseEvidence:
         """See the port."""
         bounds = {**_bounds(chunk), "rows": limit}
         found = []
-        for slice_, offset, place, events, traces in await self._asked(
-            EVIDENCE["unpaired"], bounds
-        ):
+        for slice_, offset, place, events, seen in await self._asked(EVIDENCE["unpaired"], bounds):
             at = (slice_, offset, place)
-            if not traces:
+            if not seen:
                 found.append(Strange("events", *at, "its trace in seen", ABSENT))
             elif not events:
                 found.append(Strange("seen", *at, "its event", ABSENT))
             else:
-                said = f"{events} and {traces} rows"
+                said = f"{events} and {seen} rows"
                 found.append(Strange("events", *at, "1 event, 1 trace", said))
         rows = await self._asked(EVIDENCE["mislabelled"], bounds)
         found += [

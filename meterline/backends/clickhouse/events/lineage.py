@@ -1,4 +1,4 @@
-"""`EventTraces` on ClickHouse and chDB."""
+"""`EventLineage` on ClickHouse and chDB."""
 
 import asyncio
 from typing import Any, Final
@@ -19,8 +19,8 @@ BOUNDS: Final[dict[str, Any]] = {
 _BEFORE_ALL: Final = (0, 0, 0, -1)
 
 
-class ClickHouseTraces:
-    """See `meterline.audit.EventTraces`."""
+class ClickHouseEventLineage:
+    """See `meterline.audit.EventLineage`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

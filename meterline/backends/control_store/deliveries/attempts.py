@@ -11,15 +11,15 @@ from meterline.delivery import AttemptOutcome, DeliveryState
 
 
 def in_hand(state: DeliveryState, due_at_ms: int | None, now_ms: int) -> bool:
-    """Whether a courier has a delivery: what is being sent is due again when its lease ends."""
+    """Whether a dispatcher has a delivery: what is being sent is due again when its lease ends."""
     return state is DeliveryState.SENDING and due_at_ms is not None and due_at_ms > now_ms
 
 
 async def write_lost(connection: Connection, ids: Sequence[str]) -> None:
-    """An attempt that is still open under an ended lease: its courier died, before or after
+    """An attempt that is still open under an ended lease: its dispatcher died, before or after
     sending.
     """
-    reason = "the courier ended before it recorded an answer; it may have arrived"
+    reason = "the dispatcher ended before it recorded an answer; it may have arrived"
     of_them = report_attempts.c.delivery_id.in_(ids)
     await end_open(connection, of_them, AttemptOutcome.LOST, reason)
 

@@ -43,7 +43,7 @@ from meterline.backends.control_store.tables.reports import (
     report_secrets,
     reports,
 )
-from meterline.delivery import Allotment, AttemptOutcome, DeliveryState, Due, Parcel
+from meterline.delivery import AttemptOutcome, ClaimedDelivery, DeliveryState, Due, SendGrant
 from meterline.report import ReportState
 
 _deliveries = report_deliveries.c
@@ -52,7 +52,7 @@ _BYTES: Final = func.length(report_bodies.c.body, type_=Integer)
 
 
 def _free_in(state: DeliveryState) -> Question:
-    """Due deliveries of an active report in a state, locked. Those that another courier is just
+    """Due deliveries of an active report in a state, locked. Those that another dispatcher is just
     taking are left to it. Of deliveries that are due at once the order is that of their ids, which
     are hashes: whichever of a run's subjects a receiver fails for, they are spread over the run.
     It is the index's order, so small bodies can come along: nothing is sorted.
@@ -128,7 +128,7 @@ def _due_reports() -> Select[Any]:
 _DUE: Final = _due_reports()
 _FIRSTS: Final = _free_in(DeliveryState.PENDING)
 _RETRIES: Final = _free_in(DeliveryState.RETRYING)
-_LOST: Final = _free_in(DeliveryState.SENDING)  # their courier died
+_LOST: Final = _free_in(DeliveryState.SENDING)  # their dispatcher died
 _TAKE: Final = (
     update(report_deliveries)
     .where(among(_deliveries.id, "ids"))
@@ -206,14 +206,14 @@ def _due_of(row: Row[Any], now_ms: int) -> Due:
 
 
 async def claim(
-    connection: Connection, allotments: Sequence[Allotment], now_ms: int, lease_until_ms: int
-) -> list[Parcel]:
+    connection: Connection, grants: Sequence[SendGrant], now_ms: int, lease_until_ms: int
+) -> list[ClaimedDelivery]:
     """Take due deliveries of active reports, each with a new attempt: a look or two at each report,
     and a few statements for all.
     """
-    found = [await _next(connection, it, now_ms) for it in allotments]
+    found = [await _next(connection, it, now_ms) for it in grants]
     free = _bounded([rows for rows in found if rows])
-    probed = {it.report_id for it in allotments if it.probe} & {row.report_id for row in free}
+    probed = {it.report_id for it in grants if it.probe} & {row.report_id for row in free}
     probes = await take_probes(connection, probed, now_ms, lease_until_ms) if probed else set()
     taken = [row for row in free if row.report_id not in probed - probes]
     if not taken:
@@ -222,26 +222,26 @@ async def claim(
         await write_lost(connection, lost)
     await connection.execute(_TAKE, {"ids": [it.id for it in taken], "until_ms": lease_until_ms})
     await connection.execute(_OPEN_ATTEMPTS, {"ids": [it.id for it in taken], "now_ms": now_ms})
-    return await _parcels(connection, taken, probes, now_ms)
+    return await _claimed_deliveries(connection, taken, probes, now_ms)
 
 
-async def _next(connection: Connection, allotment: Allotment, now_ms: int) -> list[Any]:
-    """What is claimed: first tries, then retries and what a courier's death left. But as many of
+async def _next(connection: Connection, grant: SendGrant, now_ms: int) -> list[Any]:
+    """What is claimed: first tries, then retries and what a dispatcher's death left. But as many of
     these as the allotment says go first, and up to half of it to those that have given way for
     `RETRY_WAIT_MS`: first tries may never end. An odd one is theirs every other second: where
     answers are slow, claims are of one. A probe is not: those that failed before an outage have
     soon waited for so long, and would be every probe of it.
     """
-    report_id, count = allotment.report_id, allotment.count
+    report_id, count = grant.report_id, grant.count
     giving_way: list[Any] = []
-    if allotment.others:
+    if grant.others:
         for question in (_RETRIES, _LOST):
             giving_way += await _free(connection, question, report_id, now_ms, count)
         giving_way.sort(key=_order)
     aged_ms = now_ms - limits.RETRY_WAIT_MS
-    half = 0 if allotment.probe else (count + now_ms // 1_000 % 2) // 2
+    half = 0 if grant.probe else (count + now_ms // 1_000 % 2) // 2
     aged = sum(row.due_at_ms <= aged_ms for row in giving_way[:half])
-    before = max(aged, min(allotment.retries, len(giving_way)))
+    before = max(aged, min(grant.retries, len(giving_way)))
     first = await _free(connection, _FIRSTS, report_id, now_ms, count - before)
     return [*giving_way[:before], *first, *giving_way[before:]][:count]
 
@@ -275,10 +275,10 @@ def _bounded(of_reports: Sequence[Sequence[Any]]) -> list[Any]:
     ]
 
 
-async def _parcels(
+async def _claimed_deliveries(
     connection: Connection, taken: Sequence[Any], probes: Collection[str], now_ms: int
-) -> list[Parcel]:
-    """The parcels of deliveries, in their order."""
+) -> list[ClaimedDelivery]:
+    """Deliveries as claimed, in their order."""
     senders: dict[str, list[Any]] = defaultdict(list)
     asked = {"ids": list({it.report_id for it in taken}), "now_ms": now_ms}
     for row in await connection.execute(_SENDERS, asked):
@@ -286,7 +286,7 @@ async def _parcels(
     secrets = {name: _secrets(rows) for name, rows in senders.items()}
     bodies = await _bodies(connection, [it.id for it in taken if it.body is None])
     return [
-        Parcel(
+        ClaimedDelivery(
             delivery_id=it.id,
             run_id=it.run_id,
             report_id=it.report_id,

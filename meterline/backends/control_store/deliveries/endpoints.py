@@ -20,20 +20,20 @@ from meterline.backends.control_store.tables.reports import (
     reports,
 )
 from meterline.delivery import (
-    UNHEARD,
+    UNOBSERVED,
     Address,
     DeliveryState,
+    EndpointObservation,
     Health,
     HealthTerms,
-    Heard,
     after,
-    doubted,
+    distrusted,
 )
 
 _endpoints = report_endpoints.c
 _MEMBERS: Final = tuple(column.name for column in _endpoints if not column.primary_key)
 HEALTH_COLUMNS: Final = tuple(_endpoints[name] for name in _MEMBERS)
-# locked in one order: two couriers that record at once must not wait for each other
+# locked in one order: two dispatchers that record at once must not wait for each other
 _HEALTHS: Final = (
     select(report_endpoints)
     .where(
@@ -49,29 +49,29 @@ _HEALTHS: Final = (
 def health_of(row: Row[Any]) -> Health:
     """The health in a row; that of an endpoint that was never heard of, where there is none."""
     if row.outages is None:
-        return UNHEARD
+        return UNOBSERVED
     return Health(**{name: getattr(row, name) for name in _MEMBERS})
 
 
 async def hear(
-    connection: Connection, heard: Iterable[Heard], now_ms: int, terms: HealthTerms
+    connection: Connection, observed: Iterable[EndpointObservation], now_ms: int, terms: HealthTerms
 ) -> None:
     """Keep what was heard of endpoints, and park those that nobody believes in any more."""
-    signs: dict[Address, list[Heard]] = defaultdict(list)
-    for one in heard:
+    signs: dict[Address, list[EndpointObservation]] = defaultdict(list)
+    for one in observed:
         signs[one.namespace, one.endpoint].append(one)
     if not signs:
         return
     there = await _healths(connection, signs)
     changed = {}
     for address, of_address in sorted(signs.items()):
-        before = health = there.get(address, UNHEARD)
+        before = health = there.get(address, UNOBSERVED)
         for one in sorted(of_address, key=lambda it: it.at_ms):
             since_ms = health.failing_since_ms if health.out else None
             health = after(health, one, terms)
             if since_ms is not None and not health.out:
                 await _due_again(connection, address, since_ms, now_ms)
-        words = doubted(health, now_ms, terms)
+        words = distrusted(health, now_ms, terms)
         if words:
             await park(connection, *address, words, now_ms)
             health = replace(health, failing_since_ms=None)  # a new patience, once it is resumed

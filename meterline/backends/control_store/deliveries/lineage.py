@@ -1,4 +1,4 @@
-"""`DeliveryTraces` over SQL."""
+"""`DeliveryLineage` over SQL."""
 
 import json
 from collections.abc import Sequence
@@ -31,8 +31,8 @@ class _Body(msgspec.Struct):
     usage: list[_Entry]
 
 
-class SqlTraces(SqlStore):
-    """See `meterline.audit.DeliveryTraces`."""
+class SqlDeliveryLineage(SqlStore):
+    """See `meterline.audit.DeliveryLineage`."""
 
     @reads
     async def deliveries_over(

@@ -205,7 +205,7 @@ async def _deleted(connection: Connection, ids: Collection[str]) -> set[str]:
 async def _locked(
     connection: Connection, ids: Sequence[str], now_ms: int
 ) -> dict[str, DeliveryState]:
-    """The states of deliveries that no courier has in hand; all stay until the transaction ends."""
+    """The states of deliveries that nobody is sending; all stay until the transaction ends."""
     question = (
         select(_deliveries.id, _deliveries.state, _deliveries.due_at_ms)
         .where(_deliveries.id.in_(ids))

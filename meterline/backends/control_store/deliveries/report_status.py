@@ -17,7 +17,7 @@ from meterline.backends.control_store.tables.reports import (
     report_runs,
     reports,
 )
-from meterline.delivery import UNHEARD, AttemptOutcome, DeliveryState, Health, Outstanding
+from meterline.delivery import UNOBSERVED, AttemptOutcome, DeliveryState, Health, Outstanding
 from meterline.report import UNDECIDED, LastError, Report, ReportStatus, Run, RunState, Trigger
 
 _runs = report_runs.c
@@ -135,7 +135,9 @@ async def _healths(connection: Connection, asked: Sequence[Report]) -> dict[str,
     there = {
         (row.namespace, row.endpoint): health_of(row) for row in await connection.execute(question)
     }
-    return {report.id: there.get((report.namespace, report.endpoint), UNHEARD) for report in asked}
+    return {
+        report.id: there.get((report.namespace, report.endpoint), UNOBSERVED) for report in asked
+    }
 
 
 async def _errors(connection: Connection, ids: Sequence[str]) -> dict[str, LastError]:

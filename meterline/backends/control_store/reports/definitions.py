@@ -228,7 +228,7 @@ async def plan(
 
 async def locked(connection: Connection, report_id: str) -> Row[tuple[object, ...]] | None:
     """The row of a live report, locked until the transaction ends: changes of one report's runs
-    take turns. Rows that refer to it may be written meanwhile: couriers record what they sent.
+    take turns. Rows that refer to it may be written meanwhile: dispatchers record what they sent.
     """
     question = _live.where(reports.c.id == report_id).with_for_update(key_share=True)
     return (await connection.execute(question)).one_or_none()

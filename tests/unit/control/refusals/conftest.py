@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from aiohttp import web
 
-from control.refusals.service import RefusalDesk
+from control.refusals.service import RefusalService
 from ingest.admission import AdmissionRules
 from ingest.gateway import Gateway
 from ingest.publisher import Publisher
@@ -88,8 +88,8 @@ async def refusing(api: Api, serve: ServeApi, tmp_path: Path) -> AsyncIterator[R
     gate = Gate(api.clock, lambda _header, _now_ms: made.caller)
     rules = AdmissionRules(api.stores.log.partitions)
     door = Door(Gateway(publisher, rules, api.clock, gate).redriving())
-    desk = RefusalDesk(api.stores, api.usage, SqlSettlementStore(database), door)
-    client = await serve(api.stores, gate, refusals=desk)
+    service = RefusalService(api.stores, api.usage, SqlSettlementStore(database), door)
+    client = await serve(api.stores, gate, refusals=service)
     made = Refusing(Api(client, api.stores, api.usage, api.clock), door, SqlAccessStore(database))
     yield made
     await publisher.close()

@@ -13,8 +13,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from control.ledger import Ledger
 from control.openapi.report_message import EXAMPLE
-from control.refusals.service import RefusalDesk
-from control.reports.service import ReportDesk
+from control.refusals.service import RefusalService
+from control.reports.service import ReportService
 from control.routes import Api as Operations
 from control.routes import routes
 from dispatcher.sending.signing import signed_headers
@@ -22,7 +22,7 @@ from dispatcher.sending.test_delivery import Trials
 from meterline.access import ANONYMOUS
 from meterline.backends.clock import SystemClock
 from meterline.backends.control_store.access.keys import SqlAccessStore
-from meterline.backends.control_store.deliveries.lineage import SqlTraces
+from meterline.backends.control_store.deliveries.lineage import SqlDeliveryLineage
 from meterline.backends.control_store.deliveries.pull import SqlPullStore
 from meterline.backends.control_store.deliveries.replays import SqlReplayStore
 from meterline.backends.control_store.deliveries.report_status import SqlReportStatusStore
@@ -33,13 +33,13 @@ from meterline.backends.control_store.reports.test_deliveries import SqlTrialSto
 from meterline.backends.secrets import FernetSecretBox
 from meterline.backends.webhook.sender import HttpWebhookSender
 from meterline.delivery import (
-    Allotment,
     Attempt,
     AttemptEnd,
     AttemptOutcome,
     DeliveryDraft,
     DeliveryMove,
     ReplayStore,
+    SendGrant,
     delivery_id,
     digest_of,
 )
@@ -153,7 +153,7 @@ class ReportsApi:
         manifest = Manifest(2, 2, 1, total, -total, NOW_MS, "d1" * 32, first)
         assert await self.reports.decide(claim, 7, manifest, NOW_MS)
         claimed = await self.reports.claim_deliveries(
-            [Allotment(claim.report.id, 2)], NOW_MS, NOW_MS + 1_000
+            [SendGrant(claim.report.id, 2)], NOW_MS, NOW_MS + 1_000
         )
         one, other = sorted(claimed, key=lambda it: ids.index(it.delivery_id))
         refused = Attempt(
@@ -202,7 +202,7 @@ async def served(api: Api, tmp_path: Path) -> AsyncIterator[ReportsApi]:
     statuses, box = SqlReportStatusStore(database), FernetSecretBox("key")
     replays = SqlReplayStore(database)
     sender = HttpWebhookSender(SystemClock(), LOOPBACK, timeout_s=1)
-    desk = ReportDesk(
+    service = ReportService(
         api.stores,
         store,
         box,
@@ -219,11 +219,11 @@ async def served(api: Api, tmp_path: Path) -> AsyncIterator[ReportsApi]:
     nothing: Any = None  # the account and refusals have tests of their own
     operations = Operations(
         api.stores,
-        desk,
+        service,
         SqlAccessStore(database),
         (),
-        Ledger(nothing, nothing, nothing, SqlTraces(database)),
-        RefusalDesk(api.stores, nothing, nothing, nothing),
+        Ledger(nothing, nothing, nothing, SqlDeliveryLineage(database)),
+        RefusalService(api.stores, nothing, nothing, nothing),
     )
     stranger = replace(ANONYMOUS, namespace="other", author="key:other")
     ours, theirs = [

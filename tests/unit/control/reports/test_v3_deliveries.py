@@ -7,11 +7,11 @@ import pytest
 
 from meterline.backends.secrets import FernetSecretBox
 from meterline.delivery import (
-    Allotment,
     Attempt,
     AttemptEnd,
     AttemptOutcome,
     DeliveryMove,
+    SendGrant,
     digest_of,
 )
 from tests.unit.control.conftest import NOW_MS
@@ -192,17 +192,17 @@ async def test_a_delivery_is_sent_again_on_request(served: ReportsApi) -> None:
     again = await served.api.json("POST", f"{DELIVERIES}/{delivered}/replay", 202)
     assert again == shown
     (report,) = await served.reports.reports("default")
-    parcels = await served.reports.claim_deliveries(
-        [Allotment(report.id, 9)], NOW_MS + 1, NOW_MS + 9
+    claimed_deliveries = await served.reports.claim_deliveries(
+        [SendGrant(report.id, 9)], NOW_MS + 1, NOW_MS + 9
     )
-    assert {parcel.delivery_id for parcel in parcels} == {retrying, delivered}
+    assert {claimed.delivery_id for claimed in claimed_deliveries} == {retrying, delivered}
     problem = await served.api.json("POST", f"{DELIVERIES}/{delivered}/replay", 409)
     assert problem["type"] == "urn:meterline:problem:conflict"
     fine = [
         AttemptEnd(
             Attempt(it.delivery_id, 2, NOW_MS, AttemptOutcome.DELIVERED), DeliveryMove.CONFIRM
         )
-        for it in parcels
+        for it in claimed_deliveries
     ]
     await served.reports.record(fine, NOW_MS + 2)
     assert (await served.api.json("GET", f"{RUNS}/{run['id']}"))["state"] == "succeeded"

@@ -1,5 +1,5 @@
-"""A dispatcher's desk, a receiver that is a function, and a clock that jumps: the real steps over a
-real store, so that an hour takes seconds.
+"""The rig of a dispatcher, a receiver that is a function, and a clock that jumps: the real steps
+over a real store, so that an hour takes seconds.
 """
 
 import heapq
@@ -12,9 +12,9 @@ from typing import Final
 from dispatcher.sending.attempt import SendTerms, claim_due, judged
 from dispatcher.sending.fairness import Load
 from meterline import limits
-from meterline.delivery import Address, Answer, AttemptOutcome, EndpointSignal, Parcel
+from meterline.delivery import Address, Answer, AttemptOutcome, ClaimedDelivery, EndpointSignal
 from meterline.report import Run
-from tests.unit.dispatcher.conftest import Desk
+from tests.unit.dispatcher.conftest import Rig
 from tests.unit.dispatcher.sending.steps import NOW_MS, made
 
 TOOK_MS: Final = 5
@@ -31,11 +31,11 @@ Receiver = Callable[[int, int, int], Answer]  # subject's number, instant, attem
 class Lane:
     """What one dispatcher has in hand; as `dispatcher.sending.sender` without sockets."""
 
-    under_way: list[tuple[int, int, Parcel, int]] = field(default_factory=list)
+    under_way: list[tuple[int, int, ClaimedDelivery, int]] = field(default_factory=list)
     answered: set[Address] = field(default_factory=set)
 
     def load(self) -> Load:
-        claimed = Counter(parcel.address for _, _, parcel, _ in self.under_way)
+        claimed = Counter(claimed.address for _, _, claimed, _ in self.under_way)
         return Load(claimed=claimed, under_way=len(self.under_way), proven=self.answered)
 
 
@@ -49,16 +49,16 @@ class Told:
     ramp: list[tuple[int, int, int]] = field(default_factory=list)  # instant, taken, at once
 
 
-def number_of(parcel: Parcel) -> int:
-    _, _, rest = parcel.body.partition(b'"subject":"customer ')
+def number_of(claimed: ClaimedDelivery) -> int:
+    _, _, rest = claimed.body.partition(b'"subject":"customer ')
     return int(rest[:5])
 
 
 @dataclass(slots=True)
 class Trial:
-    """A desk, a receiver, dispatchers, and a clock that jumps to what happens next."""
+    """A rig, a receiver, dispatchers, and a clock that jumps to what happens next."""
 
-    desk: Desk
+    rig: Rig
     terms: SendTerms
     receiver: Receiver
     lanes: list[Lane] = field(default_factory=lambda: [Lane()])
@@ -79,13 +79,13 @@ class Trial:
         return self.told
 
     async def _claim(self, lane: Lane, now_ms: int) -> None:
-        for parcel in await claim_due(self.desk.reports, self.terms, lane.load(), now_ms):
-            number = number_of(parcel)
-            answer = self.receiver(number, now_ms, parcel.attempt)
+        for claimed in await claim_due(self.rig.reports, self.terms, lane.load(), now_ms):
+            number = number_of(claimed)
+            answer = self.receiver(number, now_ms, claimed.attempt)
             self._count += 1
             self.told.attempts.append((now_ms, number))
             end_ms = now_ms + answer.duration_ms
-            heapq.heappush(lane.under_way, (end_ms, self._count, parcel, now_ms))
+            heapq.heappush(lane.under_way, (end_ms, self._count, claimed, now_ms))
         at_once = sum(len(lane.under_way) for lane in self.lanes)
         self.told.at_once_max = max(self.told.at_once_max, at_once)
         self.told.ramp.append((now_ms, len(self.told.taken_at_ms), at_once))
@@ -93,19 +93,19 @@ class Trial:
     async def _end(self, lane: Lane, now_ms: int) -> None:
         ended = []
         while lane.under_way and lane.under_way[0][0] <= now_ms:
-            end_ms, _, parcel, began_ms = heapq.heappop(lane.under_way)
-            answer = self.receiver(number_of(parcel), began_ms, parcel.attempt)
-            sent = judged(parcel, answer, self.terms.retry, began_ms, next(self.draws))
+            end_ms, _, claimed, began_ms = heapq.heappop(lane.under_way)
+            answer = self.receiver(number_of(claimed), began_ms, claimed.attempt)
+            sent = judged(claimed, answer, self.terms.retry, began_ms, next(self.draws))
             ended.append(sent.end)
             if answer.outcome is AttemptOutcome.DELIVERED:
-                self.told.taken_at_ms.setdefault(number_of(parcel), end_ms)
-            if sent.end.heard is not None and sent.end.heard.signal not in (
+                self.told.taken_at_ms.setdefault(number_of(claimed), end_ms)
+            if sent.end.observed is not None and sent.end.observed.signal not in (
                 EndpointSignal.OUT,
                 EndpointSignal.THROTTLED,
             ):
-                lane.answered.add(parcel.address)
+                lane.answered.add(claimed.address)
         if ended:
-            await self.desk.reports.record(ended, now_ms, self.terms.health)
+            await self.rig.reports.record(ended, now_ms, self.terms.health)
 
 
 def _draws(seed: int) -> Iterator[float]:
@@ -118,14 +118,14 @@ def sick_with(sick: Collection[int], answer: Answer) -> Receiver:
     return lambda number, _at, _attempt: answer if number in sick else OK
 
 
-async def trial(desk: Desk, receiver: Receiver, count: int, lanes: int = 1) -> Trial:
-    desk.send_terms = SendTerms()
-    report = await desk.report("http://127.0.0.1:9/hook")
-    run: Run = await made(desk, report, [f"customer {number:05}" for number in range(count)])
-    await desk.reports.plan(report, [], NOW_MS + 30 * 24 * HOUR_MS)
+async def trial(rig: Rig, receiver: Receiver, count: int, lanes: int = 1) -> Trial:
+    rig.send_terms = SendTerms()
+    report = await rig.report("http://127.0.0.1:9/hook")
+    run: Run = await made(rig, report, [f"customer {number:05}" for number in range(count)])
+    await rig.reports.plan(report, [], NOW_MS + 30 * 24 * HOUR_MS)
     assert run.manifest is not None
     assert run.manifest.deliveries == count
-    return Trial(desk, desk.send_terms, receiver, [Lane() for _ in range(lanes)])
+    return Trial(rig, rig.send_terms, receiver, [Lane() for _ in range(lanes)])
 
 
 def plain_ms(count: int) -> int:

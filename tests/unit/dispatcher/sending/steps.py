@@ -11,11 +11,11 @@ from dispatcher.sending.attempt import claim_due, deliver, record
 from dispatcher.sending.fairness import Load
 from dispatcher.worker import Dispatcher
 from meterline.backends.clock import SystemClock
-from meterline.delivery import Parcel
+from meterline.delivery import ClaimedDelivery
 from meterline.number import UNIT
 from meterline.report import Report, Run
 from meterline.window import MINUTE_MS
-from tests.unit.dispatcher.conftest import START_MS, Desk, Mailbox, Post
+from tests.unit.dispatcher.conftest import START_MS, Mailbox, Post, Rig
 
 Mailboxes = Callable[[], Awaitable[Mailbox]]
 END_MS = START_MS + MINUTE_MS
@@ -27,35 +27,37 @@ def real_now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-async def made(desk: Desk, report: Report, subjects: list[str]) -> Run:
+async def made(rig: Rig, report: Report, subjects: list[str]) -> Run:
     """The first run of a report, decided, with a delivery for each subject."""
-    desk.usage.cells = {(subject, "a", START_MS): UNIT for subject in subjects}
-    await desk.complete(NOW_MS)
-    await find_due(desk.reports, END_MS, 10)
-    assert await make_runs(desk.sources, desk.plan_terms, lambda: END_MS, f"h{report.id}") >= 1
-    return (await desk.reports.runs(report.id, 10))[-1]
+    rig.usage.cells = {(subject, "a", START_MS): UNIT for subject in subjects}
+    await rig.complete(NOW_MS)
+    await find_due(rig.reports, END_MS, 10)
+    assert await make_runs(rig.sources, rig.plan_terms, lambda: END_MS, f"h{report.id}") >= 1
+    return (await rig.reports.runs(report.id, 10))[-1]
 
 
-async def claimed(desk: Desk, now_ms: int) -> list[Parcel]:
-    """What a courier claims that has nothing in hand, and trusts all endpoints."""
-    load = Load(proven={it.address for it in await desk.reports.due(now_ms)})
-    return await claim_due(desk.reports, desk.send_terms, load, now_ms)
+async def claimed(rig: Rig, now_ms: int) -> list[ClaimedDelivery]:
+    """What a dispatcher claims that has nothing in hand, and trusts all endpoints."""
+    load = Load(proven={it.address for it in await rig.reports.due(now_ms)})
+    return await claim_due(rig.reports, rig.send_terms, load, now_ms)
 
 
-async def posted(desk: Desk, parcels: list[Parcel], now_ms: int, *, recorded: bool) -> None:
-    """Send parcels; a courier that dies after sending records nothing."""
-    retry = desk.send_terms.retry
+async def posted(
+    rig: Rig, claimed_deliveries: list[ClaimedDelivery], now_ms: int, *, recorded: bool
+) -> None:
+    """Send claimed deliveries; a dispatcher that dies after sending records nothing."""
+    retry = rig.send_terms.retry
     sent = [
         # signed as of the real time, for receivers compare with theirs
-        await deliver(parcel, desk.sender, desk.box, retry, real_now_ms(), 0.5)
-        for parcel in parcels
+        await deliver(claimed, rig.sender, rig.box, retry, real_now_ms(), 0.5)
+        for claimed in claimed_deliveries
     ]
     if recorded:
-        await record(desk.reports, sent, now_ms)
+        await record(rig.reports, sent, now_ms)
 
 
-async def the_run(desk: Desk, run: Run) -> Run:
-    found = await desk.reports.run(run.report_id, run.id)
+async def the_run(rig: Rig, run: Run) -> Run:
+    found = await rig.reports.run(run.report_id, run.id)
     assert found is not None
     return found
 
@@ -67,16 +69,16 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 @asynccontextmanager
-async def working(desk: Desk, idle_s: float = 0.02) -> AsyncIterator[Dispatcher]:
+async def working(rig: Rig, idle_s: float = 0.02) -> AsyncIterator[Dispatcher]:
     """A dispatcher at work; it ends well."""
     dispatcher = Dispatcher(
-        desk.sources,
-        LateUsage(desk.late, desk.late_terms),
-        desk.sender,
-        desk.box,
+        rig.sources,
+        LateUsage(rig.late, rig.late_terms),
+        rig.sender,
+        rig.box,
         SystemClock(),
-        desk.plan_terms,
-        desk.send_terms,
+        rig.plan_terms,
+        rig.send_terms,
         idle_s=idle_s,
     )
     task = asyncio.create_task(dispatcher.run())
@@ -95,8 +97,8 @@ def by_id(posts: list[Post]) -> dict[str, set[bytes]]:
     return found
 
 
-async def is_ended(desk: Desk, run: Run) -> bool:
-    return (await the_run(desk, run)).ended_at_ms is not None
+async def is_ended(rig: Rig, run: Run) -> bool:
+    return (await the_run(rig, run)).ended_at_ms is not None
 
 
 async def arrived(box: Mailbox, count: int) -> bool:

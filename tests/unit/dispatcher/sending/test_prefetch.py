@@ -12,9 +12,9 @@ from dispatcher.sending.fairness import Caps
 from dispatcher.sending.prefetch import Answered, Waiting
 from dispatcher.sending.retry import RetryPolicy
 from meterline import limits
-from meterline.delivery import Address, Answer, AttemptOutcome, DeliveryState, Parcel
+from meterline.delivery import Address, Answer, AttemptOutcome, ClaimedDelivery, DeliveryState
 from meterline.report import Run
-from tests.unit.dispatcher.conftest import Desk, Mailbox
+from tests.unit.dispatcher.conftest import Mailbox, Rig
 from tests.unit.dispatcher.sending.steps import (
     Mailboxes,
     arrived,
@@ -31,8 +31,8 @@ HERE, THERE = ("default", "x"), ("default", "y")
 MANY = [f"subject {n:03}" for n in range(200)]
 
 
-def parcel(name: str, address: Address) -> Parcel:
-    return Parcel(name, "run", "report", address[0], 1, 0, 0, address[1], (), None, b"{}")
+def claimed(name: str, address: Address) -> ClaimedDelivery:
+    return ClaimedDelivery(name, "run", "report", address[0], 1, 0, 0, address[1], (), None, b"{}")
 
 
 @given(st.lists(st.tuples(st.integers(0, 30_000), st.sampled_from([HERE, THERE]), st.booleans())))
@@ -64,7 +64,7 @@ def test_what_waits_begins_in_turns_within_the_caps(
     queues: dict[Address, deque[str]] = {}
     for number, (name, ends) in enumerate(steps):
         address = ("default", name)
-        waiting.add(parcel(str(number), address), number)
+        waiting.add(claimed(str(number), address), number)
         queues.setdefault(address, deque()).append(str(number))
         while begun := waiting.begin(under_way, caps):
             assert begun.delivery_id == queues[begun.address].popleft()
@@ -83,21 +83,21 @@ def test_what_waits_begins_in_turns_within_the_caps(
     assert sorted([*left, *rest]) == sorted(n for queue in queues.values() for n in queue)
 
 
-async def begins_to_hang(desk: Desk, box: Mailbox) -> None:
+async def begins_to_hang(rig: Rig, box: Mailbox) -> None:
     """Let a receiver take some, then hang on all of its places while others are claimed ahead."""
     await until(lambda: arrived(box, 60))
     box.hang = asyncio.Event()
-    await until(lambda: hangs(box, desk.send_terms.caps.endpoint))
+    await until(lambda: hangs(box, rig.send_terms.caps.endpoint))
 
 
 async def hangs(box: Mailbox, count: int) -> bool:
     return box.at_once >= count
 
 
-async def are_given_back(desk: Desk, run: Run) -> bool:
+async def are_given_back(rig: Rig, run: Run) -> bool:
     """Whether those that have no place are the store's again."""
-    states = Counter(it.state for it in await desk.reports.deliveries(run.id, len(MANY)))
-    few = states[DeliveryState.SENDING] <= desk.send_terms.caps.endpoint
+    states = Counter(it.state for it in await rig.reports.deliveries(run.id, len(MANY)))
+    few = states[DeliveryState.SENDING] <= rig.send_terms.caps.endpoint
     return few and states[DeliveryState.PENDING] > 0
 
 
@@ -108,54 +108,54 @@ def goes_on(box: Mailbox) -> None:
 
 
 async def test_one_that_begins_to_hang_holds_up_no_other_and_uses_up_no_attempt(
-    desk: Desk, mailbox: Mailboxes
+    rig: Rig, mailbox: Mailboxes
 ) -> None:
     quick, box = await mailbox(), await mailbox()
-    run = await sent_once(desk, await desk.report(box.url), MANY)
-    other = await sent_once(desk, await desk.report(quick.url, "other"), ["acme"])
-    await desk.reports.pause_report(other.report_id, real_now_ms())
-    async with working(desk):
-        await begins_to_hang(desk, box)
-        await desk.reports.resume_report(other.report_id, real_now_ms())
-        await until(lambda: is_ended(desk, other))
-        assert box.at_once == desk.send_terms.caps.endpoint  # they hang on, none has timed out
-        await until(lambda: are_given_back(desk, run))
-        assert box.at_once_max <= desk.send_terms.caps.endpoint
+    run = await sent_once(rig, await rig.report(box.url), MANY)
+    other = await sent_once(rig, await rig.report(quick.url, "other"), ["acme"])
+    await rig.reports.pause_report(other.report_id, real_now_ms())
+    async with working(rig):
+        await begins_to_hang(rig, box)
+        await rig.reports.resume_report(other.report_id, real_now_ms())
+        await until(lambda: is_ended(rig, other))
+        assert box.at_once == rig.send_terms.caps.endpoint  # they hang on, none has timed out
+        await until(lambda: are_given_back(rig, run))
+        assert box.at_once_max <= rig.send_terms.caps.endpoint
         goes_on(box)
-        await until(lambda: is_ended(desk, run))
+        await until(lambda: is_ended(rig, run))
     assert len(by_id(box.posts)) == len(box.posts) == len(MANY)
-    found = await desk.reports.attempts([*by_id(box.posts)])
+    found = await rig.reports.attempts([*by_id(box.posts)])
     assert {(it.number, it.outcome) for it in found} == {(1, AttemptOutcome.DELIVERED)}
 
 
 async def test_one_that_begins_to_fail_is_sent_no_more_than_was_under_way(
-    desk: Desk, mailbox: Mailboxes
+    rig: Rig, mailbox: Mailboxes
 ) -> None:
     box = await mailbox()
-    desk.send_terms = replace(desk.send_terms, probe_pause_s=30)
-    run = await sent_once(desk, await desk.report(box.url), MANY)
-    async with working(desk):
+    rig.send_terms = replace(rig.send_terms, probe_pause_s=30)
+    run = await sent_once(rig, await rig.report(box.url), MANY)
+    async with working(rig):
         await until(lambda: arrived(box, 60))
         box.answers = [503] * 1_000
         await until(lambda: tried(box, 3))
         await asyncio.sleep(0.5)
         failed = 1_000 - len(box.answers)
     # those under way when the third one failed, and as many that had begun since
-    bound = 3 + 2 * desk.send_terms.caps.endpoint
+    bound = 3 + 2 * rig.send_terms.caps.endpoint
     assert 3 <= failed <= bound
-    (due,) = await desk.reports.due(2**50)
+    (due,) = await rig.reports.due(2**50)
     assert due.health.outages <= bound
-    assert (await the_run(desk, run)).ended_at_ms is None
+    assert (await the_run(rig, run)).ended_at_ms is None
 
 
 async def test_one_that_begins_to_fail_for_all_is_out_before_what_was_claimed_ahead_is_sent(
-    desk: Desk, mailbox: Mailboxes
+    rig: Rig, mailbox: Mailboxes
 ) -> None:
     box = await mailbox()
-    caps, retry = replace(desk.send_terms.caps, faults=24), RetryPolicy((0, 60, 60))
-    desk.send_terms = replace(desk.send_terms, caps=caps, retry=retry, probe_pause_s=30)
-    await sent_once(desk, await desk.report(box.url), MANY)
-    async with working(desk):
+    caps, retry = replace(rig.send_terms.caps, faults=24), RetryPolicy((0, 60, 60))
+    rig.send_terms = replace(rig.send_terms, caps=caps, retry=retry, probe_pause_s=30)
+    await sent_once(rig, await rig.report(box.url), MANY)
+    async with working(rig):
         await until(lambda: arrived(box, 60))
         box.answers = [500] * 1_000
         await until(lambda: tried(box, caps.faults))
@@ -163,7 +163,7 @@ async def test_one_that_begins_to_fail_for_all_is_out_before_what_was_claimed_ah
         failed = 1_000 - len(box.answers)
     # those under way at first had begun before the last one was taken, and say nothing
     assert failed <= caps.faults + 2 * caps.endpoint
-    (due,) = await desk.reports.due(2**50)
+    (due,) = await rig.reports.due(2**50)
     assert due.health.out
 
 
@@ -172,32 +172,32 @@ async def tried(box: Mailbox, count: int) -> bool:
 
 
 async def test_at_its_end_a_dispatcher_sends_what_is_under_way_and_gives_back_what_waits(
-    desk: Desk, mailbox: Mailboxes
+    rig: Rig, mailbox: Mailboxes
 ) -> None:
     box = await mailbox()
-    run = await sent_once(desk, await desk.report(box.url), MANY)
-    async with working(desk) as dispatcher:
-        await begins_to_hang(desk, box)
+    run = await sent_once(rig, await rig.report(box.url), MANY)
+    async with working(rig) as dispatcher:
+        await begins_to_hang(rig, box)
         dispatcher.stop()
         so_far = len(box.posts)
         goes_on(box)
     assert len(box.posts) == so_far
-    listed = await desk.reports.deliveries(run.id, len(MANY))
+    listed = await rig.reports.deliveries(run.id, len(MANY))
     states = Counter(it.state for it in listed)
     assert states == {
         DeliveryState.DELIVERED: so_far,
         DeliveryState.PENDING: len(MANY) - so_far,
     }
-    async with working(desk):  # at once: nobody waits for a lease
-        await until(lambda: is_ended(desk, run))
+    async with working(rig):  # at once: nobody waits for a lease
+        await until(lambda: is_ended(rig, run))
     assert len(by_id(box.posts)) == len(box.posts) == len(MANY)
 
 
 class Broken:
     """A sender with a fault of its own, for one delivery."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._sender = desk.sender
+    def __init__(self, rig: Rig) -> None:
+        self._sender = rig.sender
         self.faults = 1
 
     async def send(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
@@ -211,14 +211,14 @@ class Broken:
 
 
 async def test_a_fault_of_ours_is_an_attempt_that_is_tried_again(
-    desk: Desk, mailbox: Mailboxes
+    rig: Rig, mailbox: Mailboxes
 ) -> None:
     box = await mailbox()
-    desk.sender = Broken(desk)
-    run = await sent_once(desk, await desk.report(box.url), ["acme"])
-    async with working(desk):
-        await until(lambda: is_ended(desk, run))
-    (delivery,) = await desk.reports.deliveries(run.id, 10)
-    first, second = await desk.reports.attempts([delivery.id])
+    rig.sender = Broken(rig)
+    run = await sent_once(rig, await rig.report(box.url), ["acme"])
+    async with working(rig):
+        await until(lambda: is_ended(rig, run))
+    (delivery,) = await rig.reports.deliveries(run.id, 10)
+    first, second = await rig.reports.attempts([delivery.id])
     assert (first.outcome, second.outcome) == (AttemptOutcome.UNREACHED, AttemptOutcome.DELIVERED)
     assert "RuntimeError" in first.reason

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from dispatcher.sending.attempt import SendTerms
 from dispatcher.sending.rate import Pace
-from dispatcher.sending.sender import Outgoing
+from dispatcher.sending.sender import DeliverySender
 from meterline import limits
-from meterline.delivery import Allotment, Answer, AttemptEnd, AttemptOutcome, Due, Parcel
+from meterline.delivery import Answer, AttemptEnd, AttemptOutcome, ClaimedDelivery, Due, SendGrant
 from tests.simulation.couriers import SECRET, Plainly
 from tests.simulation.network import Time
 from tests.simulation.virtual_loop import VirtualLoop
@@ -74,17 +74,19 @@ class Owed:
         return [Due("r", "http://x")] if self.left else []
 
     async def claim_deliveries(
-        self, allotments: Sequence[Allotment], _now_ms: int, _lease_until_ms: int
-    ) -> list[Parcel]:
-        many = sum(one.count for one in allotments)
+        self, grants: Sequence[SendGrant], _now_ms: int, _lease_until_ms: int
+    ) -> list[ClaimedDelivery]:
+        many = sum(one.count for one in grants)
         taken, self.left = self.left[:many], self.left[many:]
         return [
-            Parcel(name, "run", "r", "default", 1, 0, 0, "http://x", (SECRET,), None, b"{}")
+            ClaimedDelivery(
+                name, "run", "r", "default", 1, 0, 0, "http://x", (SECRET,), None, b"{}"
+            )
             for name in taken
         ]
 
-    async def give_back(self, parcels: Sequence[Parcel], _now_ms: int) -> None:
-        self.left += [parcel.delivery_id for parcel in parcels]
+    async def give_back(self, claimed_deliveries: Sequence[ClaimedDelivery], _now_ms: int) -> None:
+        self.left += [claimed.delivery_id for claimed in claimed_deliveries]
 
     async def record(self, ends: Sequence[AttemptEnd], _now_ms: int, _terms: object) -> None:
         self.recorded += [end.attempt.delivery_id for end in ends]
@@ -104,7 +106,9 @@ def sent_at_ms(count: int, per_second: float | None) -> list[int]:
     async def work() -> list[int]:
         time = Time(loop)
         owed: Any = Owed(count, time)
-        outgoing = Outgoing(owed, owed, Plainly(), time, SendTerms(per_second=per_second), 0.02)
+        outgoing = DeliverySender(
+            owed, owed, Plainly(), time, SendTerms(per_second=per_second), 0.02
+        )
         working = asyncio.create_task(outgoing.run())
         await owed.done.wait()
         outgoing.stop()

@@ -11,7 +11,7 @@ from dispatcher.sending.attempt import SendTerms
 from dispatcher.sending.fairness import Caps
 from meterline import limits
 from meterline.delivery import Answer, HealthTerms
-from tests.unit.dispatcher.conftest import Desk
+from tests.unit.dispatcher.conftest import Rig
 from tests.unit.dispatcher.sending.sick_orders import ORDERS, sick_ones
 from tests.unit.dispatcher.sending.sick_world import (
     AWAY,
@@ -36,11 +36,11 @@ DELIVERIES = int(os.environ.get("METERLINE_TEST_DELIVERIES", "2000"))  # owed in
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.7, 0.9])
 @pytest.mark.parametrize("order", ORDERS)
 async def test_healthy_customers_do_not_wait_for_sick_ones(
-    desk: Desk, share: float, order: str
+    rig: Rig, share: float, order: str
 ) -> None:
     sick = sick_ones(share, order, SUBJECTS)
     healthy = SUBJECTS - len(sick)
-    at_work = await trial(desk, sick_with(sick, FAULT), SUBJECTS)
+    at_work = await trial(rig, sick_with(sick, FAULT), SUBJECTS)
     told = await at_work.run(NOW_MS + HOUR_MS, lambda it: len(it.taken_at_ms) == healthy)
     assert set(told.taken_at_ms) == set(range(SUBJECTS)) - sick
     took_ms = max(told.taken_at_ms.values()) - NOW_MS
@@ -48,11 +48,11 @@ async def test_healthy_customers_do_not_wait_for_sick_ones(
 
 
 async def test_control_an_endpoint_that_is_out_after_three_faults_starves_the_healthy(
-    desk: Desk,
+    rig: Rig,
 ) -> None:
     """The rule as it was: the test above must be able to fail."""
     sick = sick_ones(0.7, "alternating", SUBJECTS)
-    at_work = await trial(desk, sick_with(sick, FAULT), SUBJECTS)
+    at_work = await trial(rig, sick_with(sick, FAULT), SUBJECTS)
     at_work.terms = replace(at_work.terms, caps=replace(Caps(), faults=3))
     healthy = SUBJECTS - len(sick)
     told = await at_work.run(
@@ -63,10 +63,10 @@ async def test_control_an_endpoint_that_is_out_after_three_faults_starves_the_he
 
 @pytest.mark.parametrize("answer", [UNREACHED, AWAY, FAULT], ids=["unreached", "503", "500"])
 async def test_an_outage_of_an_hour_costs_few_attempts_and_its_end_is_noticed_soon(
-    desk: Desk, answer: Answer
+    rig: Rig, answer: Answer
 ) -> None:
     count, back_ms = DELIVERIES, NOW_MS + HOUR_MS
-    at_work = await trial(desk, lambda _n, at_ms, _a: OK if at_ms >= back_ms else answer, count)
+    at_work = await trial(rig, lambda _n, at_ms, _a: OK if at_ms >= back_ms else answer, count)
     told = await at_work.run(back_ms + 120_000, lambda it: len(it.taken_at_ms) == count)
     assert len(told.taken_at_ms) == count
     in_outage = sum(at_ms < back_ms for at_ms, _ in told.attempts)
@@ -82,9 +82,9 @@ async def test_an_outage_of_an_hour_costs_few_attempts_and_its_end_is_noticed_so
     )
 
 
-async def test_each_that_fails_once_is_taken_at_its_retry(desk: Desk) -> None:
+async def test_each_that_fails_once_is_taken_at_its_retry(rig: Rig) -> None:
     count = 400
-    at_work = await trial(desk, lambda _n, _at, attempt: FAULT if attempt == 1 else OK, count)
+    at_work = await trial(rig, lambda _n, _at, attempt: FAULT if attempt == 1 else OK, count)
     told = await at_work.run(NOW_MS + HOUR_MS, lambda it: len(it.taken_at_ms) == count)
     assert len(told.taken_at_ms) == count
     assert len(told.attempts) == 2 * count
@@ -92,7 +92,7 @@ async def test_each_that_fails_once_is_taken_at_its_retry(desk: Desk) -> None:
     assert max(told.taken_at_ms.values()) - NOW_MS <= 60_000
 
 
-async def test_a_receiver_that_takes_fifty_a_second_gets_them(desk: Desk) -> None:
+async def test_a_receiver_that_takes_fifty_a_second_gets_them(rig: Rig) -> None:
     count, room = 500, [50.0, float(NOW_MS)]
 
     def limited(_number: int, at_ms: int, _attempt: int) -> Answer:
@@ -108,16 +108,16 @@ async def test_a_receiver_that_takes_fifty_a_second_gets_them(desk: Desk) -> Non
     def once(number: int, at_ms: int, attempt: int) -> Answer:
         return asked.setdefault((number, attempt), limited(number, at_ms, attempt))
 
-    at_work = await trial(desk, once, count)
+    at_work = await trial(rig, once, count)
     told = await at_work.run(NOW_MS + HOUR_MS, lambda it: len(it.taken_at_ms) == count)
     assert len(told.taken_at_ms) == count
     assert len(told.attempts) <= 2 * count
 
 
 @pytest.mark.parametrize("lanes", [2, 3])
-async def test_several_dispatchers_share_a_sick_receiver(desk: Desk, lanes: int) -> None:
+async def test_several_dispatchers_share_a_sick_receiver(rig: Rig, lanes: int) -> None:
     sick = sick_ones(0.5, "first", SUBJECTS)
-    at_work = await trial(desk, sick_with(sick, FAULT), SUBJECTS, lanes)
+    at_work = await trial(rig, sick_with(sick, FAULT), SUBJECTS, lanes)
     healthy = SUBJECTS - len(sick)
     told = await at_work.run(NOW_MS + HOUR_MS, lambda it: len(it.taken_at_ms) == healthy)
     assert max(told.taken_at_ms.values()) - NOW_MS <= 2 * plain_ms(SUBJECTS)
@@ -126,7 +126,7 @@ async def test_several_dispatchers_share_a_sick_receiver(desk: Desk, lanes: int)
 
 @pytest.mark.parametrize(("up_s", "down_s"), [(3, 3), (10, 10), (55, 5), (60, 60)])
 async def test_a_receiver_that_goes_up_and_down_is_used_while_it_is_up(
-    desk: Desk, up_s: int, down_s: int
+    rig: Rig, up_s: int, down_s: int
 ) -> None:
     """It is down at first. A client that knows when it is up has all of them taken in `at_best`."""
     count, slow = 500, structs.replace(OK, duration_ms=200)
@@ -136,28 +136,28 @@ async def test_a_receiver_that_goes_up_and_down_is_used_while_it_is_up(
     def flapping(_number: int, at_ms: int, _attempt: int) -> Answer:
         return UNREACHED if (at_ms - NOW_MS) % (1_000 * (up_s + down_s)) < 1_000 * down_s else slow
 
-    at_work = await trial(desk, flapping, count)
+    at_work = await trial(rig, flapping, count)
     told = await at_work.run(NOW_MS + HOUR_MS, lambda it: len(it.taken_at_ms) == count)
     assert len(told.taken_at_ms) == count
     assert (max(told.taken_at_ms.values()) - NOW_MS) / 1_000 <= 2 * at_best_s
     assert len(told.attempts) <= 1.2 * count
 
 
-async def test_a_slow_receiver_has_as_many_under_way_as_a_plain_client(desk: Desk) -> None:
+async def test_a_slow_receiver_has_as_many_under_way_as_a_plain_client(rig: Rig) -> None:
     count, took_ms = 200, 10_000
-    at_work = await trial(desk, lambda _n, _at, _a: structs.replace(OK, duration_ms=took_ms), count)
+    at_work = await trial(rig, lambda _n, _at, _a: structs.replace(OK, duration_ms=took_ms), count)
     told = await at_work.run(NOW_MS + HOUR_MS, lambda it: len(it.taken_at_ms) == count)
     plainly_ms = plain_ms(count) // TOOK_MS * took_ms
     assert max(told.taken_at_ms.values()) - NOW_MS <= 1.5 * plainly_ms
     assert len(told.attempts) == count
 
 
-async def test_no_answer_in_time_for_a_third_leaves_the_others_their_turns(desk: Desk) -> None:
+async def test_no_answer_in_time_for_a_third_leaves_the_others_their_turns(rig: Rig) -> None:
     """Each holds a place for 15 seconds, at every attempt; a plain client waits for them once."""
     count, timeout_ms = 150, 15_000
     silent = structs.replace(UNREACHED, duration_ms=timeout_ms, reason="no answer in 15 s")
     sick = {number for number in range(count) if number % 3 == 0}
-    at_work = await trial(desk, sick_with(sick, silent), count)
+    at_work = await trial(rig, sick_with(sick, silent), count)
     healthy = count - len(sick)
     told = await at_work.run(NOW_MS + HOUR_MS, lambda it: len(it.taken_at_ms) == healthy)
     assert len(told.taken_at_ms) == healthy
@@ -165,11 +165,11 @@ async def test_no_answer_in_time_for_a_third_leaves_the_others_their_turns(desk:
     assert max(told.taken_at_ms.values()) - NOW_MS <= 5 * plainly_ms
 
 
-async def test_503_for_a_third_leaves_the_others_their_turns(desk: Desk) -> None:
+async def test_503_for_a_third_leaves_the_others_their_turns(rig: Rig) -> None:
     """What is said of the endpoint is soon known to be said of some only."""
     count = 300
     sick = {number for number in range(count) if number % 3 == 0}
-    at_work = await trial(desk, sick_with(sick, AWAY), count)
+    at_work = await trial(rig, sick_with(sick, AWAY), count)
     healthy = count - len(sick)
     told = await at_work.run(NOW_MS + HOUR_MS, lambda it: len(it.taken_at_ms) == healthy)
     assert len(told.taken_at_ms) == healthy

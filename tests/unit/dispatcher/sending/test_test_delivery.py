@@ -10,22 +10,22 @@ from dispatcher.sending.test_delivery import Trials
 from meterline.backends.clock import SystemClock
 from meterline.delivery import Answer, AttemptOutcome, SealedHeaders
 from meterline.report import Trial
-from tests.unit.dispatcher.conftest import START_MS, Desk, Mailbox
+from tests.unit.dispatcher.conftest import START_MS, Mailbox, Rig
 from tests.unit.dispatcher.sending.steps import NOW_MS, claimed, made, posted
 
 Start = Callable[[], Awaitable[Mailbox]]
 ID = "test_01m7zmf4ya7d2sq292v0w9jpt8"
 
 
-async def tried(desk: Desk, url: str, user_info: str | None = None) -> Trial:
-    report = await desk.report(url, user_info=user_info)
-    trials = Trials(desk.reports, desk.sender, desk.box, SystemClock())
-    return await trials.try_out(report, desk.meter, ID)
+async def tried(rig: Rig, url: str, user_info: str | None = None) -> Trial:
+    report = await rig.report(url, user_info=user_info)
+    trials = Trials(rig.reports, rig.sender, rig.box, SystemClock())
+    return await trials.try_out(report, rig.meter, ID)
 
 
-async def test_a_test_delivery_is_signed_and_says_no_usage(desk: Desk, mailbox: Start) -> None:
+async def test_a_test_delivery_is_signed_and_says_no_usage(rig: Rig, mailbox: Start) -> None:
     receiver = await mailbox()
-    trial = await tried(desk, receiver.url, "me:hidden")
+    trial = await tried(rig, receiver.url, "me:hidden")
     (post,) = receiver.posts  # it was verified
     assert (post.id, post.body) == (ID, trial.body)
     assert post.headers["authorization"] == "Basic bWU6aGlkZGVu"
@@ -36,17 +36,17 @@ async def test_a_test_delivery_is_signed_and_says_no_usage(desk: Desk, mailbox: 
     assert members["run"]["trigger"] == "test"  # type: ignore[index]
     assert trial.answer.outcome is AttemptOutcome.DELIVERED
     assert trial.verdict.startswith("It arrived: the receiver answered 200 after ")
-    assert await desk.reports.due(START_MS * 2) == []
+    assert await rig.reports.due(START_MS * 2) == []
 
 
-async def test_a_test_delivery_has_the_headers_of_a_delivery(desk: Desk, mailbox: Start) -> None:
+async def test_a_test_delivery_has_the_headers_of_a_delivery(rig: Rig, mailbox: Start) -> None:
     receiver = await mailbox()
     own = {"Authorization": "Bearer t", "X-Tenant": "acme", "content-TYPE": "text/plain"}
-    report = await desk.report(receiver.url, headers=own)
-    await Trials(desk.reports, desk.sender, desk.box, SystemClock()).try_out(report, desk.meter, ID)
-    await made(desk, report, ["acme"])
-    parcels = await claimed(desk, NOW_MS)
-    await posted(desk, parcels, NOW_MS, recorded=True)
+    report = await rig.report(receiver.url, headers=own)
+    await Trials(rig.reports, rig.sender, rig.box, SystemClock()).try_out(report, rig.meter, ID)
+    await made(rig, report, ["acme"])
+    claimed_deliveries = await claimed(rig, NOW_MS)
+    await posted(rig, claimed_deliveries, NOW_MS, recorded=True)
     tested, delivered = (
         {
             name: value
@@ -59,28 +59,28 @@ async def test_a_test_delivery_has_the_headers_of_a_delivery(desk: Desk, mailbox
     assert (tested["authorization"], tested["x-tenant"]) == ("Bearer t", "acme")
 
 
-async def test_headers_that_cannot_be_read_are_told(desk: Desk, mailbox: Start) -> None:
+async def test_headers_that_cannot_be_read_are_told(rig: Rig, mailbox: Start) -> None:
     receiver = await mailbox()
-    report = await desk.report(receiver.url)
-    broken = replace(report, headers=SealedHeaders(("X-A",), desk.box.seal("[1]")))
-    trials = Trials(desk.reports, desk.sender, desk.box, SystemClock())
-    trial = await trials.try_out(broken, desk.meter, ID)
+    report = await rig.report(receiver.url)
+    broken = replace(report, headers=SealedHeaders(("X-A",), rig.box.seal("[1]")))
+    trials = Trials(rig.reports, rig.sender, rig.box, SystemClock())
+    trial = await trials.try_out(broken, rig.meter, ID)
     assert trial.verdict.startswith("Not sent: a secret of the report cannot be opened")
     assert receiver.posts == []
 
 
-async def test_a_rotated_secret_signs_as_well(desk: Desk, mailbox: Start) -> None:
+async def test_a_rotated_secret_signs_as_well(rig: Rig, mailbox: Start) -> None:
     receiver = await mailbox()
-    report = await desk.report(receiver.url)
+    report = await rig.report(receiver.url)
     now_ms = SystemClock().now_ms()
-    await desk.reports.rotate_secret(report.id, desk.box.seal("whsec_" + "eA" * 16), 10**6, now_ms)
-    found = await desk.reports.report("default", report.id)
+    await rig.reports.rotate_secret(report.id, rig.box.seal("whsec_" + "eA" * 16), 10**6, now_ms)
+    found = await rig.reports.report("default", report.id)
     assert found is not None
-    trials = Trials(desk.reports, desk.sender, desk.box, SystemClock())
-    trial = await trials.try_out(found, desk.meter, ID)
+    trials = Trials(rig.reports, rig.sender, rig.box, SystemClock())
+    trial = await trials.try_out(found, rig.meter, ID)
     assert trial.answer.status == 200  # the receiver knows the one from before
     closed = replace(found, signing_secret_sealed=b"sealed under another key")
-    assert "cannot be opened" in (await trials.try_out(closed, desk.meter, ID)).verdict
+    assert "cannot be opened" in (await trials.try_out(closed, rig.meter, ID)).verdict
 
 
 @pytest.mark.parametrize(
@@ -95,30 +95,30 @@ async def test_a_rotated_secret_signs_as_well(desk: Desk, mailbox: Start) -> Non
         (418, "The receiver answered 418; expected is 2xx."),
     ],
 )
-async def test_a_refusal_is_explained(desk: Desk, mailbox: Start, status: int, said: str) -> None:
+async def test_a_refusal_is_explained(rig: Rig, mailbox: Start, status: int, said: str) -> None:
     receiver = await mailbox()
     receiver.answers = [status]
-    trial = await tried(desk, receiver.url)
+    trial = await tried(rig, receiver.url)
     assert trial.answer.status == status
     assert said in trial.verdict
 
 
-async def test_no_connection_is_explained(desk: Desk) -> None:
-    trial = await tried(desk, "http://127.0.0.1:9/hook")
+async def test_no_connection_is_explained(rig: Rig) -> None:
+    trial = await tried(rig, "http://127.0.0.1:9/hook")
     assert trial.answer.outcome is AttemptOutcome.UNREACHED
     assert trial.verdict == (
         "No connection: Connection refused. Can the report's URL be reached from where Meterline"
         " runs?"
     )
-    trial = await tried_elsewhere(desk, "http://10.0.0.1/hook")
+    trial = await tried_elsewhere(rig, "http://10.0.0.1/hook")
     assert trial.answer.outcome is AttemptOutcome.FORBIDDEN
     assert "webhook_networks_allowed" in trial.verdict
 
 
-async def tried_elsewhere(desk: Desk, url: str) -> Trial:
-    report = await desk.report(url, "elsewhere")
-    trials = Trials(desk.reports, desk.sender, desk.box, SystemClock())
-    return await trials.try_out(report, desk.meter, ID)
+async def tried_elsewhere(rig: Rig, url: str) -> Trial:
+    report = await rig.report(url, "elsewhere")
+    trials = Trials(rig.reports, rig.sender, rig.box, SystemClock())
+    return await trials.try_out(report, rig.meter, ID)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meterline import limits
-from meterline.delivery import EndpointSignal, Health, HealthTerms, Heard, after, doubted
+from meterline.delivery import (
+    EndpointObservation,
+    EndpointSignal,
+    Health,
+    HealthTerms,
+    after,
+    distrusted,
+)
 
 NOW = 1_770_000_000_000
 TERMS = HealthTerms(
@@ -14,7 +21,7 @@ TERMS = HealthTerms(
 )
 
 
-def heard(
+def observed(
     signal: EndpointSignal,
     at_ms: int,
     took_ms: int = 10,
@@ -23,9 +30,9 @@ def heard(
     *,
     first: bool = True,
     probe: bool = False,
-) -> Heard:
+) -> EndpointObservation:
     began_ms = at_ms - took_ms
-    return Heard(
+    return EndpointObservation(
         "default", "http://x/", signal, began_ms, at_ms, reason, retry_after_ms, first, probe
     )
 
@@ -34,12 +41,12 @@ def probed(health: Health, signal: EndpointSignal) -> tuple[Health, int]:
     """The health after the next probe, and when it ended."""
     assert health.probe_at_ms is not None
     at_ms = health.probe_at_ms + 10
-    return after(health, heard(signal, at_ms, probe=True), TERMS), at_ms
+    return after(health, observed(signal, at_ms, probe=True), TERMS), at_ms
 
 
 def told(health: Health, *signals: tuple[EndpointSignal, int]) -> Health:
     for signal, at_ms in signals:
-        health = after(health, heard(signal, at_ms), TERMS)
+        health = after(health, observed(signal, at_ms), TERMS)
     return health
 
 
@@ -70,7 +77,7 @@ def test_an_hour_costs_less_than_two_hundred_attempts_and_a_return_is_noticed_wi
     for signal, needed in ((EndpointSignal.OUT, 3), (EndpointSignal.FAULT, 96)):
         health, at_ms, attempts, longest_ms = Health(), NOW, 0, 0
         while at_ms < hour_ms:
-            health = after(health, heard(signal, at_ms, probe=health.out), terms)
+            health = after(health, observed(signal, at_ms, probe=health.out), terms)
             attempts += 1
             assert health.out == (attempts >= needed)
             if health.probe_at_ms is not None:
@@ -84,11 +91,11 @@ def test_deliveries_that_fail_by_themselves_never_make_an_outage() -> None:
     health = Health()
     for place in range(2_000):
         signal = EndpointSignal.TAKEN if place % 90 == 0 else EndpointSignal.FAULT
-        health = after(health, heard(signal, NOW + place), TERMS)
+        health = after(health, observed(signal, NOW + place), TERMS)
         assert health.room(0, 8, TERMS.faults, NOW) >= 5
     # nor do their retries, which are the same deliveries again
     for place in range(2_000, 4_000):
-        health = after(health, heard(EndpointSignal.FAULT, NOW + place, first=False), TERMS)
+        health = after(health, observed(EndpointSignal.FAULT, NOW + place, first=False), TERMS)
         assert not health.out
 
 
@@ -99,7 +106,7 @@ def test_many_different_deliveries_that_fail_and_none_that_is_taken_are_an_outag
         # in doubt, no more are in hand than may fail before it is out
         in_hand = TERMS.faults - place if place >= TERMS.faults // 3 else 1_000
         assert health.room(0, 1_000, TERMS.faults, NOW) == in_hand
-        health = after(health, heard(EndpointSignal.FAULT, NOW + place), TERMS)
+        health = after(health, observed(EndpointSignal.FAULT, NOW + place), TERMS)
     assert health.out
     opened, _ = probed(health, EndpointSignal.TAKEN)
     assert (opened.out, opened.faults, opened.alarms) == (False, 0, 0)
@@ -119,13 +126,13 @@ def test_an_endpoint_that_is_out_for_some_only_holds_up_the_others_less_and_less
         failures = 0
         while not health.out:
             now_ms += 10
-            health = after(health, heard(EndpointSignal.OUT, now_ms), TERMS)
+            health = after(health, observed(EndpointSignal.OUT, now_ms), TERMS)
             failures += 1
         needed.append(failures)
         health, now_ms = probed(health, EndpointSignal.TAKEN)
     assert needed == [3, 6, 12, 24, 48, 96, 96]
     for minute in range(1, 40):  # it is well again
-        health = after(health, heard(EndpointSignal.TAKEN, now_ms + 60_000 * minute), TERMS)
+        health = after(health, observed(EndpointSignal.TAKEN, now_ms + 60_000 * minute), TERMS)
     assert health.alarms == 0
 
 
@@ -140,7 +147,7 @@ def test_a_long_outage_is_no_false_alarm() -> None:
 def test_who_asks_to_be_left_alone_is_at_once_and_for_five_minutes_at_most() -> None:
     for asked_ms, pause_ms in ((0, 5_000), (60_000, 60_000), (86_400_000, 300_000)):
         health = after(
-            Health(), heard(EndpointSignal.THROTTLED, NOW, retry_after_ms=asked_ms), TERMS
+            Health(), observed(EndpointSignal.THROTTLED, NOW, retry_after_ms=asked_ms), TERMS
         )
         assert health.probe_at_ms == NOW + pause_ms
         assert health.alarms == 0
@@ -157,13 +164,13 @@ def test_a_receiver_that_answers_500_after_an_outage_is_soon_tried_again() -> No
 def test_many_that_fail_together_are_one_blow() -> None:
     health = Health()
     for place in range(8):
-        health = after(health, heard(EndpointSignal.OUT, NOW + place, took_ms=15_000), TERMS)
+        health = after(health, observed(EndpointSignal.OUT, NOW + place, took_ms=15_000), TERMS)
     assert health.outages == 3
     assert health.probe_at_ms == NOW + 7 + TERMS.probe_pause_ms
 
 
 def test_a_receiver_may_ask_for_a_longer_pause() -> None:
-    asked = heard(EndpointSignal.OUT, NOW + 300, retry_after_ms=60_000)
+    asked = observed(EndpointSignal.OUT, NOW + 300, retry_after_ms=60_000)
     health = after(
         told(Health(), (EndpointSignal.OUT, NOW), (EndpointSignal.OUT, NOW + 100)), asked, TERMS
     )
@@ -182,7 +189,7 @@ def test_after_a_success_places_open_one_by_one_with_each_further_one() -> None:
     health, places, now_ms = out(), [], NOW + 10_000
     while True:
         now_ms += 1_000
-        health = after(health, heard(EndpointSignal.TAKEN, now_ms), TERMS)
+        health = after(health, observed(EndpointSignal.TAKEN, now_ms), TERMS)
         places.append(health.room(0, 8, TERMS.faults, now_ms))
         if health.places is None:
             break
@@ -234,7 +241,7 @@ def test_a_refusal_opens_it_but_is_no_success() -> None:
 
 def test_what_began_before_a_success_says_nothing() -> None:
     well = told(Health(), (EndpointSignal.TAKEN, NOW))
-    late = heard(EndpointSignal.OUT, NOW + 15_000, took_ms=15_001)
+    late = observed(EndpointSignal.OUT, NOW + 15_000, took_ms=15_001)
     assert after(well, late, TERMS) is well
 
 
@@ -249,7 +256,7 @@ def failing(
 ) -> tuple[Health, int]:
     health, now_ms = told(Health(), (EndpointSignal.TAKEN, NOW - 1_000)), NOW
     while True:
-        health = after(health, heard(signal, now_ms), TERMS)
+        health = after(health, observed(signal, now_ms), TERMS)
         if now_ms + every_ms > NOW + for_ms:
             return health, now_ms
         now_ms += every_ms
@@ -258,17 +265,17 @@ def failing(
 def test_it_is_doubted_when_nothing_was_taken_for_the_whole_patience() -> None:
     for signal in (EndpointSignal.OUT, EndpointSignal.ANSWERED):
         health, now_ms = failing(every_ms=100_000, for_ms=900_000, signal=signal)
-        assert doubted(health, now_ms, TERMS) == ""
+        assert distrusted(health, now_ms, TERMS) == ""
         health, now_ms = failing(every_ms=100_000, for_ms=1_000_000, signal=signal)
-        words = doubted(health, now_ms, TERMS)
+        words = distrusted(health, now_ms, TERMS)
         assert "since 2026-02-02T02:40:00Z" in words
         assert "last error: no" in words
-        assert doubted(health, now_ms, replace(TERMS, patience_ms=0)) == ""
+        assert distrusted(health, now_ms, replace(TERMS, patience_ms=0)) == ""
 
 
 def test_one_that_was_not_tried_all_along_is_given_a_new_patience() -> None:
     health, now_ms = failing(every_ms=250_000, for_ms=2_000_000)
-    assert doubted(health, now_ms, TERMS) == ""
+    assert distrusted(health, now_ms, TERMS) == ""
     assert health.failing_since_ms == now_ms
 
 
@@ -298,7 +305,7 @@ def test_whatever_is_heard_its_parts_agree(
     for signal, pause_ms, took_ms, first in events:
         now_ms += pause_ms
         probe = health.out and first
-        health = after(health, heard(signal, now_ms, took_ms, first=first, probe=probe), TERMS)
+        health = after(health, observed(signal, now_ms, took_ms, first=first, probe=probe), TERMS)
         assert health.out == (health.probe_at_ms is not None)
         assert health.out or health.outages < TERMS.tolerated(health.alarms)
         assert health.out or health.faults < TERMS.faults

@@ -92,7 +92,7 @@ async def test_a_test_delivery_waits_for_no_delivery(tmp_path: Path, chdb_url: s
         meter = await made.stores.catalogue.create_meter("default", draft, 0)
         box = await secret_box(settings, made.reports)
         deliveries = reports.webhook_sender(settings, stack)
-        desk = reports.report_desk(settings, made, box, stack, lambda: None)
+        rig = reports.report_service(settings, made, box, stack, lambda: None)
         report = Report(
             id="01R",
             namespace="default",
@@ -111,6 +111,6 @@ async def test_a_test_delivery_waits_for_no_delivery(tmp_path: Path, chdb_url: s
                 group.create_task(deliveries.send(url, b"{}", {}))
                 await came.acquire()
             async with asyncio.timeout(settings.delivery_timeout_s / 2):
-                trial = await desk.trials.try_out(report, meter, "test_1")
+                trial = await rig.trials.try_out(report, meter, "test_1")
             ended.set()
     assert trial.answer.outcome is AttemptOutcome.DELIVERED

@@ -11,9 +11,9 @@ _POLICY: Final = Policy("failed_authentications", STRANGER_REQUESTS_MAX, STRANGE
 _SITE_BITS: Final = 64  # of an IPv6 address: one site has all the others
 
 
-class Strangers:
+class UnauthenticatedCallers:
     """Requests without a good key, counted for each address. Good keys are never counted, so those
-    behind the same proxy as a stranger pass.
+    behind the same proxy as callers without one pass.
 
     Of more than `addresses_max`, those that were idle for longest are forgotten.
     """

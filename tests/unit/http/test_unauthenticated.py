@@ -4,7 +4,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from meterline.access import ANONYMOUS, Principal, Scope
 from meterline.http.gate import Gate
-from meterline.http.strangers import Strangers
+from meterline.http.unauthenticated import UnauthenticatedCallers
 from meterline.limits import STRANGER_REQUESTS_MAX, STRANGER_WINDOW_S
 from meterline.problem import Problem, ProblemType
 
@@ -64,21 +64,21 @@ def test_a_stranger_is_limited_and_a_good_key_of_the_same_address_is_not() -> No
 def test_addresses_are_counted_apart_and_sites_of_ipv6_together(
     one: str | None, other: str | None, same: bool
 ) -> None:
-    strangers = Strangers()
+    unauthenticated = UnauthenticatedCallers()
     for _ in range(STRANGER_REQUESTS_MAX):
-        strangers.count(one, NOW_MS)
+        unauthenticated.count(one, NOW_MS)
     if same:
         with pytest.raises(Problem):
-            strangers.count(other, NOW_MS)
+            unauthenticated.count(other, NOW_MS)
     else:
-        strangers.count(other, NOW_MS)
+        unauthenticated.count(other, NOW_MS)
 
 
 def test_only_so_many_addresses_are_remembered() -> None:
-    strangers = Strangers(addresses_max=2)
+    unauthenticated = UnauthenticatedCallers(addresses_max=2)
     for address in ("192.0.2.1", "192.0.2.2", "192.0.2.3"):
         for _ in range(STRANGER_REQUESTS_MAX):
-            strangers.count(address, NOW_MS)
-    strangers.count("192.0.2.1", NOW_MS)  # forgotten
+            unauthenticated.count(address, NOW_MS)
+    unauthenticated.count("192.0.2.1", NOW_MS)  # forgotten
     with pytest.raises(Problem):
-        strangers.count("192.0.2.3", NOW_MS)
+        unauthenticated.count("192.0.2.3", NOW_MS)

@@ -4988,7 +4988,7 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
-	// ListAccounts See what became of every event
+	// ListAccounts List accounts of all events
 	//
 	// By hour of arrival in the log, source and type; and for each meter how many of its events counted. Of the namespace of the key only. While a meter is being filled in, it has counted fewer than it matches. What could not be read as an event of any namespace is shown to who may operate the installation.
 	//
@@ -5068,7 +5068,7 @@ type ClientInterface interface {
 	// Corresponds with PUT /api/v3/metering/api-keys/{apiKeyId} (the `UpdateAPIKey` operationId).
 	UpdateAPIKey(ctx context.Context, apiKeyID string, body UpdateAPIKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RotateAPIKeyWithBody Give an API key a new secret
+	// RotateAPIKeyWithBody Rotate an API key
 	//
 	// The answer shows the new secret, never again. The previous one works as well until the overlap ends; one that is older does not.
 	//
@@ -5079,7 +5079,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v3/metering/api-keys/{apiKeyId}/rotate (the `RotateAPIKey` operationId).
 	RotateAPIKeyWithBody(ctx context.Context, apiKeyID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RotateAPIKey Give an API key a new secret
+	// RotateAPIKey Rotate an API key
 	//
 	// The answer shows the new secret, never again. The previous one works as well until the overlap ends; one that is older does not.
 	//
@@ -5090,7 +5090,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v3/metering/api-keys/{apiKeyId}/rotate (the `RotateAPIKey` operationId).
 	RotateAPIKey(ctx context.Context, apiKeyID string, body RotateAPIKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AuditSpanWithBody Recount what is stored, and compare
+	// AuditSpanWithBody Audit stored data against a recount
 	//
 	// One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
 	//
@@ -5101,7 +5101,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v3/metering/audit (the `AuditSpan` operationId).
 	AuditSpanWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AuditSpan Recount what is stored, and compare
+	// AuditSpan Audit stored data against a recount
 	//
 	// One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
 	//
@@ -5166,7 +5166,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v3/metering/event-trace (the `GetEventTrace` operationId).
 	GetEventTrace(ctx context.Context, params *GetEventTraceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListMeteringEvents List events with what became of them
+	// ListMeteringEvents List events with their verdicts
 	//
 	// Events as they were sent, the latest first, each with its verdict: which meters count it, and why others do not. Without `filter[verdict]` only new ones are listed, not those that came again (`duplicate`), that came again with other contents (`conflict`), or that could not be read (`invalid`). An event is listed within seconds of being received.
 	//
@@ -5252,7 +5252,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v3/metering/events/subjects (the `ListEventSubjects` operationId).
 	ListEventSubjects(ctx context.Context, params *ListEventSubjectsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PreviewMeterWithBody Try a meter on the events that there are
+	// PreviewMeterWithBody Preview a meter on stored events
 	//
 	// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
 	//
@@ -5263,7 +5263,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v3/metering/meter-preview (the `PreviewMeter` operationId).
 	PreviewMeterWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PreviewMeter Try a meter on the events that there are
+	// PreviewMeter Preview a meter on stored events
 	//
 	// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
 	//
@@ -5363,7 +5363,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v3/metering/meters/{meterId}/events (the `ListUsageEvents` operationId).
 	ListUsageEvents(ctx context.Context, meterID string, params *ListUsageEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// QueryMeterWithBody Ask for usage
+	// QueryMeterWithBody Query usage
 	//
 	// Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 	//
@@ -5374,7 +5374,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v3/metering/meters/{meterId}/query (the `QueryMeter` operationId).
 	QueryMeterWithBody(ctx context.Context, meterID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// QueryMeter Ask for usage
+	// QueryMeter Query usage
 	//
 	// Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 	//
@@ -5425,9 +5425,9 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v3/metering/meters/{meterId}/revisions (the `CreateMeterRevision` operationId).
 	CreateMeterRevision(ctx context.Context, meterID string, body CreateMeterRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteMeterRevision Discard a revision that waits
+	// DeleteMeterRevision Discard a pending revision
 	//
-	// Discard a revision that waits.
+	// Discard a pending revision.
 	//
 	// Scope: `meters:write`.
 	//
@@ -5443,7 +5443,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v3/metering/meters/{meterId}/revisions/{revision} (the `GetMeterRevision` operationId).
 	GetMeterRevision(ctx context.Context, meterID string, revision string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CompareMeterRevision Compare a revision with the one in force
+	// CompareMeterRevision Compare a revision with the current one
 	//
 	// What a revision makes of the events that are kept, and what the meter makes of them now, subject by subject. While it is being filled in, `progress` tells what is missing.
 	//
@@ -5483,7 +5483,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v3/metering/meters/{meterId}/subjects (the `ListMeterSubjects` operationId).
 	ListMeterSubjects(ctx context.Context, meterID string, params *ListMeterSubjectsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RedriveRefusalsWithBody Send refused inbox records anew, as they are
+	// RedriveRefusalsWithBody Redrive refused inbox records unchanged
 	//
 	// Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
 	//
@@ -5494,7 +5494,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v3/metering/refusal-redrives (the `RedriveRefusals` operationId).
 	RedriveRefusalsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RedriveRefusals Send refused inbox records anew, as they are
+	// RedriveRefusals Redrive refused inbox records unchanged
 	//
 	// Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
 	//
@@ -5505,7 +5505,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v3/metering/refusal-redrives (the `RedriveRefusals` operationId).
 	RedriveRefusals(ctx context.Context, body RedriveRefusalsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListRefusals List what was refused
+	// ListRefusals List refusals
 	//
 	// Conflicts, records of inbox topics that are no events, and what could not be read, those last taken in first, with what was done about each. Not what the door refuses, for its sender was told; nor duplicates, which do no harm; nor values that a meter could not use: `list-rejected-values` has those.
 	//
@@ -5514,7 +5514,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v3/metering/refusals (the `ListRefusals` operationId).
 	ListRefusals(ctx context.Context, params *ListRefusalsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetRefusal Get what was refused, with its contents
+	// GetRefusal Get a refusal with its contents
 	//
 	// Of a conflict both payloads, and where they differ. Of what is no event, its text. Of an event with a value that a meter could not use, whose `position` is the id here: which other meters count it.
 	//
@@ -5523,7 +5523,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v3/metering/refusals/{refusalId} (the `GetRefusal` operationId).
 	GetRefusal(ctx context.Context, refusalID string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DismissRefusalWithBody Say that nothing is to be done about a refusal
+	// DismissRefusalWithBody Dismiss a refusal
 	//
 	// Asks for `events:read` too. One that was dismissed can still be sent anew.
 	//
@@ -5534,7 +5534,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v3/metering/refusals/{refusalId}/dismiss (the `DismissRefusal` operationId).
 	DismissRefusalWithBody(ctx context.Context, refusalID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DismissRefusal Say that nothing is to be done about a refusal
+	// DismissRefusal Dismiss a refusal
 	//
 	// Asks for `events:read` too. One that was dismissed can still be sent anew.
 	//
@@ -5545,7 +5545,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v3/metering/refusals/{refusalId}/dismiss (the `DismissRefusal` operationId).
 	DismissRefusal(ctx context.Context, refusalID string, body DismissRefusalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RedriveRefusalWithBody Send an event anew for a refusal
+	// RedriveRefusalWithBody Redrive a refusal with an event
 	//
 	// The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
 	//
@@ -5556,7 +5556,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v3/metering/refusals/{refusalId}/redrive (the `RedriveRefusal` operationId).
 	RedriveRefusalWithBody(ctx context.Context, refusalID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RedriveRefusal Send an event anew for a refusal
+	// RedriveRefusal Redrive a refusal with an event
 	//
 	// The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
 	//
@@ -5807,7 +5807,7 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v3/metering/reports/{reportId}/secret (the `GetReportSecret` operationId).
 	GetReportSecret(ctx context.Context, reportID string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RotateReportSecretWithBody Give a report a new signing secret
+	// RotateReportSecretWithBody Rotate the signing secret of a report
 	//
 	// Deliveries are signed with the new secret from now on, and with those from before until the overlap ends: a receiver may change over at any moment in between.
 	//
@@ -5818,7 +5818,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v3/metering/reports/{reportId}/secret/rotate (the `RotateReportSecret` operationId).
 	RotateReportSecretWithBody(ctx context.Context, reportID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RotateReportSecret Give a report a new signing secret
+	// RotateReportSecret Rotate the signing secret of a report
 	//
 	// Deliveries are signed with the new secret from now on, and with those from before until the overlap ends: a receiver may change over at any moment in between.
 	//
@@ -5838,7 +5838,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v3/metering/reports/{reportId}/test (the `TestReport` operationId).
 	TestReport(ctx context.Context, reportID string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetStatus See how far everything is
+	// GetStatus Get the status
 	//
 	// With it a sender can wait until its events count: `caught_up`.
 	//
@@ -5919,7 +5919,7 @@ type ClientInterface interface {
 	UpdateSubject(ctx context.Context, subjectID string, body UpdateSubjectJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
-// ListAccounts See what became of every event
+// ListAccounts List accounts of all events
 //
 // By hour of arrival in the log, source and type; and for each meter how many of its events counted. Of the namespace of the key only. While a meter is being filled in, it has counted fewer than it matches. What could not be read as an event of any namespace is shown to who may operate the installation.
 //
@@ -6079,7 +6079,7 @@ func (c *Client) UpdateAPIKey(ctx context.Context, apiKeyID string, body UpdateA
 	return c.Client.Do(req)
 }
 
-// RotateAPIKeyWithBody Give an API key a new secret
+// RotateAPIKeyWithBody Rotate an API key
 //
 // The answer shows the new secret, never again. The previous one works as well until the overlap ends; one that is older does not.
 //
@@ -6100,7 +6100,7 @@ func (c *Client) RotateAPIKeyWithBody(ctx context.Context, apiKeyID string, cont
 	return c.Client.Do(req)
 }
 
-// RotateAPIKey Give an API key a new secret
+// RotateAPIKey Rotate an API key
 //
 // The answer shows the new secret, never again. The previous one works as well until the overlap ends; one that is older does not.
 //
@@ -6121,7 +6121,7 @@ func (c *Client) RotateAPIKey(ctx context.Context, apiKeyID string, body RotateA
 	return c.Client.Do(req)
 }
 
-// AuditSpanWithBody Recount what is stored, and compare
+// AuditSpanWithBody Audit stored data against a recount
 //
 // One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
 //
@@ -6142,7 +6142,7 @@ func (c *Client) AuditSpanWithBody(ctx context.Context, contentType string, body
 	return c.Client.Do(req)
 }
 
-// AuditSpan Recount what is stored, and compare
+// AuditSpan Audit stored data against a recount
 //
 // One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
 //
@@ -6277,7 +6277,7 @@ func (c *Client) GetEventTrace(ctx context.Context, params *GetEventTraceParams,
 	return c.Client.Do(req)
 }
 
-// ListMeteringEvents List events with what became of them
+// ListMeteringEvents List events with their verdicts
 //
 // Events as they were sent, the latest first, each with its verdict: which meters count it, and why others do not. Without `filter[verdict]` only new ones are listed, not those that came again (`duplicate`), that came again with other contents (`conflict`), or that could not be read (`invalid`). An event is listed within seconds of being received.
 //
@@ -6423,7 +6423,7 @@ func (c *Client) ListEventSubjects(ctx context.Context, params *ListEventSubject
 	return c.Client.Do(req)
 }
 
-// PreviewMeterWithBody Try a meter on the events that there are
+// PreviewMeterWithBody Preview a meter on stored events
 //
 // What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
 //
@@ -6444,7 +6444,7 @@ func (c *Client) PreviewMeterWithBody(ctx context.Context, contentType string, b
 	return c.Client.Do(req)
 }
 
-// PreviewMeter Try a meter on the events that there are
+// PreviewMeter Preview a meter on stored events
 //
 // What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
 //
@@ -6644,7 +6644,7 @@ func (c *Client) ListUsageEvents(ctx context.Context, meterID string, params *Li
 	return c.Client.Do(req)
 }
 
-// QueryMeterWithBody Ask for usage
+// QueryMeterWithBody Query usage
 //
 // Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 //
@@ -6665,7 +6665,7 @@ func (c *Client) QueryMeterWithBody(ctx context.Context, meterID string, content
 	return c.Client.Do(req)
 }
 
-// QueryMeter Ask for usage
+// QueryMeter Query usage
 //
 // Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 //
@@ -6766,9 +6766,9 @@ func (c *Client) CreateMeterRevision(ctx context.Context, meterID string, body C
 	return c.Client.Do(req)
 }
 
-// DeleteMeterRevision Discard a revision that waits
+// DeleteMeterRevision Discard a pending revision
 //
-// Discard a revision that waits.
+// Discard a pending revision.
 //
 // Scope: `meters:write`.
 //
@@ -6804,7 +6804,7 @@ func (c *Client) GetMeterRevision(ctx context.Context, meterID string, revision 
 	return c.Client.Do(req)
 }
 
-// CompareMeterRevision Compare a revision with the one in force
+// CompareMeterRevision Compare a revision with the current one
 //
 // What a revision makes of the events that are kept, and what the meter makes of them now, subject by subject. While it is being filled in, `progress` tells what is missing.
 //
@@ -6884,7 +6884,7 @@ func (c *Client) ListMeterSubjects(ctx context.Context, meterID string, params *
 	return c.Client.Do(req)
 }
 
-// RedriveRefusalsWithBody Send refused inbox records anew, as they are
+// RedriveRefusalsWithBody Redrive refused inbox records unchanged
 //
 // Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
 //
@@ -6905,7 +6905,7 @@ func (c *Client) RedriveRefusalsWithBody(ctx context.Context, contentType string
 	return c.Client.Do(req)
 }
 
-// RedriveRefusals Send refused inbox records anew, as they are
+// RedriveRefusals Redrive refused inbox records unchanged
 //
 // Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
 //
@@ -6926,7 +6926,7 @@ func (c *Client) RedriveRefusals(ctx context.Context, body RedriveRefusalsJSONRe
 	return c.Client.Do(req)
 }
 
-// ListRefusals List what was refused
+// ListRefusals List refusals
 //
 // Conflicts, records of inbox topics that are no events, and what could not be read, those last taken in first, with what was done about each. Not what the door refuses, for its sender was told; nor duplicates, which do no harm; nor values that a meter could not use: `list-rejected-values` has those.
 //
@@ -6945,7 +6945,7 @@ func (c *Client) ListRefusals(ctx context.Context, params *ListRefusalsParams, r
 	return c.Client.Do(req)
 }
 
-// GetRefusal Get what was refused, with its contents
+// GetRefusal Get a refusal with its contents
 //
 // Of a conflict both payloads, and where they differ. Of what is no event, its text. Of an event with a value that a meter could not use, whose `position` is the id here: which other meters count it.
 //
@@ -6964,7 +6964,7 @@ func (c *Client) GetRefusal(ctx context.Context, refusalID string, reqEditors ..
 	return c.Client.Do(req)
 }
 
-// DismissRefusalWithBody Say that nothing is to be done about a refusal
+// DismissRefusalWithBody Dismiss a refusal
 //
 // Asks for `events:read` too. One that was dismissed can still be sent anew.
 //
@@ -6985,7 +6985,7 @@ func (c *Client) DismissRefusalWithBody(ctx context.Context, refusalID string, c
 	return c.Client.Do(req)
 }
 
-// DismissRefusal Say that nothing is to be done about a refusal
+// DismissRefusal Dismiss a refusal
 //
 // Asks for `events:read` too. One that was dismissed can still be sent anew.
 //
@@ -7006,7 +7006,7 @@ func (c *Client) DismissRefusal(ctx context.Context, refusalID string, body Dism
 	return c.Client.Do(req)
 }
 
-// RedriveRefusalWithBody Send an event anew for a refusal
+// RedriveRefusalWithBody Redrive a refusal with an event
 //
 // The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
 //
@@ -7027,7 +7027,7 @@ func (c *Client) RedriveRefusalWithBody(ctx context.Context, refusalID string, c
 	return c.Client.Do(req)
 }
 
-// RedriveRefusal Send an event anew for a refusal
+// RedriveRefusal Redrive a refusal with an event
 //
 // The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
 //
@@ -7528,7 +7528,7 @@ func (c *Client) GetReportSecret(ctx context.Context, reportID string, reqEditor
 	return c.Client.Do(req)
 }
 
-// RotateReportSecretWithBody Give a report a new signing secret
+// RotateReportSecretWithBody Rotate the signing secret of a report
 //
 // Deliveries are signed with the new secret from now on, and with those from before until the overlap ends: a receiver may change over at any moment in between.
 //
@@ -7549,7 +7549,7 @@ func (c *Client) RotateReportSecretWithBody(ctx context.Context, reportID string
 	return c.Client.Do(req)
 }
 
-// RotateReportSecret Give a report a new signing secret
+// RotateReportSecret Rotate the signing secret of a report
 //
 // Deliveries are signed with the new secret from now on, and with those from before until the overlap ends: a receiver may change over at any moment in between.
 //
@@ -7589,7 +7589,7 @@ func (c *Client) TestReport(ctx context.Context, reportID string, reqEditors ...
 	return c.Client.Do(req)
 }
 
-// GetStatus See how far everything is
+// GetStatus Get the status
 //
 // With it a sender can wait until its events count: `caught_up`.
 //
@@ -11133,7 +11133,7 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
-	// ListAccountsWithResponse See what became of every event
+	// ListAccountsWithResponse List accounts of all events
 	//
 	// By hour of arrival in the log, source and type; and for each meter how many of its events counted. Of the namespace of the key only. While a meter is being filled in, it has counted fewer than it matches. What could not be read as an event of any namespace is shown to who may operate the installation.
 	//
@@ -11221,7 +11221,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /api/v3/metering/api-keys/{apiKeyId} (the `UpdateAPIKey` operationId).
 	UpdateAPIKeyWithResponse(ctx context.Context, apiKeyID string, body UpdateAPIKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateAPIKeyAnswer, error)
 
-	// RotateAPIKeyWithBodyWithResponse Give an API key a new secret
+	// RotateAPIKeyWithBodyWithResponse Rotate an API key
 	//
 	// The answer shows the new secret, never again. The previous one works as well until the overlap ends; one that is older does not.
 	//
@@ -11232,7 +11232,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v3/metering/api-keys/{apiKeyId}/rotate (the `RotateAPIKey` operationId).
 	RotateAPIKeyWithBodyWithResponse(ctx context.Context, apiKeyID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateAPIKeyAnswer, error)
 
-	// RotateAPIKeyWithResponse Give an API key a new secret
+	// RotateAPIKeyWithResponse Rotate an API key
 	//
 	// The answer shows the new secret, never again. The previous one works as well until the overlap ends; one that is older does not.
 	//
@@ -11243,7 +11243,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v3/metering/api-keys/{apiKeyId}/rotate (the `RotateAPIKey` operationId).
 	RotateAPIKeyWithResponse(ctx context.Context, apiKeyID string, body RotateAPIKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateAPIKeyAnswer, error)
 
-	// AuditSpanWithBodyWithResponse Recount what is stored, and compare
+	// AuditSpanWithBodyWithResponse Audit stored data against a recount
 	//
 	// One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
 	//
@@ -11254,7 +11254,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v3/metering/audit (the `AuditSpan` operationId).
 	AuditSpanWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AuditSpanAnswer, error)
 
-	// AuditSpanWithResponse Recount what is stored, and compare
+	// AuditSpanWithResponse Audit stored data against a recount
 	//
 	// One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
 	//
@@ -11331,7 +11331,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v3/metering/event-trace (the `GetEventTrace` operationId).
 	GetEventTraceWithResponse(ctx context.Context, params *GetEventTraceParams, reqEditors ...RequestEditorFn) (*GetEventTraceAnswer, error)
 
-	// ListMeteringEventsWithResponse List events with what became of them
+	// ListMeteringEventsWithResponse List events with their verdicts
 	//
 	// Events as they were sent, the latest first, each with its verdict: which meters count it, and why others do not. Without `filter[verdict]` only new ones are listed, not those that came again (`duplicate`), that came again with other contents (`conflict`), or that could not be read (`invalid`). An event is listed within seconds of being received.
 	//
@@ -11421,7 +11421,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v3/metering/events/subjects (the `ListEventSubjects` operationId).
 	ListEventSubjectsWithResponse(ctx context.Context, params *ListEventSubjectsParams, reqEditors ...RequestEditorFn) (*ListEventSubjectsAnswer, error)
 
-	// PreviewMeterWithBodyWithResponse Try a meter on the events that there are
+	// PreviewMeterWithBodyWithResponse Preview a meter on stored events
 	//
 	// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
 	//
@@ -11432,7 +11432,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v3/metering/meter-preview (the `PreviewMeter` operationId).
 	PreviewMeterWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewMeterAnswer, error)
 
-	// PreviewMeterWithResponse Try a meter on the events that there are
+	// PreviewMeterWithResponse Preview a meter on stored events
 	//
 	// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
 	//
@@ -11542,7 +11542,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v3/metering/meters/{meterId}/events (the `ListUsageEvents` operationId).
 	ListUsageEventsWithResponse(ctx context.Context, meterID string, params *ListUsageEventsParams, reqEditors ...RequestEditorFn) (*ListUsageEventsAnswer, error)
 
-	// QueryMeterWithBodyWithResponse Ask for usage
+	// QueryMeterWithBodyWithResponse Query usage
 	//
 	// Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 	//
@@ -11553,7 +11553,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v3/metering/meters/{meterId}/query (the `QueryMeter` operationId).
 	QueryMeterWithBodyWithResponse(ctx context.Context, meterID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*QueryMeterAnswer, error)
 
-	// QueryMeterWithResponse Ask for usage
+	// QueryMeterWithResponse Query usage
 	//
 	// Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 	//
@@ -11608,9 +11608,9 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v3/metering/meters/{meterId}/revisions (the `CreateMeterRevision` operationId).
 	CreateMeterRevisionWithResponse(ctx context.Context, meterID string, body CreateMeterRevisionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateMeterRevisionAnswer, error)
 
-	// DeleteMeterRevisionWithResponse Discard a revision that waits
+	// DeleteMeterRevisionWithResponse Discard a pending revision
 	//
-	// Discard a revision that waits.
+	// Discard a pending revision.
 	//
 	// Scope: `meters:write`.
 	//
@@ -11630,7 +11630,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v3/metering/meters/{meterId}/revisions/{revision} (the `GetMeterRevision` operationId).
 	GetMeterRevisionWithResponse(ctx context.Context, meterID string, revision string, reqEditors ...RequestEditorFn) (*GetMeterRevisionAnswer, error)
 
-	// CompareMeterRevisionWithResponse Compare a revision with the one in force
+	// CompareMeterRevisionWithResponse Compare a revision with the current one
 	//
 	// What a revision makes of the events that are kept, and what the meter makes of them now, subject by subject. While it is being filled in, `progress` tells what is missing.
 	//
@@ -11674,7 +11674,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v3/metering/meters/{meterId}/subjects (the `ListMeterSubjects` operationId).
 	ListMeterSubjectsWithResponse(ctx context.Context, meterID string, params *ListMeterSubjectsParams, reqEditors ...RequestEditorFn) (*ListMeterSubjectsAnswer, error)
 
-	// RedriveRefusalsWithBodyWithResponse Send refused inbox records anew, as they are
+	// RedriveRefusalsWithBodyWithResponse Redrive refused inbox records unchanged
 	//
 	// Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
 	//
@@ -11685,7 +11685,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v3/metering/refusal-redrives (the `RedriveRefusals` operationId).
 	RedriveRefusalsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RedriveRefusalsAnswer, error)
 
-	// RedriveRefusalsWithResponse Send refused inbox records anew, as they are
+	// RedriveRefusalsWithResponse Redrive refused inbox records unchanged
 	//
 	// Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
 	//
@@ -11696,7 +11696,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v3/metering/refusal-redrives (the `RedriveRefusals` operationId).
 	RedriveRefusalsWithResponse(ctx context.Context, body RedriveRefusalsJSONRequestBody, reqEditors ...RequestEditorFn) (*RedriveRefusalsAnswer, error)
 
-	// ListRefusalsWithResponse List what was refused
+	// ListRefusalsWithResponse List refusals
 	//
 	// Conflicts, records of inbox topics that are no events, and what could not be read, those last taken in first, with what was done about each. Not what the door refuses, for its sender was told; nor duplicates, which do no harm; nor values that a meter could not use: `list-rejected-values` has those.
 	//
@@ -11707,7 +11707,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v3/metering/refusals (the `ListRefusals` operationId).
 	ListRefusalsWithResponse(ctx context.Context, params *ListRefusalsParams, reqEditors ...RequestEditorFn) (*ListRefusalsAnswer, error)
 
-	// GetRefusalWithResponse Get what was refused, with its contents
+	// GetRefusalWithResponse Get a refusal with its contents
 	//
 	// Of a conflict both payloads, and where they differ. Of what is no event, its text. Of an event with a value that a meter could not use, whose `position` is the id here: which other meters count it.
 	//
@@ -11718,7 +11718,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v3/metering/refusals/{refusalId} (the `GetRefusal` operationId).
 	GetRefusalWithResponse(ctx context.Context, refusalID string, reqEditors ...RequestEditorFn) (*GetRefusalAnswer, error)
 
-	// DismissRefusalWithBodyWithResponse Say that nothing is to be done about a refusal
+	// DismissRefusalWithBodyWithResponse Dismiss a refusal
 	//
 	// Asks for `events:read` too. One that was dismissed can still be sent anew.
 	//
@@ -11729,7 +11729,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v3/metering/refusals/{refusalId}/dismiss (the `DismissRefusal` operationId).
 	DismissRefusalWithBodyWithResponse(ctx context.Context, refusalID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DismissRefusalAnswer, error)
 
-	// DismissRefusalWithResponse Say that nothing is to be done about a refusal
+	// DismissRefusalWithResponse Dismiss a refusal
 	//
 	// Asks for `events:read` too. One that was dismissed can still be sent anew.
 	//
@@ -11740,7 +11740,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v3/metering/refusals/{refusalId}/dismiss (the `DismissRefusal` operationId).
 	DismissRefusalWithResponse(ctx context.Context, refusalID string, body DismissRefusalJSONRequestBody, reqEditors ...RequestEditorFn) (*DismissRefusalAnswer, error)
 
-	// RedriveRefusalWithBodyWithResponse Send an event anew for a refusal
+	// RedriveRefusalWithBodyWithResponse Redrive a refusal with an event
 	//
 	// The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
 	//
@@ -11751,7 +11751,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v3/metering/refusals/{refusalId}/redrive (the `RedriveRefusal` operationId).
 	RedriveRefusalWithBodyWithResponse(ctx context.Context, refusalID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RedriveRefusalAnswer, error)
 
-	// RedriveRefusalWithResponse Send an event anew for a refusal
+	// RedriveRefusalWithResponse Redrive a refusal with an event
 	//
 	// The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
 	//
@@ -12026,7 +12026,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v3/metering/reports/{reportId}/secret (the `GetReportSecret` operationId).
 	GetReportSecretWithResponse(ctx context.Context, reportID string, reqEditors ...RequestEditorFn) (*GetReportSecretAnswer, error)
 
-	// RotateReportSecretWithBodyWithResponse Give a report a new signing secret
+	// RotateReportSecretWithBodyWithResponse Rotate the signing secret of a report
 	//
 	// Deliveries are signed with the new secret from now on, and with those from before until the overlap ends: a receiver may change over at any moment in between.
 	//
@@ -12037,7 +12037,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v3/metering/reports/{reportId}/secret/rotate (the `RotateReportSecret` operationId).
 	RotateReportSecretWithBodyWithResponse(ctx context.Context, reportID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateReportSecretAnswer, error)
 
-	// RotateReportSecretWithResponse Give a report a new signing secret
+	// RotateReportSecretWithResponse Rotate the signing secret of a report
 	//
 	// Deliveries are signed with the new secret from now on, and with those from before until the overlap ends: a receiver may change over at any moment in between.
 	//
@@ -12059,7 +12059,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v3/metering/reports/{reportId}/test (the `TestReport` operationId).
 	TestReportWithResponse(ctx context.Context, reportID string, reqEditors ...RequestEditorFn) (*TestReportAnswer, error)
 
-	// GetStatusWithResponse See how far everything is
+	// GetStatusWithResponse Get the status
 	//
 	// With it a sender can wait until its events count: `caught_up`.
 	//
@@ -15240,7 +15240,7 @@ func (r UpdateSubjectAnswer) ContentType() string {
 	return ""
 }
 
-// ListAccountsWithResponse See what became of every event
+// ListAccountsWithResponse List accounts of all events
 //
 // By hour of arrival in the log, source and type; and for each meter how many of its events counted. Of the namespace of the key only. While a meter is being filled in, it has counted fewer than it matches. What could not be read as an event of any namespace is shown to who may operate the installation.
 //
@@ -15376,7 +15376,7 @@ func (c *ClientWithResponses) UpdateAPIKeyWithResponse(ctx context.Context, apiK
 	return ParseUpdateAPIKeyAnswer(rsp)
 }
 
-// RotateAPIKeyWithBodyWithResponse Give an API key a new secret
+// RotateAPIKeyWithBodyWithResponse Rotate an API key
 //
 // The answer shows the new secret, never again. The previous one works as well until the overlap ends; one that is older does not.
 //
@@ -15393,7 +15393,7 @@ func (c *ClientWithResponses) RotateAPIKeyWithBodyWithResponse(ctx context.Conte
 	return ParseRotateAPIKeyAnswer(rsp)
 }
 
-// RotateAPIKeyWithResponse Give an API key a new secret
+// RotateAPIKeyWithResponse Rotate an API key
 //
 // The answer shows the new secret, never again. The previous one works as well until the overlap ends; one that is older does not.
 //
@@ -15410,7 +15410,7 @@ func (c *ClientWithResponses) RotateAPIKeyWithResponse(ctx context.Context, apiK
 	return ParseRotateAPIKeyAnswer(rsp)
 }
 
-// AuditSpanWithBodyWithResponse Recount what is stored, and compare
+// AuditSpanWithBodyWithResponse Audit stored data against a recount
 //
 // One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
 //
@@ -15427,7 +15427,7 @@ func (c *ClientWithResponses) AuditSpanWithBodyWithResponse(ctx context.Context,
 	return ParseAuditSpanAnswer(rsp)
 }
 
-// AuditSpanWithResponse Recount what is stored, and compare
+// AuditSpanWithResponse Audit stored data against a recount
 //
 // One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
 //
@@ -15546,7 +15546,7 @@ func (c *ClientWithResponses) GetEventTraceWithResponse(ctx context.Context, par
 	return ParseGetEventTraceAnswer(rsp)
 }
 
-// ListMeteringEventsWithResponse List events with what became of them
+// ListMeteringEventsWithResponse List events with their verdicts
 //
 // Events as they were sent, the latest first, each with its verdict: which meters count it, and why others do not. Without `filter[verdict]` only new ones are listed, not those that came again (`duplicate`), that came again with other contents (`conflict`), or that could not be read (`invalid`). An event is listed within seconds of being received.
 //
@@ -15672,7 +15672,7 @@ func (c *ClientWithResponses) ListEventSubjectsWithResponse(ctx context.Context,
 	return ParseListEventSubjectsAnswer(rsp)
 }
 
-// PreviewMeterWithBodyWithResponse Try a meter on the events that there are
+// PreviewMeterWithBodyWithResponse Preview a meter on stored events
 //
 // What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
 //
@@ -15689,7 +15689,7 @@ func (c *ClientWithResponses) PreviewMeterWithBodyWithResponse(ctx context.Conte
 	return ParsePreviewMeterAnswer(rsp)
 }
 
-// PreviewMeterWithResponse Try a meter on the events that there are
+// PreviewMeterWithResponse Preview a meter on stored events
 //
 // What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
 //
@@ -15859,7 +15859,7 @@ func (c *ClientWithResponses) ListUsageEventsWithResponse(ctx context.Context, m
 	return ParseListUsageEventsAnswer(rsp)
 }
 
-// QueryMeterWithBodyWithResponse Ask for usage
+// QueryMeterWithBodyWithResponse Query usage
 //
 // Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 //
@@ -15876,7 +15876,7 @@ func (c *ClientWithResponses) QueryMeterWithBodyWithResponse(ctx context.Context
 	return ParseQueryMeterAnswer(rsp)
 }
 
-// QueryMeterWithResponse Ask for usage
+// QueryMeterWithResponse Query usage
 //
 // Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 //
@@ -15961,9 +15961,9 @@ func (c *ClientWithResponses) CreateMeterRevisionWithResponse(ctx context.Contex
 	return ParseCreateMeterRevisionAnswer(rsp)
 }
 
-// DeleteMeterRevisionWithResponse Discard a revision that waits
+// DeleteMeterRevisionWithResponse Discard a pending revision
 //
-// Discard a revision that waits.
+// Discard a pending revision.
 //
 // Scope: `meters:write`.
 //
@@ -15995,7 +15995,7 @@ func (c *ClientWithResponses) GetMeterRevisionWithResponse(ctx context.Context, 
 	return ParseGetMeterRevisionAnswer(rsp)
 }
 
-// CompareMeterRevisionWithResponse Compare a revision with the one in force
+// CompareMeterRevisionWithResponse Compare a revision with the current one
 //
 // What a revision makes of the events that are kept, and what the meter makes of them now, subject by subject. While it is being filled in, `progress` tells what is missing.
 //
@@ -16063,7 +16063,7 @@ func (c *ClientWithResponses) ListMeterSubjectsWithResponse(ctx context.Context,
 	return ParseListMeterSubjectsAnswer(rsp)
 }
 
-// RedriveRefusalsWithBodyWithResponse Send refused inbox records anew, as they are
+// RedriveRefusalsWithBodyWithResponse Redrive refused inbox records unchanged
 //
 // Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
 //
@@ -16080,7 +16080,7 @@ func (c *ClientWithResponses) RedriveRefusalsWithBodyWithResponse(ctx context.Co
 	return ParseRedriveRefusalsAnswer(rsp)
 }
 
-// RedriveRefusalsWithResponse Send refused inbox records anew, as they are
+// RedriveRefusalsWithResponse Redrive refused inbox records unchanged
 //
 // Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
 //
@@ -16097,7 +16097,7 @@ func (c *ClientWithResponses) RedriveRefusalsWithResponse(ctx context.Context, b
 	return ParseRedriveRefusalsAnswer(rsp)
 }
 
-// ListRefusalsWithResponse List what was refused
+// ListRefusalsWithResponse List refusals
 //
 // Conflicts, records of inbox topics that are no events, and what could not be read, those last taken in first, with what was done about each. Not what the door refuses, for its sender was told; nor duplicates, which do no harm; nor values that a meter could not use: `list-rejected-values` has those.
 //
@@ -16114,7 +16114,7 @@ func (c *ClientWithResponses) ListRefusalsWithResponse(ctx context.Context, para
 	return ParseListRefusalsAnswer(rsp)
 }
 
-// GetRefusalWithResponse Get what was refused, with its contents
+// GetRefusalWithResponse Get a refusal with its contents
 //
 // Of a conflict both payloads, and where they differ. Of what is no event, its text. Of an event with a value that a meter could not use, whose `position` is the id here: which other meters count it.
 //
@@ -16131,7 +16131,7 @@ func (c *ClientWithResponses) GetRefusalWithResponse(ctx context.Context, refusa
 	return ParseGetRefusalAnswer(rsp)
 }
 
-// DismissRefusalWithBodyWithResponse Say that nothing is to be done about a refusal
+// DismissRefusalWithBodyWithResponse Dismiss a refusal
 //
 // Asks for `events:read` too. One that was dismissed can still be sent anew.
 //
@@ -16148,7 +16148,7 @@ func (c *ClientWithResponses) DismissRefusalWithBodyWithResponse(ctx context.Con
 	return ParseDismissRefusalAnswer(rsp)
 }
 
-// DismissRefusalWithResponse Say that nothing is to be done about a refusal
+// DismissRefusalWithResponse Dismiss a refusal
 //
 // Asks for `events:read` too. One that was dismissed can still be sent anew.
 //
@@ -16165,7 +16165,7 @@ func (c *ClientWithResponses) DismissRefusalWithResponse(ctx context.Context, re
 	return ParseDismissRefusalAnswer(rsp)
 }
 
-// RedriveRefusalWithBodyWithResponse Send an event anew for a refusal
+// RedriveRefusalWithBodyWithResponse Redrive a refusal with an event
 //
 // The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
 //
@@ -16182,7 +16182,7 @@ func (c *ClientWithResponses) RedriveRefusalWithBodyWithResponse(ctx context.Con
 	return ParseRedriveRefusalAnswer(rsp)
 }
 
-// RedriveRefusalWithResponse Send an event anew for a refusal
+// RedriveRefusalWithResponse Redrive a refusal with an event
 //
 // The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
 //
@@ -16607,7 +16607,7 @@ func (c *ClientWithResponses) GetReportSecretWithResponse(ctx context.Context, r
 	return ParseGetReportSecretAnswer(rsp)
 }
 
-// RotateReportSecretWithBodyWithResponse Give a report a new signing secret
+// RotateReportSecretWithBodyWithResponse Rotate the signing secret of a report
 //
 // Deliveries are signed with the new secret from now on, and with those from before until the overlap ends: a receiver may change over at any moment in between.
 //
@@ -16624,7 +16624,7 @@ func (c *ClientWithResponses) RotateReportSecretWithBodyWithResponse(ctx context
 	return ParseRotateReportSecretAnswer(rsp)
 }
 
-// RotateReportSecretWithResponse Give a report a new signing secret
+// RotateReportSecretWithResponse Rotate the signing secret of a report
 //
 // Deliveries are signed with the new secret from now on, and with those from before until the overlap ends: a receiver may change over at any moment in between.
 //
@@ -16658,7 +16658,7 @@ func (c *ClientWithResponses) TestReportWithResponse(ctx context.Context, report
 	return ParseTestReportAnswer(rsp)
 }
 
-// GetStatusWithResponse See how far everything is
+// GetStatusWithResponse Get the status
 //
 // With it a sender can wait until its events count: `caught_up`.
 //

@@ -130,7 +130,7 @@ ROTATE_API_KEY: Final = Operation(
     method="POST",
     path="/api-keys/{apiKeyId}/rotate",
     tag=TAG,
-    summary="Give an API key a new secret",
+    summary="Rotate an API key",
     description="The answer shows the new secret, never again. The previous one works as well "
     "until the overlap ends; one that is older does not.",
     scope=Scope.KEYS_WRITE,

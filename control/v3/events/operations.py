@@ -168,7 +168,7 @@ LIST_EVENTS: Final = Operation(
     method="GET",
     path="/events",
     tag="Events",
-    summary="List events with what became of them",
+    summary="List events with their verdicts",
     description=(
         "Events as they were sent, the latest first, each with its verdict: which meters count it, "
         "and why others do not. Without `filter[verdict]` only new ones are listed, not those that "

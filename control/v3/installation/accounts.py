@@ -141,7 +141,7 @@ LIST_ACCOUNTS: Final = Operation(
     method="GET",
     path="/accounts",
     tag="Accounts",
-    summary="See what became of every event",
+    summary="List accounts of all events",
     description=(
         "By hour of arrival in the log, source and type; and for each meter how many of its events "
         "counted. Of the namespace of the key only. While a meter is being filled in, it has "

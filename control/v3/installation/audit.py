@@ -129,7 +129,7 @@ AUDIT_SPAN: Final = Operation(
     method="POST",
     path="/audit",
     tag="Accounts",
-    summary="Recount what is stored, and compare",
+    summary="Audit stored data against a recount",
     description=(
         "One step of an audit, of the whole installation: rows against accounts, seals and the "
         "log, every meter's tallies against a recount of the raw events by other means, and bodies "

@@ -135,7 +135,7 @@ PREVIEW_METER: Final = Operation(
     method="POST",
     path="/meter-preview",
     tag="Meters",
-    summary="Try a meter on the events that there are",
+    summary="Preview a meter on stored events",
     description=(
         "What a meter would answer, were it there: the events that are kept are folded as it "
         f"would, at most {PREVIEW_EVENTS_MAX:,} of its event type in at most {PREVIEW_DAYS_MAX} "

@@ -112,7 +112,7 @@ COMPARE_REVISION: Final = Operation(
     method="GET",
     path=f"{_ONE}/comparison",
     tag=TAG,
-    summary="Compare a revision with the one in force",
+    summary="Compare a revision with the current one",
     description=(
         "What a revision makes of the events that are kept, and what the meter makes of them now, "
         "subject by subject. While it is being filled in, `progress` tells what is missing."
@@ -161,7 +161,7 @@ DELETE_REVISION: Final = Operation(
     method="DELETE",
     path=_ONE,
     tag=TAG,
-    summary="Discard a revision that waits",
+    summary="Discard a pending revision",
     scope=Scope.METERS_WRITE,
     names=METER_REVISION_NAMES,
     parameters=NoParameters,

@@ -44,7 +44,7 @@ LIST_REFUSALS: Final = Operation(
     method="GET",
     path="/refusals",
     tag=TAG,
-    summary="List what was refused",
+    summary="List refusals",
     description=(
         "Conflicts, records of inbox topics that are no events, and what could not be read, those "
         "last taken in first, with what was done about each. Not what the door refuses, for its "
@@ -71,7 +71,7 @@ GET_REFUSAL: Final = Operation(
     method="GET",
     path="/refusals/{refusalId}",
     tag=TAG,
-    summary="Get what was refused, with its contents",
+    summary="Get a refusal with its contents",
     description=(
         "Of a conflict both payloads, and where they differ. Of what is no event, its text. Of an "
         "event with a value that a meter could not use, whose `position` is the id here: which "
@@ -88,7 +88,7 @@ DISMISS_REFUSAL: Final = Operation(
     method="POST",
     path="/refusals/{refusalId}/dismiss",
     tag=TAG,
-    summary="Say that nothing is to be done about a refusal",
+    summary="Dismiss a refusal",
     description="Asks for `events:read` too. One that was dismissed can still be sent anew.",
     scope=Scope.EVENTS_WRITE,
     names=REFUSAL_NAMES,

@@ -50,7 +50,7 @@ REDRIVE_REFUSAL: Final = Operation(
     method="POST",
     path="/refusals/{refusalId}/redrive",
     tag=TAG,
-    summary="Send an event anew for a refusal",
+    summary="Redrive a refusal with an event",
     description=(
         "The event goes through the same door as every other, and counts once by its own identity: "
         "asking again with the same event does nothing more. Without `event` the text of an inbox "
@@ -68,7 +68,7 @@ REDRIVE_REFUSALS: Final = Operation(
     method="POST",
     path="/refusal-redrives",
     tag=TAG,
-    summary="Send refused inbox records anew, as they are",
+    summary="Redrive refused inbox records unchanged",
     description=(
         "Those about which nothing was done, the last ones first: for when a setting was what "
         "refused them. With `dry_run` it only says which would be accepted, and why others would "

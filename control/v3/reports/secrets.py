@@ -86,7 +86,7 @@ ROTATE_REPORT_SECRET: Final = Operation(
     method="POST",
     path="/reports/{reportId}/secret/rotate",
     tag=TAG,
-    summary="Give a report a new signing secret",
+    summary="Rotate the signing secret of a report",
     description="Deliveries are signed with the new secret from now on, and with those from before "
     "until the overlap ends: a receiver may change over at any moment in between.",
     scope=Scope.SECRETS_READ,

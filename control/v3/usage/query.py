@@ -212,7 +212,7 @@ QUERY_METER: Final = Operation(
     method="POST",
     path="/meters/{meterId}/query",
     tag="Meters",
-    summary="Ask for usage",
+    summary="Query usage",
     description=(
         "Usage of a meter by windows and groups, ordered by both. A window or group in which "
         "nothing counted has no row. `Accept: text/csv` asks for a table."

@@ -12,7 +12,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * See what became of every event
+         * List accounts of all events
          * @description By hour of arrival in the log, source and type; and for each meter how many of its events counted. Of the namespace of the key only. While a meter is being filled in, it has counted fewer than it matches. What could not be read as an event of any namespace is shown to who may operate the installation.
          *
          *     Scope: `usage:read`.
@@ -98,7 +98,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Give an API key a new secret
+         * Rotate an API key
          * @description The answer shows the new secret, never again. The previous one works as well until the overlap ends; one that is older does not.
          *
          *     Scope: `keys:write`.
@@ -120,7 +120,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Recount what is stored, and compare
+         * Audit stored data against a recount
          * @description One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
          *
          *     Scope: `operate`.
@@ -272,7 +272,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List events with what became of them
+         * List events with their verdicts
          * @description Events as they were sent, the latest first, each with its verdict: which meters count it, and why others do not. Without `filter[verdict]` only new ones are listed, not those that came again (`duplicate`), that came again with other contents (`conflict`), or that could not be read (`invalid`). An event is listed within seconds of being received.
          *
          *     Scope: `events:read`.
@@ -330,7 +330,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Try a meter on the events that there are
+         * Preview a meter on stored events
          * @description What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
          *
          *     Scope: `usage:read`.
@@ -458,7 +458,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Ask for usage
+         * Query usage
          * @description Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
          *
          *     Scope: `usage:read`.
@@ -537,8 +537,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Discard a revision that waits
-         * @description Discard a revision that waits.
+         * Discard a pending revision
+         * @description Discard a pending revision.
          *
          *     Scope: `meters:write`.
          */
@@ -556,7 +556,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Compare a revision with the one in force
+         * Compare a revision with the current one
          * @description What a revision makes of the events that are kept, and what the meter makes of them now, subject by subject. While it is being filled in, `progress` tells what is missing.
          *
          *     Scope: `usage:read`.
@@ -624,7 +624,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send refused inbox records anew, as they are
+         * Redrive refused inbox records unchanged
          * @description Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
          *
          *     Scope: `events:write`.
@@ -644,7 +644,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List what was refused
+         * List refusals
          * @description Conflicts, records of inbox topics that are no events, and what could not be read, those last taken in first, with what was done about each. Not what the door refuses, for its sender was told; nor duplicates, which do no harm; nor values that a meter could not use: `list-rejected-values` has those.
          *
          *     Scope: `events:read`.
@@ -666,7 +666,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get what was refused, with its contents
+         * Get a refusal with its contents
          * @description Of a conflict both payloads, and where they differ. Of what is no event, its text. Of an event with a value that a meter could not use, whose `position` is the id here: which other meters count it.
          *
          *     Scope: `events:read`.
@@ -690,7 +690,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Say that nothing is to be done about a refusal
+         * Dismiss a refusal
          * @description Asks for `events:read` too. One that was dismissed can still be sent anew.
          *
          *     Scope: `events:write`.
@@ -712,7 +712,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send an event anew for a refusal
+         * Redrive a refusal with an event
          * @description The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
          *
          *     Scope: `events:write`.
@@ -1050,7 +1050,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Give a report a new signing secret
+         * Rotate the signing secret of a report
          * @description Deliveries are signed with the new secret from now on, and with those from before until the overlap ends: a receiver may change over at any moment in between.
          *
          *     Scope: `secrets:read`.
@@ -1092,7 +1092,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * See how far everything is
+         * Get the status
          * @description With it a sender can wait until its events count: `caught_up`.
          *
          *     Scope: `status:read`.

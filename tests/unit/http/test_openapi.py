@@ -15,6 +15,8 @@ from control.openapi.published import as_json, as_yaml
 from meterline.http.operation import Bound
 from meterline.runtime.commands import documents
 
+pytestmark = pytest.mark.standard  # both documents, whole
+
 DECLARED = {"v3": documents.declared_v3(), "v1": documents.declared_v1()}
 KEYWORDS = frozenset(
     [

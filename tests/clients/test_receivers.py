@@ -97,6 +97,16 @@ def test_values_are_summed_exactly(at_work: Running) -> None:
     assert values == ["12345678901234567889.900000000000000001", "0"]
 
 
+@pytest.mark.parametrize("aggregation", ["MAX", "MIN", "AVG", "UNIQUE_COUNT", "LATEST"])
+def test_groups_that_cannot_be_added_up_have_no_figure(at_work: Running, aggregation: str) -> None:
+    entry, meter = EXAMPLE["usage"][0], {**EXAMPLE["meter"], "aggregation": aggregation}
+    groups = body_of(usage=[entry, {**entry, "groupBy": {"model": "other"}}], meter=meter)
+    assert at_work.post(groups, signed(groups)) == 204
+    one = body_of(usage=[entry], meter=meter)
+    assert at_work.post(one, signed(one, "dlv_two")) == 204
+    assert [row.get("value") for row in at_work.rows] == [None, entry["valueText"]]
+
+
 def test_what_was_not_signed_so_is_refused(at_work: Running) -> None:
     body = body_of(report={"slug": "é\ufffd"})
     headers = signed(body)

@@ -25,6 +25,9 @@ type message struct {
 	Usage []struct {
 		ValueText string `json:"valueText"` // exact; value would become a double
 	} `json:"usage"`
+	Meter struct {
+		Aggregation string `json:"aggregation"`
+	} `json:"meter"`
 	Query struct {
 		From    string `json:"from"`
 		To      string `json:"to"`
@@ -44,7 +47,7 @@ type row struct {
 	To         string `json:"to"`
 	Subject    string `json:"subject"`
 	Revision   int    `json:"revision"`
-	Value      string `json:"value"`
+	Value      string `json:"value,omitempty"` // none where groups cannot be added up
 	SHA256     string `json:"sha256"`
 }
 
@@ -92,11 +95,7 @@ func (b *book) take(id string, m message, body []byte) (string, error) {
 	if m.Run.Trigger == "test" {
 		return "a test: nothing to book", nil
 	}
-	texts := make([]string, len(m.Usage))
-	for place, entry := range m.Usage {
-		texts[place] = entry.ValueText
-	}
-	value, err := sum(texts)
+	value, err := figure(m)
 	if err != nil {
 		return "", err
 	}
@@ -121,7 +120,11 @@ func (b *book) take(id string, m message, body []byte) (string, error) {
 	if !b.keep(one) {
 		words = " (a later revision stands)"
 	}
-	return fmt.Sprintf("%s %s for %s to %s%s", one.Subject, value, one.From, one.To, words), nil
+	shown := value
+	if shown == "" {
+		shown = "(groups that cannot be added up)"
+	}
+	return fmt.Sprintf("%s %s for %s to %s%s", one.Subject, shown, one.From, one.To, words), nil
 }
 
 // add writes a line durably, all of it or nothing: what was not answered is sent again.
@@ -147,6 +150,19 @@ func (b *book) keep(one row) bool {
 	}
 	b.standing[key] = one.Revision
 	return true
+}
+
+// figure is that of a delivery: of several groups the sum, or "" where they cannot be added up.
+func figure(m message) (string, error) {
+	additive := m.Meter.Aggregation == "SUM" || m.Meter.Aggregation == "COUNT"
+	if len(m.Usage) > 1 && !additive {
+		return "", nil
+	}
+	texts := make([]string, len(m.Usage))
+	for place, entry := range m.Usage {
+		texts[place] = entry.ValueText
+	}
+	return sum(texts)
 }
 
 // sum is exact: floats would not be.

@@ -14,6 +14,7 @@ import {
   truncateSync,
 } from "node:fs";
 
+const ADDITIVE = new Set(["SUM", "COUNT"]); // groups of these may be added up
 const DIGITS = 18; // behind the point: all that Meterline has
 
 export class Book {
@@ -42,13 +43,14 @@ export class Book {
       to,
       subject,
       revision: message.run.revision,
-      value: sum(message.usage.map((entry) => entry.valueText)),
+      value: figure(message), // undefined is not written
       sha256: createHash("sha256").update(body).digest("hex"),
     };
     if (this.#ids.has(id)) return `${id}: a copy, booked before`;
     this.#append(`${JSON.stringify(row)}\n`);
     const words = this.#keep(row) ? "" : " (a later revision stands)";
-    return `${subject} ${row.value} for ${from} to ${to}${words}`;
+    const shown = row.value ?? "(groups that cannot be added up)";
+    return `${subject} ${shown} for ${from} to ${to}${words}`;
   }
 
   close() {
@@ -74,6 +76,12 @@ export class Book {
     if (stands) this.#standing.set(key, row.revision);
     return stands;
   }
+}
+
+/** The figure of a delivery: of several groups the sum, if they may be added up. */
+function figure({ meter, usage }) {
+  if (usage.length > 1 && !ADDITIVE.has(meter.aggregation)) return undefined;
+  return sum(usage.map((entry) => entry.valueText));
 }
 
 /** The exact sum of decimals in text: numbers of JavaScript are doubles. */

@@ -23,6 +23,8 @@ LIBRARIES = {"svix": ("svix.webhooks", "svix"), "standardwebhooks": ("standardwe
 BODY_BYTES_MAX = 8 * 1024 * 1024  # Meterline's own bound
 EXACT = Context(prec=100)  # Python's own context rounds at 28 digits
 
+ADDITIVE = {"SUM", "COUNT"}  # groups of these may be added up
+
 Verified = tuple[str, dict[str, Any]]
 
 
@@ -50,6 +52,19 @@ def verifier(library: str, secret: str) -> Callable[[Message, bytes], Verified]:
     return verified
 
 
+def figure(message: dict[str, Any]) -> str | None:
+    """The figure of a delivery: of several groups the sum, where groups of the meter's aggregation
+    may be added up, else None.
+    """
+    usage = message["usage"]
+    if len(usage) > 1 and message["meter"]["aggregation"] not in ADDITIVE:
+        return None
+    value = Decimal(0)
+    for entry in usage:
+        value = EXACT.add(value, Decimal(entry["valueText"]))
+    return f"{value:f}"
+
+
 class Book:
     """What was booked, as lines of a file: for each (report, window, subject) the highest revision
     stands.
@@ -71,10 +86,7 @@ class Book:
         """Book a delivery durably; what to say of it."""
         if message["run"]["trigger"] == "test":
             return "a test: nothing to book"
-        query, usage = message["query"], message["usage"]
-        value = Decimal(0)
-        for entry in usage:
-            value = EXACT.add(value, Decimal(entry["valueText"]))
+        query, value = message["query"], figure(message)
         row = {
             "delivery_id": delivery_id,
             "report": message["report"]["slug"],
@@ -82,7 +94,7 @@ class Book:
             "to": query["to"],
             "subject": query["subject"],
             "revision": message["run"]["revision"],
-            "value": f"{value:f}",
+            **({} if value is None else {"value": value}),
             "sha256": hashlib.sha256(body).hexdigest(),
         }
         with self._lock:
@@ -91,7 +103,8 @@ class Book:
             self._append(json.dumps(row).encode() + b"\n")
             stands = self._keep(row)
         words = "" if stands else " (a later revision stands)"
-        return f"{row['subject']} {row['value']} for {row['from']} to {row['to']}{words}"
+        shown = value or "(groups that cannot be added up)"
+        return f"{row['subject']} {shown} for {row['from']} to {row['to']}{words}"
 
     def _append(self, line: bytes) -> None:
         """Write a line durably, all of it or nothing: what was not answered is sent again."""

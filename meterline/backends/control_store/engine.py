@@ -41,6 +41,7 @@ _BROKEN_OFF: Final = frozenset({"40001", "40P01", "55P03"})  # serialization, de
 _WORLD_CLASSES: Final = frozenset({"08", "28", "3D", "40", "53", "55", "57", "58"})
 _REFUSED_CLASSES: Final = frozenset({"28", "3D"})
 _READ_ONLY: Final = "25006"  # a server that became a standby
+_NO_RIGHT: Final = "42501"  # of this user to that table
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _WORLD_CODES: Final = (
     LOCKED
@@ -83,7 +84,8 @@ class Database:
                 return await self._transactions.run(act, writes=writes)
             except (DBAPIError, PoolTimeoutError, OSError, *_DRIVER_ERRORS) as error:
                 if not _is_broken_off(error) or tries == TRIES_MAX:
-                    if _state_of(error)[:2] in _REFUSED_CLASSES:
+                    state = _state_of(error)
+                    if state[:2] in _REFUSED_CLASSES or state == _NO_RIGHT:
                         raise AccessRefused(_words(error)) from error
                     if _is_of_the_world(error):
                         raise Unavailable(f"control store: {_words(error)}") from error

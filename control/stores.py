@@ -22,6 +22,11 @@ class Stores:
     subjects: SubjectStore
     revisions: RevisionStore
 
+    @property
+    def now_ms(self) -> int:
+        """The present time."""
+        return self.clock.now_ms()
+
     async def meter(self, namespace: str, id_or_key: str) -> Meter:
         """A live meter of a namespace. Raises `Problem` (not found)."""
         meter = await self.catalogue.meter(namespace, id_or_key) if id_or_key else None

@@ -271,7 +271,7 @@ class RefusalService:
             state=RefusalState.DISMISSED,
             namespace=principal.namespace,
             author=principal.author,
-            at_ms=self.stores.clock.now_ms(),
+            at_ms=self.stores.now_ms,
             note=note,
         )
         stands = await self.settlements.dismiss(wanted)
@@ -309,7 +309,7 @@ class RefusalService:
         ids = tuple(sorted({one.id for one in events}))
         query = EventQuery(
             namespace=namespace,
-            now_ms=self.stores.clock.now_ms(),
+            now_ms=self.stores.now_ms,
             limit=2 * len(ids),
             conditions=((Column.ID, Condition(Op.IN, ids)),),
             order=ORDER,
@@ -322,7 +322,7 @@ class RefusalService:
 
         Raises `Problem` (unavailable): it is not known which are in, and asking again is safe.
         """
-        now_ms = self.stores.clock.now_ms()
+        now_ms = self.stores.now_ms
         wanted = [one.settlement(principal, now_ms) for one in sendings]
         stands = await self.settlements.begin(wanted)
         going = [

@@ -55,7 +55,7 @@ class ReportService:
     @property
     def now_ms(self) -> int:
         """The present time."""
-        return self.stores.clock.now_ms()
+        return self.stores.now_ms
 
     async def report(self, namespace: str, id_or_slug: str) -> Report:
         """A live report of a namespace. Raises `Problem` (not found)."""

@@ -88,6 +88,11 @@ VALUE_WORDS: Final = (
 )
 
 
+def pairs(members: Mapping[str, str] | None) -> tuple[tuple[str, str], ...] | None:
+    """Members as a meter holds them, sorted; None stays as it is."""
+    return None if members is None else tuple(sorted(members.items()))
+
+
 def judged_whole(
     handler: ModelWrapValidatorHandler[_Model], sent: Any, faults: Iterable[Fault]
 ) -> _Model:

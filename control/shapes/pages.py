@@ -1,15 +1,25 @@
 """Pages of a list, as v3 shows them (peer-api.md 1.4 and 1.5)."""
 
 import re
-from typing import Annotated, Final, NotRequired
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final, NotRequired, TypeVar
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from meterline.http.shapes import CursorPage
-from meterline.problem import Fault, invalid
+from meterline.http.operation import Answer
+from meterline.http.shapes import CursorPage, NumberedPage, Parameters
+from meterline.problem import Fault, Problem, invalid
 
+T = TypeVar("T")
+_shape: Final[Any] = TypedDict  # called with names that only the caller knows
 _ID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}", re.ASCII)
+
+
+class PageParameters(Parameters):
+    """Which page."""
+
+    page: CursorPage = CursorPage()
 
 
 class CursorsShown(TypedDict):
@@ -42,6 +52,25 @@ class NumberMetaShown(TypedDict):
     page: NumbersShown
 
 
+def page_shape(name: str, entry: Any, words: str, meta: Any = CursorMetaShown) -> Any:
+    """The shape of a page of entries; `words` say of which, and in what order."""
+    shape = _shape(name, {"data": list[entry], "meta": meta})
+    shape.__doc__ = words
+    return shape
+
+
+def page_answer(words: str, shape: Any, entry: object, *cursor: str) -> Answer:
+    """The answer that is a page; its example has one entry, with this cursor."""
+    example = {"data": [entry], "meta": cursors(20, [*cursor], more=False)}
+    return Answer(200, words, shape, example=example)
+
+
+def numbered_answer(words: str, shape: Any, *entries: object) -> Answer:
+    """The answer that is a page by number; its example has these entries."""
+    page = numbered_page(NumberedPage(), entries, len(entries))
+    return Answer(200, words, shape, example=page)
+
+
 def cursors(size: int, shown: list[str], *, more: bool) -> CursorMetaShown:
     """The `meta` of a page whose entries have these cursors; `more` if another page follows."""
     page: CursorsShown = {"size": size, "next": None, "previous": None}
@@ -52,9 +81,48 @@ def cursors(size: int, shown: list[str], *, more: bool) -> CursorMetaShown:
     return {"page": page}
 
 
+def cursor_page(
+    found: Sequence[T], page: CursorPage, show: Callable[[T], object], cursor: Callable[[T], str]
+) -> dict[str, object]:
+    """A page of what was found: one more was asked for than it has entries, which tells whether
+    another page follows.
+    """
+    listed = found[: page.size]
+    return {
+        "data": [show(one) for one in listed],
+        "meta": cursors(page.size, list(map(cursor, listed)), more=len(found) > page.size),
+    }
+
+
+def numbered_page(page: NumberedPage, entries: Sequence[object], total: int) -> dict[str, object]:
+    """A page of a list of so many entries, as it is shown."""
+    meta: NumberMetaShown = {"page": {"number": page.number, "size": page.size, "total": total}}
+    return {"data": [*entries], "meta": meta}
+
+
+def part(found: Sequence[T], number: int, size: int) -> Sequence[T]:
+    """The entries of a page, from 1 on, of a list that is there."""
+    return found[(number - 1) * size : number * size]
+
+
 def id_after(page: CursorPage) -> str | None:
     """The cursor of a list whose cursors are ids. Raises `Problem` where it cannot be one."""
-    if page.after is None or _ID.fullmatch(page.after):
-        return page.after
-    reason = "is no cursor; take it from meta.page.next of the page before"
-    raise invalid(Fault("page[after]", reason, "matches_regex", "query"))
+    parts_after(page, _ID)
+    return page.after
+
+
+def parts_after(page: CursorPage, pattern: re.Pattern[str]) -> re.Match[str] | None:
+    """The parts of a cursor; None on the first page. Raises `Problem` where it cannot be one."""
+    if page.after is None:
+        return None
+    found = pattern.fullmatch(page.after)
+    if found is None:
+        raise no_cursor()
+    return found
+
+
+def no_cursor(
+    reason: str = "is no cursor; take it from meta.page.next of the page before",
+) -> Problem:
+    """What is said where a text is no cursor of the list."""
+    return invalid(Fault("page[after]", reason, "matches_regex", "query"))

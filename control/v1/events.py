@@ -8,14 +8,14 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.event_judgement import Judged, judged
+from control.handlers import OfStores, answers
 from control.shapes.event import EVENT_EXAMPLE, EventShown
 from control.shapes.refused_parameters import Customers
-from control.stores import Stores
 from control.v1.validation_words import validation_words
 from meterline.access import Scope
 from meterline.event import Column, Condition, EventQuery, Op
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.operation import Answer, Call, Operation
 from meterline.http.shapes import Digits, Instant, InstantShown, LooseParameters
 from meterline.limits import (
     EVENT_FILTER_CHARS_MAX,
@@ -127,24 +127,17 @@ LIST_EVENTS: Final = Operation(
     description="Events by their time, the latest first; API v3 also lists those that came again.",
     scope=Scope.EVENTS_READ,
     parameters=EventsParameters,
-    body=NO_BODY,
     answers=(Answer(200, "Events.", list[IngestedEventShown], example=[EXAMPLE]),),
 )
 
 
-class V1Events:
+class V1Events(OfStores):
     """The handler of the list."""
 
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
-
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [bind(LIST_EVENTS, self.list)]
-
+    @answers(LIST_EVENTS)
     async def list(self, call: Call[EventsParameters, None]) -> web.Response:
         """Events in a bare array."""
-        query = call.parameters.query(call.namespace, self._stores.clock.now_ms())
+        query = call.parameters.query(call.namespace, self._stores.now_ms)
         return json_response([shown(one) for one in await judged(self._stores, query)])
 
 

@@ -8,14 +8,14 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from control.event_judgement import judged
+from control.handlers import OfStores, answers
 from control.shapes.refused_parameters import Customers
-from control.stores import Stores
 from control.v1.events import EXAMPLE, ClientId, IngestedEventShown, shown
 from meterline.access import Scope
 from meterline.event import Column, Condition, EventQuery, Op, Order, decode_cursor
 from meterline.event import encode_cursor as encoded
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.operation import Answer, Call, Operation
 from meterline.http.shapes import Closed, Cursor, Digits, Instant, LooseParameters
 from meterline.limits import (
     EVENT_FILTER_CHARS_MAX,
@@ -159,21 +159,14 @@ LIST_EVENTS: Final = Operation(
     summary="List events, with filters and pages",
     scope=Scope.EVENTS_READ,
     parameters=EventPageParameters,
-    body=NO_BODY,
     answers=(Answer(200, "A page of events.", EventPageShown, example={"items": [EXAMPLE]}),),
 )
 
 
-class V2Events:
+class V2Events(OfStores):
     """The handler of the list."""
 
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
-
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [bind(LIST_EVENTS, self.list)]
-
+    @answers(LIST_EVENTS)
     async def list(self, call: Call[EventPageParameters, None]) -> web.Response:
         """One page; `nextCursor` leads to the next, where there is one."""
         asked = call.parameters
@@ -183,7 +176,7 @@ class V2Events:
             raise invalid(Fault("cursor", str(error), "matches_regex", "query")) from error
         query = EventQuery(
             namespace=call.namespace,
-            now_ms=self._stores.clock.now_ms(),
+            now_ms=self._stores.now_ms,
             limit=asked.limit + 1,  # one more than asked for tells whether there is a next page
             conditions=() if asked.filter is None else asked.filter.conditions(),
             order=ORDER,

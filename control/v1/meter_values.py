@@ -7,12 +7,12 @@ from typing import Annotated, Final
 from aiohttp import web
 from pydantic import Field
 
+from control.handlers import OfStores, answers
 from control.shapes.path_names import GROUP_BY_KEY, V1_METER_NAMES
-from control.stores import Stores
 from control.usage.query import SUBJECT, Question, Words, query_of
 from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.operation import Answer, Call, Operation
 from meterline.http.shapes import Instant, LooseParameters
 from meterline.limits import (
     GROUP_VALUES_DAYS_MAX,
@@ -85,7 +85,6 @@ LIST_SUBJECTS: Final = Operation(
     scope=Scope.USAGE_READ,
     names=V1_METER_NAMES,
     parameters=MeterSubjectsParameters,
-    body=NO_BODY,
     answers=(Answer(200, "Subjects, sorted.", list[str], example=["customer-1"]),),
 )
 LIST_VALUES: Final = Operation(
@@ -98,21 +97,14 @@ LIST_VALUES: Final = Operation(
     scope=Scope.USAGE_READ,
     names={**V1_METER_NAMES, "groupByKey": GROUP_BY_KEY},
     parameters=GroupValuesParameters,
-    body=NO_BODY,
     answers=(Answer(200, "Values, sorted.", list[str], example=["large", "small"]),),
 )
 
 
-class V1MeterValues:
+class V1MeterValues(OfStores):
     """The handlers of both lists."""
 
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
-
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [bind(LIST_SUBJECTS, self.subjects), bind(LIST_VALUES, self.values)]
-
+    @answers(LIST_SUBJECTS)
     async def subjects(self, call: Call[MeterSubjectsParameters, None]) -> web.Response:
         """Subjects in a bare array."""
         asked = call.parameters
@@ -120,13 +112,14 @@ class V1MeterValues:
         question = Question(WORDS, asked.from_, asked.to, group_by=(SUBJECT,))
         return json_response(await self._all(query_of(meter, question)))
 
+    @answers(LIST_VALUES)
     async def values(self, call: Call[GroupValuesParameters, None]) -> web.Response:
         """Values in a bare array."""
         name = call.names["groupByKey"]
         meter = await self._stores.meter(call.namespace, call.names["meterIdOrSlug"])
         if name not in dimensions_ever(meter):
             raise not_found("group-by key", name)
-        from_ms, to_ms = call.parameters.span(self._stores.clock.now_ms())
+        from_ms, to_ms = call.parameters.span(self._stores.now_ms)
         question = Question(WORDS, from_ms, to_ms, group_by=(name,))
         return json_response(await self._all(query_of(meter, question)))
 

@@ -17,6 +17,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict
 
+from control.handlers import OfStores, answers
 from control.shapes.meter import (
     VALUE_WORDS,
     Dimensions,
@@ -25,13 +26,13 @@ from control.shapes.meter import (
     MeterName,
     disagreements_of,
     judged_whole,
+    pairs,
 )
 from control.shapes.path_names import V1_METER_NAMES
-from control.stores import Stores
 from control.v1.pending_revision import PendingRevisionShown, pending_shown
 from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.operation import Answer, Call, Operation, json_body
 from meterline.http.shapes import (
     AnyParameters,
     Closed,
@@ -138,12 +139,11 @@ class MeterUpdateBody(Camel):
 
     def change(self) -> MeterChange:
         """The change that it asks for."""
-        group_by, metadata = self.group_by, self.metadata
         return MeterChange(
             name=self.name,
             description=self.description,
-            dimensions=None if group_by is None else tuple(sorted(group_by.items())),
-            labels=None if metadata is None else tuple(sorted(metadata.items())),
+            dimensions=pairs(self.group_by),
+            labels=pairs(self.metadata),
         )
 
 
@@ -233,7 +233,6 @@ LIST_METERS: Final = Operation(
     summary="List meters",
     scope=Scope.METERS_READ,
     parameters=MeterListParameters,
-    body=NO_BODY,
     answers=(Answer(200, "Meters.", list[MeterShown], example=[_SHOWN]),),
 )
 GET_METER: Final = Operation(
@@ -245,7 +244,6 @@ GET_METER: Final = Operation(
     scope=Scope.METERS_READ,
     names=V1_METER_NAMES,
     parameters=AnyParameters,
-    body=NO_BODY,
     answers=(Answer(200, "The meter.", MeterShown, example=_SHOWN),),
 )
 UPDATE_METER: Final = Operation(
@@ -279,36 +277,24 @@ DELETE_METER: Final = Operation(
     scope=Scope.METERS_WRITE,
     names=V1_METER_NAMES,
     parameters=AnyParameters,
-    body=NO_BODY,
     answers=(Answer(204, "It is deleted."),),
     problems=(ProblemType.CONFLICT,),
 )
 
 
-class V1Meters:
+class V1Meters(OfStores):
     """Handlers of the collection and of one meter. Unknown query parameters are ignored."""
 
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
-
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [
-            bind(CREATE_METER, self.create),
-            bind(LIST_METERS, self.list),
-            bind(GET_METER, self.get),
-            bind(UPDATE_METER, self.update),
-            bind(DELETE_METER, self.delete),
-        ]
-
+    @answers(CREATE_METER)
     async def create(self, call: Call[AnyParameters, MeterBody]) -> web.Response:
         """201 with the meter; 409 where the slug is taken."""
         stores, draft = self._stores, call.body.draft()
         meter = await stores.catalogue.create_meter(
-            call.namespace, draft, stores.clock.now_ms(), author=call.principal.author
+            call.namespace, draft, stores.now_ms, author=call.author
         )
         return json_response(shown(meter, None), status=201)
 
+    @answers(LIST_METERS)
     async def list(self, call: Call[MeterListParameters, None]) -> web.Response:
         """Meters in a bare array; the last deleted ones behind them, where asked for."""
         asked, catalogue = call.parameters, self._stores.catalogue
@@ -321,11 +307,13 @@ class V1Meters:
         waiting = await self._stores.revisions.waiting(call.namespace)
         return json_response([shown(meter, waiting.get(meter.id)) for meter in listed])
 
+    @answers(GET_METER)
     async def get(self, call: Call[AnyParameters, None]) -> web.Response:
         """The meter."""
         meter = await self._stores.meter(call.namespace, call.names["meterIdOrSlug"])
         return json_response(await self._shown(call.namespace, meter))
 
+    @answers(UPDATE_METER)
     async def update(self, call: Call[AnyParameters, MeterUpdateBody]) -> web.Response:
         """200 with the meter as it is now; 409 where it is not for the API to change it so."""
         stores = self._stores
@@ -334,8 +322,8 @@ class V1Meters:
                 call.namespace,
                 call.names["meterIdOrSlug"],
                 call.body.change(),
-                stores.clock.now_ms(),
-                author=call.principal.author,
+                stores.now_ms,
+                author=call.author,
             )
         except Problem as problem:
             if problem.faults:
@@ -343,14 +331,12 @@ class V1Meters:
             raise
         return json_response(await self._shown(call.namespace, meter))
 
+    @answers(DELETE_METER)
     async def delete(self, call: Call[AnyParameters, None]) -> web.Response:
         """204; its usage is kept, and no longer answered."""
         stores = self._stores
         await stores.catalogue.delete_meter(
-            call.namespace,
-            call.names["meterIdOrSlug"],
-            stores.clock.now_ms(),
-            author=call.principal.author,
+            call.namespace, call.names["meterIdOrSlug"], stores.now_ms, author=call.author
         )
         return web.Response(status=204)
 

@@ -9,6 +9,7 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from control.handlers import Handlers, answers
 from control.shapes.path_names import V1_METER_NAMES
 from control.shapes.refused_parameters import Customers, Unsupported
 from control.stores import Stores
@@ -26,17 +27,7 @@ from control.usage.query import (
 from control.v1.events import ClientId
 from control.v1.meters import Camel
 from meterline.access import Scope
-from meterline.http.operation import (
-    CSV,
-    JSON,
-    NO_BODY,
-    Answer,
-    Bound,
-    Call,
-    Operation,
-    bind,
-    json_body,
-)
+from meterline.http.operation import CSV, JSON, Answer, Call, Operation, json_body
 from meterline.http.shapes import (
     AnyParameters,
     Instant,
@@ -204,7 +195,6 @@ QUERY_METER: Final = Operation(
     scope=Scope.USAGE_READ,
     names=V1_METER_NAMES,
     parameters=QueryParameters,
-    body=NO_BODY,
     answers=_ANSWERS,
     problems=(ProblemType.NOT_ACCEPTABLE,),
 )
@@ -224,21 +214,19 @@ QUERY_METER_POST: Final = Operation(
 )
 
 
-class V1Query:
+class V1Query(Handlers):
     """The handlers of queries."""
 
     def __init__(self, stores: Stores, answers: Answers) -> None:
         self._stores = stores
         self._answers = answers
 
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [bind(QUERY_METER, self.by_url), bind(QUERY_METER_POST, self.by_body)]
-
+    @answers(QUERY_METER)
     async def by_url(self, call: Call[QueryParameters, None]) -> web.StreamResponse:
         """200 with rows; the question stands in the query parameters."""
         return await self._answered(call, call.parameters.question())
 
+    @answers(QUERY_METER_POST)
     async def by_body(self, call: Call[AnyParameters, QueryBody]) -> web.StreamResponse:
         """200 with rows; the question stands in the body, as long filters fit no URL."""
         return await self._answered(call, call.body.question())

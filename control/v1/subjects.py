@@ -7,13 +7,13 @@ from aiohttp import web
 from pydantic import Field, JsonValue, RootModel, model_validator
 from typing_extensions import TypedDict
 
+from control.handlers import OfStores, answers
 from control.shapes.path_names import V1_SUBJECT_NAMES
 from control.shapes.subject import DisplayName, Key, Metadata
-from control.stores import Stores
 from control.v1.meters import Camel
 from meterline.access import KEPT, Kept, Scope, Subject, SubjectDraft
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.operation import Answer, Call, Operation, json_body
 from meterline.http.shapes import AnyParameters, Instant, InstantShown, NoNul, Ulid
 from meterline.limits import SUBJECT_NAME_CHARS_MAX, SUBJECTS_UPSERT_MAX
 from meterline.problem import ProblemType, not_found
@@ -107,7 +107,6 @@ LIST_SUBJECTS: Final = Operation(
     description="List the subjects that something is said of; events may name any others.",
     scope=Scope.SUBJECTS_READ,
     parameters=AnyParameters,
-    body=NO_BODY,
     answers=(Answer(200, "All of them, by creation.", list[SubjectShown], example=[_SHOWN]),),
 )
 UPSERT_SUBJECTS: Final = Operation(
@@ -142,7 +141,6 @@ GET_SUBJECT: Final = Operation(
     scope=Scope.SUBJECTS_READ,
     names=V1_SUBJECT_NAMES,
     parameters=AnyParameters,
-    body=NO_BODY,
     answers=(Answer(200, "The subject.", SubjectShown, example=_SHOWN),),
 )
 DELETE_SUBJECT: Final = Operation(
@@ -155,40 +153,30 @@ DELETE_SUBJECT: Final = Operation(
     scope=Scope.SUBJECTS_WRITE,
     names=V1_SUBJECT_NAMES,
     parameters=AnyParameters,
-    body=NO_BODY,
     answers=(Answer(204, "Nothing is said of it any more."),),
 )
 
 
-class V1Subjects:
+class V1Subjects(OfStores):
     """Handlers of the collection and of one subject."""
 
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
-
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [
-            bind(LIST_SUBJECTS, self.list),
-            bind(UPSERT_SUBJECTS, self.upsert),
-            bind(GET_SUBJECT, self.get),
-            bind(DELETE_SUBJECT, self.delete),
-        ]
-
+    @answers(LIST_SUBJECTS)
     async def list(self, call: Call[AnyParameters, None]) -> web.Response:
         """All subjects in a bare array."""
         subjects = await self._stores.subjects.subjects(call.namespace)
         return json_response([shown(subject) for subject in subjects])
 
+    @answers(UPSERT_SUBJECTS)
     async def upsert(self, call: Call[AnyParameters, SubjectsBody]) -> web.Response:
         """200 with the subjects; 409 where there would be too many."""
         stores = self._stores
         drafts = [body.draft() for body in call.body.root]
         subjects = await stores.subjects.upsert_subjects(
-            call.namespace, drafts, stores.clock.now_ms(), author=call.principal.author
+            call.namespace, drafts, stores.now_ms, author=call.author
         )
         return json_response([shown(subject) for subject in subjects])
 
+    @answers(GET_SUBJECT)
     async def get(self, call: Call[AnyParameters, None]) -> web.Response:
         """The subject."""
         name = call.names["subjectIdOrKey"]
@@ -197,14 +185,12 @@ class V1Subjects:
             raise not_found("subject", name)
         return json_response(shown(subject))
 
+    @answers(DELETE_SUBJECT)
     async def delete(self, call: Call[AnyParameters, None]) -> web.Response:
         """204."""
         stores = self._stores
         await stores.subjects.delete_subject(
-            call.namespace,
-            call.names["subjectIdOrKey"],
-            stores.clock.now_ms(),
-            author=call.principal.author,
+            call.namespace, call.names["subjectIdOrKey"], stores.now_ms, author=call.author
         )
         return web.Response(status=204)
 

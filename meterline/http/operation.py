@@ -7,17 +7,19 @@ that answers. Ids are stable for ever: clients are generated from them (contract
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic
 
 from aiohttp import web
 from pydantic import BaseModel
+from typing_extensions import TypeVar
 
 from meterline.access import Principal, Scope
+from meterline.http.shapes import NoParameters
 from meterline.limits import CONTROL_BODY_BYTES_MAX
 from meterline.problem import ProblemType
 
-P = TypeVar("P", bound=BaseModel)
-B = TypeVar("B")
+P = TypeVar("P", bound=BaseModel, default=NoParameters)
+B = TypeVar("B", default=None)
 
 JSON: Final = "application/json"
 CSV: Final = "text/csv"
@@ -92,12 +94,18 @@ class Call(Generic[P, B]):
         """Whose things the call is about."""
         return self.principal.namespace
 
+    @property
+    def author(self) -> str:
+        """Who is told as the author of a change that is asked for."""
+        return self.principal.author
+
 
 @dataclass(frozen=True, slots=True)
 class Operation(Generic[P, B]):
     """An operation as it is published. `path` is below the prefixes of its version.
 
-    `problems` are those that not every operation has; `scope` None is open to all.
+    `problems` are those that not every operation has; `scope` None is open to all. Unless it says
+    otherwise, an operation refuses query parameters, and reads no body.
     """
 
     id: str
@@ -106,9 +114,9 @@ class Operation(Generic[P, B]):
     tag: str
     summary: str
     scope: Scope | None
-    parameters: type[P]
-    body: Body[B]
     answers: tuple[Answer, ...]
+    parameters: type[P] = NoParameters  # type: ignore[assignment] # the default of P
+    body: Body[B] = NO_BODY  # type: ignore[assignment] # the default of B
     problems: tuple[ProblemType, ...] = ()
     names: Mapping[str, PathName] = field(default_factory=dict)
     description: str = ""

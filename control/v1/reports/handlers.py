@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from control.handlers import OfReports, answers
 from control.reports.rules import (
     V1_WORDS,
     change_of,
@@ -15,7 +16,7 @@ from control.reports.rules import (
     read_report,
     window_faults,
 )
-from control.reports.service import ReportService, new_signing_secret
+from control.reports.service import new_signing_secret
 from control.v1.reports.body import (
     ReportBody,
     ReportUpdateBody,
@@ -47,7 +48,7 @@ from control.v1.reports.operations import (
     RunsParameters,
 )
 from meterline.http import json_response
-from meterline.http.operation import Bound, Call, bind
+from meterline.http.operation import Call
 from meterline.http.shapes import AnyParameters
 from meterline.limits import REPORTS_MAX
 from meterline.problem import Fault, invalid
@@ -58,27 +59,10 @@ _UNKEPT: Final = {"Cache-Control": "no-store"}
 _Call = Call[AnyParameters, None]
 
 
-class V1Reports:
+class V1Reports(OfReports):
     """Handlers of reports and their runs."""
 
-    def __init__(self, service: ReportService) -> None:
-        self._service = service
-
-    def bound(self) -> list[Bound]:
-        """What they answer."""
-        return [
-            bind(CREATE_REPORT, self.create),
-            bind(LIST_REPORTS, self.list),
-            bind(GET_REPORT, self.get),
-            bind(UPDATE_REPORT, self.update),
-            bind(DELETE_REPORT, self.delete),
-            bind(GET_SECRET, self.secret),
-            bind(RESUME_REPORT, self.resume),
-            bind(RUN_REPORT, self.run),
-            bind(LIST_RUNS, self.runs),
-            bind(GET_RUN, self.get_run),
-        ]
-
+    @answers(CREATE_REPORT)
     async def create(self, call: _Call) -> web.Response:
         """201 with the report as stored and its signing secret, which only the secrets
         operation shows again.
@@ -89,13 +73,14 @@ class V1Reports:
         secret = new_signing_secret()
         report = new_report(call, service, body.slug, meter, definition(body, filter_), secret)
         first_ms = report.schedule.first_window_ms(report.created_at_ms)
-        await service.reports.create_report(report, first_ms, author=call.principal.author)
+        await service.reports.create_report(report, first_ms, author=call.author)
         service.wake()
         members = report_members(report, meter.key)
         members["endpoint"]["signingSecret"] = secret
         headers = {**_UNKEPT, "Location": f"/api/v1/reports/{report.id}"}
         return json_response(members, status=201, headers=headers)
 
+    @answers(LIST_REPORTS)
     async def list(self, call: Call[ReportListParameters, None]) -> web.Response:
         """A page of reports, by creation, in a bare array."""
         asked = call.parameters
@@ -105,10 +90,12 @@ class V1Reports:
         listed = reports[first:]
         return json_response([report_members(it, slugs.get(it.meter_id, "")) for it in listed])
 
+    @answers(GET_REPORT)
     async def get(self, call: _Call) -> web.Response:
         """The report with its last run."""
         return await self._shown(await self._found(call))
 
+    @answers(UPDATE_REPORT)
     async def update(self, call: _Call) -> web.Response:
         """The report as it is now."""
         service = self._service
@@ -117,35 +104,36 @@ class V1Reports:
         body = await read_change(call, ReportUpdateBody, V1_WORDS, service, report, faults)
         change = change_of(report, definition(body, filter_), service)
         report = await service.reports.update_report(
-            report.id, change, service.now_ms, author=call.principal.author
+            report.id, change, service.now_ms, author=call.author
         )
         service.wake()
         return await self._shown(report)
 
+    @answers(DELETE_REPORT)
     async def delete(self, call: _Call) -> web.Response:
         """204; what was not sent yet never will be, and is recorded as cancelled."""
         service = self._service
         report = await self._found(call)
-        await service.reports.delete_report(report.id, service.now_ms, author=call.principal.author)
+        await service.reports.delete_report(report.id, service.now_ms, author=call.author)
         return web.Response(status=204)
 
+    @answers(GET_SECRET)
     async def secret(self, call: _Call) -> web.Response:
         """The signing secret."""
         report = await self._found(call)
         service = self._service
         secret = service.opened(report.signing_secret_sealed)
-        await service.reports.tell_secret_shown(
-            report, service.now_ms, author=call.principal.author
-        )
+        await service.reports.tell_secret_shown(report, service.now_ms, author=call.author)
         return json_response({"signingSecret": secret}, headers=_UNKEPT)
 
+    @answers(RESUME_REPORT)
     async def resume(self, call: Call[AnyParameters, ResumeBody]) -> web.Response:
         """The report, active again: what is asked for of what it owes is sent."""
         service = self._service
         report = await self._found(call)
         owed = Owed(call.body.owed or Owed.ALL)
         resumed = await service.reports.resume_report(
-            report.id, service.now_ms, owed=owed, author=call.principal.author
+            report.id, service.now_ms, owed=owed, author=call.author
         )
         service.wake()
         members: ReportResumedShown = {
@@ -159,6 +147,7 @@ class V1Reports:
         }
         return json_response(members)
 
+    @answers(RUN_REPORT)
     async def run(self, call: Call[AnyParameters, RunBody]) -> web.Response:
         """201 with a run of the window; 200 with the one that is there already."""
         service, body = self._service, call.body
@@ -167,12 +156,13 @@ class V1Reports:
         if faults := window_faults(body.from_, body.to, now_ms):
             raise invalid(*faults)
         run, new = await service.reports.ask_run(
-            report, body.from_, body.to, now_ms, revise=body.revise, author=call.principal.author
+            report, body.from_, body.to, now_ms, revise=body.revise, author=call.author
         )
         service.wake()
         headers = {"Location": f"/api/v1/reports/{report.id}/runs/{run.id}"}
         return json_response(run_members(run), status=201 if new else 200, headers=headers)
 
+    @answers(LIST_RUNS)
     async def runs(self, call: Call[RunsParameters, None]) -> web.Response:
         """Runs, the newest window first; `before` names the last one of the page before."""
         asked = call.parameters
@@ -185,6 +175,7 @@ class V1Reports:
         runs = await self._service.reports.runs(report.id, asked.limit, before)
         return json_response([run_members(run) for run in runs])
 
+    @answers(GET_RUN)
     async def get_run(self, call: Call[DeliveriesParameters, None]) -> web.Response:
         """A run with its deliveries and their attempts; `after` is the number of the last one
         of the page before.

@@ -20,7 +20,6 @@ from control.v1.reports.members import (
 from meterline.access import Scope
 from meterline.http.operation import (
     JSON,
-    NO_BODY,
     Answer,
     Operation,
     json_body,
@@ -122,7 +121,6 @@ LIST_REPORTS: Final = Operation(
     description="By creation. Where there are as many as the page may have, more may follow.",
     scope=Scope.REPORTS_READ,
     parameters=ReportListParameters,
-    body=NO_BODY,
     answers=(Answer(200, "A page of reports.", list[ReportShown], example=[REPORT_EXAMPLE]),),
 )
 GET_REPORT: Final = Operation(
@@ -134,7 +132,6 @@ GET_REPORT: Final = Operation(
     scope=Scope.REPORTS_READ,
     names=V1_REPORT_NAMES,
     parameters=AnyParameters,
-    body=NO_BODY,
     answers=(
         Answer(
             200,
@@ -174,7 +171,6 @@ DELETE_REPORT: Final = Operation(
     scope=Scope.REPORTS_WRITE,
     names=V1_REPORT_NAMES,
     parameters=AnyParameters,
-    body=NO_BODY,
     answers=(Answer(204, "It is deleted."),),
 )
 GET_SECRET: Final = Operation(
@@ -186,7 +182,6 @@ GET_SECRET: Final = Operation(
     scope=Scope.SECRETS_READ,
     names=V1_REPORT_NAMES,
     parameters=AnyParameters,
-    body=NO_BODY,
     answers=(
         Answer(
             200,
@@ -248,7 +243,6 @@ LIST_RUNS: Final = Operation(
     scope=Scope.REPORTS_READ,
     names=V1_REPORT_NAMES,
     parameters=RunsParameters,
-    body=NO_BODY,
     answers=(Answer(200, "The newest windows first.", list[RunShown], example=[RUN_EXAMPLE]),),
 )
 GET_RUN: Final = Operation(
@@ -260,7 +254,6 @@ GET_RUN: Final = Operation(
     scope=Scope.REPORTS_READ,
     names={**V1_REPORT_NAMES, "runId": RUN},
     parameters=DeliveriesParameters,
-    body=NO_BODY,
     answers=(
         Answer(
             200,

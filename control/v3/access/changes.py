@@ -6,10 +6,11 @@ from aiohttp import web
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
-from control.shapes.pages import CursorMetaShown, cursors, id_after
+from control.handlers import Handlers, answers
+from control.shapes.pages import cursor_page, id_after, page_answer, page_shape
 from meterline.access import AccessStore, Action, Change, Kind, Scope, members_of
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.operation import Call, Operation
 from meterline.http.shapes import CursorPage, InstantShown, NoNul, Parameters, Ulid
 from meterline.limits import ATTRIBUTE_CHARS_MAX
 from meterline.window import rfc3339
@@ -65,13 +66,7 @@ class ChangeShown(TypedDict):
     ]
 
 
-class ChangePageShown(TypedDict):
-    """A page of changes, the newest first."""
-
-    data: list[ChangeShown]
-    meta: CursorMetaShown
-
-
+_PAGE: Final = page_shape("ChangePageShown", ChangeShown, "A page of changes, the newest first.")
 _EXAMPLE: Final[ChangeShown] = {
     "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
     "at": "2026-01-31T10:00:00Z",
@@ -83,10 +78,6 @@ _EXAMPLE: Final[ChangeShown] = {
     "detail": "name",
     "members": [{"member": "name", "before": "Tokens", "after": "Tokens, all models"}],
 }
-_PAGE_EXAMPLE: Final[ChangePageShown] = {
-    "data": [_EXAMPLE],
-    "meta": cursors(20, [_EXAMPLE["id"]], more=False),
-}
 
 LIST_CHANGES: Final = Operation(
     id="list-changes",
@@ -97,25 +88,20 @@ LIST_CHANGES: Final = Operation(
     description="Changes of meters, reports, subjects and API keys, the newest first.",
     scope=Scope.CHANGES_READ,
     parameters=ChangesParameters,
-    body=NO_BODY,
-    answers=(Answer(200, "A page of changes.", ChangePageShown, example=_PAGE_EXAMPLE),),
+    answers=(page_answer("A page of changes.", _PAGE, _EXAMPLE, _EXAMPLE["id"]),),
 )
 
 
-class V3Changes:
+class V3Changes(Handlers):
     """The handler of the list."""
 
     def __init__(self, access: AccessStore) -> None:
         self._access = access
 
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [bind(LIST_CHANGES, self.list)]
-
+    @answers(LIST_CHANGES)
     async def list(self, call: Call[ChangesParameters, None]) -> web.Response:
         """One page, the newest first."""
         page, only = call.parameters.page, call.parameters.filter
-        # one more than asked for tells whether there is a following page
         changes = await self._access.changes(
             call.namespace,
             page.size + 1,
@@ -123,12 +109,7 @@ class V3Changes:
             subject_id=only.resource_id,
             after=id_after(page),
         )
-        shown = changes[: page.size]
-        answer: ChangePageShown = {
-            "data": [members(change) for change in shown],
-            "meta": cursors(page.size, [one.id for one in shown], more=len(changes) > page.size),
-        }
-        return json_response(answer)
+        return json_response(cursor_page(changes, page, members, lambda it: it.id))
 
 
 def members(change: Change) -> ChangeShown:

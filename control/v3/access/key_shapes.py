@@ -6,10 +6,10 @@ from typing import Annotated, Final, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.shapes.optional_members import NotNull
-from control.shapes.pages import CursorMetaShown, cursors
+from control.shapes.optional_members import Omissible
+from control.shapes.pages import page_shape
 from meterline.access import ApiKey, Scope, lacks_plan
-from meterline.http.shapes import Closed, CursorPage, Instant, InstantShown, NoNul, Parameters, Ulid
+from meterline.http.shapes import Closed, Instant, InstantShown, NoNul, Ulid
 from meterline.limits import (
     KEY_NAME_CHARS_MAX,
     KEY_OVERLAP_S,
@@ -34,23 +34,21 @@ class ApiKeyBody(Closed):
 
     name: KeyName
     scopes: Scopes
-    plan: Annotated[
-        PlanName | None, Field(description="Name of a plan of the settings."), NotNull()
-    ] = None
+    plan: Annotated[Omissible[PlanName], Field(description="Name of a plan of the settings.")] = (
+        None
+    )
     expires_at: Annotated[
-        Instant | None, Field(description="When it stops working; never, if absent."), NotNull()
+        Omissible[Instant], Field(description="When it stops working; never, if absent.")
     ] = None
 
 
 class ApiKeyUpdateBody(Closed):
     """What is to change; what is left out stays as it is."""
 
-    name: Annotated[KeyName | None, NotNull()] = None
-    scopes: Annotated[Scopes | None, NotNull()] = None
+    name: Omissible[KeyName] = None
+    scopes: Omissible[Scopes] = None
     plan: Annotated[
-        PlanName | None,
-        Field(description="Name of a plan of the settings; empty for none."),
-        NotNull(),
+        Omissible[PlanName], Field(description="Name of a plan of the settings; empty for none.")
     ] = None
 
 
@@ -65,12 +63,6 @@ class RotationBody(Closed):
             description="For so long the previous secret works as well.",
         ),
     ] = KEY_OVERLAP_S
-
-
-class ApiKeysParameters(Parameters):
-    """Which page."""
-
-    page: CursorPage = CursorPage()
 
 
 class ApiKeyShown(TypedDict):
@@ -118,13 +110,7 @@ class ApiKeyWithSecretShown(ApiKeyShown):
     ]
 
 
-class ApiKeyPageShown(TypedDict):
-    """A page of keys, by creation."""
-
-    data: list[ApiKeyShown]
-    meta: CursorMetaShown
-
-
+KEY_PAGE: Final = page_shape("ApiKeyPageShown", ApiKeyShown, "A page of keys, by creation.")
 KEY_EXAMPLE: Final[ApiKeyShown] = {
     "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
     "name": "Gateway in Frankfurt",
@@ -137,10 +123,6 @@ KEY_EXAMPLE: Final[ApiKeyShown] = {
 SECRET_EXAMPLE: Final[ApiKeyWithSecretShown] = {
     **KEY_EXAMPLE,
     "key": "mtl_01M7ZMF4YA7D2SQ292V0W9JPT8_" + "Ab3-" * 10 + "xyz",
-}
-PAGE_EXAMPLE: Final[ApiKeyPageShown] = {
-    "data": [KEY_EXAMPLE],
-    "meta": cursors(20, [KEY_EXAMPLE["id"]], more=False),
 }
 
 

@@ -11,15 +11,14 @@ from typing import Any, Final
 from aiohttp import web
 from ulid import ULID
 
-from control.shapes.pages import cursors, id_after
+from control.handlers import Handlers, answers
+from control.shapes.pages import PageParameters, cursor_page, id_after, page_answer
 from control.v3.access.key_shapes import (
     KEY_EXAMPLE,
-    PAGE_EXAMPLE,
+    KEY_PAGE,
     SECRET_EXAMPLE,
     ApiKeyBody,
-    ApiKeyPageShown,
     ApiKeyShown,
-    ApiKeysParameters,
     ApiKeyUpdateBody,
     ApiKeyWithSecretShown,
     RotationBody,
@@ -42,16 +41,7 @@ from meterline.access import (
     update_faults,
 )
 from meterline.http import json_response
-from meterline.http.operation import (
-    NO_BODY,
-    Answer,
-    Bound,
-    Call,
-    Operation,
-    PathName,
-    bind,
-    json_body,
-)
+from meterline.http.operation import Answer, Call, Operation, PathName, json_body
 from meterline.http.shapes import NoParameters
 from meterline.ports import Clock
 from meterline.problem import ProblemType, invalid, not_found
@@ -74,7 +64,6 @@ CREATE_API_KEY: Final = Operation(
     description="The answer shows the key; it is never shown again. A key gives no scope that it "
     "does not have, and no other plan than its own.",
     scope=Scope.KEYS_WRITE,
-    parameters=NoParameters,
     body=json_body(ApiKeyBody, {"name": "Gateway in Frankfurt", "scopes": ["events:write"]}),
     answers=(
         Answer(
@@ -95,9 +84,8 @@ LIST_API_KEYS: Final = Operation(
     summary="List API keys",
     description="By creation, revoked and expired ones too.",
     scope=Scope.KEYS_READ,
-    parameters=ApiKeysParameters,
-    body=NO_BODY,
-    answers=(Answer(200, "A page of keys.", ApiKeyPageShown, example=PAGE_EXAMPLE),),
+    parameters=PageParameters,
+    answers=(page_answer("A page of keys.", KEY_PAGE, KEY_EXAMPLE, KEY_EXAMPLE["id"]),),
 )
 GET_API_KEY: Final = Operation(
     id="get-api-key",
@@ -107,8 +95,6 @@ GET_API_KEY: Final = Operation(
     summary="Get an API key",
     scope=Scope.KEYS_READ,
     names=NAMES,
-    parameters=NoParameters,
-    body=NO_BODY,
     answers=(Answer(200, "The key.", ApiKeyShown, example=KEY_EXAMPLE),),
 )
 UPDATE_API_KEY: Final = Operation(
@@ -120,7 +106,6 @@ UPDATE_API_KEY: Final = Operation(
     description="Changes name, scopes or plan; what is left out stays as it is.",
     scope=Scope.KEYS_WRITE,
     names=NAMES,
-    parameters=NoParameters,
     body=json_body(ApiKeyUpdateBody, {"name": "Gateway in Paris"}),
     answers=(Answer(200, "The key.", ApiKeyShown, example=KEY_EXAMPLE),),
     problems=(ProblemType.CONFLICT,),
@@ -135,7 +120,6 @@ ROTATE_API_KEY: Final = Operation(
     "until the overlap ends; one that is older does not.",
     scope=Scope.KEYS_WRITE,
     names=NAMES,
-    parameters=NoParameters,
     body=json_body(RotationBody, {"overlap_seconds": 3_600}),
     answers=(
         Answer(
@@ -157,13 +141,11 @@ REVOKE_API_KEY: Final = Operation(
     description="For good, and within 5 seconds everywhere. The key stays in the list.",
     scope=Scope.KEYS_WRITE,
     names=NAMES,
-    parameters=NoParameters,
-    body=NO_BODY,
     answers=(Answer(204, "It is revoked."),),
 )
 
 
-class V3Keys:
+class V3Keys(Handlers):
     """Handlers of the keys of one namespace. `plans` are the names of those in the settings;
     `changed` is awaited before a change is answered, so that this process knows it.
     """
@@ -180,17 +162,7 @@ class V3Keys:
         self._plans = plans
         self._changed = changed
 
-    def bound(self) -> list[Bound]:
-        """What they answer."""
-        return [
-            bind(CREATE_API_KEY, self.create),
-            bind(LIST_API_KEYS, self.list),
-            bind(GET_API_KEY, self.get),
-            bind(UPDATE_API_KEY, self.update),
-            bind(ROTATE_API_KEY, self.rotate),
-            bind(REVOKE_API_KEY, self.revoke),
-        ]
-
+    @answers(CREATE_API_KEY)
     async def create(self, call: Call[NoParameters, ApiKeyBody]) -> web.Response:
         """201 with the key and its secret; 400 with all faults, 409 where there are too many."""
         now_ms, giver, body = self._clock.now_ms(), call.principal, call.body
@@ -215,23 +187,22 @@ class V3Keys:
         await self._changed()
         return json_response(with_secret(key, token.text, now_ms, self._plans), 201, SHOWN_ONCE)
 
-    async def list(self, call: Call[ApiKeysParameters, None]) -> web.Response:
+    @answers(LIST_API_KEYS)
+    async def list(self, call: Call[PageParameters, None]) -> web.Response:
         """One page, by creation."""
         page = call.parameters.page
-        # one more than asked for tells whether there is a following page
         keys = await self._access.keys(call.namespace, page.size + 1, id_after(page))
-        shown = keys[: page.size]
-        now_ms = self._clock.now_ms()
-        answer: ApiKeyPageShown = {
-            "data": [members(key, now_ms, self._plans) for key in shown],
-            "meta": cursors(page.size, [key.id for key in shown], more=len(keys) > page.size),
-        }
-        return json_response(answer)
+        now_ms, plans = self._clock.now_ms(), self._plans
+        return json_response(
+            cursor_page(keys, page, lambda it: members(it, now_ms, plans), lambda it: it.id)
+        )
 
+    @answers(GET_API_KEY)
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The key."""
         return json_response(members(await self._key(call), self._clock.now_ms(), self._plans))
 
+    @answers(UPDATE_API_KEY)
     async def update(self, call: Call[NoParameters, ApiKeyUpdateBody]) -> web.Response:
         """The key as it is then; 403 where it has more scopes than the caller."""
         now_ms, giver, body = self._clock.now_ms(), call.principal, call.body
@@ -246,6 +217,7 @@ class V3Keys:
         await self._changed()
         return json_response(members(changed, now_ms, self._plans))
 
+    @answers(ROTATE_API_KEY)
     async def rotate(self, call: Call[NoParameters, RotationBody]) -> web.Response:
         """The key with its new secret; 403 where it has more scopes than the caller, or another
         plan.
@@ -257,16 +229,17 @@ class V3Keys:
         token = token_of(key.id, secrets.token_bytes(SECRET_BYTES))
         rotation = Rotation(hash_of(token.secret), now_ms + call.body.overlap_seconds * 1_000)
         rotated = await self._access.rotate_key(
-            key.namespace, key.id, rotation, now_ms, author=call.principal.author
+            key.namespace, key.id, rotation, now_ms, author=call.author
         )
         await self._changed()
         return json_response(with_secret(rotated, token.text, now_ms, self._plans), 200, SHOWN_ONCE)
 
+    @answers(REVOKE_API_KEY)
     async def revoke(self, call: Call[NoParameters, None]) -> web.Response:
         """204, also for a key that was revoked before."""
         key = await self._own_key(call)
         await self._access.revoke_key(
-            key.namespace, key.id, self._clock.now_ms(), author=call.principal.author
+            key.namespace, key.id, self._clock.now_ms(), author=call.author
         )
         await self._changed()
         return web.Response(status=204)

@@ -11,15 +11,15 @@ from aiohttp import web
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
-from control.shapes.optional_members import NotNull
-from control.shapes.pages import NumberMetaShown
+from control.handlers import OfStores, answers
+from control.shapes.optional_members import Omissible
+from control.shapes.pages import NumberMetaShown, numbered_answer, numbered_page, page_shape, part
 from control.shapes.path_names import SUBJECT_NAMES
 from control.shapes.subject import DisplayName, Key, Metadata
 from control.shapes.text_filter import TextFilter
-from control.stores import Stores
 from meterline.access import KEPT, Kept, Scope, Subject, SubjectDraft
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.operation import Answer, Call, Operation, json_body
 from meterline.http.shapes import Closed, InstantShown, NoParameters, NumberedPage, Parameters, Ulid
 from meterline.problem import Problem, ProblemType, not_found
 from meterline.window import rfc3339
@@ -49,8 +49,8 @@ class SubjectListParameters(Parameters):
 class UpdateSubjectBody(Closed):
     """What is said of a subject; what it leaves out stays. `""` and `{}` empty a member."""
 
-    name: Annotated[DisplayName | None, NotNull()] = None
-    metadata: Annotated[Metadata | None, NotNull()] = None
+    name: Omissible[DisplayName] = None
+    metadata: Omissible[Metadata] = None
 
     def draft(self, key: str) -> SubjectDraft:
         """What it asks for."""
@@ -78,13 +78,9 @@ class SubjectShown(TypedDict):
     updated_at: InstantShown
 
 
-class SubjectPageShown(TypedDict):
-    """A page of subjects, by key."""
-
-    data: list[SubjectShown]
-    meta: NumberMetaShown
-
-
+_PAGE: Final = page_shape(
+    "SubjectPageShown", SubjectShown, "A page of subjects, by key.", NumberMetaShown
+)
 _SENT: Final = {"name": "Customer One", "metadata": {"hubspotId": "123456"}}
 _SHOWN: Final = {
     "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
@@ -103,18 +99,7 @@ LIST_SUBJECTS: Final = Operation(
     description="List the subjects that something is said of; events may name any others.",
     scope=Scope.SUBJECTS_READ,
     parameters=SubjectListParameters,
-    body=NO_BODY,
-    answers=(
-        Answer(
-            200,
-            "A page of subjects.",
-            SubjectPageShown,
-            example={
-                "data": [_SHOWN],
-                "meta": {"page": {"number": 1, "size": 20, "total": 1}},
-            },
-        ),
-    ),
+    answers=(numbered_answer("A page of subjects.", _PAGE, _SHOWN),),
 )
 CREATE_SUBJECT: Final = Operation(
     id="create-subject",
@@ -123,7 +108,6 @@ CREATE_SUBJECT: Final = Operation(
     tag="Subjects",
     summary="Create a subject",
     scope=Scope.SUBJECTS_WRITE,
-    parameters=NoParameters,
     body=json_body(CreateSubjectBody, {"key": "customer-1", **_SENT}),
     answers=(Answer(201, "The subject.", SubjectShown, example=_SHOWN),),
     problems=(ProblemType.CONFLICT,),
@@ -136,7 +120,6 @@ UPDATE_SUBJECT: Final = Operation(
     summary="Update a subject",
     scope=Scope.SUBJECTS_WRITE,
     names=SUBJECT_NAMES,
-    parameters=NoParameters,
     body=json_body(UpdateSubjectBody, _SENT),
     answers=(Answer(200, "The subject as it is now.", SubjectShown, example=_SHOWN),),
 )
@@ -148,8 +131,6 @@ GET_SUBJECT: Final = Operation(
     summary="Get a subject",
     scope=Scope.SUBJECTS_READ,
     names=SUBJECT_NAMES,
-    parameters=NoParameters,
-    body=NO_BODY,
     answers=(Answer(200, "The subject.", SubjectShown, example=_SHOWN),),
 )
 DELETE_SUBJECT: Final = Operation(
@@ -161,8 +142,6 @@ DELETE_SUBJECT: Final = Operation(
     description="Erase what is said of a subject. Its events and its usage stay.",
     scope=Scope.SUBJECTS_WRITE,
     names=SUBJECT_NAMES,
-    parameters=NoParameters,
-    body=NO_BODY,
     answers=(Answer(204, "Nothing is said of it any more."),),
 )
 
@@ -170,35 +149,19 @@ DELETE_SUBJECT: Final = Operation(
 _SaidBody = TypeVar("_SaidBody", bound=UpdateSubjectBody)
 
 
-class V3Subjects:
+class V3Subjects(OfStores):
     """The handlers of subjects."""
 
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
-
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [
-            bind(LIST_SUBJECTS, self.list),
-            bind(CREATE_SUBJECT, self.create),
-            bind(UPDATE_SUBJECT, self.update),
-            bind(GET_SUBJECT, self.get),
-            bind(DELETE_SUBJECT, self.delete),
-        ]
-
+    @answers(LIST_SUBJECTS)
     async def list(self, call: Call[SubjectListParameters, None]) -> web.Response:
         """One page of the subjects that pass the filter."""
         asked = call.parameters
         subjects = await self._stores.subjects.subjects(call.namespace)
         found = sorted(filter(asked.filter.accepts, subjects), key=lambda subject: subject.key)
-        number, size = asked.page.number, asked.page.size
-        first = (number - 1) * size
-        page: SubjectPageShown = {
-            "data": [shown(subject) for subject in found[first : first + size]],
-            "meta": {"page": {"number": number, "size": size, "total": len(found)}},
-        }
-        return json_response(page)
+        listed = part(found, asked.page.number, asked.page.size)
+        return json_response(numbered_page(asked.page, [*map(shown, listed)], len(found)))
 
+    @answers(CREATE_SUBJECT)
     async def create(self, call: Call[NoParameters, CreateSubjectBody]) -> web.Response:
         """201 with the subject; 409 where its key is taken, or there would be too many."""
         key = call.body.key
@@ -207,11 +170,13 @@ class V3Subjects:
             raise Problem(ProblemType.CONFLICT, f"Subject {key!r} is there already; update it.")
         return json_response(shown(await self._say(call, key)), status=201)
 
+    @answers(UPDATE_SUBJECT)
     async def update(self, call: Call[NoParameters, UpdateSubjectBody]) -> web.Response:
         """200 with the subject."""
         found = await self._found(call.namespace, call.names["subjectId"])
         return json_response(shown(await self._say(call, found.key)))
 
+    @answers(GET_SUBJECT)
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The subject."""
         return json_response(shown(await self._found(call.namespace, call.names["subjectId"])))
@@ -225,18 +190,16 @@ class V3Subjects:
     async def _say(self, call: Call[NoParameters, _SaidBody], key: str) -> Subject:
         stores = self._stores
         (subject,) = await stores.subjects.upsert_subjects(
-            call.namespace,
-            [call.body.draft(key)],
-            stores.clock.now_ms(),
-            author=call.principal.author,
+            call.namespace, [call.body.draft(key)], stores.now_ms, author=call.author
         )
         return subject
 
+    @answers(DELETE_SUBJECT)
     async def delete(self, call: Call[NoParameters, None]) -> web.Response:
         """204."""
         stores, name = self._stores, call.names["subjectId"]
         await stores.subjects.delete_subject(
-            call.namespace, name, stores.clock.now_ms(), author=call.principal.author
+            call.namespace, name, stores.now_ms, author=call.author
         )
         return web.Response(status=204)
 

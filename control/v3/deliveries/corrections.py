@@ -7,26 +7,19 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.reports.service import ReportService
-from control.shapes.pages import CursorMetaShown, cursors
+from control.handlers import OfReports, answers
+from control.shapes.pages import PageParameters, cursor_page, page_answer, page_shape, parts_after
 from control.shapes.path_names import REPORT_NAMES
 from control.shapes.run import RUN, DeliveryId, Digest
 from control.v3.reports.operations import TAG
 from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
-from meterline.http.shapes import CursorPage, DecimalShown, Parameters
+from meterline.http.operation import Call, Operation
+from meterline.http.shapes import DecimalShown
 from meterline.number import text
-from meterline.problem import Fault, invalid
 from meterline.report import KeptCorrection
 
 _CURSOR: Final = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
-
-
-class CorrectionListParameters(Parameters):
-    """Which page."""
-
-    page: CursorPage = CursorPage()
 
 
 class CorrectionShown(TypedDict):
@@ -64,13 +57,9 @@ class CorrectionShown(TypedDict):
     ]
 
 
-class CorrectionPageShown(TypedDict):
-    """A page of corrections, by number."""
-
-    data: list[CorrectionShown]
-    meta: CursorMetaShown
-
-
+_PAGE: Final = page_shape(
+    "CorrectionPageShown", CorrectionShown, "A page of corrections, by number."
+)
 CORRECTION_EXAMPLE: Final[CorrectionShown] = {
     "number": 1,
     "subject": "customer-1",
@@ -93,53 +82,24 @@ LIST_RUN_CORRECTIONS: Final = Operation(
     "entry that differs, by subject. They are kept whether they are delivered or only recorded.",
     scope=Scope.REPORTS_READ,
     names={**REPORT_NAMES, "runId": RUN},
-    parameters=CorrectionListParameters,
-    body=NO_BODY,
-    answers=(
-        Answer(
-            200,
-            "A page of corrections.",
-            CorrectionPageShown,
-            example={"data": [CORRECTION_EXAMPLE], "meta": cursors(20, ["1"], more=False)},
-        ),
-    ),
+    parameters=PageParameters,
+    answers=(page_answer("A page of corrections.", _PAGE, CORRECTION_EXAMPLE, "1"),),
 )
 
 
-class V3Corrections:
+class V3Corrections(OfReports):
     """Handler of the corrections of one run."""
 
-    def __init__(self, service: ReportService) -> None:
-        self._service = service
-
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [bind(LIST_RUN_CORRECTIONS, self.list)]
-
-    async def list(self, call: Call[CorrectionListParameters, None]) -> web.Response:
+    @answers(LIST_RUN_CORRECTIONS)
+    async def list(self, call: Call[PageParameters, None]) -> web.Response:
         """One page; of a first run, none."""
         service, page = self._service, call.parameters.page
-        report = await service.report(call.namespace, call.names["reportId"])
+        report = await self._found(call)
         run = await service.run(report, call.names["runId"])
-        after = _place(page.after)
-        # one more than asked for tells whether there is a following page
-        found = await service.corrections.corrections(run.id, page.size + 1, after)
-        listed = found[: page.size]
-        names = [str(one.number) for one in listed]
-        answer: CorrectionPageShown = {
-            "data": [_shown(one) for one in listed],
-            "meta": cursors(page.size, names, more=len(found) > page.size),
-        }
-        return json_response(answer)
-
-
-def _place(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    if _CURSOR.fullmatch(cursor) is None:
-        reason = "is no cursor; take it from meta.page.next of the page before"
-        raise invalid(Fault("page[after]", reason, "matches_regex", "query"))
-    return int(cursor)
+        after = parts_after(page, _CURSOR)
+        number = 0 if after is None else int(after[0])
+        found = await service.corrections.corrections(run.id, page.size + 1, number)
+        return json_response(cursor_page(found, page, _shown, lambda it: str(it.number)))
 
 
 def _shown(kept: KeptCorrection) -> CorrectionShown:

@@ -6,14 +6,14 @@ from typing import Annotated, Final
 from aiohttp import web
 from pydantic import Field
 
+from control.handlers import OfReports, answers
 from control.openapi.report_message import EXAMPLE, ReportMessageShown
-from control.reports.service import ReportService
-from control.shapes.pages import cursors
+from control.shapes.pages import cursor_page, page_answer, parts_after
 from control.shapes.run import DELIVERY_PATTERN, RUN_PATTERN, WindowEndFilter, WindowStartFilter
 from control.v3.reports.run_shapes import (
     ATTEMPTS_EXAMPLE,
     DELIVERY_EXAMPLE,
-    DeliveryPageShown,
+    DELIVERY_PAGE,
     DeliveryShown,
     DeliveryWithAttemptsShown,
     delivery_shown,
@@ -22,10 +22,10 @@ from control.v3.reports.run_shapes import (
 from meterline.access import Scope
 from meterline.delivery import Delivery, DeliveryPlace, DeliveryQuery, DeliveryState
 from meterline.http import json_response
-from meterline.http.operation import JSON, NO_BODY, Answer, Bound, Call, Operation, PathName, bind
+from meterline.http.operation import JSON, Answer, Call, Operation, PathName
 from meterline.http.shapes import CursorPage, NoParameters, Parameters, Text
 from meterline.limits import ATTRIBUTE_CHARS_MAX, REPORT_SLUG_CHARS_MAX
-from meterline.problem import Fault, Problem, ProblemType, invalid, not_found
+from meterline.problem import Problem, ProblemType, not_found
 
 TAG: Final = "Deliveries"
 _STATE: Final = f"({'|'.join(DeliveryState)})"
@@ -78,16 +78,12 @@ LIST_DELIVERIES: Final = Operation(
     "Deliveries of deleted reports are listed too.",
     scope=Scope.REPORTS_READ,
     parameters=DeliveryListParameters,
-    body=NO_BODY,
     answers=(
-        Answer(
-            200,
+        page_answer(
             "A page of deliveries.",
-            DeliveryPageShown,
-            example={
-                "data": [DELIVERY_EXAMPLE],
-                "meta": cursors(20, [f"1769904060733.{DELIVERY_EXAMPLE['run_id']}.1"], more=False),
-            },
+            DELIVERY_PAGE,
+            DELIVERY_EXAMPLE,
+            f"1769904060733.{DELIVERY_EXAMPLE['run_id']}.1",
         ),
     ),
 )
@@ -99,8 +95,6 @@ GET_DELIVERY: Final = Operation(
     summary="Get a delivery with its attempts",
     scope=Scope.REPORTS_READ,
     names=NAMES,
-    parameters=NoParameters,
-    body=NO_BODY,
     answers=(
         Answer(
             200,
@@ -120,8 +114,6 @@ GET_DELIVERY_BODY: Final = Operation(
     "the delivery is theirs.",
     scope=Scope.REPORTS_READ,
     names=NAMES,
-    parameters=NoParameters,
-    body=NO_BODY,
     answers=(Answer(200, "The bytes.", ReportMessageShown, example=EXAMPLE),),
 )
 REPLAY_DELIVERY: Final = Operation(
@@ -137,8 +129,6 @@ REPLAY_DELIVERY: Final = Operation(
     "body.",
     scope=Scope.REPORTS_WRITE,
     names=NAMES,
-    parameters=NoParameters,
-    body=NO_BODY,
     answers=(
         Answer(
             202,
@@ -156,35 +146,19 @@ REPLAY_DELIVERY: Final = Operation(
 )
 
 
-class V3Deliveries:
+class V3Deliveries(OfReports):
     """Handlers of deliveries."""
 
-    def __init__(self, service: ReportService) -> None:
-        self._service = service
-
-    def bound(self) -> list[Bound]:
-        """What they answer."""
-        return [
-            bind(LIST_DELIVERIES, self.list),
-            bind(GET_DELIVERY, self.get),
-            bind(GET_DELIVERY_BODY, self.body),
-            bind(REPLAY_DELIVERY, self.replay),
-        ]
-
+    @answers(LIST_DELIVERIES)
     async def list(self, call: Call[DeliveryListParameters, None]) -> web.Response:
         """One page of those that are asked for."""
         service, page = self._service, call.parameters.page
-        after = None if page.after is None else _place(page.after)
+        after = _after(page)
         query = await self._query(call.namespace, call.parameters.filter)
-        # one more than asked for tells whether there is a following page
         found = await service.reports.listed_deliveries(call.namespace, query, page.size + 1, after)
-        listed = found[: page.size]
-        answer: DeliveryPageShown = {
-            "data": [delivery_shown(it) for it in listed],
-            "meta": cursors(page.size, [_cursor(it) for it in listed], more=len(found) > page.size),
-        }
-        return json_response(answer)
+        return json_response(cursor_page(found, page, delivery_shown, _cursor))
 
+    @answers(GET_DELIVERY)
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The delivery with its attempts."""
         name = call.names["deliveryId"]
@@ -194,6 +168,7 @@ class V3Deliveries:
         attempts = await self._service.reports.attempts([delivery.id])
         return json_response(with_attempts(delivery, attempts))
 
+    @answers(GET_DELIVERY_BODY)
     async def body(self, call: Call[NoParameters, None]) -> web.Response:
         """The bytes as they are stored."""
         name = call.names["deliveryId"]
@@ -212,11 +187,12 @@ class V3Deliveries:
         detail = f"The bytes of delivery {name} are not kept any more; its digest is, for ever."
         return Problem(ProblemType.NOT_FOUND, detail)
 
+    @answers(REPLAY_DELIVERY)
     async def replay(self, call: Call[NoParameters, None]) -> web.Response:
         """202 with the delivery; 409 while it is being sent, or if its report is gone."""
         service = self._service
         delivery = await service.reports.replay(
-            call.namespace, call.names["deliveryId"], service.now_ms, author=call.principal.author
+            call.namespace, call.names["deliveryId"], service.now_ms, author=call.author
         )
         service.wake()
         return json_response(delivery_shown(delivery), 202)
@@ -241,9 +217,6 @@ def _cursor(delivery: Delivery) -> str:
     return f"{delivery.created_at_ms}.{delivery.run_id}.{delivery.number}"
 
 
-def _place(cursor: str) -> DeliveryPlace:
-    found = _CURSOR.fullmatch(cursor)
-    if found is None:
-        reason = "is no cursor; take it from meta.page.next of the page before"
-        raise invalid(Fault("page[after]", reason, "matches_regex", "query"))
-    return DeliveryPlace(int(found[1]), found[2], int(found[3]))
+def _after(page: CursorPage) -> DeliveryPlace | None:
+    found = parts_after(page, _CURSOR)
+    return None if found is None else DeliveryPlace(int(found[1]), found[2], int(found[3]))

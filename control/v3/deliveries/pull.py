@@ -8,8 +8,8 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.reports.service import ReportService
-from control.shapes.pages import CursorMetaShown, cursors
+from control.handlers import OfReports, answers
+from control.shapes.pages import cursors, page_shape, parts_after
 from control.shapes.path_names import REPORT_NAMES
 from control.shapes.run import DeliveryId
 from control.v3.deliveries.operations import TAG
@@ -17,7 +17,7 @@ from control.v3.reports.run_shapes import DELIVERY_EXAMPLE, DeliveryShown, deliv
 from meterline.access import Scope
 from meterline.delivery import Pulled, PullPlace
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.operation import Answer, Call, Operation
 from meterline.http.shapes import CursorPage, Instant, Parameters
 from meterline.limits import PULL_BYTES_MAX
 from meterline.problem import Fault, invalid
@@ -74,13 +74,9 @@ class PulledShown(DeliveryShown):
     headers: NotRequired[SignatureHeadersShown]
 
 
-class PullPageShown(TypedDict):
-    """A page of deliveries by window, the earliest first."""
-
-    data: list[PulledShown]
-    meta: CursorMetaShown
-
-
+_PAGE: Final = page_shape(
+    "PullPageShown", PulledShown, "A page of deliveries by window, the earliest first."
+)
 _NOT_STORED: Final = {"Cache-Control": "no-store"}
 _NOT_STORED_HEADERS: Final = {"Cache-Control": "Always no-store: signatures are good for minutes."}
 _SIGNATURE: Final = "v1,YlDw9WPMhDYWSSNbATHqdOA+xSJmuzmRngpa3c1PypQ="
@@ -111,12 +107,11 @@ PULL_DELIVERIES: Final = Operation(
     scope=Scope.REPORTS_READ,
     names=REPORT_NAMES,
     parameters=PullParameters,
-    body=NO_BODY,
     answers=(
         Answer(
             200,
             "A page of deliveries, by window, revision and number.",
-            PullPageShown,
+            _PAGE,
             example={
                 "data": [_EXAMPLE],
                 "meta": cursors(20, ["1769904000000.1769817600000.1.1"], more=False),
@@ -127,29 +122,23 @@ PULL_DELIVERIES: Final = Operation(
 )
 
 
-class V3Pull:
+class V3Pull(OfReports):
     """The handler of the pull."""
 
-    def __init__(self, service: ReportService) -> None:
-        self._service = service
-
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [bind(PULL_DELIVERIES, self.pull)]
-
+    @answers(PULL_DELIVERIES)
     async def pull(self, call: Call[PullParameters, None]) -> web.Response:
         """One page, bounded in bytes too."""
         service, asked = self._service, call.parameters
         if asked.from_ is not None and asked.to is not None and asked.from_ >= asked.to:
             raise invalid(Fault("from", "must lie before `to`", "maximum", "query"))
-        report = await service.report(call.namespace, call.names["reportId"])
-        after = None if asked.page.after is None else _place(asked.page.after)
+        report = await self._found(call)
+        after = _after(asked.page)
         window = (asked.from_, asked.to)
         pulled, more = await service.pulls.pulled(
             report.id, window, asked.page.size, PULL_BYTES_MAX, after
         )
         secrets = await self._secrets(report)
-        answer: PullPageShown = {
+        answer = {
             # in a thread: thousands of signatures, and the library takes a while to import
             "data": await asyncio.to_thread(self._shown, pulled, secrets),
             "meta": cursors(asked.page.size, [_cursor(it.place) for it in pulled], more=more),
@@ -192,9 +181,6 @@ def _cursor(place: PullPlace) -> str:
     return f"{place.to_ms}.{place.from_ms}.{place.revision}.{place.number}"
 
 
-def _place(cursor: str) -> PullPlace:
-    found = _CURSOR.fullmatch(cursor)
-    if found is None:
-        reason = "is no cursor; take it from meta.page.next of the page before"
-        raise invalid(Fault("page[after]", reason, "matches_regex", "query"))
-    return PullPlace(*(int(part) for part in found.groups()))
+def _after(page: CursorPage) -> PullPlace | None:
+    found = parts_after(page, _CURSOR)
+    return None if found is None else PullPlace(*map(int, found.groups()))

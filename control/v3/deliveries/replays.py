@@ -8,34 +8,16 @@ from pydantic import Field
 from typing_extensions import TypedDict
 from ulid import ULID
 
-from control.reports.service import ReportService
-from control.shapes.pages import CursorMetaShown, cursors, id_after
+from control.handlers import OfReports, answers
+from control.shapes.pages import PageParameters, cursor_page, id_after, page_answer, page_shape
 from control.shapes.run import RUN_PATTERN, RunId
 from control.v3.deliveries.operations import TAG
 from control.v3.reports.run_shapes import RUN_EXAMPLE
 from meterline.access import Scope
 from meterline.delivery import DeliveryQuery, DeliveryState, Replay
 from meterline.http import json_response
-from meterline.http.operation import (
-    NO_BODY,
-    Answer,
-    Bound,
-    Call,
-    Operation,
-    PathName,
-    bind,
-    json_body,
-)
-from meterline.http.shapes import (
-    Closed,
-    CursorPage,
-    Instant,
-    InstantShown,
-    NoParameters,
-    Parameters,
-    Text,
-    Ulid,
-)
+from meterline.http.operation import Answer, Call, Operation, PathName, json_body
+from meterline.http.shapes import Closed, Instant, InstantShown, NoParameters, Text, Ulid
 from meterline.limits import (
     ATTRIBUTE_CHARS_MAX,
     REPLAY_PER_SECOND,
@@ -143,19 +125,7 @@ class ReplayShown(TypedDict):
     ]
 
 
-class ReplayPageShown(TypedDict):
-    """A page of replays, the newest first."""
-
-    data: list[ReplayShown]
-    meta: CursorMetaShown
-
-
-class ReplayListParameters(Parameters):
-    """Which page."""
-
-    page: CursorPage = CursorPage()
-
-
+_PAGE: Final = page_shape("ReplayPageShown", ReplayShown, "A page of replays, the newest first.")
 _RUNNING: Final[ReplayShown] = {
     "id": _EXAMPLE_ID,
     "state": "running",
@@ -194,7 +164,6 @@ CREATE_REPLAY: Final = Operation(
     "counted. Else a replay is made that is worked off at its pace, whatever restarts meanwhile; "
     "it does not wait for receivers. Deliveries that are on their way already are left alone.",
     scope=Scope.REPORTS_WRITE,
-    parameters=NoParameters,
     body=json_body(ReplayBody, {"report": "daily-tokens", "failed_since": "2026-02-01T00:00:00Z"}),
     answers=(
         Answer(
@@ -214,16 +183,8 @@ LIST_REPLAYS: Final = Operation(
     tag=TAG,
     summary="List replays of many deliveries",
     scope=Scope.REPORTS_READ,
-    parameters=ReplayListParameters,
-    body=NO_BODY,
-    answers=(
-        Answer(
-            200,
-            "A page of replays, the newest first.",
-            ReplayPageShown,
-            example={"data": [_DONE], "meta": cursors(20, [_EXAMPLE_ID], more=False)},
-        ),
-    ),
+    parameters=PageParameters,
+    answers=(page_answer("A page of replays, the newest first.", _PAGE, _DONE, _EXAMPLE_ID),),
 )
 GET_REPLAY: Final = Operation(
     id="get-replay",
@@ -233,8 +194,6 @@ GET_REPLAY: Final = Operation(
     summary="Get a replay",
     scope=Scope.REPORTS_READ,
     names=NAMES,
-    parameters=NoParameters,
-    body=NO_BODY,
     answers=(Answer(200, "The replay as it is.", ReplayShown, example=_DONE),),
 )
 CANCEL_REPLAY: Final = Operation(
@@ -247,8 +206,6 @@ CANCEL_REPLAY: Final = Operation(
     "ended stays as it is.",
     scope=Scope.REPORTS_WRITE,
     names=NAMES,
-    parameters=NoParameters,
-    body=NO_BODY,
     answers=(
         Answer(
             200,
@@ -260,21 +217,10 @@ CANCEL_REPLAY: Final = Operation(
 )
 
 
-class V3Replays:
+class V3Replays(OfReports):
     """Handlers of replays of many deliveries."""
 
-    def __init__(self, service: ReportService) -> None:
-        self._service = service
-
-    def bound(self) -> list[Bound]:
-        """What they answer."""
-        return [
-            bind(CREATE_REPLAY, self.create),
-            bind(LIST_REPLAYS, self.list),
-            bind(GET_REPLAY, self.get),
-            bind(CANCEL_REPLAY, self.cancel),
-        ]
-
+    @answers(CREATE_REPLAY)
     async def create(self, call: Call[NoParameters, ReplayBody]) -> web.Response:
         """200 with counts, or 201 with a replay that has begun."""
         service, body = self._service, call.body
@@ -290,23 +236,18 @@ class V3Replays:
             return json_response(answer)
         name = str(ULID.from_timestamp(now_ms))
         replay = await service.replays.create_replay(
-            Replay(name, call.namespace, query, body.per_second, now_ms),
-            author=call.principal.author,
+            Replay(name, call.namespace, query, body.per_second, now_ms), author=call.author
         )
         return json_response(replay_shown(replay), 201)
 
-    async def list(self, call: Call[ReplayListParameters, None]) -> web.Response:
+    @answers(LIST_REPLAYS)
+    async def list(self, call: Call[PageParameters, None]) -> web.Response:
         """One page, the newest first."""
         page = call.parameters.page
-        # one more than asked for tells whether there is a following page
         found = await self._service.replays.replays(call.namespace, page.size + 1, id_after(page))
-        listed = found[: page.size]
-        answer: ReplayPageShown = {
-            "data": [replay_shown(it) for it in listed],
-            "meta": cursors(page.size, [it.id for it in listed], more=len(found) > page.size),
-        }
-        return json_response(answer)
+        return json_response(cursor_page(found, page, replay_shown, lambda it: it.id))
 
+    @answers(GET_REPLAY)
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The replay."""
         name = call.names["replayId"]
@@ -315,14 +256,12 @@ class V3Replays:
             raise not_found("replay", name)
         return json_response(replay_shown(replay))
 
+    @answers(CANCEL_REPLAY)
     async def cancel(self, call: Call[NoParameters, None]) -> web.Response:
         """The replay, which goes no further."""
         service = self._service
         replay = await service.replays.cancel_replay(
-            call.namespace,
-            call.names["replayId"].upper(),
-            service.now_ms,
-            author=call.principal.author,
+            call.namespace, call.names["replayId"].upper(), service.now_ms, author=call.author
         )
         return json_response(replay_shown(replay))
 

@@ -8,15 +8,16 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.event_judgement import Judged, judged
+from control.handlers import Handlers, answers
 from control.ledger import Ledger
 from control.stores import Stores
-from control.v3.events.operations import LIST_EVENTS, ListedEventShown, shown
+from control.v3.events.operations import LISTED_EXAMPLE, ListedEventShown, shown
 from control.v3.reports.run_shapes import DELIVERY_EXAMPLE, DeliveryShown, delivery_shown
 from meterline.access import Scope
 from meterline.audit import Reported, reported
 from meterline.event import Column, Condition, EventQuery, Op, Order, Verdict, decode_event
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.operation import Answer, Call, Operation
 from meterline.http.shapes import Parameters, Text
 from meterline.limits import ATTRIBUTE_CHARS_MAX, TRACED_DELIVERIES_MAX, TRACED_EVENTS_MAX
 from meterline.problem import ProblemType, not_found
@@ -64,9 +65,8 @@ class EventTraceShown(TypedDict):
     ]
 
 
-_LISTED: Final[Any] = LIST_EVENTS.answers[0].example
 _EXAMPLE: Final[Any] = {
-    "events": _LISTED["data"],
+    "events": [LISTED_EXAMPLE],
     "deliveries": [
         {
             "delivery": DELIVERY_EXAMPLE,
@@ -89,23 +89,19 @@ GET_EVENT_TRACE: Final = Operation(
     ),
     scope=Scope.EVENTS_READ,
     parameters=EventTraceParameters,
-    body=NO_BODY,
     answers=(Answer(200, "The trace.", EventTraceShown, example=_EXAMPLE),),
     problems=(ProblemType.NOT_FOUND,),
 )
 
 
-class V3EventTrace:
+class V3EventTrace(Handlers):
     """The handler of the trace."""
 
     def __init__(self, stores: Stores, ledger: Ledger) -> None:
         self._stores = stores
         self._ledger = ledger
 
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [bind(GET_EVENT_TRACE, self.trace)]
-
+    @answers(GET_EVENT_TRACE)
     async def trace(self, call: Call[EventTraceParameters, None]) -> web.Response:
         """200 with everything that is known of the event."""
         asked = call.parameters
@@ -115,7 +111,7 @@ class V3EventTrace:
         )
         query = EventQuery(
             namespace=call.namespace,
-            now_ms=self._stores.clock.now_ms(),
+            now_ms=self._stores.now_ms,
             limit=TRACED_EVENTS_MAX,
             conditions=conditions,
             verdicts=frozenset(Verdict) - {Verdict.INVALID},

@@ -9,18 +9,17 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.event_judgement import Judged, judged, position_of_first
+from control.handlers import OfStores, answers
 from control.shapes.event import EVENT_EXAMPLE, EventShown
-from control.shapes.pages import CursorMetaShown, cursors
-from control.stores import Stores
+from control.shapes.pages import cursor_page, no_cursor, page_answer, page_shape
 from control.v3.events.conditions import EventFilter, VerdictName
 from meterline.access import Scope
 from meterline.event import Column, EventQuery, ListedEvent, Order, Verdict, decode_cursor
 from meterline.event import encode_cursor as encoded
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.operation import Call, Operation
 from meterline.http.shapes import CursorPage, InstantShown, Parameters, Ulid
 from meterline.meter import Outcome
-from meterline.problem import Fault, invalid
 from meterline.window import MINUTE_MS, rfc3339
 
 Sort = Annotated[
@@ -108,61 +107,42 @@ class ListedEventShown(TypedDict):
     verdict: EventVerdictShown
 
 
-class EventPageShown(TypedDict):
-    """A page of events."""
-
-    data: list[ListedEventShown]
-    meta: CursorMetaShown
-
-
-_EXAMPLE: Final[Any] = {
-    "data": [
+EVENT_PAGE: Final = page_shape("EventPageShown", ListedEventShown, "A page of events.")
+LISTED_EXAMPLE: Final[Any] = {
+    "event": {**EVENT_EXAMPLE, "data": {"tokens": "many", "model": "small"}},
+    "ingested_at": "2026-01-31T10:00:01.250Z",
+    "stored_at": "2026-01-31T10:00:01.262Z",
+    "position": "1.0.12.3",
+    "validation_errors": [
         {
-            "event": {**EVENT_EXAMPLE, "data": {"tokens": "many", "model": "small"}},
-            "ingested_at": "2026-01-31T10:00:01.250Z",
-            "stored_at": "2026-01-31T10:00:01.262Z",
-            "position": "1.0.12.3",
-            "validation_errors": [
-                {
-                    "code": "validation_error",
-                    "message": "meter tokens does not count it: $.tokens is not_a_number",
-                    "attributes": {
-                        "meter": "tokens",
-                        "field": "$.tokens",
-                        "reason": "not_a_number",
-                        "value": '"many"',
-                    },
-                }
-            ],
-            "verdict": {
-                "kind": "new",
-                "meters": [
-                    {
-                        "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
-                        "key": "tokens",
-                        "outcome": "rejected",
-                        "from": "2026-01-31T10:00:00Z",
-                        "to": "2026-01-31T10:01:00Z",
-                        "dimensions": {"model": "small"},
-                        "reason": "not_a_number",
-                        "field": "$.tokens",
-                        "value": '"many"',
-                    }
-                ],
+            "code": "validation_error",
+            "message": "meter tokens does not count it: $.tokens is not_a_number",
+            "attributes": {
+                "meter": "tokens",
+                "field": "$.tokens",
+                "reason": "not_a_number",
+                "value": '"many"',
             },
         }
     ],
-    "meta": {
-        "page": {
-            "size": 20,
-            "next": None,
-            "previous": None,
-            "first": "dGltZSBkZXNjIDE3Njk4NTM2MDAwMDAgMS4wLjEyLjM",
-            "last": "dGltZSBkZXNjIDE3Njk4NTM2MDAwMDAgMS4wLjEyLjM",
-        }
+    "verdict": {
+        "kind": "new",
+        "meters": [
+            {
+                "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                "key": "tokens",
+                "outcome": "rejected",
+                "from": "2026-01-31T10:00:00Z",
+                "to": "2026-01-31T10:01:00Z",
+                "dimensions": {"model": "small"},
+                "reason": "not_a_number",
+                "field": "$.tokens",
+                "value": '"many"',
+            }
+        ],
     },
 }
-
+_CURSOR_EXAMPLE: Final = "dGltZSBkZXNjIDE3Njk4NTM2MDAwMDAgMS4wLjEyLjM"
 LIST_EVENTS: Final = Operation(
     id="list-metering-events",
     method="GET",
@@ -177,33 +157,26 @@ LIST_EVENTS: Final = Operation(
     ),
     scope=Scope.EVENTS_READ,
     parameters=EventsParameters,
-    body=NO_BODY,
-    answers=(Answer(200, "A page of events.", EventPageShown, example=_EXAMPLE),),
+    answers=(page_answer("A page of events.", EVENT_PAGE, LISTED_EXAMPLE, _CURSOR_EXAMPLE),),
 )
 
 
-class V3Events:
+class V3Events(OfStores):
     """The handler of the list."""
 
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
-
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [bind(LIST_EVENTS, self.list)]
-
+    @answers(LIST_EVENTS)
     async def list(self, call: Call[EventsParameters, None]) -> web.Response:
         """One page; `meta.page.next` leads to the next, or is null."""
         asked = call.parameters
-        order, size, after = asked.order(), asked.page.size, asked.page.after
+        order, after = asked.order(), asked.page.after
         try:
             place = None if after is None else decode_cursor(after, order)
         except ValueError as error:
-            raise invalid(Fault("page[after]", str(error), "matches_regex", "query")) from error
+            raise no_cursor(str(error)) from error
         query = EventQuery(
             namespace=call.namespace,
-            now_ms=self._stores.clock.now_ms(),
-            limit=size + 1,  # one more than asked for tells whether there is a following page
+            now_ms=self._stores.now_ms,
+            limit=asked.page.size + 1,
             conditions=asked.filter.conditions(),
             verdicts=asked.filter.verdicts(),
             order=order,
@@ -211,13 +184,11 @@ class V3Events:
             unowned=Scope.OPERATE in call.principal.scopes,
         )
         found = await judged(self._stores, query)
-        shown_ = found[:size]
-        places = [encoded(order, one.listed.place_by(order)) for one in shown_]
-        page: EventPageShown = {
-            "data": [shown(one) for one in shown_],
-            "meta": cursors(size, places, more=len(found) > size),
-        }
-        return json_response(page)
+        return json_response(
+            cursor_page(
+                found, asked.page, shown, lambda it: encoded(order, it.listed.place_by(order))
+            )
+        )
 
 
 def shown(one: Judged) -> ListedEventShown:

@@ -8,15 +8,14 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.shapes.pages import CursorMetaShown, cursors
-from control.stores import Stores
+from control.handlers import OfStores, answers
+from control.shapes.pages import cursor_page, no_cursor, page_answer, page_shape
 from control.v3.events.conditions import EventTextFilter, EventTimeFilter
 from meterline.access import Scope
-from meterline.event import Column, Condition, SubjectQuery
+from meterline.event import Column, Condition, EventSubject, SubjectQuery
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.operation import Call, Operation
 from meterline.http.shapes import CursorPage, InstantShown, Parameters
-from meterline.problem import Fault, invalid
 from meterline.window import rfc3339
 
 
@@ -55,13 +54,14 @@ class EventSubjectShown(TypedDict):
     last_event_at: Annotated[InstantShown, Field(description="`time` of the latest.")]
 
 
-class EventSubjectPageShown(TypedDict):
-    """A page of subjects, sorted by code points."""
-
-    data: list[EventSubjectShown]
-    meta: CursorMetaShown
-
-
+_PAGE: Final = page_shape(
+    "EventSubjectPageShown", EventSubjectShown, "A page of subjects, sorted by code points."
+)
+_EXAMPLE: Final[EventSubjectShown] = {
+    "key": "customer-1",
+    "first_event_at": "2026-01-02T08:00:00Z",
+    "last_event_at": "2026-01-31T10:00:00Z",
+}
 LIST_EVENT_SUBJECTS: Final = Operation(
     id="list-event-subjects",
     method="GET",
@@ -72,58 +72,27 @@ LIST_EVENT_SUBJECTS: Final = Operation(
     "would read too much is answered 400: give `filter[stored_at]` a span.",
     scope=Scope.USAGE_READ,
     parameters=EventSubjectsParameters,
-    body=NO_BODY,
-    answers=(
-        Answer(
-            200,
-            "A page of subjects.",
-            EventSubjectPageShown,
-            example={
-                "data": [
-                    {
-                        "key": "customer-1",
-                        "first_event_at": "2026-01-02T08:00:00Z",
-                        "last_event_at": "2026-01-31T10:00:00Z",
-                    }
-                ],
-                "meta": cursors(20, ["customer-1"], more=False),
-            },
-        ),
-    ),
+    answers=(page_answer("A page of subjects.", _PAGE, _EXAMPLE, _EXAMPLE["key"]),),
 )
 
 
-class V3EventSubjects:
+class V3EventSubjects(OfStores):
     """The handler of the list."""
 
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
-
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [bind(LIST_EVENT_SUBJECTS, self.list)]
-
+    @answers(LIST_EVENT_SUBJECTS)
     async def list(self, call: Call[EventSubjectsParameters, None]) -> web.Response:
         """One page; the cursor is the last subject of the page before."""
         asked, page = call.parameters.filter, call.parameters.page
         if page.after is not None and "\x00" in page.after:
-            reason = "is no cursor; take it from meta.page.next of the page before"
-            raise invalid(Fault("page[after]", reason, "matches_regex", "query"))
-        # one more than asked for tells whether there is a following page
+            raise no_cursor()
         query = SubjectQuery(call.namespace, page.size + 1, asked.conditions(), page.after)
         found = await self._stores.usage.event_subjects(query)
-        listed = found[: page.size]
-        answer: EventSubjectPageShown = {
-            "data": [
-                {
-                    "key": one.subject,
-                    "first_event_at": rfc3339(one.first_ms),
-                    "last_event_at": rfc3339(one.last_ms),
-                }
-                for one in listed
-            ],
-            "meta": cursors(
-                page.size, [one.subject for one in listed], more=len(found) > page.size
-            ),
-        }
-        return json_response(answer)
+        return json_response(cursor_page(found, page, _shown, lambda it: it.subject))
+
+
+def _shown(one: EventSubject) -> EventSubjectShown:
+    return {
+        "key": one.subject,
+        "first_event_at": rfc3339(one.first_ms),
+        "last_event_at": rfc3339(one.last_ms),
+    }

@@ -6,12 +6,13 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from control.handlers import Handlers, answers
 from control.ledger import Ledger
 from control.stores import Stores
 from control.v3.installation.status import lag_records
 from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.operation import Answer, Call, Operation
 from meterline.http.shapes import Instant, InstantShown, Parameters, Ulid
 from meterline.limits import ACCOUNT_HOURS, ACCOUNT_HOURS_MAX
 from meterline.meter import Meter
@@ -150,25 +151,21 @@ LIST_ACCOUNTS: Final = Operation(
     ),
     scope=Scope.USAGE_READ,
     parameters=AccountParameters,
-    body=NO_BODY,
     answers=(Answer(200, "The account.", AccountsShown, example=_EXAMPLE),),
 )
 
 
-class V3Accounts:
+class V3Accounts(Handlers):
     """The handler of the account."""
 
     def __init__(self, stores: Stores, ledger: Ledger) -> None:
         self._stores = stores
         self._ledger = ledger
 
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [bind(LIST_ACCOUNTS, self.list)]
-
+    @answers(LIST_ACCOUNTS)
     async def list(self, call: Call[AccountParameters, None]) -> web.Response:
         """200 with every hour in which something was appended."""
-        from_ms, to_ms = _span(call.parameters, self._stores.clock.now_ms())
+        from_ms, to_ms = _span(call.parameters, self._stores.now_ms)
         meters = await self._stores.catalogue.meters(call.namespace)
         unowned = Scope.OPERATE in call.principal.scopes
         query = AccountQuery(call.namespace, from_ms, to_ms, tuple(meters), unowned)

@@ -7,11 +7,12 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.shapes.optional_members import NotNull
+from control.handlers import Handlers, answers
+from control.shapes.optional_members import Omissible
 from meterline.access import Scope
 from meterline.audit import Auditor, AuditSpan, AuditStep, Finding, decode_place
 from meterline.http import json_response
-from meterline.http.operation import Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.operation import Answer, Call, Operation, json_body
 from meterline.http.shapes import Closed, Instant, NoParameters
 from meterline.limits import ATTRIBUTE_CHARS_MAX, AUDIT_FINDINGS_MAX
 from meterline.ports import Unavailable
@@ -27,17 +28,13 @@ class AuditBody(Closed):
     """What is to be looked at; `{}` is everything."""
 
     from_: Annotated[
-        Instant | None,
-        NotNull(),
-        Field(alias="from", description="Appended, or decided, then or later."),
+        Omissible[Instant], Field(alias="from", description="Appended, or decided, then or later.")
     ] = None
-    to: Annotated[
-        Instant | None, NotNull(), Field(description="Appended, or decided, before then.")
-    ] = None
+    to: Annotated[Omissible[Instant], Field(description="Appended, or decided, before then.")] = (
+        None
+    )
     after: Annotated[
-        str | None,
-        Field(max_length=ATTRIBUTE_CHARS_MAX),
-        NotNull(),
+        Omissible[Annotated[str, Field(max_length=ATTRIBUTE_CHARS_MAX)]],
         Field(description="`next` of the step before."),
     ] = None
     payloads: Annotated[
@@ -137,23 +134,19 @@ AUDIT_SPAN: Final = Operation(
         "nothing but their cursor, so an audit that broke off goes on. `meterline audit` does."
     ),
     scope=Scope.OPERATE,
-    parameters=NoParameters,
     body=json_body(AuditBody, {"from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}),
     answers=(Answer(200, "What the step found.", AuditStepShown, example=_EXAMPLE),),
 )
 
 
-class V3Audit:
+class V3Audit(Handlers):
     """The handler of the audit; one step at a time, for each reads much."""
 
     def __init__(self, auditor: Auditor) -> None:
         self._auditor = auditor
         self._turn = asyncio.Lock()
 
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [bind(AUDIT_SPAN, self.step)]
-
+    @answers(AUDIT_SPAN)
     async def step(self, call: Call[NoParameters, AuditBody]) -> web.Response:
         """200 with what was found, also where nothing was."""
         asked = call.body

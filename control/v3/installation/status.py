@@ -14,11 +14,12 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from control.handlers import OfStores, answers
 from control.stores import Stores
 from meterline.access import Scope
 from meterline.event import Log
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.operation import Answer, Call, Operation
 from meterline.http.shapes import InstantShown, NoParameters
 from meterline.limits import STATUS_PART_TIMEOUT_S
 from meterline.ports import StoreLost, Unavailable
@@ -151,27 +152,19 @@ GET_STATUS: Final = Operation(
     summary="Get the status",
     description="With it a sender can wait until its events count: `caught_up`.",
     scope=Scope.STATUS_READ,
-    parameters=NoParameters,
-    body=NO_BODY,
     answers=(Answer(200, "The status.", StatusShown, example=_EXAMPLE),),
 )
 
 
-class V3Status:
+class V3Status(OfStores):
     """The handler of the status."""
 
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
-
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [bind(GET_STATUS, self.status)]
-
+    @answers(GET_STATUS)
     async def status(self, call: Call[NoParameters, None]) -> web.Response:
         """200 always; what parts that do not answer would tell is null."""
         found = await findings(self._stores)
         log = self._stores.log
-        shown = _overall(found, log.partitions, self._stores.clock.now_ms())
+        shown = _overall(found, log.partitions, self._stores.now_ms)
         if Scope.OPERATE in call.principal.scopes:  # the rest belongs to no namespace
             _add_installation(shown, found, log)
         return json_response(shown)

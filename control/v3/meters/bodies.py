@@ -14,8 +14,9 @@ from control.shapes.meter import (
     MeterName,
     disagreements_of,
     judged_whole,
+    pairs,
 )
-from control.shapes.optional_members import NotNull
+from control.shapes.optional_members import Omissible
 from meterline.http.shapes import Closed, Description, EventType, Instant
 from meterline.limits import LABELS_MAX
 from meterline.meter import Aggregation, MeterChange, MeterDraft, instant_fault
@@ -39,7 +40,9 @@ Labels = Annotated[
         json_schema_extra={"propertyNames": {"pattern": f"^{LABEL}$"}},
     ),
 ]
-ValueProperty = Annotated[JsonPath | None, NotNull(), Field(description=VALUE_WORDS)]
+MeasuredType = Annotated[EventType, Field(description="`type` of the events that it measures.")]
+EventsFrom = Annotated[Omissible[Instant], Field(description="Events of before are not counted.")]
+ValueProperty = Annotated[Omissible[JsonPath], Field(description=VALUE_WORDS)]
 
 
 def _whole_minute(at_ms: int) -> int:
@@ -49,8 +52,7 @@ def _whole_minute(at_ms: int) -> int:
 
 
 EffectiveFrom = Annotated[
-    Annotated[Instant, AfterValidator(_whole_minute)] | None,
-    NotNull(),
+    Omissible[Annotated[Instant, AfterValidator(_whole_minute)]],
     Field(
         description="First instant, a whole minute, of what is measured anew: what is earlier is "
         "answered as before. All times where it is absent."
@@ -64,12 +66,10 @@ class MeterBody(Closed):
     key: MeterKey
     name: MeterName
     aggregation: Aggregation
-    event_type: Annotated[EventType, Field(description="`type` of the events that it measures.")]
+    event_type: MeasuredType
     description: Annotated[Description, Field(description="For people.")] = ""
     labels: Labels = {}
-    events_from: Annotated[
-        Instant | None, NotNull(), Field(description="Events of before are not counted.")
-    ] = None
+    events_from: EventsFrom = None
     value_property: ValueProperty = None
     dimensions: Dimensions = {}
 
@@ -96,26 +96,23 @@ class MeterBody(Closed):
 class MeterUpdateBody(Closed):
     """What an update gives anew; what it leaves out stays. `""` and `{}` empty a member."""
 
-    name: Annotated[MeterName | None, NotNull()] = None
-    description: Annotated[Description | None, NotNull(), Field(description="For people.")] = None
-    labels: Annotated[Labels | None, NotNull()] = None
-    event_type: Annotated[
-        EventType | None, NotNull(), Field(description="`type` of the events that it measures.")
-    ] = None
+    name: Omissible[MeterName] = None
+    description: Annotated[Omissible[Description], Field(description="For people.")] = None
+    labels: Omissible[Labels] = None
+    event_type: Omissible[MeasuredType] = None
     value_property: ValueProperty = None
-    dimensions: Annotated[Dimensions | None, NotNull()] = None
+    dimensions: Omissible[Dimensions] = None
     effective_from: EffectiveFrom = None
 
     def change(self) -> MeterChange:
         """The change that it asks for."""
-        labels, dimensions = self.labels, self.dimensions
         return MeterChange(
             name=self.name,
             description=self.description,
-            labels=None if labels is None else tuple(sorted(labels.items())),
+            labels=pairs(self.labels),
             event_type=self.event_type,
             value_property=self.value_property,
-            dimensions=None if dimensions is None else tuple(sorted(dimensions.items())),
+            dimensions=pairs(self.dimensions),
             effective_from_ms=self.effective_from,
         )
 
@@ -123,19 +120,16 @@ class MeterUpdateBody(Closed):
 class MeterRevisionBody(Closed):
     """What a revision measures otherwise; what it leaves out is as in the meter."""
 
-    event_type: Annotated[
-        EventType | None, NotNull(), Field(description="`type` of the events that it measures.")
-    ] = None
+    event_type: Omissible[MeasuredType] = None
     value_property: ValueProperty = None
-    dimensions: Annotated[Dimensions | None, NotNull()] = None
+    dimensions: Omissible[Dimensions] = None
 
     def change(self) -> MeterChange:
         """The change that it asks for."""
-        dimensions = self.dimensions
         return MeterChange(
             event_type=self.event_type,
             value_property=self.value_property,
-            dimensions=None if dimensions is None else tuple(sorted(dimensions.items())),
+            dimensions=pairs(self.dimensions),
         )
 
 
@@ -149,12 +143,10 @@ class PreviewMeterBody(Closed):
     """What defines a meter, as far as it decides what is measured."""
 
     aggregation: Aggregation
-    event_type: Annotated[EventType, Field(description="`type` of the events that it measures.")]
+    event_type: MeasuredType
     value_property: ValueProperty = None
     dimensions: Dimensions = {}
-    events_from: Annotated[
-        Instant | None, NotNull(), Field(description="Events of before are not counted.")
-    ] = None
+    events_from: EventsFrom = None
 
     @model_validator(mode="wrap")
     @classmethod

@@ -7,15 +7,15 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.shapes.pages import NumberMetaShown
+from control.handlers import OfStores, answers
+from control.shapes.pages import NumberMetaShown, numbered_answer, numbered_page, page_shape, part
 from control.shapes.path_names import METER_NAMES
 from control.shapes.text_filter import TextFilter
-from control.stores import Stores
 from control.v3.meters.bodies import MeterBody, MeterUpdateBody
 from control.v3.meters.revision_shapes import MeterRevisionShown, revision_shown
 from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.operation import Answer, Call, Operation, json_body
 from meterline.http.shapes import InstantShown, NoParameters, NumberedPage, Parameters, Ulid
 from meterline.limits import METER_CHANGES_MAX
 from meterline.meter import Aggregation, Meter, MeterRevision
@@ -93,13 +93,7 @@ class MeterShown(TypedDict):
     updated_at: InstantShown
 
 
-class MeterPageShown(TypedDict):
-    """A page of meters."""
-
-    data: list[MeterShown]
-    meta: NumberMetaShown
-
-
+_PAGE: Final = page_shape("MeterPageShown", MeterShown, "A page of meters.", NumberMetaShown)
 _SENT: Final = {
     "key": "tokens_total",
     "name": "Tokens",
@@ -128,7 +122,6 @@ CREATE_METER: Final = Operation(
         f" of a namespace may change {METER_CHANGES_MAX} times a minute; beyond that: 429."
     ),
     scope=Scope.METERS_WRITE,
-    parameters=NoParameters,
     body=json_body(MeterBody, _SENT),
     answers=(Answer(201, "The meter.", MeterShown, example=_SHOWN),),
     problems=(ProblemType.CONFLICT,),
@@ -141,15 +134,7 @@ LIST_METERS: Final = Operation(
     summary="List meters",
     scope=Scope.METERS_READ,
     parameters=MeterListParameters,
-    body=NO_BODY,
-    answers=(
-        Answer(
-            200,
-            "A page of meters.",
-            MeterPageShown,
-            example={"data": [_SHOWN], "meta": {"page": {"number": 1, "size": 20, "total": 1}}},
-        ),
-    ),
+    answers=(numbered_answer("A page of meters.", _PAGE, _SHOWN),),
 )
 GET_METER: Final = Operation(
     id="get-meter",
@@ -159,8 +144,6 @@ GET_METER: Final = Operation(
     summary="Get a meter",
     scope=Scope.METERS_READ,
     names=METER_NAMES,
-    parameters=NoParameters,
-    body=NO_BODY,
     answers=(Answer(200, "The meter.", MeterShown, example=_SHOWN),),
 )
 UPDATE_METER: Final = Operation(
@@ -178,7 +161,6 @@ UPDATE_METER: Final = Operation(
     ),
     scope=Scope.METERS_WRITE,
     names=METER_NAMES,
-    parameters=NoParameters,
     body=json_body(MeterUpdateBody, {"name": "All tokens", "description": "Of every model."}),
     answers=(
         Answer(
@@ -199,37 +181,24 @@ DELETE_METER: Final = Operation(
     description="Delete a meter; a report that uses it has to go first. Its events are kept.",
     scope=Scope.METERS_WRITE,
     names=METER_NAMES,
-    parameters=NoParameters,
-    body=NO_BODY,
     answers=(Answer(204, "It is deleted."),),
     problems=(ProblemType.CONFLICT,),
 )
 
 
-class V3Meters:
+class V3Meters(OfStores):
     """Handlers of the collection and of one meter."""
 
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
-
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [
-            bind(CREATE_METER, self.create),
-            bind(LIST_METERS, self.list),
-            bind(GET_METER, self.get),
-            bind(UPDATE_METER, self.update),
-            bind(DELETE_METER, self.delete),
-        ]
-
+    @answers(CREATE_METER)
     async def create(self, call: Call[NoParameters, MeterBody]) -> web.Response:
         """201 with the meter; 409 where the key is taken."""
         stores, draft = self._stores, call.body.draft()
         meter = await stores.catalogue.create_meter(
-            call.namespace, draft, stores.clock.now_ms(), author=call.principal.author
+            call.namespace, draft, stores.now_ms, author=call.author
         )
         return json_response(shown(meter, None), status=201)
 
+    @answers(LIST_METERS)
     async def list(self, call: Call[MeterListParameters, None]) -> web.Response:
         """One page of the meters that pass the filter."""
         asked = call.parameters
@@ -240,40 +209,34 @@ class V3Meters:
             if asked.filter.accepts(meter)
         ]
         meters.sort(key=_SORTED_BY[member], reverse=direction == "desc")
-        number, size = asked.page.number, asked.page.size
-        first = (number - 1) * size
         waiting = await self._stores.revisions.waiting(call.namespace)
-        page: MeterPageShown = {
-            "data": [shown(meter, waiting.get(meter.id)) for meter in meters[first : first + size]],
-            "meta": {"page": {"number": number, "size": size, "total": len(meters)}},
-        }
-        return json_response(page)
+        listed = [
+            shown(meter, waiting.get(meter.id))
+            for meter in part(meters, asked.page.number, asked.page.size)
+        ]
+        return json_response(numbered_page(asked.page, listed, len(meters)))
 
+    @answers(GET_METER)
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The meter."""
         meter = await self._stores.meter(call.namespace, call.names["meterId"])
         return json_response(await self._shown(call.namespace, meter))
 
+    @answers(UPDATE_METER)
     async def update(self, call: Call[NoParameters, MeterUpdateBody]) -> web.Response:
         """200 with the meter as it is now; 409 where it is not for the API to change it so."""
         stores, change = self._stores, call.body.change()
         meter = await stores.catalogue.update_meter(
-            call.namespace,
-            call.names["meterId"],
-            change,
-            stores.clock.now_ms(),
-            author=call.principal.author,
+            call.namespace, call.names["meterId"], change, stores.now_ms, author=call.author
         )
         return json_response(await self._shown(call.namespace, meter))
 
+    @answers(DELETE_METER)
     async def delete(self, call: Call[NoParameters, None]) -> web.Response:
         """204; its usage is kept, and no longer answered."""
         stores = self._stores
         await stores.catalogue.delete_meter(
-            call.namespace,
-            call.names["meterId"],
-            stores.clock.now_ms(),
-            author=call.principal.author,
+            call.namespace, call.names["meterId"], stores.now_ms, author=call.author
         )
         return web.Response(status=204)
 

@@ -13,6 +13,7 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from control.handlers import Handlers, answers
 from control.ledger import Ledger
 from control.stores import Stores
 from control.usage.answers import Answers
@@ -22,7 +23,7 @@ from control.v3.usage.query import QueryBody, UsageRowShown, rows_form
 from meterline.access import Scope
 from meterline.audit import UsageEntry
 from meterline.event import decode_event
-from meterline.http.operation import Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.operation import Answer, Call, Operation, json_body
 from meterline.http.shapes import Instant, InstantShown, NoParameters
 from meterline.limits import (
     BACKFILL_YIELD_EVENTS,
@@ -142,7 +143,6 @@ PREVIEW_METER: Final = Operation(
         "days. Nothing is made."
     ),
     scope=Scope.USAGE_READ,
-    parameters=NoParameters,
     body=json_body(PreviewBody, _ASKED),
     answers=(Answer(200, "Usage, as query-meter answers.", PreviewShown, example=_ANSWERED),),
 )
@@ -157,7 +157,7 @@ class _Tried:
     examples: list[PreviewRejectedShown] = field(default_factory=list)
 
 
-class V3MeterPreview:
+class V3MeterPreview(Handlers):
     """The handler of the preview."""
 
     def __init__(self, stores: Stores, ledger: Ledger, answers: Answers) -> None:
@@ -165,10 +165,7 @@ class V3MeterPreview:
         self._answers = answers
         self._ledger = ledger
 
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [bind(PREVIEW_METER, self.preview)]
-
+    @answers(PREVIEW_METER)
     async def preview(self, call: Call[NoParameters, PreviewBody]) -> web.StreamResponse:
         """200 with rows like those of a query."""
         body = call.body

@@ -11,7 +11,8 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.shapes.pages import CursorMetaShown, cursors
+from control.handlers import Handlers, answers
+from control.shapes.pages import PageParameters, cursor_page, page_answer, page_shape, parts_after
 from control.shapes.path_names import METER_NAMES
 from control.stores import Stores
 from meterline.access import Scope
@@ -24,20 +25,13 @@ from meterline.event import (
     state_of,
 )
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
-from meterline.http.shapes import CursorPage, InstantShown, Parameters
+from meterline.http.operation import Call, Operation
+from meterline.http.shapes import InstantShown
 from meterline.meter import Meter, decode_groups, revision_at
-from meterline.problem import Fault, invalid
 from meterline.usage import RejectedRow
 from meterline.window import MINUTE_MS, rfc3339
 
 _CURSOR: Final = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,18}\.[0-9]{1,9}", re.ASCII)
-
-
-class RejectedParameters(Parameters):
-    """Which page."""
-
-    page: CursorPage = CursorPage()
 
 
 RejectedValueShown = TypedDict(  # a class cannot have a member called `from`
@@ -57,13 +51,19 @@ RejectedValueShown = TypedDict(  # a class cannot have a member called `from`
 )
 
 
-class RejectedPageShown(TypedDict):
-    """A page of rejected values, by position in the log."""
-
-    data: list[RejectedValueShown]
-    meta: CursorMetaShown
-
-
+_PAGE: Final = page_shape(
+    "RejectedPageShown", RejectedValueShown, "A page of rejected values, by position in the log."
+)
+_EXAMPLE: Final[RejectedValueShown] = {
+    "position": "1.0.12.3",
+    "state": RefusalState.OPEN,
+    "subject": "customer-1",
+    "dimensions": {"model": "small"},
+    "from": "2026-01-31T10:00:00Z",
+    "to": "2026-01-31T10:01:00Z",
+    "reason": "not_a_number",
+    "value": '"many"',
+}
 LIST_REJECTED: Final = Operation(
     id="list-rejected-values",
     method="GET",
@@ -72,68 +72,31 @@ LIST_REJECTED: Final = Operation(
     summary="List the values that a meter could not count",
     scope=Scope.EVENTS_READ,
     names=METER_NAMES,
-    parameters=RejectedParameters,
-    body=NO_BODY,
-    answers=(
-        Answer(
-            200,
-            "A page of rejected values.",
-            RejectedPageShown,
-            example={
-                "data": [
-                    {
-                        "position": "1.0.12.3",
-                        "state": "open",
-                        "subject": "customer-1",
-                        "dimensions": {"model": "small"},
-                        "from": "2026-01-31T10:00:00Z",
-                        "to": "2026-01-31T10:01:00Z",
-                        "reason": "not_a_number",
-                        "value": '"many"',
-                    }
-                ],
-                "meta": {
-                    "page": {
-                        "size": 20,
-                        "next": None,
-                        "previous": None,
-                        "first": "1.0.12.3",
-                        "last": "1.0.12.3",
-                    }
-                },
-            },
-        ),
-    ),
+    parameters=PageParameters,
+    answers=(page_answer("A page of rejected values.", _PAGE, _EXAMPLE, _EXAMPLE["position"]),),
 )
 
 
-class V3Rejected:
+class V3Rejected(Handlers):
     """The handler of the list."""
 
     def __init__(self, stores: Stores, settlements: SettlementStore) -> None:
         self._stores = stores
         self._settlements = settlements
 
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [bind(LIST_REJECTED, self.list)]
-
-    async def list(self, call: Call[RejectedParameters, None]) -> web.Response:
+    @answers(LIST_REJECTED)
+    async def list(self, call: Call[PageParameters, None]) -> web.Response:
         """One page, by position in the log; `meta.page.next` leads to the next, or is null."""
-        size, after = call.parameters.page.size, call.parameters.page.after
-        if after is not None and not _CURSOR.fullmatch(after):
-            reason = "is no cursor; take it from meta.page.next of the page before"
-            raise invalid(Fault("page[after]", reason, "matches_regex", "query"))
+        page = call.parameters.page
+        parts_after(page, _CURSOR)
         meter = await self._stores.meter(call.namespace, call.names["meterId"])
-        # one more than asked for tells whether there is a following page
-        rows = await self._stores.usage.rejected(meter, size + 1, after)
-        shown = rows[:size]
-        settled = await self._settlements.settlements([_position(row) for row in shown])
-        page: RejectedPageShown = {
-            "data": [_entry(meter, row, settled.get(_position(row))) for row in shown],
-            "meta": cursors(size, [_cursor(row) for row in shown], more=len(rows) > size),
-        }
-        return json_response(page)
+        rows = await self._stores.usage.rejected(meter, page.size + 1, page.after)
+        settled = await self._settlements.settlements([_position(row) for row in rows])
+        return json_response(
+            cursor_page(
+                rows, page, lambda it: _entry(meter, it, settled.get(_position(it))), _cursor
+            )
+        )
 
 
 def _position(row: RejectedRow) -> Position:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.shapes.pages import CursorMetaShown
+from control.shapes.pages import CursorMetaShown, cursors, page_shape
 from meterline.http.shapes import DecimalShown, InstantShown
 from meterline.limits import REVISION_SLICES_COUNTED_MAX
 from meterline.meter import MeterRevision, RevisionState
@@ -61,11 +61,9 @@ class MeterRevisionShown(TypedDict):
     ]
 
 
-class MeterRevisionPageShown(TypedDict):
-    """A page of revisions, the newest first."""
-
-    data: list[MeterRevisionShown]
-    meta: CursorMetaShown
+REVISION_PAGE: Final = page_shape(
+    "MeterRevisionPageShown", MeterRevisionShown, "A page of revisions, the newest first."
+)
 
 
 class SubjectDifferenceShown(TypedDict):
@@ -125,15 +123,7 @@ COMPARISON_EXAMPLE: Final[Any] = {
             "rejected_after": 1,
         }
     ],
-    "meta": {
-        "page": {
-            "size": 20,
-            "next": None,
-            "previous": None,
-            "first": "customer-1",
-            "last": "customer-1",
-        }
-    },
+    "meta": cursors(20, ["customer-1"], more=False),
 }
 
 

@@ -3,22 +3,23 @@ to.
 """
 
 import asyncio
+import re
 from typing import Annotated, Any, Final
 
 from aiohttp import web
 from pydantic import Field
 
+from control.handlers import OfStores, answers
 from control.revision_comparison import SubjectDifference, compared
-from control.shapes.pages import cursors
+from control.shapes.pages import PageParameters, cursor_page, page_answer, parts_after
 from control.shapes.path_names import METER_NAMES, METER_REVISION_NAMES
-from control.stores import Stores
 from control.usage.query import complete_until
 from control.v3.meters.bodies import MeterRevisionBody, MeterSwitchBody
 from control.v3.meters.revision_shapes import (
     COMPARISON_EXAMPLE,
     REVISION_EXAMPLE,
+    REVISION_PAGE,
     ComparisonShown,
-    MeterRevisionPageShown,
     MeterRevisionShown,
     RevisionProgressShown,
     SubjectDifferenceShown,
@@ -26,7 +27,7 @@ from control.v3.meters.revision_shapes import (
 )
 from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.operation import Answer, Call, Operation, json_body
 from meterline.http.shapes import CursorPage, Instant, NoParameters, Parameters
 from meterline.limits import REVISION_SLICES_COUNTED_MAX, SUPERSEDED_KEPT_MS
 from meterline.meter import Meter, MeterRevision, RevisionState
@@ -36,13 +37,8 @@ from meterline.usage import UsageQuery, UsageRow
 from meterline.window import DAY_MS, rfc3339
 
 TAG: Final = "Meters"
+_CURSOR: Final = re.compile("[0-9]{1,18}", re.ASCII)  # below 2**63
 _ONE: Final = "/meters/{meterId}/revisions/{revision}"
-
-
-class MeterRevisionsParameters(Parameters):
-    """Which page."""
-
-    page: CursorPage = CursorPage()
 
 
 class ComparisonParameters(Parameters):
@@ -71,7 +67,6 @@ CREATE_REVISION: Final = Operation(
     ),
     scope=Scope.METERS_WRITE,
     names=METER_NAMES,
-    parameters=NoParameters,
     body=json_body(MeterRevisionBody, {"value_property": "$.tokens_billed"}),
     answers=(Answer(201, "The revision.", MeterRevisionShown, example=REVISION_EXAMPLE),),
     problems=(ProblemType.CONFLICT,),
@@ -84,15 +79,9 @@ LIST_REVISIONS: Final = Operation(
     summary="List the revisions of a meter",
     scope=Scope.METERS_READ,
     names=METER_NAMES,
-    parameters=MeterRevisionsParameters,
-    body=NO_BODY,
+    parameters=PageParameters,
     answers=(
-        Answer(
-            200,
-            "A page of revisions, the newest first.",
-            MeterRevisionPageShown,
-            example={"data": [REVISION_EXAMPLE], "meta": cursors(20, ["7"], more=False)},
-        ),
+        page_answer("A page of revisions, the newest first.", REVISION_PAGE, REVISION_EXAMPLE, "7"),
     ),
 )
 GET_REVISION: Final = Operation(
@@ -103,8 +92,6 @@ GET_REVISION: Final = Operation(
     summary="Get a revision of a meter",
     scope=Scope.METERS_READ,
     names=METER_REVISION_NAMES,
-    parameters=NoParameters,
-    body=NO_BODY,
     answers=(Answer(200, "The revision.", MeterRevisionShown, example=REVISION_EXAMPLE),),
 )
 COMPARE_REVISION: Final = Operation(
@@ -120,7 +107,6 @@ COMPARE_REVISION: Final = Operation(
     scope=Scope.USAGE_READ,
     names=METER_REVISION_NAMES,
     parameters=ComparisonParameters,
-    body=NO_BODY,
     answers=(
         Answer(200, "A page of subjects, by name.", ComparisonShown, example=COMPARISON_EXAMPLE),
     ),
@@ -140,7 +126,6 @@ SWITCH_REVISION: Final = Operation(
     ),
     scope=Scope.METERS_WRITE,
     names=METER_REVISION_NAMES,
-    parameters=NoParameters,
     body=json_body(MeterSwitchBody, {"effective_from": "2026-03-01T00:00:00Z"}),
     answers=(
         Answer(
@@ -164,30 +149,15 @@ DELETE_REVISION: Final = Operation(
     summary="Discard a pending revision",
     scope=Scope.METERS_WRITE,
     names=METER_REVISION_NAMES,
-    parameters=NoParameters,
-    body=NO_BODY,
     answers=(Answer(204, "It is discarded."),),
     problems=(ProblemType.CONFLICT,),
 )
 
 
-class V3MeterRevisions:
+class V3MeterRevisions(OfStores):
     """Handlers of a meter's revisions."""
 
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
-
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [
-            bind(CREATE_REVISION, self.create),
-            bind(LIST_REVISIONS, self.list),
-            bind(GET_REVISION, self.get),
-            bind(COMPARE_REVISION, self.compare),
-            bind(SWITCH_REVISION, self.switch),
-            bind(DELETE_REVISION, self.delete),
-        ]
-
+    @answers(CREATE_REVISION)
     async def create(self, call: Call[NoParameters, MeterRevisionBody]) -> web.Response:
         """201 with the revision, which waits."""
         stores = self._stores
@@ -195,30 +165,28 @@ class V3MeterRevisions:
             call.namespace,
             call.names["meterId"],
             call.body.change(),
-            stores.clock.now_ms(),
-            author=call.principal.author,
+            stores.now_ms,
+            author=call.author,
         )
         return json_response(await self._shown(made), status=201)
 
-    async def list(self, call: Call[MeterRevisionsParameters, None]) -> web.Response:
+    @answers(LIST_REVISIONS)
+    async def list(self, call: Call[PageParameters, None]) -> web.Response:
         """One page; the cursor is a number."""
         page = call.parameters.page
+        after = parts_after(page, _CURSOR)
+        before = None if after is None else int(after[0])
         found = await self._stores.revisions.listed(
-            call.namespace, call.names["meterId"], page.size + 1, _before(page.after)
+            call.namespace, call.names["meterId"], page.size + 1, before
         )
-        listed = found[: page.size]
-        answer: MeterRevisionPageShown = {
-            "data": [revision_shown(one) for one in listed],
-            "meta": cursors(
-                page.size, [str(one.number) for one in listed], more=len(found) > page.size
-            ),
-        }
-        return json_response(answer)
+        return json_response(cursor_page(found, page, revision_shown, lambda it: str(it.number)))
 
+    @answers(GET_REVISION)
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The revision, and how far it is filled in."""
         return json_response(await self._shown(await self._revision(call)))
 
+    @answers(COMPARE_REVISION)
     async def compare(self, call: Call[ComparisonParameters, None]) -> web.Response:
         """One page of subjects; everything is asked anew for each."""
         asked, page = call.parameters, call.parameters.page
@@ -235,22 +203,21 @@ class V3MeterRevisions:
         differing = [it for it in subjects if it.differs]
         candidates = subjects if asked.include_equal else differing
         found = [it for it in candidates if page.after is None or it.subject > page.after]
-        listed = found[: page.size]
-        answer: ComparisonShown = {
+        answer = {
             "revision": one.number,
             "in_force": there.revision,
             "progress": progress,
             "subjects": len(subjects),
             "differing": len(differing),
-            "data": [_difference_shown(it) for it in listed],
-            "meta": cursors(page.size, [it.subject for it in listed], more=len(found) > page.size),
+            **cursor_page(found, page, _difference_shown, lambda it: it.subject),
         }
         return json_response(answer)
 
+    @answers(SWITCH_REVISION)
     async def switch(self, call: Call[NoParameters, MeterSwitchBody]) -> web.Response:
         """200 with the revision: in force where it is filled in, else waiting for that."""
         stores, number = self._stores, int(call.names["revision"])
-        now_ms, author = stores.clock.now_ms(), call.principal.author
+        now_ms, author = stores.now_ms, call.author
         one = await stores.revisions.ask_switch(
             call.namespace,
             call.names["meterId"],
@@ -264,6 +231,7 @@ class V3MeterRevisions:
             one = await self._revision(call)
         return json_response(await self._shown(one))
 
+    @answers(DELETE_REVISION)
     async def delete(self, call: Call[NoParameters, None]) -> web.Response:
         """204; 409 for one that answered usage."""
         stores = self._stores
@@ -271,8 +239,8 @@ class V3MeterRevisions:
             call.namespace,
             call.names["meterId"],
             int(call.names["revision"]),
-            stores.clock.now_ms(),
-            author=call.principal.author,
+            stores.now_ms,
+            author=call.author,
         )
         return web.Response(status=204)
 
@@ -305,15 +273,6 @@ class V3MeterRevisions:
 
 def _totals(meter: Meter, asked: ComparisonParameters) -> UsageQuery:
     return UsageQuery(meter, asked.from_, asked.to, group_by=("subject",), rejected_too=True)
-
-
-def _before(after: str | None) -> int | None:
-    if after is None:
-        return None
-    if after.isascii() and after.isdigit() and len(after) <= 18:  # noqa: PLR2004 - below 2**63
-        return int(after)
-    reason = "is no cursor; take it from meta.page.next of the page before"
-    raise invalid(Fault("page[after]", reason, "matches_regex", "query"))
 
 
 def _check_comparable(there: Meter, one: MeterRevision) -> None:

@@ -6,15 +6,14 @@ from typing import Annotated, Final
 
 from aiohttp import web
 from pydantic import Field
-from typing_extensions import TypedDict
 
-from control.shapes.pages import NumberMetaShown
+from control.handlers import OfStores, answers
+from control.shapes.pages import NumberMetaShown, numbered_answer, numbered_page, page_shape
 from control.shapes.path_names import DIMENSION, METER_NAMES
-from control.stores import Stores
 from control.usage.query import SUBJECT, Question, Words, query_of
 from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.operation import Call, Operation
 from meterline.http.shapes import Instant, NumberedPage, Parameters, Text
 from meterline.limits import EVENT_FILTER_CHARS_MAX
 from meterline.meter import dimensions_ever
@@ -42,17 +41,9 @@ class ValuesParameters(Parameters):
     page: NumberedPage = NumberedPage()
 
 
-class ValuePageShown(TypedDict):
-    """A page of texts, sorted by code points."""
-
-    data: list[str]
-    meta: NumberMetaShown
-
-
-_EXAMPLE: Final = {
-    "data": ["customer-1", "customer-2"],
-    "meta": {"page": {"number": 1, "size": 20, "total": 2}},
-}
+_PAGE: Final = page_shape(
+    "ValuePageShown", str, "A page of texts, sorted by code points.", NumberMetaShown
+)
 
 LIST_METER_SUBJECTS: Final = Operation(
     id="list-meter-subjects",
@@ -63,8 +54,7 @@ LIST_METER_SUBJECTS: Final = Operation(
     scope=Scope.USAGE_READ,
     names=METER_NAMES,
     parameters=ValuesParameters,
-    body=NO_BODY,
-    answers=(Answer(200, "A page of subjects.", ValuePageShown, example=_EXAMPLE),),
+    answers=(numbered_answer("A page of subjects.", _PAGE, "customer-1", "customer-2"),),
 )
 LIST_DIMENSION_VALUES: Final = Operation(
     id="list-dimension-values",
@@ -76,35 +66,19 @@ LIST_DIMENSION_VALUES: Final = Operation(
     scope=Scope.USAGE_READ,
     names={**METER_NAMES, "dimension": DIMENSION},
     parameters=ValuesParameters,
-    body=NO_BODY,
-    answers=(
-        Answer(
-            200,
-            "A page of values.",
-            ValuePageShown,
-            example={**_EXAMPLE, "data": ["large", "small"]},
-        ),
-    ),
+    answers=(numbered_answer("A page of values.", _PAGE, "large", "small"),),
 )
 
 
-class V3MeterValues:
+class V3MeterValues(OfStores):
     """The handlers of both lists."""
 
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
-
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [
-            bind(LIST_METER_SUBJECTS, self.subjects),
-            bind(LIST_DIMENSION_VALUES, self.values),
-        ]
-
+    @answers(LIST_METER_SUBJECTS)
     async def subjects(self, call: Call[ValuesParameters, None]) -> web.Response:
         """One page of subjects."""
         return await self._listed(call, SUBJECT)
 
+    @answers(LIST_DIMENSION_VALUES)
     async def values(self, call: Call[ValuesParameters, None]) -> web.Response:
         """One page of values; 404 where the meter never had such a dimension."""
         return await self._listed(call, call.names["dimension"])
@@ -116,15 +90,11 @@ class V3MeterValues:
             raise not_found("dimension", name)
         held = () if asked.contains is None else ((name, _contains(asked.contains)),)
         question = Question(WORDS, asked.from_, asked.to, group_by=(name,), filters=held)
-        size, number = asked.page.size, asked.page.number
+        page = asked.page
         found, total = await self._stores.usage.usage_values(
-            query_of(meter, question), size, size * (number - 1)
+            query_of(meter, question), page.size, page.size * (page.number - 1)
         )
-        page: ValuePageShown = {
-            "data": found,
-            "meta": {"page": {"number": number, "size": size, "total": total}},
-        }
-        return json_response(page)
+        return json_response(numbered_page(page, found, total))
 
 
 def _contains(text: str) -> Filter:

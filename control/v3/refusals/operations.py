@@ -6,20 +6,21 @@ from typing import Any, Final, cast
 import msgspec
 from aiohttp import web
 
+from control.handlers import Handlers, answers
 from control.refusals.contents import Sides, kept_text, sides
 from control.refusals.difference import Absent, Difference
 from control.refusals.reasons import counted_words
 from control.refusals.service import ORDER, Refusal, RefusalQuery, RefusalService
-from control.shapes.pages import CursorMetaShown
+from control.shapes.pages import cursors, page_answer
 from control.shapes.path_names import REFUSAL_NAMES
 from control.v3.events.operations import meter_verdict_shown
 from control.v3.refusals.shapes import (
     CONFLICT_EXAMPLE,
     REFUSAL_EXAMPLE,
+    REFUSAL_PAGE,
     DifferenceShown,
     DismissalBody,
     RefusalContentsShown,
-    RefusalPageShown,
     RefusalShown,
     RefusalsParameters,
     refusal_shown,
@@ -27,7 +28,7 @@ from control.v3.refusals.shapes import (
 from meterline.access import Scope
 from meterline.event import Place, RefusalKind, Way, decode_cursor, encode_cursor
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.operation import Answer, Call, Operation, json_body
 from meterline.http.shapes import NoParameters
 from meterline.problem import Fault, Problem, ProblemType, invalid
 from meterline.window import rfc3339
@@ -53,18 +54,7 @@ LIST_REFUSALS: Final = Operation(
     ),
     scope=Scope.EVENTS_READ,
     parameters=RefusalsParameters,
-    body=NO_BODY,
-    answers=(
-        Answer(
-            200,
-            "A page of refusals.",
-            RefusalPageShown,
-            example={
-                "data": [REFUSAL_EXAMPLE],
-                "meta": {"page": {"size": 20, "next": None, "previous": None}},
-            },
-        ),
-    ),
+    answers=(page_answer("A page of refusals.", REFUSAL_PAGE, REFUSAL_EXAMPLE),),
 )
 GET_REFUSAL: Final = Operation(
     id="get-refusal",
@@ -79,8 +69,6 @@ GET_REFUSAL: Final = Operation(
     ),
     scope=Scope.EVENTS_READ,
     names=REFUSAL_NAMES,
-    parameters=NoParameters,
-    body=NO_BODY,
     answers=(Answer(200, "The refusal.", RefusalContentsShown, example=CONFLICT_EXAMPLE),),
 )
 DISMISS_REFUSAL: Final = Operation(
@@ -92,27 +80,19 @@ DISMISS_REFUSAL: Final = Operation(
     description="Asks for `events:read` too. One that was dismissed can still be sent anew.",
     scope=Scope.EVENTS_WRITE,
     names=REFUSAL_NAMES,
-    parameters=NoParameters,
     body=json_body(DismissalBody, {"note": "A test of ours."}),
     answers=(Answer(200, "The refusal.", RefusalShown, example=_DISMISSED),),
     problems=(ProblemType.CONFLICT,),
 )
 
 
-class V3Refusals:
+class V3Refusals(Handlers):
     """The handlers."""
 
     def __init__(self, service: RefusalService) -> None:
         self._service = service
 
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [
-            bind(LIST_REFUSALS, self.list),
-            bind(GET_REFUSAL, self.get),
-            bind(DISMISS_REFUSAL, self.dismiss),
-        ]
-
+    @answers(LIST_REFUSALS)
     async def list(self, call: Call[RefusalsParameters, None]) -> web.Response:
         """One page; `meta.page.next` leads to the next, or is null."""
         page, only = call.parameters.page, call.parameters.filter
@@ -122,7 +102,7 @@ class V3Refusals:
         found = await self._service.page(
             RefusalQuery(
                 namespace=call.namespace,
-                now_ms=self._service.stores.clock.now_ms(),
+                now_ms=self._service.stores.now_ms,
                 limit=page.size,
                 unowned=operates(call),
                 kinds=only.kinds,
@@ -131,18 +111,13 @@ class V3Refusals:
                 after=place_of(page.after, "page[after]", "query"),
             )
         )
-        following = None if found.following is None else encode_cursor(ORDER, found.following)
-        meta: CursorMetaShown = {"page": {"size": page.size, "next": following, "previous": None}}
-        if found.refusals:
-            first, last = found.refusals[0].listed, found.refusals[-1].listed
-            meta["page"]["first"] = encode_cursor(ORDER, first.place_by(ORDER))
-            meta["page"]["last"] = encode_cursor(ORDER, last.place_by(ORDER))
-        answer: RefusalPageShown = {
-            "data": [refusal_shown(one) for one in found.refusals],
-            "meta": meta,
-        }
-        return json_response(answer)
+        places = [encode_cursor(ORDER, one.listed.place_by(ORDER)) for one in found.refusals]
+        meta = cursors(page.size, places, more=False)
+        if found.following is not None:  # not of the last one shown: others were looked at
+            meta["page"]["next"] = encode_cursor(ORDER, found.following)
+        return json_response({"data": [*map(refusal_shown, found.refusals)], "meta": meta})
 
+    @answers(GET_REFUSAL)
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """Everything that is kept of it."""
         one = await asked_for(self._service, call)
@@ -165,6 +140,7 @@ class V3Refusals:
             _show_sides(shown, one, both)
         return json_response(shown)
 
+    @answers(DISMISS_REFUSAL)
     async def dismiss(self, call: Call[NoParameters, DismissalBody]) -> web.Response:
         """The refusal as dismissed."""
         one = await asked_for(self._service, call)

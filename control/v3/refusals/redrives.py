@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
+from control.handlers import Handlers, answers
 from control.refusals.reasons import sent_words
 from control.refusals.service import (
     ORDER,
@@ -29,7 +30,7 @@ from control.v3.refusals.shapes import (
 from meterline.access import Scope
 from meterline.event import RefusalKind, RefusalState, Settlement, encode_cursor
 from meterline.http import json_response
-from meterline.http.operation import Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.operation import Answer, Call, Operation, json_body
 from meterline.http.shapes import NoParameters
 from meterline.limits import REDRIVE_BYTES
 from meterline.problem import Problem, ProblemType
@@ -58,7 +59,6 @@ REDRIVE_REFUSAL: Final = Operation(
     ),
     scope=Scope.EVENTS_WRITE,
     names=REFUSAL_NAMES,
-    parameters=NoParameters,
     body=json_body(RedriveBody, {"event": _EVENT}),
     answers=(Answer(202, "The event is durable.", RefusalShown, example=REFUSAL_EXAMPLE),),
     problems=(ProblemType.CONFLICT, ProblemType.INVALID_EVENT),
@@ -75,7 +75,6 @@ REDRIVE_REFUSALS: Final = Operation(
         "not. Go on with `after`, until `next` is null. Asks for `events:read` too."
     ),
     scope=Scope.EVENTS_WRITE,
-    parameters=NoParameters,
     body=json_body(RedrivesBody, {"filter": {"source": "orders"}, "dry_run": True}),
     answers=(
         Answer(
@@ -98,41 +97,20 @@ class _Sent(msgspec.Struct):
     event: msgspec.Raw
 
 
-class V3RefusalRedrives:
+class V3RefusalRedrives(Handlers):
     """The handlers."""
 
     def __init__(self, service: RefusalService) -> None:
         self._service = service
 
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [bind(REDRIVE_REFUSALS, self.many), bind(REDRIVE_REFUSAL, self.one)]
-
-    async def one(self, call: Call[NoParameters, RedriveBody]) -> web.Response:
-        """202 once the event is durable."""
-        service = self._service
-        refusal = await asked_for(service, call)
-        reading_too(call)
-        fixed: bytes | None = None
-        if call.body.event is not None:
-            fixed = bytes(msgspec.json.decode(call.sent, type=_Sent).event)
-        sending = service.sending(refusal, call.namespace, fixed)
-        checks = await service.counting(call.namespace, [sending.event])
-        if (words := taken(sending, checks)) is not None:
-            raise conflict(words)
-        service.door.take(call.request, call.principal, 1)
-        (sent,) = await service.send([sending], call.principal)
-        if not sent.mine:
-            raise conflict(sent_words(sent.settlement))
-        return json_response(refusal_shown(_with(refusal, sent.settlement)), 202)
-
+    @answers(REDRIVE_REFUSALS)
     async def many(self, call: Call[NoParameters, RedrivesBody]) -> web.Response:
         """How many were accepted, and why others were not."""
         service, body = self._service, call.body
         page = await service.page(
             RefusalQuery(
                 namespace=call.namespace,
-                now_ms=service.stores.clock.now_ms(),
+                now_ms=service.stores.now_ms,
                 limit=body.limit,
                 kinds=frozenset({RefusalKind.INBOX}),
                 states=_OUTSTANDING,
@@ -155,6 +133,25 @@ class V3RefusalRedrives:
             "next": None if page.following is None else encode_cursor(ORDER, page.following),
         }
         return json_response(answer)
+
+    @answers(REDRIVE_REFUSAL)
+    async def one(self, call: Call[NoParameters, RedriveBody]) -> web.Response:
+        """202 once the event is durable."""
+        service = self._service
+        refusal = await asked_for(service, call)
+        reading_too(call)
+        fixed: bytes | None = None
+        if call.body.event is not None:
+            fixed = bytes(msgspec.json.decode(call.sent, type=_Sent).event)
+        sending = service.sending(refusal, call.namespace, fixed)
+        checks = await service.counting(call.namespace, [sending.event])
+        if (words := taken(sending, checks)) is not None:
+            raise conflict(words)
+        service.door.take(call.request, call.principal, 1)
+        (sent,) = await service.send([sending], call.principal)
+        if not sent.mine:
+            raise conflict(sent_words(sent.settlement))
+        return json_response(refusal_shown(_with(refusal, sent.settlement)), 202)
 
     async def _admitted(
         self, namespace: str, refusals: list[Refusal], refused: list[RefusedAgainShown]

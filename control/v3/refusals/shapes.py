@@ -7,8 +7,8 @@ from typing_extensions import TypedDict
 
 from control.refusals.service import LISTED_KINDS, Refusal
 from control.shapes.event import EVENT_EXAMPLE, EventShown
-from control.shapes.optional_members import NotNull
-from control.shapes.pages import CursorMetaShown
+from control.shapes.optional_members import Omissible
+from control.shapes.pages import page_shape
 from control.v3.events.conditions import EventTimeFilter
 from control.v3.events.operations import MeterVerdictShown
 from meterline.event import Column, Condition, Op, RefusalKind, RefusalState, Way, inbox_record
@@ -94,21 +94,20 @@ class RedriveBody(Closed):
     """The event to send. Without it the record's own text is sent."""
 
     event: Annotated[
-        dict[str, JsonValue] | None,
+        Omissible[dict[str, JsonValue]],
         Field(description="A whole event, as `ingest-metering-events` takes it."),
-        NotNull(),
     ] = None
 
 
 class RedrivesFilterBody(Closed):
     """Which refused records of the inbox."""
 
-    source: Annotated[Attribute | None, Field(description="Of this topic."), NotNull()] = None
+    source: Annotated[Omissible[Attribute], Field(description="Of this topic.")] = None
     stored_from: Annotated[
-        Instant | None, Field(description="Taken in by the log at or after this."), NotNull()
+        Omissible[Instant], Field(description="Taken in by the log at or after this.")
     ] = None
     stored_to: Annotated[
-        Instant | None, Field(description="Taken in by the log before this."), NotNull()
+        Omissible[Instant], Field(description="Taken in by the log before this.")
     ] = None
 
     def conditions(self) -> tuple[tuple[Column, Condition], ...]:
@@ -126,9 +125,9 @@ class RedrivesBody(Closed):
     filter: RedrivesFilterBody = RedrivesFilterBody()
     dry_run: Annotated[bool, Field(description="Only say what would happen.")] = False
     limit: Annotated[int, Field(ge=1, le=REDRIVES_MAX, description="At most so many.")] = REDRIVES
-    after: Annotated[
-        Cursor | None, Field(description="From `next` of the answer before."), NotNull()
-    ] = None
+    after: Annotated[Omissible[Cursor], Field(description="From `next` of the answer before.")] = (
+        None
+    )
 
 
 class InboxRecordShown(TypedDict):
@@ -232,11 +231,11 @@ class RefusalContentsShown(RefusalShown):
     ]
 
 
-class RefusalPageShown(TypedDict):
-    """A page of refusals; it may have fewer entries than asked for and still lead on."""
-
-    data: list[RefusalShown]
-    meta: CursorMetaShown
+REFUSAL_PAGE: Final = page_shape(
+    "RefusalPageShown",
+    RefusalShown,
+    "A page of refusals; it may have fewer entries than asked for and still lead on.",
+)
 
 
 class RefusedAgainShown(TypedDict):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, NotRequired, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.shapes.optional_members import NotNull
+from control.shapes.optional_members import Omissible
 from meterline.http.shapes import Closed, Text
 from meterline.limits import (
     ATTRIBUTE_CHARS_MAX,
@@ -30,34 +30,34 @@ SubjectList = Annotated[list[Subject], Field(max_length=REPORT_FILTER_VALUES_MAX
 class UsageConditionsBody(Closed):
     """Conditions on the value of an entry, joined by and. Decimals, compared exactly."""
 
-    gt: Annotated[Decimals | None, NotNull(), Field(alias="$gt")] = None
-    gte: Annotated[Decimals | None, NotNull(), Field(alias="$gte")] = None
-    lt: Annotated[Decimals | None, NotNull(), Field(alias="$lt")] = None
-    lte: Annotated[Decimals | None, NotNull(), Field(alias="$lte")] = None
-    eq: Annotated[Decimals | None, NotNull(), Field(alias="$eq")] = None
-    ne: Annotated[Decimals | None, NotNull(), Field(alias="$ne")] = None
-    in_: Annotated[DecimalsList | None, NotNull(), Field(alias="$in")] = None
-    nin: Annotated[DecimalsList | None, NotNull(), Field(alias="$nin")] = None
+    gt: Annotated[Omissible[Decimals], Field(alias="$gt")] = None
+    gte: Annotated[Omissible[Decimals], Field(alias="$gte")] = None
+    lt: Annotated[Omissible[Decimals], Field(alias="$lt")] = None
+    lte: Annotated[Omissible[Decimals], Field(alias="$lte")] = None
+    eq: Annotated[Omissible[Decimals], Field(alias="$eq")] = None
+    ne: Annotated[Omissible[Decimals], Field(alias="$ne")] = None
+    in_: Annotated[Omissible[DecimalsList], Field(alias="$in")] = None
+    nin: Annotated[Omissible[DecimalsList], Field(alias="$nin")] = None
 
 
 class SubjectConditionsBody(Closed):
     """Conditions on the subject of an entry, joined by and. Texts, compared by code points."""
 
-    gt: Annotated[Subject | None, NotNull(), Field(alias="$gt")] = None
-    gte: Annotated[Subject | None, NotNull(), Field(alias="$gte")] = None
-    lt: Annotated[Subject | None, NotNull(), Field(alias="$lt")] = None
-    lte: Annotated[Subject | None, NotNull(), Field(alias="$lte")] = None
-    eq: Annotated[Subject | None, NotNull(), Field(alias="$eq")] = None
-    ne: Annotated[Subject | None, NotNull(), Field(alias="$ne")] = None
-    in_: Annotated[SubjectList | None, NotNull(), Field(alias="$in")] = None
-    nin: Annotated[SubjectList | None, NotNull(), Field(alias="$nin")] = None
+    gt: Annotated[Omissible[Subject], Field(alias="$gt")] = None
+    gte: Annotated[Omissible[Subject], Field(alias="$gte")] = None
+    lt: Annotated[Omissible[Subject], Field(alias="$lt")] = None
+    lte: Annotated[Omissible[Subject], Field(alias="$lte")] = None
+    eq: Annotated[Omissible[Subject], Field(alias="$eq")] = None
+    ne: Annotated[Omissible[Subject], Field(alias="$ne")] = None
+    in_: Annotated[Omissible[SubjectList], Field(alias="$in")] = None
+    nin: Annotated[Omissible[SubjectList], Field(alias="$nin")] = None
 
 
 class ReportFilterBody(Closed):
     """Which entries are reported. Without conditions, all are."""
 
-    usage: Annotated[UsageConditionsBody | None, NotNull()] = None
-    subject: Annotated[SubjectConditionsBody | None, NotNull()] = None
+    usage: Omissible[UsageConditionsBody] = None
+    subject: Omissible[SubjectConditionsBody] = None
 
     def filter(self) -> ReportFilter:
         """The filter as a value."""

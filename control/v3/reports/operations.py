@@ -1,24 +1,24 @@
 """Reports in API v3: the contract's usage syncs (2.2), made, listed, changed, paused, resumed."""
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
+from control.handlers import OfReports, answers
 from control.reports.rules import V3_WORDS, change_of, new_report, read_change, read_report
-from control.reports.service import ReportService, new_signing_secret
-from control.shapes.pages import cursors
+from control.reports.service import new_signing_secret
+from control.shapes.pages import cursor_page, page_answer, parts_after
 from control.shapes.path_names import REPORT_NAMES
 from control.v3.reports.list_filters import ReportListParameters, ReportsFilter
 from control.v3.reports.resumed import REPORT_RESUMED_EXAMPLE, ReportResumedShown, ResumeBody
 from control.v3.reports.shapes import (
     REPORT_EXAMPLE,
-    REPORT_PAGE_EXAMPLE,
+    REPORT_PAGE,
     REPORT_SENT,
     REPORT_WITH_RUN_EXAMPLE,
     REPORT_WITH_SECRET_EXAMPLE,
     ReportBody,
-    ReportPageShown,
     ReportShown,
     ReportUpdateBody,
     ReportWithSecretShown,
@@ -27,20 +27,10 @@ from control.v3.reports.shapes import (
 from control.v3.reports.status import ReportStatusShown, status_shown
 from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import (
-    JSON,
-    NO_BODY,
-    Answer,
-    Bound,
-    Call,
-    Operation,
-    bind,
-    optional_json_body,
-    raw_body,
-)
+from meterline.http.operation import JSON, Answer, Call, Operation, optional_json_body, raw_body
 from meterline.http.shapes import NoParameters
 from meterline.limits import CONTROL_BODY_BYTES_MAX
-from meterline.problem import Fault, ProblemType, invalid
+from meterline.problem import ProblemType
 from meterline.report import Owed, Report
 
 TAG: Final = "Reports"
@@ -59,7 +49,6 @@ CREATE_REPORT: Final = Operation(
     "made; older windows are run by hand. The answer shows the signing secret, and so does "
     "`get-report-secret`.",
     scope=Scope.REPORTS_WRITE,
-    parameters=NoParameters,
     body=raw_body({JSON: ReportBody}, REPORT_SENT, CONTROL_BODY_BYTES_MAX),
     answers=(
         Answer(
@@ -80,8 +69,14 @@ LIST_REPORTS: Final = Operation(
     summary="List reports",
     scope=Scope.REPORTS_READ,
     parameters=ReportListParameters,
-    body=NO_BODY,
-    answers=(Answer(200, "A page of reports.", ReportPageShown, example=REPORT_PAGE_EXAMPLE),),
+    answers=(
+        page_answer(
+            "A page of reports.",
+            REPORT_PAGE,
+            REPORT_EXAMPLE,
+            "1769853600000.01M7ZMF4YA7D2SQ292V0W9JPT8",
+        ),
+    ),
 )
 GET_REPORT: Final = Operation(
     id="get-report",
@@ -91,8 +86,6 @@ GET_REPORT: Final = Operation(
     summary="Get a report",
     scope=Scope.REPORTS_READ,
     names=REPORT_NAMES,
-    parameters=NoParameters,
-    body=NO_BODY,
     answers=(
         Answer(200, "The report, with its last run.", ReportShown, example=REPORT_WITH_RUN_EXAMPLE),
     ),
@@ -110,7 +103,6 @@ UPDATE_REPORT: Final = Operation(
     "information; `https://@...` drops it.",
     scope=Scope.REPORTS_WRITE,
     names=REPORT_NAMES,
-    parameters=NoParameters,
     body=raw_body(
         {JSON: ReportUpdateBody},
         {"endpoint": {"url": "https://billing.example.com/v2/usage"}, "filter": {}},
@@ -128,8 +120,6 @@ DELETE_REPORT: Final = Operation(
     "listed.",
     scope=Scope.REPORTS_WRITE,
     names=REPORT_NAMES,
-    parameters=NoParameters,
-    body=NO_BODY,
     answers=(Answer(204, "It is deleted."),),
 )
 PAUSE_REPORT: Final = Operation(
@@ -142,8 +132,6 @@ PAUSE_REPORT: Final = Operation(
     "pass meanwhile are made up for then.",
     scope=Scope.REPORTS_WRITE,
     names=REPORT_NAMES,
-    parameters=NoParameters,
-    body=NO_BODY,
     answers=(
         Answer(
             200,
@@ -163,7 +151,6 @@ RESUME_REPORT: Final = Operation(
     "it owes: all of it if nothing is said. One that is active stays as it is.",
     scope=Scope.REPORTS_WRITE,
     names=REPORT_NAMES,
-    parameters=NoParameters,
     body=optional_json_body(ResumeBody, {"owed": "newest"}),
     answers=(
         Answer(
@@ -176,24 +163,10 @@ RESUME_REPORT: Final = Operation(
 )
 
 
-class V3Reports:
+class V3Reports(OfReports):
     """Handlers of the collection and of one report."""
 
-    def __init__(self, service: ReportService) -> None:
-        self._service = service
-
-    def bound(self) -> list[Bound]:
-        """What they answer."""
-        return [
-            bind(CREATE_REPORT, self.create),
-            bind(LIST_REPORTS, self.list),
-            bind(GET_REPORT, self.get),
-            bind(UPDATE_REPORT, self.update),
-            bind(DELETE_REPORT, self.delete),
-            bind(PAUSE_REPORT, self.pause),
-            bind(RESUME_REPORT, self.resume),
-        ]
-
+    @answers(CREATE_REPORT)
     async def create(self, call: Call[NoParameters, None]) -> web.Response:
         """201 with the report and its secret; 409 where the slug is taken."""
         service = self._service
@@ -201,7 +174,7 @@ class V3Reports:
         secret = new_signing_secret()
         report = new_report(call, service, body.slug, meter, body.definition(), secret)
         first_ms = report.schedule.first_window_ms(report.created_at_ms)
-        await service.reports.create_report(report, first_ms, author=call.principal.author)
+        await service.reports.create_report(report, first_ms, author=call.author)
         service.wake()
         shown: ReportWithSecretShown = {
             **report_shown(report, meter.key, await self._status(report)),
@@ -209,46 +182,38 @@ class V3Reports:
         }
         return json_response(shown, 201, UNKEPT)
 
+    @answers(LIST_REPORTS)
     async def list(self, call: Call[ReportListParameters, None]) -> web.Response:
         """One page, by creation."""
         service, page = self._service, call.parameters.page
-        after: tuple[int, str] | None = None
-        if page.after is not None:
-            after = _place(page.after)
+        found = parts_after(page, _CURSOR)
+        after = None if found is None else (int(found[1]), found[2])
         keys = await service.meter_keys(call.namespace)
         asked = call.parameters.filter
-        # One more than asked for tells whether there is a following page. A filter looks at all:
-        # there are 1,000 at most.
+        # A filter looks at all: there are 1,000 at most.
         limit = page.size + 1 if asked == ReportsFilter() else None
-        found = [
+        reports = [
             report
             for report in await service.reports.reports(call.namespace, limit, after)
             if asked.accepts(report, keys.get(report.meter_id, ""))
         ]
-        listed = found[: page.size]
-        statuses = await service.statuses.statuses(listed)
+        statuses = await service.statuses.statuses(reports[: page.size])
         now_ms = service.now_ms
-        answer: ReportPageShown = {
-            "data": [
-                report_shown(
-                    it,
-                    keys.get(it.meter_id, ""),
-                    status_shown(it, statuses[it.id], service.start, now_ms),
-                )
-                for it in listed
-            ],
-            "meta": cursors(
-                page.size,
-                [f"{it.created_at_ms}.{it.id}" for it in listed],
-                more=len(found) > page.size,
-            ),
-        }
-        return json_response(answer)
 
+        def show(report: Report) -> ReportShown:
+            status = status_shown(report, statuses[report.id], service.start, now_ms)
+            return report_shown(report, keys.get(report.meter_id, ""), status)
+
+        return json_response(
+            cursor_page(reports, page, show, lambda it: f"{it.created_at_ms}.{it.id}")
+        )
+
+    @answers(GET_REPORT)
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The report with its last run."""
         return await self._shown(await self._found(call))
 
+    @answers(UPDATE_REPORT)
     async def update(self, call: Call[NoParameters, None]) -> web.Response:
         """The report as it is now."""
         service = self._service
@@ -256,31 +221,34 @@ class V3Reports:
         body = await read_change(call, ReportUpdateBody, V3_WORDS, service, report)
         change = change_of(report, body.definition(), service)
         report = await service.reports.update_report(
-            report.id, change, service.now_ms, author=call.principal.author
+            report.id, change, service.now_ms, author=call.author
         )
         service.wake()
         return await self._shown(report)
 
+    @answers(DELETE_REPORT)
     async def delete(self, call: Call[NoParameters, None]) -> web.Response:
         """204; what was not sent yet never will be, and is recorded as cancelled."""
         service = self._service
         report = await self._found(call)
-        await service.reports.delete_report(report.id, service.now_ms, author=call.principal.author)
+        await service.reports.delete_report(report.id, service.now_ms, author=call.author)
         return web.Response(status=204)
 
+    @answers(PAUSE_REPORT)
     async def pause(self, call: Call[NoParameters, None]) -> web.Response:
         """The report, paused."""
         service = self._service
         report = await self._found(call)
-        await service.reports.pause_report(report.id, service.now_ms, author=call.principal.author)
+        await service.reports.pause_report(report.id, service.now_ms, author=call.author)
         return await self._shown(await self._found(call))
 
+    @answers(RESUME_REPORT)
     async def resume(self, call: Call[NoParameters, ResumeBody]) -> web.Response:
         """The report, active, and what becomes of what it owed."""
         service = self._service
         report = await self._found(call)
         resumed = await service.reports.resume_report(
-            report.id, service.now_ms, owed=Owed(call.body.owed), author=call.principal.author
+            report.id, service.now_ms, owed=Owed(call.body.owed), author=call.author
         )
         service.wake()
         shown: ReportResumedShown = {
@@ -293,9 +261,6 @@ class V3Reports:
             },
         }
         return json_response(shown)
-
-    async def _found(self, call: Call[Any, Any]) -> Report:
-        return await self._service.report(call.namespace, call.names["reportId"])
 
     async def _shown(self, report: Report) -> web.Response:
         return json_response(await self._members(report))
@@ -310,11 +275,3 @@ class V3Reports:
         service = self._service
         found = await service.statuses.statuses([report])
         return status_shown(report, found[report.id], service.start, service.now_ms)
-
-
-def _place(cursor: str) -> tuple[int, str]:
-    found = _CURSOR.fullmatch(cursor)
-    if found is None:
-        reason = "is no cursor; take it from meta.page.next of the page before"
-        raise invalid(Fault("page[after]", reason, "matches_regex", "query"))
-    return int(found[1]), found[2]

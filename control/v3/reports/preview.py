@@ -8,27 +8,20 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from control.handlers import OfReports, answers
 from control.openapi.report_message import EXAMPLE
 from control.report_preview import PreviewedBody, Previewing, ReportPreview
 from control.reports.rules import window_faults
 from control.reports.service import ReportService
-from control.shapes.optional_members import NotNull
-from control.shapes.pages import CursorMetaShown, cursors
+from control.shapes.optional_members import Omissible
+from control.shapes.pages import CursorMetaShown, PageParameters, cursors
 from control.shapes.path_names import REPORT_NAMES
 from control.usage.query import complete_until
 from control.v3.reports.operations import TAG
 from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import Answer, Bound, Call, Operation, bind, json_body
-from meterline.http.shapes import (
-    Closed,
-    CursorPage,
-    DecimalShown,
-    Instant,
-    InstantShown,
-    Parameters,
-    Text,
-)
+from meterline.http.operation import Answer, Call, Operation, json_body
+from meterline.http.shapes import Closed, DecimalShown, Instant, InstantShown, Text
 from meterline.limits import (
     ATTRIBUTE_CHARS_MAX,
     PREVIEW_TOO_LARGE_SHOWN,
@@ -56,16 +49,9 @@ class ReportPreviewBody(Closed):
     from_: Annotated[Instant, Field(alias="from", description="Start of the window.")]
     to: Annotated[Instant, Field(description="End of the window, not in it.")]
     subject: Annotated[
-        Annotated[Text, Field(max_length=ATTRIBUTE_CHARS_MAX)] | None,
-        NotNull(),
+        Omissible[Annotated[Text, Field(max_length=ATTRIBUTE_CHARS_MAX)]],
         Field(description="Only the body for this subject."),
     ] = None
-
-
-class PreviewParameters(Parameters):
-    """Which page."""
-
-    page: CursorPage = CursorPage()
 
 
 class PreviewedBodyShown(TypedDict):
@@ -128,7 +114,7 @@ PREVIEW_REPORT: Final = Operation(
     "`sequence` is 0.",
     scope=Scope.REPORTS_READ,
     names=REPORT_NAMES,
-    parameters=PreviewParameters,
+    parameters=PageParameters,
     body=json_body(
         ReportPreviewBody, {"from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}
     ),
@@ -161,21 +147,18 @@ PREVIEW_REPORT: Final = Operation(
 )
 
 
-class V3ReportPreview:
+class V3ReportPreview(OfReports):
     """Handler of previews; so many at once, for each reads the usage of a window."""
 
     def __init__(self, service: ReportService) -> None:
-        self._service = service
+        super().__init__(service)
         self._turns = asyncio.Semaphore(REPORT_PREVIEWS_MAX)
 
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [bind(PREVIEW_REPORT, self.preview)]
-
-    async def preview(self, call: Call[PreviewParameters, ReportPreviewBody]) -> web.Response:
+    @answers(PREVIEW_REPORT)
+    async def preview(self, call: Call[PageParameters, ReportPreviewBody]) -> web.Response:
         """A page of bodies; 409 where the report groups by what its meter has no more."""
         service, asked, page = self._service, call.body, call.parameters.page
-        report = await service.report(call.namespace, call.names["reportId"])
+        report = await self._found(call)
         now_ms = service.now_ms
         if faults := window_faults(asked.from_, asked.to, now_ms):
             raise invalid(*faults)

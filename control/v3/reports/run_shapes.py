@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.shapes.pages import CursorMetaShown
+from control.shapes.pages import page_shape
 from control.shapes.run import DeliveryId, DeliveryStateName, Digest, RunId
 from meterline.delivery import Attempt, Delivery
 from meterline.http.shapes import Closed, DecimalShown, Instant, InstantShown, Ulid
@@ -109,11 +109,7 @@ RunShown = TypedDict(  # a class cannot have a member called `from`
 RunShown.__doc__ = "One firing of a report, for one window."
 
 
-class RunPageShown(TypedDict):
-    """A page of runs, the newest window first."""
-
-    data: list[RunShown]
-    meta: CursorMetaShown
+RUN_PAGE: Final = page_shape("RunPageShown", RunShown, "A page of runs, the newest window first.")
 
 
 class DeliveryReportShown(TypedDict):
@@ -191,11 +187,11 @@ class DeliveryWithAttemptsShown(DeliveryShown):
     attempts: list[AttemptShown]
 
 
-class DeliveryPageShown(TypedDict):
-    """A page of deliveries: those of the run decided last first, and of a run by number."""
-
-    data: list[DeliveryShown]
-    meta: CursorMetaShown
+DELIVERY_PAGE: Final = page_shape(
+    "DeliveryPageShown",
+    DeliveryShown,
+    "A page of deliveries: those of the run decided last first, and of a run by number.",
+)
 
 
 def run_shown(run: Run) -> RunShown:

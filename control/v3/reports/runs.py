@@ -1,24 +1,24 @@
 """Runs of reports in API v3: asked for by hand, listed, shown."""
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
+from control.handlers import OfReports, answers
 from control.reports.rules import window_faults
-from control.reports.service import ReportService
-from control.shapes.pages import cursors
+from control.shapes.pages import cursor_page, no_cursor, page_answer
 from control.shapes.path_names import REPORT_NAMES
 from control.shapes.run import RUN, RUN_PATTERN
 from control.v3.reports.list_filters import RunListParameters
 from control.v3.reports.operations import TAG
-from control.v3.reports.run_shapes import RUN_EXAMPLE, RunBody, RunPageShown, RunShown, run_shown
+from control.v3.reports.run_shapes import RUN_EXAMPLE, RUN_PAGE, RunBody, RunShown, run_shown
 from control.v3.reports.status import ReceiverShown, receiver_shown
 from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.operation import Answer, Call, Operation, json_body
 from meterline.http.shapes import NoParameters
-from meterline.problem import Fault, invalid
+from meterline.problem import invalid
 from meterline.report import Report, Run
 
 
@@ -39,7 +39,6 @@ RUN_REPORT: Final = Operation(
     "after all.",
     scope=Scope.REPORTS_WRITE,
     names=REPORT_NAMES,
-    parameters=NoParameters,
     body=json_body(RunBody, {"from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}),
     answers=(
         Answer(
@@ -77,18 +76,7 @@ LIST_REPORT_RUNS: Final = Operation(
     scope=Scope.REPORTS_READ,
     names=REPORT_NAMES,
     parameters=RunListParameters,
-    body=NO_BODY,
-    answers=(
-        Answer(
-            200,
-            "A page of runs.",
-            RunPageShown,
-            example={
-                "data": [RUN_EXAMPLE],
-                "meta": cursors(20, [RUN_EXAMPLE["id"]], more=False),
-            },
-        ),
-    ),
+    answers=(page_answer("A page of runs.", RUN_PAGE, RUN_EXAMPLE, RUN_EXAMPLE["id"]),),
 )
 GET_REPORT_RUN: Final = Operation(
     id="get-report-run",
@@ -99,8 +87,6 @@ GET_REPORT_RUN: Final = Operation(
     description="Its deliveries are listed by `list-deliveries` with `filter[run]`.",
     scope=Scope.REPORTS_READ,
     names={**REPORT_NAMES, "runId": RUN},
-    parameters=NoParameters,
-    body=NO_BODY,
     answers=(
         Answer(
             200,
@@ -120,20 +106,10 @@ GET_REPORT_RUN: Final = Operation(
 )
 
 
-class V3Runs:
+class V3Runs(OfReports):
     """Handlers of the runs of one report."""
 
-    def __init__(self, service: ReportService) -> None:
-        self._service = service
-
-    def bound(self) -> list[Bound]:
-        """What they answer."""
-        return [
-            bind(RUN_REPORT, self.run),
-            bind(LIST_REPORT_RUNS, self.list),
-            bind(GET_REPORT_RUN, self.get),
-        ]
-
+    @answers(RUN_REPORT)
     async def run(self, call: Call[NoParameters, RunBody]) -> web.Response:
         """201 with a new run of the window; 200 with the one that is there already."""
         service, body = self._service, call.body
@@ -142,28 +118,22 @@ class V3Runs:
         if faults := window_faults(body.from_, body.to, now_ms):
             raise invalid(*faults)
         run, new = await service.reports.ask_run(
-            report, body.from_, body.to, now_ms, revise=body.revise, author=call.principal.author
+            report, body.from_, body.to, now_ms, revise=body.revise, author=call.author
         )
         service.wake()
         return json_response(run_shown(run), 201 if new else 200)
 
+    @answers(LIST_REPORT_RUNS)
     async def list(self, call: Call[RunListParameters, None]) -> web.Response:
         """One page, the newest window first."""
         service, page = self._service, call.parameters.page
         report = await self._found(call)
-        before: Run | None = None
-        if page.after is not None:
-            before = await self._before(report, page.after)
-        # one more than asked for tells whether there is a following page
+        before = None if page.after is None else await self._before(report, page.after)
         asked = call.parameters.filter.query()
         found = await service.reports.runs(report.id, page.size + 1, before, asked)
-        listed = found[: page.size]
-        answer: RunPageShown = {
-            "data": [run_shown(run) for run in listed],
-            "meta": cursors(page.size, [run.id for run in listed], more=len(found) > page.size),
-        }
-        return json_response(answer)
+        return json_response(cursor_page(found, page, run_shown, lambda it: it.id))
 
+    @answers(GET_REPORT_RUN)
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The run, and how its receiver fares."""
         report = await self._found(call)
@@ -172,14 +142,10 @@ class V3Runs:
         shown: RunWithReceiverShown = {**run_shown(run), "receiver": receiver_shown(outstanding)}
         return json_response(shown)
 
-    async def _found(self, call: Call[Any, Any]) -> Report:
-        return await self._service.report(call.namespace, call.names["reportId"])
-
     async def _before(self, report: Report, cursor: str) -> Run:
         run: Run | None = None
         if re.fullmatch(RUN_PATTERN, cursor, re.ASCII):
             run = await self._service.reports.run(report.id, cursor)
         if run is None:
-            reason = "is no cursor; take it from meta.page.next of the page before"
-            raise invalid(Fault("page[after]", reason, "matches_regex", "query"))
+            raise no_cursor()
         return run

@@ -2,18 +2,19 @@
 overlap in which deliveries are signed by both.
 """
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.reports.service import ReportService, new_signing_secret
+from control.handlers import OfReports, answers
+from control.reports.service import new_signing_secret
 from control.shapes.path_names import REPORT_NAMES
 from control.v3.reports.operations import TAG, UNKEPT, UNKEPT_HEADERS
 from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.operation import Answer, Call, Operation, json_body
 from meterline.http.shapes import Closed, InstantShown, NoParameters
 from meterline.limits import SIGNING_OVERLAP_S, SIGNING_OVERLAP_S_MAX
 from meterline.problem import ProblemType
@@ -69,8 +70,6 @@ GET_REPORT_SECRET: Final = Operation(
     summary="Get the signing secret of a report",
     scope=Scope.SECRETS_READ,
     names=REPORT_NAMES,
-    parameters=NoParameters,
-    body=NO_BODY,
     answers=(
         Answer(
             200,
@@ -91,7 +90,6 @@ ROTATE_REPORT_SECRET: Final = Operation(
     "until the overlap ends: a receiver may change over at any moment in between.",
     scope=Scope.SECRETS_READ,
     names=REPORT_NAMES,
-    parameters=NoParameters,
     body=json_body(SecretRotationBody, {"overlap_seconds": 86_400}),
     answers=(
         Answer(
@@ -106,25 +104,18 @@ ROTATE_REPORT_SECRET: Final = Operation(
 )
 
 
-class V3ReportSecrets:
+class V3ReportSecrets(OfReports):
     """Handlers of the secrets of one report."""
 
-    def __init__(self, service: ReportService) -> None:
-        self._service = service
-
-    def bound(self) -> list[Bound]:
-        """What they answer."""
-        return [bind(GET_REPORT_SECRET, self.get), bind(ROTATE_REPORT_SECRET, self.rotate)]
-
+    @answers(GET_REPORT_SECRET)
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The secrets that sign now."""
         service, report = self._service, await self._found(call)
         signing = await self._signing(report)
-        await service.reports.tell_secret_shown(
-            report, service.now_ms, author=call.principal.author
-        )
+        await service.reports.tell_secret_shown(report, service.now_ms, author=call.author)
         return json_response(signing, headers=UNKEPT)
 
+    @answers(ROTATE_REPORT_SECRET)
     async def rotate(self, call: Call[NoParameters, SecretRotationBody]) -> web.Response:
         """The secrets that sign now, the new one first; 409 where too many overlap."""
         service = self._service
@@ -134,12 +125,9 @@ class V3ReportSecrets:
         if overlap_ms:  # one that cannot sign would hold up all deliveries until its overlap ends
             await self._signing(report)
         await service.reports.rotate_secret(
-            report.id, sealed, overlap_ms, service.now_ms, author=call.principal.author
+            report.id, sealed, overlap_ms, service.now_ms, author=call.author
         )
         return json_response(await self._signing(await self._found(call)), headers=UNKEPT)
-
-    async def _found(self, call: Call[NoParameters, Any]) -> Report:
-        return await self._service.report(call.namespace, call.names["reportId"])
 
     async def _signing(self, report: Report) -> SigningSecretShown:
         """Those that sign now. Raises `Problem` (unavailable) where one cannot be opened."""

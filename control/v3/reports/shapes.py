@@ -19,8 +19,8 @@ from control.reports.rules import (
     StartAt,
     Url,
 )
-from control.shapes.optional_members import NotNull
-from control.shapes.pages import CursorMetaShown, cursors
+from control.shapes.optional_members import Omissible
+from control.shapes.pages import page_shape
 from control.v3.reports.filter_shapes import ReportFilterBody, ReportFilterShown, filter_shown
 from control.v3.reports.run_shapes import RUN_EXAMPLE, RunShown, run_shown
 from control.v3.reports.status import STATUS_EXAMPLE, ReportStatusShown
@@ -33,20 +33,20 @@ class ReportScheduleBody(Closed):
     """How often, and from when."""
 
     interval: IntervalName
-    start_at: Annotated[StartAt | None, NotNull(), Field(description=START_WORDS)] = None
+    start_at: Annotated[Omissible[StartAt], Field(description=START_WORDS)] = None
 
 
 class ReportQueryBody(Closed):
     """How entries are split."""
 
-    group_by_dimensions: Annotated[GroupNames | None, NotNull()] = None
+    group_by_dimensions: Omissible[GroupNames] = None
 
 
 class ReportEndpointBody(Closed):
     """Where to."""
 
     url: Url
-    headers: Annotated[Headers | None, NotNull()] = None
+    headers: Omissible[Headers] = None
 
 
 MeterName = Annotated[
@@ -63,8 +63,8 @@ class ReportBody(Closed):
     type: Webhook
     schedule: ReportScheduleBody
     endpoint: ReportEndpointBody
-    query: Annotated[ReportQueryBody | None, NotNull()] = None
-    filter: Annotated[ReportFilterBody | None, NotNull()] = None
+    query: Omissible[ReportQueryBody] = None
+    filter: Omissible[ReportFilterBody] = None
     revisions: Annotated[
         RevisionsName, Field(description=f"{REVISIONS_WORDS} `record` if absent.")
     ] = "record"
@@ -81,14 +81,14 @@ class ReportUpdateBody(Closed):
     may be there as they are.
     """
 
-    slug: Annotated[Slug | None, NotNull()] = None
-    meter_id_or_key: Annotated[MeterName | None, NotNull()] = None
-    type: Annotated[Webhook | None, NotNull()] = None
-    schedule: Annotated[ReportScheduleBody | None, NotNull()] = None
-    query: Annotated[ReportQueryBody | None, NotNull()] = None
-    endpoint: Annotated[ReportEndpointBody | None, NotNull()] = None
-    filter: Annotated[ReportFilterBody | None, NotNull()] = None
-    revisions: Annotated[RevisionsName | None, NotNull(), Field(description=REVISIONS_WORDS)] = None
+    slug: Omissible[Slug] = None
+    meter_id_or_key: Omissible[MeterName] = None
+    type: Omissible[Webhook] = None
+    schedule: Omissible[ReportScheduleBody] = None
+    query: Omissible[ReportQueryBody] = None
+    endpoint: Omissible[ReportEndpointBody] = None
+    filter: Omissible[ReportFilterBody] = None
+    revisions: Annotated[Omissible[RevisionsName], Field(description=REVISIONS_WORDS)] = None
     grace_seconds: Annotated[
         GraceSeconds | None, Field(description="Null: as long as the installation says again.")
     ] = None
@@ -206,11 +206,7 @@ class ReportWithSecretShown(ReportShown):
     ]
 
 
-class ReportPageShown(TypedDict):
-    """A page of reports, by creation."""
-
-    data: list[ReportShown]
-    meta: CursorMetaShown
+REPORT_PAGE: Final = page_shape("ReportPageShown", ReportShown, "A page of reports, by creation.")
 
 
 def report_shown(
@@ -279,8 +275,4 @@ REPORT_WITH_RUN_EXAMPLE: Final[ReportShown] = {**REPORT_EXAMPLE, "last_run": RUN
 REPORT_WITH_SECRET_EXAMPLE: Final[ReportWithSecretShown] = {
     **REPORT_EXAMPLE,
     "signing_secret": "whsec_c2lnbmluZyBzZWNyZXQgb2YgYSByZXBvcnQ=",
-}
-REPORT_PAGE_EXAMPLE: Final[ReportPageShown] = {
-    "data": [REPORT_EXAMPLE],
-    "meta": cursors(20, ["1769853600000.01M7ZMF4YA7D2SQ292V0W9JPT8"], more=False),
 }

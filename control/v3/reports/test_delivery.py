@@ -7,15 +7,15 @@ from pydantic import Field
 from typing_extensions import TypedDict
 from ulid import ULID
 
+from control.handlers import OfReports, answers
 from control.openapi.report_message import EXAMPLE
-from control.reports.service import ReportService
 from control.shapes.path_names import REPORT_NAMES
 from control.v3.reports.operations import TAG
 from control.v3.reports.run_shapes import OutcomeName
 from meterline.access import Scope
 from meterline.delivery import AttemptOutcome
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.operation import Answer, Call, Operation
 from meterline.http.shapes import InstantShown, NoParameters
 from meterline.limits import RESPONSE_BYTES_KEPT
 from meterline.report import TRIAL_SUBJECT, TRIAL_TRIGGER, Trial
@@ -50,8 +50,6 @@ TEST_REPORT: Final = Operation(
     "kept nowhere and tried once, and parks nothing.",
     scope=Scope.REPORTS_WRITE,
     names=REPORT_NAMES,
-    parameters=NoParameters,
-    body=NO_BODY,
     answers=(
         Answer(
             200,
@@ -72,23 +70,17 @@ TEST_REPORT: Final = Operation(
 )
 
 
-class V3ReportTest:
+class V3ReportTest(OfReports):
     """Handler of test deliveries."""
 
-    def __init__(self, service: ReportService) -> None:
-        self._service = service
-
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [bind(TEST_REPORT, self.test)]
-
+    @answers(TEST_REPORT)
     async def test(self, call: Call[NoParameters, None]) -> web.Response:
         """200 with what came of it; 429 where there were many just now."""
         service = self._service
-        report = await service.report(call.namespace, call.names["reportId"])
+        report = await self._found(call)
         meter = await service.stores.meter(report.namespace, report.meter_id)
         now_ms = service.now_ms
-        await service.trial_store.note_trial(report, now_ms, author=call.principal.author)
+        await service.trial_store.note_trial(report, now_ms, author=call.author)
         name = f"test_{ULID.from_timestamp(now_ms)}".lower()
         return json_response(_shown(await service.trials.try_out(report, meter, name)))
 

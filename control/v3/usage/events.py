@@ -9,14 +9,15 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from control.handlers import Handlers, answers
 from control.ledger import Ledger
-from control.shapes.pages import CursorMetaShown, cursors
+from control.shapes.pages import CursorMetaShown, cursor_page, cursors, parts_after
 from control.shapes.path_names import METER_NAMES
 from control.stores import Stores
 from meterline.access import Scope
 from meterline.audit import Behind, Position, UsageEntry, checksum
 from meterline.http import json_response
-from meterline.http.operation import NO_BODY, Answer, Bound, Call, Operation, bind
+from meterline.http.operation import Answer, Call, Operation
 from meterline.http.shapes import CursorPage, Instant, InstantShown, Parameters, Text
 from meterline.limits import (
     ATTRIBUTE_CHARS_MAX,
@@ -94,15 +95,7 @@ _EXAMPLE: Final[Any] = {
             "position": "1.0.12.3",
         }
     ],
-    "meta": {
-        "page": {
-            "size": 20,
-            "next": None,
-            "previous": None,
-            "first": "1.0.12.3",
-            "last": "1.0.12.3",
-        }
-    },
+    "meta": cursors(20, ["1.0.12.3"], more=False),
     "total": {"events": 1, "checksum": "0f343b0931126a20f133d67c2b018a3b"},
 }
 LIST_USAGE_EVENTS: Final = Operation(
@@ -119,37 +112,27 @@ LIST_USAGE_EVENTS: Final = Operation(
     scope=Scope.EVENTS_READ,
     names=METER_NAMES,
     parameters=UsageEventsParameters,
-    body=NO_BODY,
     answers=(Answer(200, "A page of events.", UsageEventPageShown, example=_EXAMPLE),),
 )
 
 
-class V3UsageEvents:
+class V3UsageEvents(Handlers):
     """The handler of the list."""
 
     def __init__(self, stores: Stores, ledger: Ledger) -> None:
         self._stores = stores
         self._ledger = ledger
 
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [bind(LIST_USAGE_EVENTS, self.list)]
-
+    @answers(LIST_USAGE_EVENTS)
     async def list(self, call: Call[UsageEventsParameters, None]) -> web.Response:
         """One page by position; the first with the number and checksum of all."""
         asked, page = call.parameters, call.parameters.page
-        after = None if page.after is None else _position(page.after)
+        after = _after(page)
         meter = await self._stores.meter(call.namespace, call.names["meterId"])
         entry = _entry(meter, asked)
-        # one more than asked for tells whether there is a following page
         most = None if after is None else page.size + 1
         found = await self._behind(entry, after, most)
-        listed = found[: page.size]
-        places = [_cursor(row) for row in listed]
-        answer: UsageEventPageShown = {
-            "data": [_shown(row) for row in listed],
-            "meta": cursors(page.size, places, more=len(found) > page.size),
-        }
+        answer = cursor_page(found, page, _shown, _cursor)
         if after is None:
             keys = [row.key for row in found]
             answer["total"] = {"events": len(found), "checksum": checksum(keys)}
@@ -204,12 +187,11 @@ def _entry(meter: Meter, asked: UsageEventsParameters) -> UsageEntry:
     return UsageEntry(meter, asked.from_, asked.to, asked.subject, dimensions)
 
 
-def _position(cursor: str) -> Position:
-    found = _CURSOR.fullmatch(cursor)
+def _after(page: CursorPage) -> Position | None:
+    found = parts_after(page, _CURSOR)
     if found is None:
-        reason = "is no cursor; take it from meta.page.next of the page before"
-        raise invalid(Fault("page[after]", reason, "matches_regex", "query"))
-    log, partition, offset, place = (int(part) for part in found.groups())
+        return None
+    log, partition, offset, place = map(int, found.groups())
     return log, partition, offset, place
 
 

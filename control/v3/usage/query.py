@@ -10,7 +10,8 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
-from control.shapes.optional_members import NotNull
+from control.handlers import Handlers, answers
+from control.shapes.optional_members import Omissible
 from control.shapes.path_names import METER_NAMES
 from control.stores import Stores
 from control.usage.answers import Answers, Form
@@ -25,7 +26,7 @@ from control.usage.query import (
     query_of,
 )
 from meterline.access import Scope
-from meterline.http.operation import CSV, JSON, Answer, Bound, Call, Operation, bind, json_body
+from meterline.http.operation import CSV, JSON, Answer, Call, Operation, json_body
 from meterline.http.shapes import (
     Closed,
     DecimalShown,
@@ -51,9 +52,9 @@ Texts = Annotated[list[str], Field(min_length=1, max_length=QUERY_FILTER_VALUES_
 Conditions = Annotated[
     list["UsageCondition"], Field(min_length=1, max_length=QUERY_FILTER_PARTS_MAX)
 ]
-Operand = Annotated[str | None, NotNull()]
-Operands = Annotated[Texts | None, NotNull()]
-Parts = Annotated[Conditions | None, NotNull()]
+Operand = Omissible[str]
+Operands = Omissible[Texts]
+Parts = Omissible[Conditions]
 
 
 class UsageCondition(Closed):
@@ -68,7 +69,7 @@ class UsageCondition(Closed):
     contains: Operand = None
     ncontains: Operand = None
     exists: Annotated[
-        bool | None, NotNull(), Field(description="Whether there is a value; one missing is empty.")
+        Omissible[bool], Field(description="Whether there is a value; one missing is empty.")
     ] = None
     and_: Annotated[Parts, Field(alias="and")] = None
     or_: Annotated[Parts, Field(alias="or")] = None
@@ -122,16 +123,12 @@ class QueryBody(Closed):
     """What is asked. Nothing but `{}` asks for one total of all time."""
 
     from_: Annotated[
-        Instant | None,
-        NotNull(),
+        Omissible[Instant],
         Field(alias="from", description="Usage of then or later, to the millisecond."),
     ] = None
-    to: Annotated[Instant | None, NotNull(), Field(description="Usage of earlier than then.")] = (
-        None
-    )
+    to: Annotated[Omissible[Instant], Field(description="Usage of earlier than then.")] = None
     granularity: Annotated[
-        Literal["PT1M", "PT1H", "P1D", "P1M"] | None,
-        NotNull(),
+        Omissible[Literal["PT1M", "PT1H", "P1D", "P1M"]],
         Field(description="Size of the windows; one total where it is absent."),
     ] = None
     time_zone: Annotated[ZoneName, Field(description="Where days and months begin.")] = "UTC"
@@ -219,7 +216,6 @@ QUERY_METER: Final = Operation(
     ),
     scope=Scope.USAGE_READ,
     names=METER_NAMES,
-    parameters=NoParameters,
     body=json_body(QueryBody, _ASKED),
     answers=(
         Answer(
@@ -235,17 +231,14 @@ QUERY_METER: Final = Operation(
 )
 
 
-class V3Query:
+class V3Query(Handlers):
     """The handler of queries."""
 
     def __init__(self, stores: Stores, answers: Answers) -> None:
         self._stores = stores
         self._answers = answers
 
-    def bound(self) -> list[Bound]:
-        """What it answers."""
-        return [bind(QUERY_METER, self.query)]
-
+    @answers(QUERY_METER)
     async def query(self, call: Call[NoParameters, QueryBody]) -> web.StreamResponse:
         """200 with a row for each window and group in which something counted."""
         as_csv = wants_csv(call.request)

@@ -3,7 +3,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from control.v3.events.operations import EventPageShown
 from meterline.access import Principal, Scope
 from meterline.event import Column, Condition, ListedEvent, Op, Order, Verdict, decode_event
 from meterline.http.gate import Gate
@@ -68,7 +67,7 @@ async def meters(api: Api) -> list[Any]:
 
 async def one(api: Api, query: str = "") -> Any:
     """The only event of a page."""
-    page: EventPageShown = await api.json("GET", f"{EVENTS}{query}")
+    page = await api.json("GET", f"{EVENTS}{query}")
     (found,) = page["data"]
     return found
 

@@ -1,1 +1,1 @@
-"""The log becomes usage: records in, rows of tumbling windows out, exactly once."""
+"""The aggregator reads the log and writes usage rows. Each event counts exactly once."""

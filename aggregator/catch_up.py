@@ -32,7 +32,7 @@ async def check_same_log(log: Log, number: int, seal: Seal | None, counted: int)
         if record_digest(found[0]) != seal.digest:
             raise another_past(number, last, "is not the one that was counted")
     elif await log.begin(number) <= last:  # asked after the read: it may expire in between
-        raise another_past(number, last, "is gone, although older ones are there")
+        raise another_past(number, last, "is missing, although older records exist")
 
 
 async def start_of(
@@ -52,8 +52,8 @@ def ends_early(number: int, end: int, counted: int) -> LogTruncated:
     """The log lost its end: what comes now would lie at offsets that were counted."""
     return LogTruncated(
         f"partition {number}: the log ends at offset {end}, but everything below {counted} was"
-        " counted. The log was made anew or restored to an older state. Point this set-up at the"
-        " right log, or start a new one under another name."
+        " counted. The log was created again, or restored to an older state. Correct log_url,"
+        " log_topic or data_dir; or restore all stores from the same moment."
     )
 
 
@@ -61,8 +61,8 @@ def another_log(record: Record, log_id: str) -> LogTruncated:
     """A record that was written to another log lies in this one."""
     return LogTruncated(
         f"partition {record.partition}: the record at offset {record.offset} belongs to log"
-        f" {record.log_id}, this is {log_id}. The log was copied or made anew. Point this set-up at"
-        " the right log, or start a new one under another name."
+        f" {record.log_id}, but this log is {log_id}. The log was copied or created again. Correct"
+        " log_url, log_topic or data_dir; or continue with a new log under another name."
     )
 
 
@@ -71,10 +71,9 @@ def another_past(number: int, offset: int, what: str) -> LogTruncated:
     return LogTruncated(
         f"partition {number}: the record at offset {offset}, the last one of a slice that was"
         f" counted, {what}. The log was restored to an older state and has grown since, or it is"
-        " another one. What was counted stays as it is, and nothing more is counted: offsets that"
-        " were counted may hold other events now. Stop the gateways. Restore the newest state of"
-        " the log; or start a new one under another name, and have everything that was sent since"
-        " the restoration sent again"
+        " another log. Nothing more is counted, and counts stay as they are. Stop the gateways."
+        " Restore the newest state of the log. If it is lost, continue with a new log under"
+        " another name, and send again everything that was sent since the restore"
     )
 
 
@@ -96,9 +95,9 @@ async def check_nothing_lost(
     if account is None or account.received or offset_of(account.version) + 1 < begin:
         raise LogTruncated(
             f"partition {number}: the log begins at offset {begin}, but records from {start} on"
-            " were never counted whole: they expired first. Keep the log longer than the longest"
-            " outage (log_retention_days) and restore it. If they are gone for good, set"
-            f' losses_accepted to {{"{number}": {begin}}}: counting goes on from there'
+            " were not counted: they expired first. Restore the log from a copy that has them. If"
+            f' they are lost for good, set losses_accepted to {{"{number}": {begin}}}: counting'
+            " then continues without them. Set log_retention_days above your longest outage"
         )
 
 

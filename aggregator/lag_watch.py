@@ -52,7 +52,7 @@ class LagWatch:
             self._stands[number] = (offset, now_ms, now_ms)
             return None
         if now_ms - since_ms > _STALLED_MS:
-            raise RuntimeError(f"partition {number} stands at {offset} although the log goes on")
+            raise RuntimeError(f"partition {number} is stuck at {offset}, but the log has more")
         self._stands[number] = (offset, since_ms, now_ms)
         return end
 

@@ -272,8 +272,8 @@ class Aggregator:
             message = (
                 f"partition {partition.number}: after {partition.count_back_tries} tries the usage"
                 f" store still does not hold what was written. Stored {stored}, expected"
-                f" {expected}. Nothing is lost: the log holds it all. Check the usage store's disk"
-                " and replicas, then start again."
+                f" {expected}. Nothing is lost: the log has every event. Check the disk and the"
+                " error log of the usage store, then start again."
             )
             raise CountBackDiffers(message)
         partition.drop_slice()

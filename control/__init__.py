@@ -1,1 +1,1 @@
-"""The API: what people define, ask and see."""
+"""The HTTP API: meters, usage, reports, deliveries, keys."""

@@ -1,1 +1,1 @@
-"""Usage goes out: schedules become runs, runs become signed webhooks."""
+"""The dispatcher computes the runs of reports and sends their deliveries as signed webhooks."""

@@ -1,1 +1,1 @@
-"""Events come in: checked, packed, put into the log."""
+"""Ingest accepts events: validate them, pack them, append them to the log."""

@@ -107,9 +107,9 @@ def body_form(content_type: str | None) -> BodyForm:
     try:
         return BodyForm(media_type)
     except ValueError:
-        found = f"{media_type[:100]!r} is not" if media_type else "A missing one is not"
+        found = f"is {media_type[:100]!r}" if media_type else "is missing"
         accepted = ", ".join(form.value for form in BodyForm)
-        detail = f"Content-Type says what the body is. {found} one of: {accepted}."
+        detail = f"Content-Type {found}. Set it to one of: {accepted}."
         raise Problem(ProblemType.UNSUPPORTED_CONTENT_TYPE, detail) from None
 
 
@@ -169,10 +169,10 @@ def _texts(
     body = body.strip(_WHITE)
     array = body.startswith(b"[")
     if form is BodyForm.ONE and array:
-        reason = f"must be one event, not an array; a batch is sent as {BodyForm.BATCH.value}"
+        reason = f"must be one event, not an array; send a batch as {BodyForm.BATCH.value}"
         raise refusal([Fault("", reason, "type")])
     if form is BodyForm.BATCH and not array:
-        reason = f"must be an array of events; a single one is sent as {BodyForm.ONE.value}"
+        reason = f"must be an array of events; send a single event as {BodyForm.ONE.value}"
         raise refusal([Fault("", reason, "type")])
     if not array:
         return [body], False

@@ -31,17 +31,19 @@ class EventBody(BaseModel):
     model_config = ConfigDict(json_schema_extra=_EXTENSIONS)
 
     specversion: Literal["1.0"]
-    id: Annotated[Attribute, Field(description="With `source`, the identity: a copy counts once.")]
-    source: Annotated[Attribute, Field(description="The system that sends it.")]
-    type: Annotated[Attribute, Field(description="Meters select events by it.")]
-    subject: Annotated[Attribute, Field(description="Whom the usage belongs to.")]
+    id: Annotated[
+        Attribute, Field(description="Id within the `source`. Both together count only once.")
+    ]
+    source: Annotated[Attribute, Field(description="The system that sends the event.")]
+    type: Annotated[Attribute, Field(description="Meters select events by this type.")]
+    subject: Annotated[Attribute, Field(description="Who used it, such as a customer.")]
     time: Annotated[
-        Instant | None, Field(description="When it happened; without it, when it arrived.")
+        Instant | None, Field(description="When it happened. If absent, the time of arrival.")
     ] = None
     datacontenttype: Literal["application/json"] | None = None
     dataschema: Attribute | None = None
     data: Annotated[
-        dict[str, object] | None, Field(description="What meters read, by JSON paths.")
+        dict[str, object] | None, Field(description="Meters read values from it by JSON paths.")
     ] = None
 
 

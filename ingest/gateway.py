@@ -35,13 +35,14 @@ _BODY: Final = raw_body(
     },
     BODY_BYTES_MAX,
 )
-_WORDS: Final = """Success means that every event is durable; they count within seconds. A request
-is taken whole or refused whole. After 503 and network errors send the same events again: none
-counts twice, for `source` and `id` make an event itself. Bodies may be compressed with gzip.
+_WORDS: Final = """A 2xx answer means that every event is durable. They are counted within seconds.
+A request is accepted or refused as a whole. After 503 and network errors send the same events
+again: duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with
+gzip.
 
-An event may also come in CloudEvents' binary mode: its attributes as headers `ce-id`, `ce-source`,
-`ce-type`, `ce-subject`, `ce-specversion` and so on, with `Content-Type: application/json`, and its
-data as the body."""
+Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
+`ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
+body is the data."""
 
 INGEST: Final = Operation(
     id="ingest-metering-events",

@@ -86,7 +86,7 @@ def faults_of(text: bytes, span: Span, index: int | None) -> list[Fault]:
     except RecursionError:
         return [too_deep("", index)]
     if not isinstance(members, _Members):
-        return [Fault("", f"an event is an object, not {_kind(members)}", "type", index=index)]
+        return [Fault("", f"must be an object, not {_kind(members)}", "type", index=index)]
     return _told(_all(members, span), index)
 
 
@@ -133,7 +133,8 @@ def not_json(error: json.JSONDecodeError, index: int | None, start: int = 0) -> 
 
 def too_deep(field: str, index: int | None) -> Fault:
     """A value is nested deeper than is allowed."""
-    return Fault(field, f"is nested deeper than {JSON_DEPTH_MAX}", "max_depth", index=index)
+    reason = f"is nested more than {JSON_DEPTH_MAX} levels deep"
+    return Fault(field, reason, "max_depth", index=index)
 
 
 _Finding = tuple[str, str, str]  # field, reason, rule
@@ -148,7 +149,7 @@ def _told(found: Iterable[_Finding], index: int | None) -> list[Fault]:
 
 def _all(members: _Members, span: Span) -> Iterator[_Finding]:
     for name in members.repeated:
-        yield _named(name), "the member is repeated", "repeated_member"
+        yield _named(name), "appears more than once", "repeated_member"
     for name in REQUIRED:
         if name not in members:
             yield name, "is missing", "required"
@@ -175,20 +176,20 @@ def _attribute(name: str, value: object) -> Iterator[_Finding]:
     if name == "specversion" and value != "1.0":
         yield name, 'must be "1.0"', "enum"
     if name == "datacontenttype" and value != "application/json":
-        yield name, "must be application/json: data is taken as JSON only", "enum"
+        yield name, "must be application/json: data must be JSON", "enum"
 
 
 def _extension(name: str, value: object) -> Iterator[_Finding]:
     field = _named(name)
     if name in RESERVED:
-        yield field, "is set by the server; an event cannot bring its own", "reserved_attribute"
+        yield field, "is set by the server: remove it from the event", "reserved_attribute"
     elif name == "data_base64":
         yield field, "binary data is not supported; send data as a JSON object", "unknown_property"
     elif EXTENSION_NAME.fullmatch(name) is None:
-        reason = "is not known; an extension attribute's name has 1 to 20 of a-z and 0-9"
+        reason = "is not a known attribute; names of extensions have 1 to 20 of a-z and 0-9"
         yield field, reason, "unknown_property"
     elif isinstance(value, dict | list):
-        reason = f"an extension attribute is a string, number or boolean, not {_kind(value)}"
+        reason = f"must be a string, number or boolean, not {_kind(value)}"
         yield field, reason, "type"
     elif type(value) is str:
         yield from _plain(field, value)
@@ -200,7 +201,7 @@ def _plain(field: str, value: str) -> Iterator[_Finding]:
     if len(value) > ATTRIBUTE_CHARS_MAX:
         yield field, f"has more than {ATTRIBUTE_CHARS_MAX} characters", "max_length"
     if _CONTROL.search(value):
-        yield field, "holds a control character", "matches_regex"
+        yield field, "contains a control character", "matches_regex"
     if _SURROGATE.search(value):
         yield field, "holds half of a surrogate pair", "json"
 
@@ -253,10 +254,10 @@ def _fine(value: object, depth: int) -> bool:
 def _walk(field: str, value: object, depth: int) -> Iterator[_Finding]:
     """Faults of form in a value. `depth` counts the objects and arrays around it, and itself."""
     if isinstance(value, dict | list) and depth > JSON_DEPTH_MAX:
-        yield field, f"is nested deeper than {JSON_DEPTH_MAX}", "max_depth"
+        yield field, f"is nested more than {JSON_DEPTH_MAX} levels deep", "max_depth"
     elif isinstance(value, _Members):
         for name in value.repeated:
-            yield _member(field, name), "the member is repeated", "repeated_member"
+            yield _member(field, name), "appears more than once", "repeated_member"
         for name, inner in value.items():
             if _SURROGATE.search(name):
                 yield _member(field, name), "its name holds half of a surrogate pair", "json"
@@ -270,9 +271,11 @@ def _walk(field: str, value: object, depth: int) -> Iterator[_Finding]:
 
 def _walk_scalar(field: str, value: object) -> Iterator[_Finding]:
     if type(value) is _NoNumber:
-        yield field, f"{value} is no JSON number", "json"
+        yield field, f"{value} is not a JSON number", "json"
     elif type(value) is _LongInteger:
-        reason = f"an integer of {len(value)} characters; at most {INTEGER_TEXT_CHARS_MAX} are read"
+        reason = (
+            f"is an integer of {len(value)} digits; at most {INTEGER_TEXT_CHARS_MAX} are allowed"
+        )
         yield field, reason, "max_length"
     elif type(value) is str and _SURROGATE.search(value):
         yield field, "holds half of a surrogate pair", "json"

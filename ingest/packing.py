@@ -27,7 +27,7 @@ def packs_of(
             packs.append(encode_pack(texts[first:place]))
             first = place
             grown = 2 + len(text)
-        assert grown <= bytes_max, f"an event of {len(text)} bytes fits no pack"
+        assert grown <= bytes_max, f"an event of {len(text)} bytes is larger than a pack"
         size = grown
     packs.append(encode_pack(texts[first:]))
     return packs

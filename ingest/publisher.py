@@ -87,7 +87,7 @@ class Publisher:
             return
         size = sum([len(text) for _, text in events])
         if self._pending_bytes + size > self._pending_bytes_max:
-            detail = "More is waiting to be stored than there is room for; nothing of this is in."
+            detail = "Too many events are waiting to be stored. None of these was stored: retry."
             raise Problem(ProblemType.UNAVAILABLE, detail, retry_after_s=RETRY_AFTER_S)
         shares: dict[int, list[bytes]] = {}
         for partition, text in events:
@@ -106,7 +106,7 @@ class Publisher:
                 lane.sender = loop.create_task(self._send(lane))
         await request.done
         if recorded_ms is not None and self._clock.now_ms() - recorded_ms > self._deadline_ms:
-            raise _told(Unavailable("the events were durable later than they may be"))
+            raise _told(Unavailable("the events were durable only after produce_deadline_ms"))
 
     async def close(self) -> None:
         """Return when nothing is pending; call it when nothing is published any more."""
@@ -121,7 +121,7 @@ class Publisher:
                 oldest_ms = self._clock.now_ms() - self._waiting_ms_max
                 late = [share for share in taken if share[0].since_ms < oldest_ms]
                 if late:
-                    self._tell(late, Unavailable("the events waited too long for their turn"))
+                    self._tell(late, Unavailable("the log was busy: the events were not sent"))
                     taken = [share for share in taken if share[0].since_ms >= oldest_ms]
                 if taken:
                     self._tell(taken, await self._append(lane.partition, taken))
@@ -163,7 +163,8 @@ def _told(error: BaseException) -> BaseException:
         return error
     problem = Problem(
         ProblemType.UNAVAILABLE,
-        "It is not known whether the events are stored: send them again, none will count twice.",
+        "The events may or may not have been stored. Send them again: duplicates are never"
+        " counted.",
         retry_after_s=RETRY_AFTER_S,
     )
     problem.__cause__ = error

@@ -76,7 +76,7 @@ def _one_by_one(text: str, events_max: int, event_bytes_max: int) -> list[bytes]
         if text.startswith("]", at):
             return _ended(text, at, texts)
         if not text.startswith(",", at):
-            reason = f"not JSON: a comma or the batch's end is missing at character {at}"
+            reason = f"not JSON: a comma or the closing bracket is missing at character {at}"
             raise refusal([Fault("", reason, "json", index=index)])
         at = _after_white(text, at + 1)
 
@@ -102,7 +102,7 @@ def _sound(element: str, index: int, event_bytes_max: int) -> bytes:
 def _ended(text: str, at: int, texts: list[bytes]) -> list[bytes]:
     if at + 1 == len(text):
         return texts
-    reason = f"not JSON: something follows the batch at character {at + 1}"
+    reason = f"not JSON: there is more text after the array, at character {at + 1}"
     raise refusal([Fault("", reason, "json")])
 
 
@@ -114,5 +114,6 @@ def _after_white(text: str, at: int) -> int:
 
 def _too_many(events_max: int) -> Problem:
     return Problem(
-        ProblemType.BODY_TOO_LARGE, f"A request holds at most {events_max} events; this has more."
+        ProblemType.BODY_TOO_LARGE,
+        f"The request has more than {events_max} events. Send them in several requests.",
     )

@@ -1,1 +1,1 @@
-"""What all stages speak: values, pure rules, ports; beside them adapters and composition."""
+"""What all stages share: values, pure rules and ports. Also the adapters and the wiring."""

@@ -1,1 +1,1 @@
-"""The audit of slices: recount one, tell what differs, write it anew."""
+"""The audit of slices: recount a slice, report differences, rewrite its rows."""

@@ -1,1 +1,1 @@
-"""What brings records to the step: a poll loop (embedded) or Faust (distributed)."""
+"""Loops that read records and call the step: a poll loop (embedded) or Faust (distributed)."""

@@ -1,1 +1,1 @@
-"""A slice of one partition: where it ends, what its events add up to, how it is written."""
+"""A slice of one partition: where it ends, its verdicts and tallies, how it is written."""

@@ -1,1 +1,1 @@
-"""The OpenAPI documents, made from the operations."""
+"""The OpenAPI documents, generated from the operations."""

@@ -1,1 +1,1 @@
-"""Events that count nowhere, in every version of the API: found, explained, settled."""
+"""Refused events, for all API versions: list, explain, redrive and dismiss."""

@@ -1,1 +1,1 @@
-"""Reports, in every version of the API: what a report must be, and what its operations stand on."""
+"""Reports, for all API versions: validation rules, and the service behind the operations."""

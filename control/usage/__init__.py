@@ -1,1 +1,1 @@
-"""Usage, in every version of the API: a question checked, and its answer written."""
+"""Usage queries, for all API versions: validate the query, write the answer."""

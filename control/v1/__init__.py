@@ -1,1 +1,1 @@
-"""API v1 and v2, as the peer has them."""
+"""API v1 and v2, compatible with OpenMeter."""

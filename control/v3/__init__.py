@@ -1,1 +1,1 @@
-"""API v3, by what it is about."""
+"""API v3, one folder per resource."""

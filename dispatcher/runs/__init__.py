@@ -1,1 +1,1 @@
-"""Runs: which are due, what each says, and what late usage corrects."""
+"""Runs: which are due, when they may start, what they contain, and revisions for late usage."""

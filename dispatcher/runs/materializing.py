@@ -177,7 +177,7 @@ def _sent(name: str | None, bodies: dict[str, bytes]) -> Sent | None:
     if name is None:
         return None
     if name not in bodies:
-        detail = f"the bytes of delivery {name}, which it replaces, are not kept any more"
+        detail = f"the body of the previous delivery, {name}, was removed (delivery_bytes_days)"
         raise Problem(ProblemType.CONFLICT, detail)
     return Sent(name, bodies[name])
 

@@ -155,7 +155,7 @@ def _question(it: Ready) -> tuple[object, ...]:
 
 def _none_made(away: Sequence[tuple[Ready, Unavailable]]) -> Unavailable:
     it, error = away[0]
-    return Unavailable(f"no run can be made now; run {it.run.id} of {it.report.slug!r}: {error}")
+    return Unavailable(f"no run can be computed; run {it.run.id} of {it.report.slug!r}: {error}")
 
 
 async def _refuse_forgotten(
@@ -174,7 +174,7 @@ async def _refuse_forgotten(
         now_ms = instant()
         claim = await reports.claim_run(run.id, holder, now_ms, now_ms + terms.lease_ms)
         if claim is not None:
-            why = f"revision {run.meter_revision} of the meter is not counted any more"
+            why = f"revision {run.meter_revision} of the meter is no longer counted"
             closed += await reports.close_run(claim, RunMove.REFUSE, why, now_ms)
     return closed
 
@@ -195,7 +195,10 @@ async def _make(
             baseline = await sources.corrections.baseline(it.run)
         it = _as_before(it, baseline)
         if missing := set(it.report.group_by) - set(it.meter.dimension_names):
-            why = f"the meter has no group-by key {min(missing)!r} any more; make the report anew"
+            why = (
+                f"the meter no longer has the dimension {min(missing)!r}: update the report,"
+                " then request the run again"
+            )
             return await reports.close_run(claim, RunMove.REFUSE, why, now_ms)
         claim = replace(claim, report=it.report)
         making = Making(it, claim, holding, baseline, reports, sources.corrections)
@@ -233,7 +236,7 @@ async def _tell(sources: Sources, making: Making, answers: Answers, now_ms: int)
         await making.holding.keep()
         said = await gather(making, answers, spool)
         if _is_old(making, said):
-            why = "the figures are those of the revision before"
+            why = "the figures are the same as in the previous revision"
             return await reports.close_run(claim, RunMove.UNCHANGED, why, now_ms, answers.counted)
         manifest = await write(making, said, spool, answers.counted)
     finally:

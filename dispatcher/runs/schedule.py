@@ -4,7 +4,7 @@ from typing import Final
 
 from meterline.report import NOT_ASKED_FOR, Plan, Report, Run, RunState, StartTerms, Trigger, run_id
 
-TOO_OLD: Final = "more windows were missed at once than are made up for; ask for this run by hand"
+TOO_OLD: Final = "too many windows were missed: the oldest are skipped; request this run by hand"
 
 
 def due_runs(plan: Plan, now_ms: int, catch_up_max: int, runs_max: int) -> list[Run]:

@@ -1,1 +1,1 @@
-"""Sending: which delivery is next, one attempt, when it is tried again."""
+"""Sending: which delivery is next and which must wait, one attempt, when it is retried."""

@@ -98,7 +98,7 @@ async def deliver(
     try:
         headers = _headers(claimed, box, now_ms)
     except ValueError as error:
-        reason = f"not sent: a secret of the report cannot be opened ({error})"
+        reason = f"not sent: a secret of the report cannot be decrypted ({error})"
         answer = Answer(AttemptOutcome.UNREACHED, 0, reason=reason, of_receiver=False)
     else:
         answer = await sender.send(claimed.endpoint, claimed.body, headers)
@@ -109,7 +109,7 @@ def failed(
     claimed: ClaimedDelivery, error: Exception, policy: RetryPolicy, now_ms: int, draw: float
 ) -> Sent:
     """What a fault of ours makes of an attempt: it is tried again, though not for ever."""
-    reason = f"not sent: a fault of the dispatcher ({type(error).__name__}); its log has more"
+    reason = f"not sent: error in the dispatcher ({type(error).__name__}); see its log"
     answer = Answer(AttemptOutcome.UNREACHED, 0, reason=reason, of_receiver=False)
     return judged(claimed, answer, policy, now_ms, draw)
 

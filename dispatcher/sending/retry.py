@@ -57,7 +57,7 @@ def decide(
     """
     if answer.status == _GONE:
         return GiveUp(
-            "the receiver answered 410: nobody will take deliveries there any more", gone=True
+            "the receiver answered 410 (gone): its reports are parked until resumed", gone=True
         )
     listed = attempt < len(policy.delays_s)
     delay_s = policy.delays_s[attempt] if listed else policy.every_s

@@ -30,7 +30,7 @@ class Trials:
         try:
             headers = await self._headers(report, delivery_id, body, now_ms)
         except ValueError as error:
-            reason = f"not sent: a secret of the report cannot be opened ({error})"
+            reason = f"not sent: a secret of the report cannot be decrypted ({error})"
             answer = Answer(AttemptOutcome.UNREACHED, 0, reason=reason)
         else:
             answer = await self._sender.send(report.endpoint, body, headers)

@@ -1,1 +1,1 @@
-"""The inbox: events of producers that write to Kafka topics instead of HTTP."""
+"""The inbox: reads events that producers write to their own Kafka topics, instead of HTTP."""

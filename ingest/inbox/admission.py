@@ -41,7 +41,8 @@ def admit_record(record: InboxRecord, namespace: str, rules: AdmissionRules) -> 
     except Problem as problem:
         fault = problem.faults[0] if problem.faults else Fault("", problem.detail)
     except Exception as error:  # noqa: BLE001 - a fault of ours, or of a kind nobody thought of
-        fault = Fault("", f"cannot be read: {str(error) or 'nobody knows why; please report it'}")
+        why = str(error) or f"{type(error).__name__} (a defect of Meterline: please report it)"
+        fault = Fault("", f"cannot be read: {why}")
     else:
         return admitted
     # In binary mode the text is that of the whole event: so it can be read, mended and sent anew.
@@ -76,7 +77,7 @@ def _text_of(record: InboxRecord) -> bytes:
     media_type = media_type.partition(";")[0].strip().lower()
     if media_type.startswith(STRUCTURED):
         if media_type != BodyForm.ONE.value:
-            reason = f"must be {BodyForm.ONE.value}: an inbox record holds one event as JSON"
+            reason = f"must be {BodyForm.ONE.value}: an inbox record is one event as JSON"
             raise _refused(CONTENT_TYPE, reason)
         return record.value
     if not any(name.startswith(PREFIX) for name in headers):

@@ -26,7 +26,7 @@ from meterline.problem import Problem
 WAIT_MS: Final = 500
 BACKOFF_FIRST_S: Final = 0.1
 BACKOFF_MAX_S: Final = 10.0
-UNDECODABLE: Final = "the name of a header is not UTF-8, so that the record cannot be read"
+UNDECODABLE: Final = "cannot be read: the name of a header is not UTF-8"
 
 _log: Final = structlog.get_logger("ingest.inbox.consumer")
 

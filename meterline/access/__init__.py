@@ -1,4 +1,4 @@
-"""Access: who may do what and how much, who changed what, and described subjects."""
+"""Access: API keys, scopes and rate limits, the record of changes, and descriptions of subjects."""
 
 from meterline.access.access import (
     ANONYMOUS,

@@ -1,4 +1,4 @@
-"""The audit: stored rows recounted from raw events, and the way from a number to its events."""
+"""The audit: recount stored rows from raw events, and find the events behind a number."""
 
 from meterline.audit.audit import (
     ABSENT,

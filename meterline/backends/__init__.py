@@ -1,1 +1,1 @@
-"""Adapters: the only code that knows a product."""
+"""Adapters: the only code that calls an external product (Kafka, ClickHouse, SQLite, ...)."""

@@ -1,4 +1,4 @@
-"""Deliveries: what is sent to an endpoint, attempts, how endpoints fare, replays."""
+"""Deliveries: what is sent to an endpoint, attempts, replays, and the health of endpoints."""
 
 from meterline.delivery.delivery import (
     DELIVERY_MOVES,

@@ -1,4 +1,4 @@
-"""Events: what is accepted, how the log keeps it, what became of each, and the port of the log."""
+"""Events: their form, identity and verdict, the packs of the log, and the port of the log."""
 
 from meterline.event.event import (
     CHECK_BYTES,

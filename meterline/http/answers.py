@@ -138,7 +138,8 @@ def _from_unavailable(error: Unavailable) -> Problem:
         return Problem(ProblemType.UNAVAILABLE, LOST_DETAIL, retry_after_s=LOST_RETRY_S)
     return Problem(
         ProblemType.UNAVAILABLE,
-        "Something that is needed to answer does not answer now; try again.",
+        "A store that this request needs did not respond in time. Retry after the seconds in"
+        " Retry-After.",
         retry_after_s=UNAVAILABLE_RETRY_S,
     )
 

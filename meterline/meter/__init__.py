@@ -1,4 +1,4 @@
-"""Meters: what is measured of which events, their revisions, what an event adds to each."""
+"""Meters: which events and values they count, their revisions, what an event adds to a tally."""
 
 from meterline.meter.measure import Measure, Measures, decode_groups, measures_of, member_of
 from meterline.meter.meter import (

@@ -1,4 +1,4 @@
-"""Reports: the scheduled usage syncs, their runs, what each run says, and corrections of it."""
+"""Reports: definition and schedule, runs and their bodies, corrections, ports of their store."""
 
 from meterline.report.body import (
     MESSAGE_TYPE,

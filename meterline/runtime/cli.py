@@ -27,11 +27,11 @@ _ADVICE: Final = {
     errno.EEXIST: "a folder is expected here; move the file away, or set another folder",
     errno.ENOTDIR: "a folder is expected here; move the file away, or set another folder",
     errno.EISDIR: "a file is expected here; move the folder away, or set another folder",
-    errno.EACCES: "give the user of the process the right to write here, or set another folder",
-    errno.EPERM: "give the user of the process the right to write here, or set another folder",
-    errno.EROFS: "mount it for writing, or set another folder",
-    errno.ENOENT: "it cannot be made there; set another folder",
-    errno.ENOSPC: "make room, then start again",
+    errno.EACCES: "allow the user of the process to write here, or set another folder",
+    errno.EPERM: "allow the user of the process to write here, or set another folder",
+    errno.EROFS: "mount it writable, or set another folder",
+    errno.ENOENT: "it cannot be created there; set another folder",
+    errno.ENOSPC: "free some space, then start again",
 }
 
 Role = Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]
@@ -40,18 +40,21 @@ Role = Callable[[Settings, asyncio.Event], Coroutine[Any, Any, None]]
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="meterline")
 @click.option(
-    "--config", type=click.Path(path_type=Path), help="Settings file; else ./meterline.toml."
+    "--config", type=click.Path(path_type=Path), help="Settings file. [default: meterline.toml]"
 )
 @click.pass_context
 def main(context: click.Context, config: Path | None) -> None:
-    """Meter usage: events in, exact counts, signed reports out."""
+    """Count usage events exactly, and send usage reports as signed webhooks.
+
+    `meterline up` runs everything in one process. `meterline COMMAND --help` has the options.
+    """
     context.obj = config
 
 
 def _role_command(name: str, role_name: str, words: str) -> click.Command:
     """A command that runs one role, with the options that every role has."""
 
-    @click.option("--port", type=int, help="Port to listen on, 0 for any free one. [default: 8888]")
+    @click.option("--port", type=int, help="Port to listen on; 0: a free one. [default: 8888]")
     @click.option("--host", help="Address to listen on. [default: 127.0.0.1]")
     @click.option("--data", "data_dir", type=click.Path(path_type=Path), help="Data folder.")
     @click.pass_context
@@ -63,11 +66,11 @@ def _role_command(name: str, role_name: str, words: str) -> click.Command:
 
 ROLES: Final = {
     "up": ("up", "Run the whole product in one process and one folder."),
-    "ingest": ("ingest", "Run the door: take events into the log."),
-    "aggregate": ("aggregate", "Run the aggregator: log to windows."),
-    "dispatch": ("dispatch", "Run the dispatcher: windows to signed webhooks."),
-    "control": ("control", "Run the API: meters, usage, reports."),
-    "migrate": ("migrate_all", "Bring all stores to this release, then end."),
+    "ingest": ("ingest", "Run the gateway: accept events and append them to the log."),
+    "aggregate": ("aggregate", "Run an aggregator: count the events of the log."),
+    "dispatch": ("dispatch", "Run a dispatcher: run reports and send their deliveries."),
+    "control": ("control", "Run the whole API: events, meters, usage, reports."),
+    "migrate": ("migrate_all", "Create or upgrade topic and tables for this release, then exit."),
 }
 for _name, (_role_name, _words) in ROLES.items():
     main.add_command(_role_command(_name, _role_name, _words))

@@ -21,7 +21,7 @@ def check_to_start(folders: Iterable[Path]) -> None:
 def check_to_run(folders: Iterable[Path]) -> None:
     """Raise `Unavailable` where a disk is full, or as good as full."""
     if short := _shortage(folders, ROOM_TO_RUN_BYTES):
-        raise Unavailable(f"{short}; everything then goes on by itself")
+        raise Unavailable(f"{short}. Everything then continues by itself")
 
 
 def _shortage(folders: Iterable[Path], needed: int) -> str:
@@ -31,5 +31,5 @@ def _shortage(folders: Iterable[Path], needed: int) -> str:
         free = shutil.disk_usage(there).free
         if free < needed:
             told = f"{free / _MIB:.1f} MiB are free, {needed // _MIB} MiB are needed"
-            return f"the disk of {folder} is full ({told}): make room there"
+            return f"the disk of {folder} is full ({told}): free some space"
     return ""

@@ -9,10 +9,10 @@ from meterline.report import ReportStore
 from meterline.runtime.settings.reading import Settings
 
 _ADVICE: Final = (
-    "Put the old key back; where several processes run, give all of them the same secret_key. If"
-    " the old one is gone for good, set secret_key_lost to true, start, rotate the secret of each"
-    " report without an overlap, give the new ones to the receivers, set URLs with a password and"
-    " headers of reports anew, and take the setting away"
+    "Restore the old key. If several processes run, give all of them the same secret_key. If the"
+    " old key is lost for good: set secret_key_lost to true and start. Rotate the secret of each"
+    " report with overlap_seconds 0, and give the new secrets to the receivers. Set URLs with a"
+    " password and headers of reports again. Then remove secret_key_lost"
 )
 
 
@@ -25,7 +25,7 @@ async def secret_box(settings: Settings, reports: ReportStore) -> FernetSecretBo
     box = _box(settings, may_make=not sealed)
     if sealed and not any(box.opens(it) for it in sealed):
         where = "secret_key" if settings.secret_key is not None else "the file secret.key"
-        message = f"{where} is not the key of before: no secret of a report opens with it. "
+        message = f"{where} has changed: it cannot decrypt any secret of a report. "
         raise Unsuitable(message + _ADVICE)
     return box
 

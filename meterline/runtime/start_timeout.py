@@ -107,7 +107,7 @@ class Patience:
                 if refused == START_REFUSALS_MAX:
                     raise Unsuitable(f"{server}: {reason}. {_then(advice)}") from error
                 if self._left_s() < wait_s:
-                    waited = f"It was tried for {self._timeout_s} s (start_timeout_s)"
+                    waited = f"Gave up after {self._timeout_s} s (start_timeout_s)"
                     raise Unsuitable(f"{server}: {reason}. {waited}. {_then(advice)}") from error
                 logger.warning(
                     "waiting",
@@ -186,7 +186,7 @@ async def _probe(host: str, port: int) -> str:
     except TimeoutError:
         return f"no connection within {START_PROBE_S} s"
     except socket.gaierror:
-        return f"the host name {host} is not known here"
+        return f"the host name {host} cannot be resolved"
     except OSError as error:
         return os.strerror(error.errno).lower() if error.errno else "no connection"
     writer.close()

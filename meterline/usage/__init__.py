@@ -1,4 +1,4 @@
-"""Usage: the rows that counting writes, the questions asked of them, and the answers."""
+"""Usage: the rows that counting writes, usage queries and their answers."""
 
 from meterline.usage.account import AccountLine, AccountQuery, MeterAccount
 from meterline.usage.condition import LISTS, Comparison, Condition, Operand

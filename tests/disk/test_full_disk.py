@@ -70,7 +70,7 @@ def test_what_a_full_disk_stops_goes_on_by_itself(tmp_path: Path) -> None:
             ready = setup.control.ask("GET", "/readyz")
             assert ready.status == 503
             assert (
-                "is full (0.0 MiB are free, 16 MiB are needed): make room" in ready.json["detail"]
+                "is full (0.0 MiB are free, 16 MiB are needed): free some" in ready.json["detail"]
             )
             assert setup.control.ask("GET", "/healthz").status == 200
             disk.spare()
@@ -81,7 +81,7 @@ def test_what_a_full_disk_stops_goes_on_by_itself(tmp_path: Path) -> None:
             stop(setup)
             before = {path: path.read_bytes() for path in disk.folder.rglob("*.sql")}
             line = refused(up)
-            assert "is full (0.0 MiB are free, 32 MiB are needed): make room there" in line
+            assert "is full (0.0 MiB are free, 32 MiB are needed): free some space" in line
             assert {path: path.read_bytes() for path in disk.folder.rglob("*.sql")} == before
             disk.spare()
             setup.start()

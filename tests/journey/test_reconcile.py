@@ -206,8 +206,8 @@ def test_a_true_book_differs_in_nothing(product: Delivering) -> None:
     for text, more in ((lines(book), ()), (as_csv(book), window)):
         done = product.reconciled(text, *more)
         assert (done.returncode, done.stdout) == (0, ""), done.stderr
-        assert f"{SUBJECTS + 1} deliveries, {SUBJECTS} booked as they were" in done.stderr
-        assert "1 were replaced by others, and rightly not booked." in done.stderr
+        assert f"{SUBJECTS + 1} deliveries, {SUBJECTS} booked as sent" in done.stderr
+        assert "1 superseded deliveries are not booked: this is correct." in done.stderr
     # a log of all that came is a true book too
     done = product.reconciled(lines(everything))
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
@@ -279,21 +279,23 @@ def body_altered(_product: Delivering, rows: list[Row]) -> None:
 
 K = DifferenceKind
 PLANTED = {
-    "lost": Planted(lost, (K.MISSING,), "delivered: the receiver answered 2xx, and did not book"),
+    "lost": Planted(lost, (K.MISSING,), "delivered: the receiver answered 2xx, but did not book"),
     "booked twice": Planted(twice, (K.TWICE,), "booked 2 times"),
     "an invented id": Planted(invented, (K.EXTRA,), "Meterline has no such delivery"),
     "a test delivery": Planted(a_test, (K.EXTRA,), "Meterline has no such delivery"),
-    "another report's": Planted(of_another_report, (K.EXTRA,), "it is of report other for 2026"),
+    "another report's": Planted(
+        of_another_report, (K.EXTRA,), "it belongs to report other, window 2026"
+    ),
     "another value": Planted(changed(value="43.24"), (K.DIFFERENT,), "booked 43.24, sent 43.25"),
     "another subject": Planted(changed(subject="s001x"), (K.DIFFERENT,), "for another subject"),
     "another window": Planted(
         changed(to="2026-01-31T12:00:00Z"), (K.DIFFERENT,), "for another window"
     ),
     "another report": Planted(changed(report="other"), (K.DIFFERENT,), "for another report"),
-    "another body": Planted(body_altered, (K.DIFFERENT,), "the same value in another body"),
+    "another body": Planted(body_altered, (K.DIFFERENT,), "the digest is of another body"),
     "another revision": Planted(changed(revision=9), (K.DIFFERENT,), "as another revision"),
     "what was replaced": Planted(earlier, (K.MISSING, K.SUPERSEDED), "book that one instead"),
-    "both revisions": Planted(both, (K.SUPERSEDED,), "is booked too: only that one stands"),
+    "both revisions": Planted(both, (K.SUPERSEDED,), "is booked too: remove this booking"),
 }
 
 
@@ -327,14 +329,14 @@ def test_what_did_not_arrive_says_why(product: Delivering) -> None:
     told = refused.stdout.splitlines()
     assert len(told) == 2, told
     assert all("failed after " in line and "; replay it" in line for line in told), told
-    assert "1 bookings are of other reports" in refused.stderr
+    assert "1 bookings are for other reports" in refused.stderr
 
 
 def test_what_cannot_be_compared_is_no_difference(product: Delivering) -> None:
     book = lines(product.book())
     wrong = product.reconciled(book, secret=OTHER_SECRET)
     assert (wrong.returncode, wrong.stdout) == (3, "")
-    assert "its signature does not verify" in wrong.stderr
+    assert "its signature is invalid" in wrong.stderr
     absent = product.reconciled(book, slug="absent", secret="")
     assert (absent.returncode, absent.stdout) == (3, "")
     assert "answers 404" in absent.stderr

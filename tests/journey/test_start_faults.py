@@ -77,7 +77,7 @@ FAULTS: dict[str, tuple[Damage, str]] = {
     "key empty": (written("secret.key", b""), "secret.key is damaged"),
     "key a folder": (folder("secret.key"), "a file is expected here"),
     "key gone": (lambda data: (data / "secret.key").unlink(), "secret.key is gone, and secrets"),
-    "key of another": (written("secret.key", b"k" * 44), "secret.key is not the key of before"),
+    "key of another": (written("secret.key", b"k" * 44), "the file secret.key has changed"),
     "usage a file": (written("usage", b"x"), "cannot be opened as a store"),
     "seen a file": (written("seen", b"x"), "a folder is expected here"),
     "data a file": (whole, "a folder is expected here"),
@@ -160,7 +160,7 @@ def test_a_server_that_does_not_come_ends_a_start(tmp_path: Path) -> None:
         }
         line = refusal([str(PROGRAM), "migrate"], tmp_path, given)
     assert line == (
-        f"meterline: PostgreSQL at 127.0.0.1:{port}: connection refused. It was tried for 1 s"
+        f"meterline: PostgreSQL at 127.0.0.1:{port}: connection refused. Gave up after 1 s"
         " (start_timeout_s). Start it, or correct control_url, then start again"
     )
 

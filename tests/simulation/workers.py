@@ -84,4 +84,4 @@ def may_end_so(error: BaseException | None, *, replicas_lag: bool) -> bool:
         return True
     if isinstance(error, CountBackDiffers):
         return replicas_lag  # one that lags for long is as one that lost rows
-    return isinstance(error, RuntimeError) and "although the log goes on" in str(error)
+    return isinstance(error, RuntimeError) and "but the log has more" in str(error)

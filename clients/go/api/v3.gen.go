@@ -1189,25 +1189,25 @@ type EventPage struct {
 // EventRequest A usage event (CloudEvents 1.0). Members that are not named here are extension attributes:
 // they are kept, and not read.
 type EventRequest struct {
-	// Data What meters read, by JSON paths.
+	// Data Meters read values from it by JSON paths.
 	Data            map[string]interface{}       `json:"data,omitzero"`
 	Datacontenttype *EventRequestDatacontenttype `json:"datacontenttype,omitempty"`
 	Dataschema      *string                      `json:"dataschema,omitempty"`
 
-	// ID With `source`, the identity: a copy counts once.
+	// ID Id within the `source`. Both together count only once.
 	ID string `json:"id"`
 
-	// Source The system that sends it.
+	// Source The system that sends the event.
 	Source      string                  `json:"source"`
 	Specversion EventRequestSpecversion `json:"specversion"`
 
-	// Subject Whom the usage belongs to.
+	// Subject Who used it, such as a customer.
 	Subject string `json:"subject"`
 
-	// Time When it happened; without it, when it arrived.
+	// Time When it happened. If absent, the time of arrival.
 	Time *time.Time `json:"time,omitempty"`
 
-	// Type Meters select events by it.
+	// Type Meters select events by this type.
 	Type                 string                 `json:"type"`
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
@@ -5177,13 +5177,13 @@ type ClientInterface interface {
 
 	// IngestMeteringEventsWithBody Send one usage event or a batch
 	//
-	// Success means that every event is durable; they count within seconds. A request
-	// is taken whole or refused whole. After 503 and network errors send the same events again: none
-	// counts twice, for `source` and `id` make an event itself. Bodies may be compressed with gzip.
+	// A 2xx answer means that every event is durable. They are counted within seconds.
+	// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
+	// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
 	//
-	// An event may also come in CloudEvents' binary mode: its attributes as headers `ce-id`, `ce-source`,
-	// `ce-type`, `ce-subject`, `ce-specversion` and so on, with `Content-Type: application/json`, and its
-	// data as the body.
+	// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
+	// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
+	// body is the data.
 	//
 	// Scope: `events:write`.
 	//
@@ -5194,13 +5194,13 @@ type ClientInterface interface {
 
 	// IngestMeteringEventsWithApplicationCloudeventsPlusJSONBody Send one usage event or a batch
 	//
-	// Success means that every event is durable; they count within seconds. A request
-	// is taken whole or refused whole. After 503 and network errors send the same events again: none
-	// counts twice, for `source` and `id` make an event itself. Bodies may be compressed with gzip.
+	// A 2xx answer means that every event is durable. They are counted within seconds.
+	// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
+	// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
 	//
-	// An event may also come in CloudEvents' binary mode: its attributes as headers `ce-id`, `ce-source`,
-	// `ce-type`, `ce-subject`, `ce-specversion` and so on, with `Content-Type: application/json`, and its
-	// data as the body.
+	// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
+	// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
+	// body is the data.
 	//
 	// Scope: `events:write`.
 	//
@@ -5211,13 +5211,13 @@ type ClientInterface interface {
 
 	// IngestMeteringEventsWithApplicationCloudeventsBatchPlusJSONBody Send one usage event or a batch
 	//
-	// Success means that every event is durable; they count within seconds. A request
-	// is taken whole or refused whole. After 503 and network errors send the same events again: none
-	// counts twice, for `source` and `id` make an event itself. Bodies may be compressed with gzip.
+	// A 2xx answer means that every event is durable. They are counted within seconds.
+	// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
+	// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
 	//
-	// An event may also come in CloudEvents' binary mode: its attributes as headers `ce-id`, `ce-source`,
-	// `ce-type`, `ce-subject`, `ce-specversion` and so on, with `Content-Type: application/json`, and its
-	// data as the body.
+	// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
+	// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
+	// body is the data.
 	//
 	// Scope: `events:write`.
 	//
@@ -5228,13 +5228,13 @@ type ClientInterface interface {
 
 	// IngestMeteringEvents Send one usage event or a batch
 	//
-	// Success means that every event is durable; they count within seconds. A request
-	// is taken whole or refused whole. After 503 and network errors send the same events again: none
-	// counts twice, for `source` and `id` make an event itself. Bodies may be compressed with gzip.
+	// A 2xx answer means that every event is durable. They are counted within seconds.
+	// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
+	// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
 	//
-	// An event may also come in CloudEvents' binary mode: its attributes as headers `ce-id`, `ce-source`,
-	// `ce-type`, `ce-subject`, `ce-specversion` and so on, with `Content-Type: application/json`, and its
-	// data as the body.
+	// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
+	// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
+	// body is the data.
 	//
 	// Scope: `events:write`.
 	//
@@ -6298,13 +6298,13 @@ func (c *Client) ListMeteringEvents(ctx context.Context, params *ListMeteringEve
 
 // IngestMeteringEventsWithBody Send one usage event or a batch
 //
-// Success means that every event is durable; they count within seconds. A request
-// is taken whole or refused whole. After 503 and network errors send the same events again: none
-// counts twice, for `source` and `id` make an event itself. Bodies may be compressed with gzip.
+// A 2xx answer means that every event is durable. They are counted within seconds.
+// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
+// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
 //
-// An event may also come in CloudEvents' binary mode: its attributes as headers `ce-id`, `ce-source`,
-// `ce-type`, `ce-subject`, `ce-specversion` and so on, with `Content-Type: application/json`, and its
-// data as the body.
+// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
+// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
+// body is the data.
 //
 // Scope: `events:write`.
 //
@@ -6325,13 +6325,13 @@ func (c *Client) IngestMeteringEventsWithBody(ctx context.Context, contentType s
 
 // IngestMeteringEventsWithApplicationCloudeventsPlusJSONBody Send one usage event or a batch
 //
-// Success means that every event is durable; they count within seconds. A request
-// is taken whole or refused whole. After 503 and network errors send the same events again: none
-// counts twice, for `source` and `id` make an event itself. Bodies may be compressed with gzip.
+// A 2xx answer means that every event is durable. They are counted within seconds.
+// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
+// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
 //
-// An event may also come in CloudEvents' binary mode: its attributes as headers `ce-id`, `ce-source`,
-// `ce-type`, `ce-subject`, `ce-specversion` and so on, with `Content-Type: application/json`, and its
-// data as the body.
+// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
+// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
+// body is the data.
 //
 // Scope: `events:write`.
 //
@@ -6352,13 +6352,13 @@ func (c *Client) IngestMeteringEventsWithApplicationCloudeventsPlusJSONBody(ctx 
 
 // IngestMeteringEventsWithApplicationCloudeventsBatchPlusJSONBody Send one usage event or a batch
 //
-// Success means that every event is durable; they count within seconds. A request
-// is taken whole or refused whole. After 503 and network errors send the same events again: none
-// counts twice, for `source` and `id` make an event itself. Bodies may be compressed with gzip.
+// A 2xx answer means that every event is durable. They are counted within seconds.
+// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
+// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
 //
-// An event may also come in CloudEvents' binary mode: its attributes as headers `ce-id`, `ce-source`,
-// `ce-type`, `ce-subject`, `ce-specversion` and so on, with `Content-Type: application/json`, and its
-// data as the body.
+// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
+// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
+// body is the data.
 //
 // Scope: `events:write`.
 //
@@ -6379,13 +6379,13 @@ func (c *Client) IngestMeteringEventsWithApplicationCloudeventsBatchPlusJSONBody
 
 // IngestMeteringEvents Send one usage event or a batch
 //
-// Success means that every event is durable; they count within seconds. A request
-// is taken whole or refused whole. After 503 and network errors send the same events again: none
-// counts twice, for `source` and `id` make an event itself. Bodies may be compressed with gzip.
+// A 2xx answer means that every event is durable. They are counted within seconds.
+// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
+// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
 //
-// An event may also come in CloudEvents' binary mode: its attributes as headers `ce-id`, `ce-source`,
-// `ce-type`, `ce-subject`, `ce-specversion` and so on, with `Content-Type: application/json`, and its
-// data as the body.
+// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
+// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
+// body is the data.
 //
 // Scope: `events:write`.
 //
@@ -11344,13 +11344,13 @@ type ClientWithResponsesInterface interface {
 
 	// IngestMeteringEventsWithBodyWithResponse Send one usage event or a batch
 	//
-	// Success means that every event is durable; they count within seconds. A request
-	// is taken whole or refused whole. After 503 and network errors send the same events again: none
-	// counts twice, for `source` and `id` make an event itself. Bodies may be compressed with gzip.
+	// A 2xx answer means that every event is durable. They are counted within seconds.
+	// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
+	// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
 	//
-	// An event may also come in CloudEvents' binary mode: its attributes as headers `ce-id`, `ce-source`,
-	// `ce-type`, `ce-subject`, `ce-specversion` and so on, with `Content-Type: application/json`, and its
-	// data as the body.
+	// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
+	// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
+	// body is the data.
 	//
 	// Scope: `events:write`.
 	//
@@ -11361,13 +11361,13 @@ type ClientWithResponsesInterface interface {
 
 	// IngestMeteringEventsWithApplicationCloudeventsPlusJSONBodyWithResponse Send one usage event or a batch
 	//
-	// Success means that every event is durable; they count within seconds. A request
-	// is taken whole or refused whole. After 503 and network errors send the same events again: none
-	// counts twice, for `source` and `id` make an event itself. Bodies may be compressed with gzip.
+	// A 2xx answer means that every event is durable. They are counted within seconds.
+	// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
+	// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
 	//
-	// An event may also come in CloudEvents' binary mode: its attributes as headers `ce-id`, `ce-source`,
-	// `ce-type`, `ce-subject`, `ce-specversion` and so on, with `Content-Type: application/json`, and its
-	// data as the body.
+	// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
+	// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
+	// body is the data.
 	//
 	// Scope: `events:write`.
 	//
@@ -11378,13 +11378,13 @@ type ClientWithResponsesInterface interface {
 
 	// IngestMeteringEventsWithApplicationCloudeventsBatchPlusJSONBodyWithResponse Send one usage event or a batch
 	//
-	// Success means that every event is durable; they count within seconds. A request
-	// is taken whole or refused whole. After 503 and network errors send the same events again: none
-	// counts twice, for `source` and `id` make an event itself. Bodies may be compressed with gzip.
+	// A 2xx answer means that every event is durable. They are counted within seconds.
+	// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
+	// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
 	//
-	// An event may also come in CloudEvents' binary mode: its attributes as headers `ce-id`, `ce-source`,
-	// `ce-type`, `ce-subject`, `ce-specversion` and so on, with `Content-Type: application/json`, and its
-	// data as the body.
+	// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
+	// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
+	// body is the data.
 	//
 	// Scope: `events:write`.
 	//
@@ -11395,13 +11395,13 @@ type ClientWithResponsesInterface interface {
 
 	// IngestMeteringEventsWithResponse Send one usage event or a batch
 	//
-	// Success means that every event is durable; they count within seconds. A request
-	// is taken whole or refused whole. After 503 and network errors send the same events again: none
-	// counts twice, for `source` and `id` make an event itself. Bodies may be compressed with gzip.
+	// A 2xx answer means that every event is durable. They are counted within seconds.
+	// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
+	// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
 	//
-	// An event may also come in CloudEvents' binary mode: its attributes as headers `ce-id`, `ce-source`,
-	// `ce-type`, `ce-subject`, `ce-specversion` and so on, with `Content-Type: application/json`, and its
-	// data as the body.
+	// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
+	// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
+	// body is the data.
 	//
 	// Scope: `events:write`.
 	//
@@ -15565,13 +15565,13 @@ func (c *ClientWithResponses) ListMeteringEventsWithResponse(ctx context.Context
 
 // IngestMeteringEventsWithBodyWithResponse Send one usage event or a batch
 //
-// Success means that every event is durable; they count within seconds. A request
-// is taken whole or refused whole. After 503 and network errors send the same events again: none
-// counts twice, for `source` and `id` make an event itself. Bodies may be compressed with gzip.
+// A 2xx answer means that every event is durable. They are counted within seconds.
+// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
+// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
 //
-// An event may also come in CloudEvents' binary mode: its attributes as headers `ce-id`, `ce-source`,
-// `ce-type`, `ce-subject`, `ce-specversion` and so on, with `Content-Type: application/json`, and its
-// data as the body.
+// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
+// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
+// body is the data.
 //
 // Scope: `events:write`.
 //
@@ -15588,13 +15588,13 @@ func (c *ClientWithResponses) IngestMeteringEventsWithBodyWithResponse(ctx conte
 
 // IngestMeteringEventsWithApplicationCloudeventsPlusJSONBodyWithResponse Send one usage event or a batch
 //
-// Success means that every event is durable; they count within seconds. A request
-// is taken whole or refused whole. After 503 and network errors send the same events again: none
-// counts twice, for `source` and `id` make an event itself. Bodies may be compressed with gzip.
+// A 2xx answer means that every event is durable. They are counted within seconds.
+// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
+// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
 //
-// An event may also come in CloudEvents' binary mode: its attributes as headers `ce-id`, `ce-source`,
-// `ce-type`, `ce-subject`, `ce-specversion` and so on, with `Content-Type: application/json`, and its
-// data as the body.
+// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
+// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
+// body is the data.
 //
 // Scope: `events:write`.
 //
@@ -15611,13 +15611,13 @@ func (c *ClientWithResponses) IngestMeteringEventsWithApplicationCloudeventsPlus
 
 // IngestMeteringEventsWithApplicationCloudeventsBatchPlusJSONBodyWithResponse Send one usage event or a batch
 //
-// Success means that every event is durable; they count within seconds. A request
-// is taken whole or refused whole. After 503 and network errors send the same events again: none
-// counts twice, for `source` and `id` make an event itself. Bodies may be compressed with gzip.
+// A 2xx answer means that every event is durable. They are counted within seconds.
+// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
+// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
 //
-// An event may also come in CloudEvents' binary mode: its attributes as headers `ce-id`, `ce-source`,
-// `ce-type`, `ce-subject`, `ce-specversion` and so on, with `Content-Type: application/json`, and its
-// data as the body.
+// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
+// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
+// body is the data.
 //
 // Scope: `events:write`.
 //
@@ -15634,13 +15634,13 @@ func (c *ClientWithResponses) IngestMeteringEventsWithApplicationCloudeventsBatc
 
 // IngestMeteringEventsWithResponse Send one usage event or a batch
 //
-// Success means that every event is durable; they count within seconds. A request
-// is taken whole or refused whole. After 503 and network errors send the same events again: none
-// counts twice, for `source` and `id` make an event itself. Bodies may be compressed with gzip.
+// A 2xx answer means that every event is durable. They are counted within seconds.
+// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
+// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
 //
-// An event may also come in CloudEvents' binary mode: its attributes as headers `ce-id`, `ce-source`,
-// `ce-type`, `ce-subject`, `ce-specversion` and so on, with `Content-Type: application/json`, and its
-// data as the body.
+// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
+// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
+// body is the data.
 //
 // Scope: `events:write`.
 //

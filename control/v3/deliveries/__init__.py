@@ -1,1 +1,1 @@
-"""Deliveries in API v3: shown, pulled, replayed, corrected."""
+"""Deliveries in API v3: list, pull and replay them, list corrections."""

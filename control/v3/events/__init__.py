@@ -1,1 +1,1 @@
-"""Events in API v3: listed, searched, traced to where they counted."""
+"""Events in API v3: list and search them, trace where an event counted."""

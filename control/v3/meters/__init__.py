@@ -1,1 +1,1 @@
-"""Meters in API v3: defined, tried, revised, and what they could not use."""
+"""Meters in API v3: create, preview and revise them, list rejected values."""

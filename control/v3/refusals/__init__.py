@@ -1,1 +1,1 @@
-"""Events that count nowhere, in API v3."""
+"""Refused events in API v3."""

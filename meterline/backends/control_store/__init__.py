@@ -1,1 +1,1 @@
-"""The control store: what people define and how far the work is, in SQLite or PostgreSQL."""
+"""The control store (SQLite or PostgreSQL): meters, reports, deliveries, keys, progress."""

@@ -1,1 +1,1 @@
-"""Sending webhooks: one POST, which addresses may be dialled, what came of it."""
+"""Sending webhooks: one POST and its result, and which addresses may be dialled."""

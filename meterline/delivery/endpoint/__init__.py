@@ -1,1 +1,1 @@
-"""Endpoints: their addresses, how they fare, and that in words."""
+"""Endpoints: their addresses, their health, and the text that explains it."""

@@ -1,1 +1,1 @@
-"""The commands of `meterline` beside `up` and the roles."""
+"""The commands of `meterline`, except `up` and the roles."""

@@ -95,14 +95,14 @@ class Outcome:
         if seen.runs:
             lines.append(f"{seen.deliveries:,} deliveries of {seen.runs:,} runs.")
         if seen.recounted_by_fold:
-            words = "were recounted by the fold: SQL cannot read their values exactly."
+            words = "were recounted without SQL, because SQL cannot read their values exactly."
             lines.append(f"{seen.recounted_by_fold:,} slices of meters {words}")
         if seen.not_filled_in:
-            lines.append(f"{seen.not_filled_in:,} slices of meters are still to be filled in.")
+            lines.append(f"{seen.not_filled_in:,} slices of meters are not backfilled yet.")
         if self.differences:
             lines.append(f"{self.differences:,} differences, {self.mended:,} of them mended.")
         else:
-            lines.append("Clean: nothing differs.")
+            lines.append("Clean: no differences.")
         return "\n".join(lines)
 
 
@@ -141,8 +141,8 @@ async def _step(
             try:
                 return msgspec.json.decode(said, type=Step)
             except msgspec.DecodeError as error:
-                raise NotMade(f"{url} has no audit of Meterline: {error}") from error
-        words = f"{url} answers {code}: {_detail(said)}"
+                raise NotMade(f"{url} did not answer as Meterline does: {error}") from error
+        words = f"{url} answered {code}: {_detail(said)}"
         if code < SERVER_FAULTS:
             break
     raise NotMade(words)
@@ -197,17 +197,17 @@ def _instant(_context: click.Context, _parameter: click.Parameter, text: str | N
 
 
 @click.command("audit")
-@click.option("--server", default="http://127.0.0.1:8888", show_default=True, help="Server.")
-@click.option("--from", "from_", callback=_instant, help="Only what came in then or later.")
-@click.option("--to", callback=_instant, help="Only what came in before.")
-@click.option("--payloads", is_flag=True, help="Hash the contents of every event as well.")
-@click.option("--repair", is_flag=True, help="Rebuild what differs from the raw events.")
-@click.option("--quiet", is_flag=True, help="Print nothing but differences.")
+@click.option("--server", default="http://127.0.0.1:8888", show_default=True, help="Its address.")
+@click.option("--from", "from_", callback=_instant, help="Only events that arrived from then on.")
+@click.option("--to", callback=_instant, help="Only events that arrived before then.")
+@click.option("--payloads", is_flag=True, help="Also hash the contents of every event (slow).")
+@click.option("--repair", is_flag=True, help="Rebuild rows that differ from the raw events.")
+@click.option("--quiet", is_flag=True, help="Print differences only.")
 @click.option(
     "--api-key",
     envvar=API_KEY_VARIABLE,
-    help=f"Key with operate. Better in {API_KEY_VARIABLE}: others on this machine can read command"
-    " lines.",
+    help=f"API key with the scope operate. Set it in {API_KEY_VARIABLE}: other users of this"
+    " machine can see command lines.",
 )
 def audit(
     server: str,
@@ -218,11 +218,11 @@ def audit(
     repair: bool,  # noqa: FBT001
     api_key: str | None,
 ) -> None:
-    """Recount everything that is stored, and compare: a line for each difference.
+    """Recount everything that is stored, and print a line for each difference.
 
-    Rows against accounts, seals and log; tallies against the raw events; deliveries against their
-    digests. Exit codes: 0 clean, 1 something differs (mended or not), 2 wrong usage, 3 the audit
-    could not be made.
+    The audit compares tallies with the raw events, rows with accounts, seals and log, and
+    deliveries with their digests. It changes nothing without --repair. Exit codes: 0 no
+    difference, 1 differences (repaired or not), 2 wrong usage, 3 the audit failed.
     """
     body: dict[str, object] = {"payloads": payloads, "repair": repair}
     body |= {name: at for name, at in (("from", from_), ("to", to)) if at is not None}

@@ -37,9 +37,9 @@ def _objects(first: str, lines: Iterable[str]) -> Iterator[tuple[int, Mapping[st
         try:
             row = json.loads(line.lstrip("\ufeff"), parse_float=Decimal)
         except ValueError as error:
-            raise Unreadable(f"line {number} is no JSON: {error}") from error
+            raise Unreadable(f"line {number} is not JSON: {error}") from error
         if not isinstance(row, dict):
-            raise Unreadable(f"line {number} is no JSON object")
+            raise Unreadable(f"line {number} is not a JSON object")
         yield number, row
 
 
@@ -48,13 +48,13 @@ def _records(first: str, lines: Iterable[str]) -> Iterator[tuple[int, Mapping[st
     try:
         names = {name.strip() for name in reader.fieldnames or ()}
         if not names & {"delivery_id", "id"}:
-            raise Unreadable(f"line 1 names no column delivery_id; known are {NAMES}")
+            raise Unreadable(f"line 1 has no column delivery_id; known columns: {NAMES}")
         for row in reader:
             if None in row or None in row.values():
-                raise Unreadable(f"line {reader.line_num} has not as many fields as line 1")
+                raise Unreadable(f"line {reader.line_num} has more or fewer fields than line 1")
             yield reader.line_num, {name.strip(): value or None for name, value in row.items()}
     except csv.Error as error:
-        raise Unreadable(f"line {reader.line_num} is no CSV: {error}") from error
+        raise Unreadable(f"line {reader.line_num} is not CSV: {error}") from error
 
 
 def _again(first: str, lines: Iterable[str]) -> Iterator[str]:
@@ -81,7 +81,7 @@ def _booking(number: int, row: Mapping[str, Any]) -> Booking:
 def _text(number: int, row: Mapping[str, Any], name: str) -> str | None:
     found = row.get(name)
     if found is not None and not isinstance(found, str):
-        raise Unreadable(f"line {number}: {name} is no text: {found!r}")
+        raise Unreadable(f"line {number}: {name} is not text: {found!r}")
     return found
 
 
@@ -90,7 +90,7 @@ def _value(number: int, found: object) -> int | None:
         return None
     value = scaled(found)
     if value is None:
-        raise Unreadable(f"line {number}: value is no decimal number: {found!r}")
+        raise Unreadable(f"line {number}: value is not a decimal number: {found!r}")
     return value
 
 
@@ -100,7 +100,7 @@ def _revision(number: int, found: object) -> int | None:
     try:
         return int(str(found))
     except ValueError as error:
-        raise Unreadable(f"line {number}: revision is no whole number: {found!r}") from error
+        raise Unreadable(f"line {number}: revision is not an integer: {found!r}") from error
 
 
 def _instant(number: int, row: Mapping[str, Any], name: str) -> int | None:
@@ -111,4 +111,4 @@ def _instant(number: int, row: Mapping[str, Any], name: str) -> int | None:
         return parse_instant(found)
     except (ValueError, OverflowError) as error:
         example = "2026-01-31T00:00:00Z"
-        raise Unreadable(f"line {number}: {name} is no time such as {example}") from error
+        raise Unreadable(f"line {number}: {name} is not a time such as {example}") from error

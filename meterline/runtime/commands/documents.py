@@ -17,27 +17,27 @@ from meterline.http.operation import Bound
 from meterline.report import MESSAGE_TYPE
 
 _TAGS: Final = {
-    "Events": "Usage events: sent by producers, listed with what became of them.",
-    "Refusals": "What was refused after it was taken in, and what was done about it.",
-    "Meters": "What is measured of which events, and the usage that they measured.",
-    "Subjects": "Whom usage belongs to.",
+    "Events": "Send usage events, and list them with their verdicts.",
+    "Refusals": "Events that were received but do not count. Fix and redrive, or dismiss them.",
+    "Meters": "Define which events are counted and how. Query usage.",
+    "Subjects": "Describe the subjects that usage belongs to, such as customers.",
     "Reports": "Scheduled usage reports, delivered as signed webhooks.",
-    "Deliveries": "What was sent to whom, and every attempt.",
-    "API keys": "Who may do what.",
-    "Changes": "Who changed what, and when.",
-    "Accounts": "What became of every event, and whether it is so.",
-    "Status": "How far everything is.",
+    "Deliveries": "What reports sent, with every attempt. Replay or pull deliveries.",
+    "API keys": "Create, change, rotate and revoke API keys.",
+    "Changes": "The record of who changed what, and when.",
+    "Accounts": "The number of events per verdict, and audits of stored data.",
+    "Status": "The progress of counting.",
 }
-_ABOUT: Final = """Meterline meters usage: events in, exact counts and signed reports out.
+_ABOUT: Final = """Meterline counts usage events exactly. It sends usage reports as signed webhooks.
 
-Ids are ULIDs; a key or slug works wherever an id does. Values are exact decimals in strings.
-Errors are problems (RFC 9457): branch on `status` and `type`. After 429 wait for `Retry-After`;
-after 5xx and network errors try again, with growing pauses.
+Ids are ULIDs. A path that takes an id also takes a key or slug. Values are exact decimals in
+strings. Errors are problems (RFC 9457): branch on `status` and `type`. After 429 and 503 wait as
+long as `Retry-After` says. Retry after other 5xx and network errors with exponential backoff.
 
 `/api/v3/openmeter/...` is another name of `/api/v3/metering/...`."""
-_ABOUT_OLD: Final = """API v1 and v2, for integrations that are there already; new ones use v3.
+_ABOUT_OLD: Final = """API v1 and v2, for existing integrations. Use v3 for new ones.
 
-Values are JSON numbers, written with all their digits. Errors have the members of RFC 9457 and
+Values are JSON numbers with all their digits. Errors have the members of RFC 9457 and
 `extensions.validationErrors`."""
 
 

@@ -53,8 +53,8 @@ Act = Callable[[AccessStore, Settings, int], Awaitable[None]]
 _DURATION: Final = re.compile(r"([0-9]{1,9})([smhd]?)", re.ASCII)
 _MISSING: Final = (
     "(missing): the settings have no plan of this name. The plan `default` applies, or else the"
-    " strictest one; without any plan there is no limit. Put the plan back, or give the key another"
-    " one by the API (update-api-key)."
+    " strictest plan. Without any plan there is no limit. Restore the plan in the settings, or give"
+    " the key another plan with the API (update-api-key)."
 )
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
@@ -63,22 +63,22 @@ _SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 @click.option("--data", "data_dir", type=click.Path(path_type=Path), help="Data folder.")
 @click.pass_context
 def keys(context: click.Context, data_dir: Path | None) -> None:
-    """Make, list, rotate and revoke API keys."""
+    """Create, list, rotate and revoke API keys."""
     context.obj = (context.obj, data_dir)
 
 
 @keys.command()
-@click.option("--name", required=True, help="What it is for, for people.")
-@click.option("--namespace", default=DEFAULT_NAMESPACE, show_default=True, help="Whose things.")
+@click.option("--name", required=True, help="A name that says what the key is for.")
+@click.option("--namespace", default=DEFAULT_NAMESPACE, show_default=True, help="Its namespace.")
 @click.option(
     "--scope",
     "scopes",
     multiple=True,
     type=click.Choice([scope.value for scope in Scope]),
-    help="What it may do; may be repeated. [default: everything but operate]",
+    help="What the key may do. Repeat it for several. [default: all scopes except operate]",
 )
-@click.option("--plan", help="Plan of the settings whose limits apply.")
-@click.option("--expires", help="When it ends: 90d, 12h or a time such as 2027-01-31T00:00:00Z.")
+@click.option("--plan", help="A plan of the settings. Its limits apply to the key.")
+@click.option("--expires", help="When it expires: 90d, 12h or a time (2027-01-31T00:00:00Z).")
 @click.pass_context
 def create(
     context: click.Context,
@@ -88,7 +88,7 @@ def create(
     plan: str | None,
     expires: str | None,
 ) -> None:
-    """Make a key and print it, once, to stdout."""
+    """Create a key and print it to stdout. It is shown only once."""
 
     async def act(store: AccessStore, settings: Settings, now_ms: int) -> None:
         draft = KeyDraft(
@@ -117,16 +117,16 @@ def create(
         click.echo(token.text)
         _say(f"This is API key {key.id} of namespace {namespace!r}; it is not shown again.")
         if settings.access_mode == "none":
-            _say('Nobody is asked for a key yet: set access_mode = "keys".')
+            _say('Keys are not required yet: set access_mode = "keys".')
 
     _run(context, act)
 
 
 @keys.command("list")
-@click.option("--namespace", help="Of one namespace only.")
+@click.option("--namespace", help="Only keys of this namespace.")
 @click.pass_context
 def list_keys(context: click.Context, namespace: str | None) -> None:
-    """List all keys, revoked and expired ones too."""
+    """List all keys, including revoked and expired ones."""
 
     async def act(store: AccessStore, settings: Settings, now_ms: int) -> None:
         found = [key async for key in _all(store) if namespace in (None, key.namespace)]
@@ -142,16 +142,17 @@ def list_keys(context: click.Context, namespace: str | None) -> None:
     "--overlap",
     default=f"{KEY_OVERLAP_S // 3_600}h",
     show_default=True,
-    help="For so long the previous secret works as well: 0, 30m, 12h, 7d.",
+    help="How long the previous secret keeps working: 0, 30m, 12h, 7d.",
 )
 @click.pass_context
 def rotate(context: click.Context, key_id: str, overlap: str) -> None:
-    """Give the key KEY_ID a new secret and print it, once, to stdout."""
+    """Give the key KEY_ID a new secret and print it to stdout. It is shown only once."""
 
     async def act(store: AccessStore, _settings: Settings, now_ms: int) -> None:
         overlap_s = _duration_s(overlap)
         if overlap_s is None:
-            raise invalid(Fault("overlap", f"{overlap!r} is no time such as 0, 30m, 12h or 7d"))
+            reason = f"{overlap!r} is not a duration such as 0, 30m, 12h or 7d"
+            raise invalid(Fault("overlap", reason))
         if faults := overlap_faults(overlap_s):
             raise invalid(*faults)
         key = await _named(store, key_id)
@@ -175,7 +176,7 @@ def revoke(context: click.Context, key_id: str) -> None:
         key = await _named(store, key_id)
         await store.revoke_key(key.namespace, key.id, now_ms)
         whose = f"API key {key.name!r} of namespace {key.namespace!r}"
-        _say(f"{whose} is revoked; within 5 s it is refused everywhere.")
+        _say(f"{whose} is revoked. Every process refuses it within 5 seconds.")
 
     _run(context, act)
 
@@ -273,7 +274,7 @@ def _instant_ms(text: str, now_ms: int) -> int:
     try:
         return parse_instant(text)
     except (ValueError, OverflowError) as error:
-        words = f"{text!r} is neither a time, such as 2027-01-31T00:00:00Z, nor a span, such as 90d"
+        words = f"{text!r} is not a time such as 2027-01-31T00:00:00Z, nor a duration such as 90d"
         raise invalid(Fault("expires", words)) from error
 
 

@@ -142,7 +142,7 @@ class Puller:
 
     def _verify(self, one: _Delivery, body: bytes) -> None:
         if digest_of(body).hex() != one.digest:
-            raise NotPulled(f"{one.id}: its body is not the one that its digest names")
+            raise NotPulled(f"{one.id}: its body does not match its digest")
         if self._secret is None:
             return
         from svix.webhooks import Webhook  # noqa: PLC0415 - 0.3 s that every command would pay
@@ -150,12 +150,10 @@ class Puller:
         try:
             Webhook(self._secret).verify(body, one.headers or {})
         except Exception as error:
-            words = "is it the secret of this report, and is this machine's clock right?"
-            raise NotPulled(
-                f"{one.id}: its signature does not verify ({error}): {words}"
-            ) from error
+            words = "check that --secret is of this report, and the clock of this machine"
+            raise NotPulled(f"{one.id}: its signature is invalid ({error}): {words}") from error
         if one.headers is None or one.headers.get("svix-id") != one.id:
-            raise NotPulled(f"{one.id}: its signature is of another delivery")
+            raise NotPulled(f"{one.id}: its signature belongs to another delivery")
 
     async def _asked(
         self, path: str, parameters: dict[str, str], *, may_lack: bool = False
@@ -175,7 +173,7 @@ class Puller:
                 return said
             if code == NOT_FOUND and may_lack:
                 return None
-            words = f"{url} answers {code}: {_detail(said)}"
+            words = f"{url} answered {code}: {_detail(said)}"
             if code < SERVER_FAULTS and code != TOO_MANY:
                 break
         raise NotPulled(words)
@@ -186,7 +184,7 @@ def _decoded(said: bytes | None, shape: Any) -> Any:
     try:
         return msgspec.json.decode(said, type=shape)
     except msgspec.DecodeError as error:
-        raise NotPulled(f"not an answer of Meterline: {error}") from error
+        raise NotPulled(f"the server did not answer as Meterline does: {error}") from error
 
 
 def _detail(said: bytes) -> str:

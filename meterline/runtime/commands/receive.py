@@ -60,16 +60,16 @@ def verified(secrets: Sequence[str], headers: Mapping[str, str], body: bytes) ->
         else:
             name = named.get("svix-id") or named["webhook-id"]
             return Received(name, body, _members(body))
-    raise Refused(f"the signature does not verify: {reason}")
+    raise Refused(f"the signature is invalid: {reason}")
 
 
 def _members(body: bytes) -> Mapping[str, object]:
     try:
         members = msgspec.json.decode(body, type=dict[str, object])
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Refused(f"the body is no JSON object: {error}") from error
+        raise Refused(f"the body is not a JSON object: {error}") from error
     if members.get("type") != MESSAGE_TYPE:
-        raise Refused(f"unknown type {members.get('type')!r}; expected is {MESSAGE_TYPE!r}")
+        raise Refused(f"unknown type {members.get('type')!r}; expected {MESSAGE_TYPE!r}")
     return members
 
 
@@ -188,9 +188,9 @@ def _checked(
         try:
             key = base64.b64decode(secret.removeprefix("whsec_") + "==", validate=False)
         except (binascii.Error, ValueError) as error:
-            raise click.BadParameter("is no base64 after whsec_") from error
+            raise click.BadParameter("must be whsec_ and base64") from error
         if not key:
-            raise click.BadParameter("is empty; it looks like whsec_ and base64")
+            raise click.BadParameter("is empty: it must be whsec_ and base64")
     return given
 
 
@@ -202,20 +202,23 @@ def _checked(
     required=True,
     envvar="METERLINE_RECEIVE_SECRET",
     callback=_checked,
-    help="Signing secret of a report (whsec_...); once for each report that delivers here.",
+    help="Signing secret of a report (whsec_...). Repeat it for several reports.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=9000, show_default=True, help="Port to listen on; 0 picks one.")
-@click.option("--count", type=click.IntRange(min=1), help="Stop after so many deliveries.")
+@click.option("--port", default=9000, show_default=True, help="Port to listen on; 0: a free one.")
+@click.option("--count", type=click.IntRange(min=1), help="Stop after this many deliveries.")
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Append each body to this file, one a line (NDJSON).",
+    help="Append each body to this file, one per line (NDJSON).",
 )
 def receive(
     secrets: tuple[str, ...], host: str, port: int, count: int | None, out: Path | None
 ) -> None:
-    """Receive deliveries of reports, verify and print them."""
+    """Run a receiver: verify deliveries of reports, and print each one.
+
+    It answers 200 to valid deliveries, and 400 to others. Ctrl-C stops it.
+    """
     try:
         asyncio.run(_serve(secrets, host, port, count, out))
     except KeyboardInterrupt:

@@ -104,14 +104,14 @@ def _shown(one: Difference) -> dict[str, str]:
 
 def words_of(found: Reconciliation) -> str:
     """Its figures, for people."""
-    lines = [f"{found.sent:,} deliveries, {found.equal:,} booked as they were sent."]
+    lines = [f"{found.sent:,} deliveries, {found.equal:,} booked as sent."]
     if found.replaced:
-        lines.append(f"{found.replaced:,} were replaced by others, and rightly not booked.")
+        lines.append(f"{found.replaced:,} superseded deliveries are not booked: this is correct.")
     if found.outside:
-        lines.append(f"{found.outside:,} bookings are of other reports or windows.")
+        lines.append(f"{found.outside:,} bookings are for other reports or windows: not compared.")
     counts = [(kind, found.count(kind)) for kind in DifferenceKind]
     told = ", ".join(f"{count:,} {kind.value}" for kind, count in counts if count)
-    lines.append(f"Differences: {told}." if told else "Nothing differs.")
+    lines.append(f"Differences: {told}." if told else "No differences.")
     return "\n".join(lines)
 
 
@@ -137,21 +137,22 @@ def _bar(console: Console) -> Progress:
 
 @click.command("reconcile")
 @click.argument("file", type=click.File("r", encoding="utf-8"))
-@click.option("--server", default="http://127.0.0.1:8888", show_default=True, help="Server.")
+@click.option("--server", default="http://127.0.0.1:8888", show_default=True, help="Its address.")
 @click.option("--report", required=True, help="Id or slug of the report.")
-@click.option("--from", "from_ms", callback=_instant, help="Only windows that begin then or later.")
-@click.option("--to", "to_ms", callback=_instant, help="Only windows that end then or earlier.")
+@click.option("--from", "from_ms", callback=_instant, help="Only windows that start from then on.")
+@click.option("--to", "to_ms", callback=_instant, help="Only windows that end by then.")
 @click.option(
     "--secret",
     envvar=SECRET_VARIABLE,
-    help=f"Signing secret of the report: what is pulled must verify. Better in {SECRET_VARIABLE}.",
+    help="Signing secret of the report: verifies the signature of each delivery. Set it in"
+    f" {SECRET_VARIABLE}.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document rather than lines.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
 @click.option(
     "--api-key",
     envvar=API_KEY_VARIABLE,
-    help=f"Key with reports:read. Better in {API_KEY_VARIABLE}: others on this machine can read"
-    " command lines.",
+    help=f"API key with the scope reports:read. Set it in {API_KEY_VARIABLE}: other users of this"
+    " machine can see command lines.",
 )
 def reconcile_booked(
     file: TextIO,
@@ -163,11 +164,11 @@ def reconcile_booked(
     as_json: bool,  # noqa: FBT001 - the command line's flag
     api_key: str | None,
 ) -> None:
-    """Compare what a receiver booked with what it was sent: a line for each difference.
+    """Compare what a receiver booked with what was sent to it. Print a line for each difference.
 
-    FILE is what was booked (- for standard input): CSV with a line of names, or NDJSON, with
-    delivery_id and as many of value, report, subject, from, to, revision, digest, sha256 as there
-    are. Exit codes: 0 nothing differs, 1 something does, 2 wrong usage, 3 it could not be compared.
+    FILE has one booking per line (- is standard input): CSV with a header line, or NDJSON. Each
+    has delivery_id, and any of value, report, subject, from, to, revision, digest, sha256.
+    Exit codes: 0 no difference, 1 differences, 2 wrong usage, 3 the comparison failed.
     """
     asked = Asked(server.rstrip("/"), report, secret, api_key, from_ms, to_ms)
     console = Console(stderr=True)

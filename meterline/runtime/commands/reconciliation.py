@@ -206,10 +206,10 @@ def _judged(
     reports: frozenset[str],
 ) -> list[Difference]:
     if sent.superseded_by is not None:
-        known = "is booked too: only that one stands"
+        known = "which is booked too: remove this booking"
         if sent.superseded_by not in booked:
-            known = "is not booked: book that one instead"
-        cause = f"{sent.superseded_by} replaces it, and {known}"
+            known = "which is not booked: book that one instead"
+        cause = f"it is superseded by {sent.superseded_by}, {known}"
         said = _value(those[0].value)
         return [_of(DifferenceKind.SUPERSEDED, sent, said, _value(sent.value), cause)]
     return [
@@ -235,12 +235,12 @@ def _unlike(
         return [(said, was, "booked for another window")]
     if one.revision is not None and one.revision != sent.revision:
         said, was = f"revision {one.revision}", f"revision {sent.revision}"
-        return [(said, was, "booked as another revision: the highest one stands")]
+        return [(said, was, "booked as another revision: keep the highest one")]
     if one.value is not None and sent.value is not None and one.value != sent.value:
-        cause = "the bytes under an id never change: it was booked wrongly, or changed later"
+        cause = "a delivery never changes: it was booked wrongly, or changed later"
         return [(_value(one.value), _value(sent.value), cause)]
     if one.digest is not None and sent.digests and one.digest.lower() not in sent.digests:
-        cause = "the same value in another body: it was not booked from these bytes"
+        cause = "the value is the same, but the digest is of another body"
         return [(one.digest, " or ".join(sorted(sent.digests)), cause)]
     return []
 
@@ -251,11 +251,11 @@ def _missing(sent: SentDelivery) -> Difference:
 
 def _why_missing(sent: SentDelivery) -> str:
     if sent.failure is not None:
-        return f"never made, and nothing to book: {sent.failure}"
+        return f"it has no body, so there is nothing to book: {sent.failure}"
     because = f": {sent.reason}" if sent.reason else ""
     match sent.state:
         case "delivered":
-            return "delivered: the receiver answered 2xx, and did not book it or lost it"
+            return "delivered: the receiver answered 2xx, but did not book it, or lost it"
         case "failed":
             return f"failed after {sent.attempts} attempts{because}; replay it"
         case "cancelled":
@@ -263,23 +263,23 @@ def _why_missing(sent: SentDelivery) -> str:
         case "retrying":
             return f"not delivered yet, {sent.attempts} attempts so far{because}"
     if sent.attempts:
-        return f"on its way, attempt {sent.attempts}{because}"
-    return "never sent so far: it waits for its first attempt"
+        return f"being sent, attempt {sent.attempts}{because}"
+    return "not sent yet: it waits for its first attempt"
 
 
 def _extra(one: Booking, elsewhere: Mapping[str, Elsewhere | None]) -> Difference:
-    cause = "not among what was asked for; where it belongs was not looked up"
+    cause = "not among the deliveries compared; it was not looked up, because there are too many"
     if one.delivery_id in elsewhere:
         place = elsewhere[one.delivery_id]
         cause = "Meterline has no such delivery"
         if place is not None:
             window = _window(place.from_ms, place.to_ms)
-            cause = f"it is of report {place.report} for {window}: not of what was asked for"
+            cause = f"it belongs to report {place.report}, window {window}"
     return _at(DifferenceKind.EXTRA, one, "nothing", cause)
 
 
 def _twice(those: Sequence[Booking]) -> Difference:
-    cause = f"booked {len(those)} times: one id counts once"
+    cause = f"booked {len(those)} times: book each id once"
     return _at(DifferenceKind.TWICE, those[0], "", cause)
 
 

@@ -1,1 +1,1 @@
-"""Settings: what can be set, and how it is read and checked."""
+"""Settings: the fields, and how they are read and checked."""

@@ -37,7 +37,7 @@ def checked_network(value: object) -> object:
     try:
         return ip_network(value)
     except ValueError as error:
-        raise ValueError(f"{error}; networks are written as 10.20.0.0/16 or fd00::/8") from error
+        raise ValueError(f"{error}; write networks as 10.20.0.0/16 or fd00::/8") from error
 
 
 def checked_proxy(url: str) -> str:
@@ -53,7 +53,7 @@ def checked_proxy(url: str) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise ValueError("must be http://host:port of a proxy; user:password@ may be in it")
+        raise ValueError("must be http://host:port or http://user:password@host:port of a proxy")
     return url
 
 
@@ -97,7 +97,7 @@ def checked_control_url(url: str) -> str:
 def checked_inboxes(topics: dict[str, str], info: ValidationInfo) -> dict[str, str]:
     """Without Kafka there is nothing to read them from. Raises `ValueError`."""
     if topics and info.data.get("log_url") == LOG_EMBEDDED:
-        raise ValueError("needs a log on Kafka: set log_url to kafka://host:port, or drop it")
+        raise ValueError("needs Kafka: set log_url to kafka://host:port, or remove inbox_topics")
     return topics
 
 

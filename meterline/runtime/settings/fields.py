@@ -374,9 +374,9 @@ class Settings(BaseSettings):
         public = mode == "none" and not is_loopback(host)
         if public and not info.data.get("public_without_keys", True):
             raise ValueError(
-                f"others may reach {host} and then read and change everything; ask for keys (make "
-                "one with `meterline keys create`), listen on 127.0.0.1, or set "
-                "public_without_keys to true where something in front decides who is let in"
+                f"everybody who can reach {host} could read and change everything. Set it to keys "
+                "(create one with `meterline keys create`), or set host to 127.0.0.1. If a proxy "
+                "in front authenticates requests, set public_without_keys to true"
             )
         return mode
 

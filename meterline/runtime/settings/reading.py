@@ -64,9 +64,9 @@ def load_settings(
     else:
         if not lines:
             return settings
-    count = "a setting" if len(lines) == 1 else f"{len(lines)} settings"
+    count = "a setting is" if len(lines) == 1 else f"{len(lines)} settings are"
     listed = "\n".join(f"- {line}" for line in lines)
-    raise SettingsError(f"{count} cannot be used:\n{listed}")
+    raise SettingsError(f"{count} invalid:\n{listed}")
 
 
 def _config_path(from_command_line: Path | None) -> Path | None:
@@ -78,7 +78,7 @@ def _config_path(from_command_line: Path | None) -> Path | None:
     else:
         return CONFIG_DEFAULT if CONFIG_DEFAULT.is_file() else None
     if not path.is_file():
-        raise SettingsError(f"{path}: no such file. Correct {origin}, or leave it out")
+        raise SettingsError(f"{path}: no such file. Correct or remove {origin}")
     return path
 
 
@@ -88,7 +88,7 @@ def _from_file(path: Path | None) -> dict[str, object]:
     try:
         return TomlConfigSettingsSource(Settings, toml_file=path)()
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} is not TOML: {error}. Correct it there") from error
+        raise SettingsError(f"{path} is not valid TOML: {error}. Correct the file") from error
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}") from error
 
@@ -121,10 +121,7 @@ def _line(details: ErrorDetails, origin: str) -> str:
     shown = "" if name in NEVER_SHOWN else f" (it is {_short(details['input'])})"
     variable = _variable(str(name))
     example = _example(str(name))
-    return (
-        f"{name}{where} (variable {variable}), given by {origin}: {wrong}{shown}. "
-        f"Write for example {example}"
-    )
+    return f"{name}{where} (variable {variable}), from {origin}: {wrong}{shown}. Example: {example}"
 
 
 def _origin(

@@ -1,1 +1,1 @@
-"""Wiring: which adapter stands behind which port."""
+"""Wiring: which adapter implements which port."""

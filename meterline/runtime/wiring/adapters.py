@@ -161,11 +161,11 @@ async def open_all(
     log.number = await progress.register_log(log.id, log.partitions)
     if log.number > 1 and settings.log_accepted != log.id:
         raise Unsuitable(
-            f"this control store has counted another log than the one found here ({log.id}): it was"
-            " made anew, or the settings lead elsewhere. Nothing was counted from it. Lead log_url"
-            " and log_topic, or data_dir, to the old one. Or, if that is gone for good, set"
-            f" log_accepted to {log.id}: counting goes on with this log, and events that are sent"
-            " again after they were in the old one count twice"
+            f"this control store has counted another log than this one ({log.id}). The log was"
+            " created again, or a setting is wrong. Nothing was counted from this log. Correct"
+            " log_url, log_topic or data_dir. If the old log is lost for good, set"
+            f" log_accepted to {log.id}: counting continues with this log. Events of the old log"
+            " that are sent again then count twice"
         )
     holdings = ClickHouseHoldings(usage.connection)
     integrity = UsageIntegrity(seal_ledger, holdings, log.number, log.partitions)
@@ -182,11 +182,11 @@ async def _check_unknown_log(log: OpenLog, *, known_others: bool) -> None:
     if known_others or not any([await log.end(n) for n in range(log.partitions)]):
         return
     raise Unsuitable(
-        f"the log ({log.id}) holds events, but the control store is new: it was lost, or the"
-        " settings lead to another one. Nothing was counted. Point control_url, or data_dir, to"
-        " the right one, or restore its backup. To begin anew with this log, set log_accepted to"
-        f" {log.id} and use a new usage store: meters, reports and keys have to be made again, and"
-        " only what the log still holds is counted"
+        f"the log ({log.id}) holds events, but the control store is new. It was lost, or a setting"
+        " is wrong. Nothing was counted. Correct control_url or data_dir, or restore the newest"
+        " backup. To start from zero with this log, use a new usage store and set log_accepted to"
+        f" {log.id}: then create meters, reports and keys again. Only events that the log still"
+        " has are counted"
     )
 
 

@@ -95,7 +95,7 @@ async def test_who_stands_although_it_was_told_so_is_given_up(world: World) -> N
         assert await watch.behind(0, 0, now_ms) == end
         assert await watch.behind(0, 0, now_ms + 1) is None, "asked once, not at every tick"
         now_ms += SILENT_MS + 1
-    with pytest.raises(RuntimeError, match="partition 0 stands at 0"):
+    with pytest.raises(RuntimeError, match="partition 0 is stuck at 0"):
         await watch.behind(0, 0, now_ms)
     watch.reset()
     assert await watch.behind(0, 0, now_ms) is None

@@ -168,7 +168,7 @@ async def test_a_log_made_anew_stops_the_worker_with_words(
     await world.log.close()
     world.log = open_sqlite_log(world.folder / "other", PARTITIONS, SystemClock())
     world.log.number = number
-    with pytest.raises(LogTruncated, match="made anew"):
+    with pytest.raises(LogTruncated, match="created again"):
         await world.worker(meters).open(0)
 
 

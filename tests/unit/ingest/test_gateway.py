@@ -334,5 +334,5 @@ async def test_a_log_that_is_closed_is_unavailable(gateway: Gateway) -> None:
     await gateway.log.close()
     response = await gateway.post(event())
     document = await problem_of(response, 503, "unavailable")
-    assert "send them again" in document["detail"]
+    assert "Send them again" in document["detail"]
     assert int(response.headers["Retry-After"]) >= 1

@@ -17,10 +17,10 @@ def test_a_disk_without_room_is_told_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(Unsuitable) as refused:
         check_to_start([tmp_path, FULL / "not" / "there"])
     assert str(refused.value) == (
-        "the disk of /proc/not/there is full (0.0 MiB are free, 32 MiB are needed): make room"
-        " there, then start again. Nothing was opened or changed"
+        "the disk of /proc/not/there is full (0.0 MiB are free, 32 MiB are needed): free some"
+        " space, then start again. Nothing was opened or changed"
     )
-    with pytest.raises(Unavailable, match=r"16 MiB are needed.*goes on by itself"):
+    with pytest.raises(Unavailable, match=r"16 MiB are needed.*continues by itself"):
         check_to_run([FULL])
 
 

@@ -80,7 +80,7 @@ async def test_when_the_time_is_over_one_line_says_all_of_it() -> None:
     server = f"127.0.0.1:{port}"
     assert str(ended.value) == (
         f"Kafka at {server}, {server}: {server}: connection refused; {server}: connection refused."
-        " It was tried for 1 s (start_timeout_s). Start it, or correct log_url, then start again"
+        " Gave up after 1 s (start_timeout_s). Start it, or correct log_url, then start again"
     )
 
 

@@ -281,13 +281,13 @@ export interface paths {
         put?: never;
         /**
          * Send one usage event or a batch
-         * @description Success means that every event is durable; they count within seconds. A request
-         *     is taken whole or refused whole. After 503 and network errors send the same events again: none
-         *     counts twice, for `source` and `id` make an event itself. Bodies may be compressed with gzip.
+         * @description A 2xx answer means that every event is durable. They are counted within seconds.
+         *     A request is accepted or refused as a whole. After 503 and network errors send the same events again:
+         *     duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
          *
-         *     An event may also come in CloudEvents' binary mode: its attributes as headers `ce-id`, `ce-source`,
-         *     `ce-type`, `ce-subject`, `ce-specversion` and so on, with `Content-Type: application/json`, and its
-         *     data as the body.
+         *     Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
+         *     `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
+         *     body is the data.
          *
          *     Scope: `events:write`.
          */
@@ -1754,19 +1754,19 @@ export interface components {
         EventRequest: {
             /** @constant */
             specversion: "1.0";
-            /** @description With `source`, the identity: a copy counts once. */
+            /** @description Id within the `source`. Both together count only once. */
             id: string;
-            /** @description The system that sends it. */
+            /** @description The system that sends the event. */
             source: string;
-            /** @description Meters select events by it. */
+            /** @description Meters select events by this type. */
             type: string;
-            /** @description Whom the usage belongs to. */
+            /** @description Who used it, such as a customer. */
             subject: string;
-            /** @description When it happened; without it, when it arrived. */
+            /** @description When it happened. If absent, the time of arrival. */
             time?: string | null;
             datacontenttype?: "application/json" | null;
             dataschema?: string | null;
-            /** @description What meters read, by JSON paths. */
+            /** @description Meters read values from it by JSON paths. */
             data?: {
                 [key: string]: unknown;
             } | null;

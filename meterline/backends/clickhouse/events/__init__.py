@@ -1,1 +1,1 @@
-"""Events in ClickHouse: listed, found again, late ones."""
+"""Events in ClickHouse: list events, find one, find late ones."""

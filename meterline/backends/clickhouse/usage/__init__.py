@@ -1,1 +1,1 @@
-"""Usage questions in ClickHouse."""
+"""Usage queries in ClickHouse."""

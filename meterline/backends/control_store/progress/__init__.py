@@ -1,1 +1,1 @@
-"""How far counting is: seals, marks, and what audits ask of them."""
+"""The progress of counting: seals, backfill marks, and what audits read of them."""

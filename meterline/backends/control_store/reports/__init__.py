@@ -1,1 +1,1 @@
-"""Reports and runs."""
+"""Reports, their runs, and windows with late usage."""

@@ -48,8 +48,8 @@ def ndjson_lines(source: BinaryIO) -> Generator[Line]:
         try:
             decoder.decode(text.decode())  # as a text: the decoder looks into no raw string
         except (ValueError, RecursionError) as error:
-            hint = "; send takes one event a line" if text.startswith(b"[") else ""
-            raise InputError(f"line {number} is no JSON object: {error}{hint}") from error
+            hint = ". Write one event per line" if text.startswith(b"[") else ""
+            raise InputError(f"line {number} is not a JSON object: {error}{hint}") from error
         yield Line(number, text)
 
 
@@ -63,7 +63,7 @@ def csv_lines(
     try:
         header = next(rows, None)
         if header is None:
-            raise InputError("the input is empty; its first line should name the columns")
+            raise InputError("the input is empty; its first line must name the columns")
         reader = RowReader(entries, header, nulls)
         for number, row in enumerate(rows, start=1):
             if row:

@@ -117,15 +117,15 @@ async def _send_batches(
         sent_ms = clock.now_ms()
         summary = _summary(sender.progress, sent_ms - started_ms)
         if plan.wait:
-            bar.update(task, description="waiting until all count")
+            bar.update(task, description="waiting until all are counted")
             await wait_until_counted(session, plan, clock)
-            summary += f"\nAll of them count, {(clock.now_ms() - sent_ms) / 1000:.1f} s later."
+            summary += f"\nAll were counted {(clock.now_ms() - sent_ms) / 1000:.1f} s later."
     return summary
 
 
 def _summary(progress: Progress, took_ms: int) -> str:
     took_s = max(took_ms, 1) / 1000
-    again = f", {progress.retries:,} of them sent again" if progress.retries else ""
+    again = f", {progress.retries:,} retries" if progress.retries else ""
     noun = "request" if progress.requests == 1 else "requests"
     return (
         f"{progress.events:,} events in {progress.requests:,} {noun}{again}: "
@@ -149,7 +149,7 @@ async def wait_until_counted(session: aiohttp.ClientSession, plan: Plan, clock: 
         if caught_up:
             return
         if clock.now_ms() > deadline_ms:
-            raise NotCounted(f"not all events count after {plan.wait_s} s: {words}")
+            raise NotCounted(f"not all events were counted after {plan.wait_s} s: {words}")
         await asyncio.sleep(POLL_S)
 
 
@@ -162,16 +162,16 @@ async def _ask(session: aiohttp.ClientSession, url: str) -> tuple[bool, str]:
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         return False, f"{url}: {str(error) or type(error).__name__}"
     if 400 <= code < 500:  # noqa: PLR2004 - the class of errors that stay
-        raise NotCounted(f"{url} answers {code}; name the server that has a status with --status")
+        raise NotCounted(f"{url} answered {code}: name the control server with --status")
     if code != 200:  # noqa: PLR2004 - the one good answer
-        return False, f"{url} answers {code}"
+        return False, f"{url} answered {code}"
     try:
         status = msgspec.json.decode(said, type=Status)
     except msgspec.DecodeError as error:
-        raise NotCounted(f"{url} has no status of Meterline: {error}") from error
+        raise NotCounted(f"{url} did not answer as Meterline does: {error}") from error
     if status.caught_up is None:
-        return False, "a part of the server does not answer"
-    return status.caught_up, f"{status.lag_records} records of the log lie before it"
+        return False, "a store of the server does not respond"
+    return status.caught_up, f"{status.lag_records} records of the log are not counted yet"
 
 
 def _bar(console: Console) -> Bar:
@@ -240,14 +240,14 @@ class Options:
 
 @click.command("send")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("--to", "server", default="http://127.0.0.1:8888", show_default=True, help="Server.")
+@click.option("--to", "server", default="http://127.0.0.1:8888", show_default=True, help="Address.")
 @click.option(
     "--map",
     "mapping",
     multiple=True,
-    help="FILE is CSV; how a row becomes an event: target=column[:type] or target='text {column}', "
-    "with commas between. Targets: id, source, type, subject, time, data.NAME. "
-    "Types: string, number, boolean, json, time, unix, unix_ms. {#} is the number of the row. "
+    help="Required for CSV: how a row becomes an event. Entries are target=column[:type] or "
+    "target='text {column}', separated by commas. Targets: id, source, type, subject, time, "
+    "data.NAME. Types: string, number, boolean, json, time, unix, unix_ms. {#} is the row number. "
     "Example: id='{date}-{flight}',source='airport',type='flight',subject=carrier,"
     "time=time_hour:time,data.distance=distance:number",
 )
@@ -256,22 +256,22 @@ class Options:
     "nulls",
     multiple=True,
     default=("",),
-    help="Text of a cell that means null; may be repeated. [default: the empty cell]",
+    help="Text of a cell that means null. Repeat it for several. [default: the empty cell]",
 )
-@click.option("--delimiter", default=",", show_default=True, help="Between the cells of CSV.")
+@click.option("--delimiter", default=",", show_default=True, help="Character between CSV cells.")
 @click.option(
     "--batch",
     type=click.IntRange(1, BATCH_EVENTS_MAX),
     default=500,
     show_default=True,
-    help="Events of one request.",
+    help="Events per request.",
 )
 @click.option(
     "--in-flight",
     type=click.IntRange(1, IN_FLIGHT_MAX),
     default=4,
     show_default=True,
-    help="Requests at a time.",
+    help="Requests at the same time.",
 )
 @click.option("--gzip", "compressed", is_flag=True, help="Compress requests.")
 @click.option(
@@ -280,35 +280,35 @@ class Options:
     type=click.IntRange(min=0),
     default=300,
     show_default=True,
-    help="Seconds for which a request is tried again when the server fails or is away.",
+    help="How many seconds a request is retried if the server fails or does not respond.",
 )
-@click.option("--wait", is_flag=True, help="Wait until everything counts in every meter.")
+@click.option("--wait", is_flag=True, help="Wait until all events are counted in every meter.")
 @click.option(
     "--wait-for",
     "wait_s",
     type=click.IntRange(min=0),
     default=300,
     show_default=True,
-    help="Seconds to wait at most.",
+    help="With --wait: the longest wait, in seconds.",
 )
-@click.option("--status", "status_server", help="Server to ask for the status. [default: --to]")
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("--status", "status_server", help="Address of the control server. [default: --to]")
+@click.option("--quiet", is_flag=True, help="Print errors only.")
 @click.option(
     "--api-key",
     envvar=API_KEY_VARIABLE,
-    help=f"Key with events:write and, to wait, status:read. Better in {API_KEY_VARIABLE}: others on"
-    " this machine can read command lines.",
+    help="API key with the scope events:write, and with --wait also status:read. Set it in"
+    f" {API_KEY_VARIABLE}: other users of this machine can see command lines.",
 )
 def send(**given: Any) -> None:
-    """Send the CloudEvents in FILE, one JSON object a line, or the rows of a CSV file; - is a pipe.
+    """Send the events of FILE: CloudEvents, one JSON object per line, or the rows of a CSV file.
 
-    Passing errors are retried, and a Retry-After is obeyed. Sending the same file again is safe: an
-    event counts once. Exit codes: 1 refused, 2 wrong usage, 3 server not reachable, 4 sent, but not
-    known to count.
+    - is standard input. Temporary errors are retried, after Retry-After. You can send the same file
+    again: duplicates are never counted. Exit codes: 1 refused, 2 wrong usage, 3 the server does
+    not respond, 4 sent, but with --wait not all events were counted in time.
     """
     options = Options(**given)
     if len(options.delimiter) != 1:
-        raise click.BadParameter("is one character", param_hint="--delimiter")
+        raise click.BadParameter("must be one character", param_hint="--delimiter")
     console = Console(stderr=True, quiet=options.quiet)
     try:
         with options.opened() as opened, _bar(console) as bar:

@@ -70,7 +70,7 @@ def parse_mapping(texts: Sequence[str]) -> tuple[Entry, ...]:
     missing = [name for name in REQUIRED if name not in targets]
     if missing:
         raise MappingError(
-            f"the mapping says nothing of {', '.join(missing)}; for example "
+            f"the mapping has no {', '.join(missing)}: add for example "
             f"{missing[0]}=column, or {missing[0]}='text'"
         )
     return tuple(entries)
@@ -95,12 +95,14 @@ def _entries(text: str) -> list[Entry]:
 def _entry(found: re.Match[str]) -> Entry:
     target, kind = tuple(found["target"].split(".")), found["type"] or "string"
     if kind not in READERS:
-        raise MappingError(f"{kind} is no type; there are {', '.join(READERS)}")
+        raise MappingError(f"{kind} is not a type; types are {', '.join(READERS)}")
     if target[0] != "data" and (len(target) > 1 or kind not in ATTRIBUTE_KINDS):
         kinds = ", ".join(ATTRIBUTE_KINDS)
-        raise MappingError(f"{found['target']}: an attribute has one name and is {kinds}")
+        raise MappingError(
+            f"{found['target']}: an attribute has no parts, and its type is one of {kinds}"
+        )
     if target == ("data",) and kind != "json":
-        raise MappingError("data as a whole comes from a cell of JSON: data=column:json")
+        raise MappingError("data must be a column with JSON: write data=column:json")
     if found["column"] is not None:
         return Entry(target, ("", ""), (found["column"],), kind)
     texts, columns = _pieces(found["text"].replace("''", "'"))
@@ -136,7 +138,7 @@ class RowReader:
             unknown = [c for c in entry.columns if c not in places and c != ROW_NUMBER]
             if unknown:
                 listed = ", ".join(header)
-                raise MappingError(f"there is no column {unknown[0]!r}; there are {listed}")
+                raise MappingError(f"there is no column {unknown[0]!r}; columns are {listed}")
             self._plan.append((entry, tuple(places.get(c, -1) for c in entry.columns)))
 
     def event(self, row: Sequence[str], number: int) -> bytes:
@@ -189,7 +191,7 @@ def _number(text: str) -> msgspec.Raw:
     if not _JSON_NUMBER.fullmatch(text):
         found = _OTHER_NUMBER.fullmatch(text)
         if found is None or not (found["whole"] or found["fraction"] or "0" in text):
-            raise ValueError("is no number")
+            raise ValueError("is not a number")
         fraction = f".{found['fraction']}" if found["fraction"] else ""
         sign = found["sign"].replace("+", "")
         text = f"{sign}{found['whole'] or '0'}{fraction}{found['exponent'] or ''}"
@@ -199,7 +201,7 @@ def _number(text: str) -> msgspec.Raw:
 def _boolean(text: str) -> bool:
     value = _TRUTH.get(text.strip().lower())
     if value is None:
-        raise ValueError("is none of true, false, 1, 0")
+        raise ValueError("must be true, false, 1 or 0")
     return value
 
 
@@ -207,7 +209,7 @@ def _json(text: str) -> msgspec.Raw:
     try:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ValueError(f"is no JSON: {error}") from error
+        raise ValueError(f"is not JSON: {error}") from error
     return msgspec.Raw(text.encode())
 
 
@@ -215,7 +217,7 @@ def _time(text: str) -> str:
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as error:
-        raise ValueError("is no time, such as 2026-01-31T00:00:00Z") from error
+        raise ValueError("is not a time such as 2026-01-31T00:00:00Z") from error
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
 
 
@@ -223,10 +225,10 @@ def _unix(text: str, scale: int) -> str:
     try:
         seconds = Decimal(text.strip())
         if not abs(seconds) < UNIX_MAX:
-            raise ValueError("is beyond all times")
+            raise ValueError("is out of range")
         return rfc3339(int(seconds * scale))
     except (InvalidOperation, OverflowError, ValueError, OSError) as error:
-        raise ValueError("is no unix time") from error
+        raise ValueError("is not a unix time") from error
 
 
 READERS: Final[Mapping[str, Callable[[str], object]]] = {

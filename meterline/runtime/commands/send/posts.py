@@ -21,7 +21,7 @@ RETRY_DELAY_MAX_S: Final = 15
 RETRY_AFTER_MAX_S: Final = 3_600
 GZIP_LEVEL: Final = 1  # a fifth of the size for a tenth of the time
 TOO_MANY: Final = 429
-SAFE: Final = "Sending the same input again is safe: what was accepted already counts once."
+SAFE: Final = "You can send the same input again: duplicates are never counted."
 
 
 class Refused(Exception):
@@ -132,7 +132,7 @@ class Sender:
                 said = await response.read()
                 status, after = response.status, response.headers.get("Retry-After")
         except aiohttp.InvalidURL as error:
-            raise Refused(f"{self._terms.url} is no URL") from error
+            raise Refused(f"{self._terms.url} is not a URL") from error
         except TimeoutError:
             return Again(0, f"no answer within {REQUEST_TIMEOUT_S} s")
         except (aiohttp.ClientError, OSError) as error:

@@ -280,7 +280,7 @@ async def test_a_key_that_the_meter_lost_fails_the_run_with_words(rig: Rig, repo
     assert await make(rig, END_MS) == 1
     run = await first_run(rig, report)
     assert run.state is RunState.FAILED
-    assert "no group-by key 'model'" in run.reason
+    assert "no longer has the dimension 'model'" in run.reason
 
 
 async def test_missed_windows_run_in_order_and_are_asked_about_one_at_a_time(
@@ -358,7 +358,7 @@ async def test_a_revision_delivers_what_differs_and_names_what_it_replaces(
     assert (gone.subject, gone.supersedes, gone.revision) == ("new", told["new"].id, 3)
     fourth = await revised(rig, report, LATER_MS + 2)
     assert fourth.state is RunState.SKIPPED
-    assert "the revision before" in fourth.reason
+    assert "the previous revision" in fourth.reason
 
 
 async def test_a_report_that_is_changed_while_its_run_is_made_is_made_as_changed(

@@ -35,7 +35,7 @@ async def test_a_test_delivery_is_signed_and_says_no_usage(rig: Rig, mailbox: St
     assert members["run"]["id"] == ID  # type: ignore[index]
     assert members["run"]["trigger"] == "test"  # type: ignore[index]
     assert trial.answer.outcome is AttemptOutcome.DELIVERED
-    assert trial.verdict.startswith("It arrived: the receiver answered 200 after ")
+    assert trial.verdict.startswith("Delivered: the receiver answered 200 after ")
     assert await rig.reports.due(START_MS * 2) == []
 
 
@@ -65,7 +65,7 @@ async def test_headers_that_cannot_be_read_are_told(rig: Rig, mailbox: Start) ->
     broken = replace(report, headers=SealedHeaders(("X-A",), rig.box.seal("[1]")))
     trials = Trials(rig.reports, rig.sender, rig.box, SystemClock())
     trial = await trials.try_out(broken, rig.meter, ID)
-    assert trial.verdict.startswith("Not sent: a secret of the report cannot be opened")
+    assert trial.verdict.startswith("Not sent: a secret of the report cannot be decrypted")
     assert receiver.posts == []
 
 
@@ -80,18 +80,18 @@ async def test_a_rotated_secret_signs_as_well(rig: Rig, mailbox: Start) -> None:
     trial = await trials.try_out(found, rig.meter, ID)
     assert trial.answer.status == 200  # the receiver knows the one from before
     closed = replace(found, signing_secret_sealed=b"sealed under another key")
-    assert "cannot be opened" in (await trials.try_out(closed, rig.meter, ID)).verdict
+    assert "cannot be decrypted" in (await trials.try_out(closed, rig.meter, ID)).verdict
 
 
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        (400, "has it the signing secret of this report"),
+        (400, "It needs the signing secret of this report"),
         (401, "put user:password@ into the report's URL"),
         (302, "redirects are not followed"),
-        (404, "Is the path of the report's URL right?"),
-        (410, "park every report to this URL"),
-        (500, "look into its own log"),
+        (404, "Check the path of the report's URL."),
+        (410, "every report to this URL is parked"),
+        (500, "read its log"),
         (418, "The receiver answered 418; expected is 2xx."),
     ],
 )
@@ -107,8 +107,8 @@ async def test_no_connection_is_explained(rig: Rig) -> None:
     trial = await tried(rig, "http://127.0.0.1:9/hook")
     assert trial.answer.outcome is AttemptOutcome.UNREACHED
     assert trial.verdict == (
-        "No connection: Connection refused. Can the report's URL be reached from where Meterline"
-        " runs?"
+        "No connection: Connection refused. Check that the machine of Meterline can reach the"
+        " report's URL."
     )
     trial = await tried_elsewhere(rig, "http://10.0.0.1/hook")
     assert trial.answer.outcome is AttemptOutcome.FORBIDDEN
@@ -131,4 +131,4 @@ async def tried_elsewhere(rig: Rig, url: str) -> Trial:
 )
 def test_what_never_answered_is_named(reason: str) -> None:
     words = verdict(Answer(AttemptOutcome.UNREACHED, 5, reason=reason))
-    assert words.lower().startswith(f"{reason.lower()}. can the report's url be reached")
+    assert words.lower().startswith(f"{reason.lower()}. check that the machine")

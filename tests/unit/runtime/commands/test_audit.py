@@ -109,7 +109,7 @@ async def test_an_audit_that_cannot_be_made_is_told(server: Server) -> None:
     result = await server.run()
     assert result.exit_code == command.EXIT_NOT_MADE
     assert "meterline audit: http://127.0.0.1" in result.stderr
-    assert "answers 403: The key lacks the scope operate." in result.stderr
+    assert "answered 403: The key lacks the scope operate." in result.stderr
     server.steps = [{"data": []}]
     assert (await server.run()).exit_code == command.EXIT_NOT_MADE
     result = await server.run("--from", "yesterday")

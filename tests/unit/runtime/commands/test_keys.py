@@ -131,7 +131,7 @@ def test_an_end_may_be_an_instant() -> None:
         (["--name", "a", "--namespace", "a b"], "namespace: 1 to 64"),
         (["--name", "a", "--plan", "x"], "the settings have no plans"),
         (["--name", "a", "--scope", "root"], "'root' is not one of 'events:write'"),
-        (["--name", "a", "--expires", "soon"], "expires: 'soon' is neither"),
+        (["--name", "a", "--expires", "soon"], "expires: 'soon' is not a time"),
         (["--name", "a", "--expires", "2001-01-01T00:00:00Z"], "expires_at: is over already"),
         ([], "Missing option '--name'"),
     ],

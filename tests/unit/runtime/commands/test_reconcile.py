@@ -105,8 +105,8 @@ async def test_a_true_book_differs_in_nothing(server: Server) -> None:
     booked = f"delivery_id,value,subject,sha256\na,4.0,ada,{sha256}\nb,7,ada,\n"
     result = await server.run(booked, "--from", "2026-01-31T01:00:00+01:00", "--to", WINDOW["to"])
     assert (result.exit_code, result.stdout) == (0, ""), result.stderr
-    assert "2 deliveries, 2 booked as they were sent" in result.stderr
-    assert "Nothing differs." in result.stderr
+    assert "2 deliveries, 2 booked as sent" in result.stderr
+    assert "No differences." in result.stderr
     first = {**WINDOW, "page[size]": "100"}
     assert server.asked == [first, {**first, "page[after]": "1"}]
     assert server.keys == {"Bearer mtl_key"}
@@ -125,11 +125,11 @@ async def test_each_difference_has_a_line_with_its_cause(server: Server) -> None
     assert told["a"].startswith("different a ada 2026-01-31T00:00:00Z/")
     assert "booked 5, sent 4" in told["a"]
     assert told["b"].endswith("failed after 8 attempts: it answered 500; replay it")
-    assert "d replaces it, and is booked too" in told["c"]
+    assert "it is superseded by d, which is booked too" in told["c"]
     assert "booked 2 times" in told["d"]
-    assert "it is of report other" in told["elsewhere"]
+    assert "it belongs to report other" in told["elsewhere"]
     assert "Meterline has no such delivery" in told["never"]
-    assert "1 bookings are of other reports or windows." in result.stderr
+    assert "1 bookings are for other reports or windows" in result.stderr
     assert "1 missing, 2 extra, 1 different, 1 superseded, 1 twice." in result.stderr
     shown = json.loads((await server.run(booked, "--json")).stdout)
     assert shown["summary"] == {
@@ -152,7 +152,10 @@ async def test_what_does_not_verify_is_not_compared(server: Server) -> None:
     forged = delivery("a", "4")
     forged["body"] = forged["body"].replace("4", "5")
     other = {**delivery("b", "4"), "id": "a"}
-    for wrong, words in ((forged, "its digest names"), (other, "of another delivery")):
+    for wrong, words in (
+        (forged, "does not match its digest"),
+        (other, "belongs to another delivery"),
+    ):
         server.pages = [[wrong]]
         result = await server.run("id\na\n")
         assert (result.exit_code, result.stdout) == (command.EXIT_NOT_MADE, "")
@@ -160,7 +163,7 @@ async def test_what_does_not_verify_is_not_compared(server: Server) -> None:
     server.pages = [[delivery("a", "4")]]
     result = await server.run("id\na\n", secret="whsec_" + "b3RoZXI" * 5 + "b3RoZXI=")
     assert result.exit_code == command.EXIT_NOT_MADE
-    assert "a: its signature does not verify" in result.stderr
+    assert "a: its signature is invalid" in result.stderr
     assert (await server.run("id\na\n", secret="")).exit_code == 0, "without a secret, unverified"
 
 
@@ -181,10 +184,10 @@ async def test_what_cannot_be_compared_is_told(server: Server) -> None:
     result = await server.run("")
     assert result.exit_code == command.EXIT_NOT_MADE
     assert "meterline reconcile: http://127.0.0.1" in result.stderr
-    assert "answers 403: The key lacks the scope reports:read." in result.stderr
+    assert "answered 403: The key lacks the scope reports:read." in result.stderr
     result = await server.run("value\n1\n")
     assert result.exit_code == command.EXIT_USAGE
-    assert "booked: line 1 names no column delivery_id" in result.stderr
+    assert "booked: line 1 has no column delivery_id" in result.stderr
     result = await server.run("", "--from", "yesterday")
     assert result.exit_code == 2
     assert "is no RFC 3339 timestamp, such as" in result.stderr

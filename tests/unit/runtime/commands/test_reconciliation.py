@@ -170,13 +170,13 @@ def test_what_is_not_said_is_not_compared() -> None:
             "delivered",
             2,
             "",
-            "delivered: the receiver answered 2xx, and did not book it or lost it",
+            "delivered: the receiver answered 2xx, but did not book it, or lost it",
         ),
         ("failed", 8, "it said 500", "failed after 8 attempts: it said 500; replay it"),
         ("cancelled", 0, "", "cancelled before it arrived"),
         ("retrying", 3, "timed out", "not delivered yet, 3 attempts so far: timed out"),
-        ("sending", 1, "", "on its way, attempt 1"),
-        ("pending", 0, "", "never sent so far: it waits for its first attempt"),
+        ("sending", 1, "", "being sent, attempt 1"),
+        ("pending", 0, "", "not sent yet: it waits for its first attempt"),
     ],
 )
 def test_what_is_missing_has_a_cause(state: str, attempts: int, reason: str, cause: str) -> None:
@@ -193,9 +193,9 @@ def test_what_is_extra_says_where_it_belongs() -> None:
         [Booking("a"), Booking("b", 2 * UNIT), Booking("c")], [], SCOPE, {"a": place, "b": None}
     )
     causes = [one.cause for one in found.differences]
-    assert causes[0].startswith("it is of report other for 1970-01-01T00:00:00Z/")
+    assert causes[0].startswith("it belongs to report other, window 1970-01-01T00:00:00Z/")
     assert causes[1] == "Meterline has no such delivery"
-    assert causes[2].endswith("was not looked up")
+    assert causes[2].endswith("because there are too many")
     assert found.differences[1].line == (
         "extra b: booked 2, sent nothing: Meterline has no such delivery"
     )
@@ -206,11 +206,11 @@ def test_what_is_superseded_says_whether_its_successor_is_booked() -> None:
     (found, _) = compared([booking(first)], [first, second]).differences
     assert (found.kind, found.cause) == (
         KIND.SUPERSEDED,
-        "b replaces it, and is not booked: book that one instead",
+        "it is superseded by b, which is not booked: book that one instead",
     )
     both = [replace(booking(one), revision=None) for one in (first, second)]
     (found,) = compared(both, [first, second]).differences
-    assert found.cause == "b replaces it, and is booked too: only that one stands"
+    assert found.cause == "it is superseded by b, which is booked too: remove this booking"
 
 
 def test_differences_come_by_window() -> None:

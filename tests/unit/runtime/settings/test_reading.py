@@ -101,14 +101,14 @@ def test_every_faulty_setting_is_listed_with_its_names_its_origin_and_an_example
     (clean / "meterline.toml").write_text("horizon_days = 0\n")
     monkeypatch.setenv("METERLINE_PORT", "http")
     words = refusal(overrides={"log_level": "loud"})
-    assert words.startswith("3 settings cannot be used:")
+    assert words.startswith("3 settings are invalid:")
     (horizon,) = (line for line in words.splitlines() if "horizon_days (" in line)
     assert "METERLINE_HORIZON_DAYS" in horizon
-    assert "given by meterline.toml" in horizon
+    assert "from meterline.toml" in horizon
     assert "greater than or equal to 1" in horizon
     assert "`horizon_days = 35`" in horizon
-    assert "port (variable METERLINE_PORT), given by METERLINE_PORT" in words
-    assert "log_level (variable METERLINE_LOG_LEVEL), given by --log-level" in words
+    assert "port (variable METERLINE_PORT), from METERLINE_PORT" in words
+    assert "log_level (variable METERLINE_LOG_LEVEL), from --log-level" in words
 
 
 def test_an_unknown_setting_is_an_error_that_names_the_likely_one(
@@ -146,15 +146,23 @@ def test_variables_of_the_tests_and_empty_ones_are_passed_over(
         ("retry_every_s", 0, "greater than 0"),
         ("retry_patience_s", -1, "greater than or equal to 0"),
         ("endpoint_per_second", 0, "greater than 0"),
-        ("webhook_proxy", "https://proxy:1", "must be http://host:port of a proxy"),
-        ("webhook_proxy", "http://:1", "must be http://host:port of a proxy"),
+        (
+            "webhook_proxy",
+            "https://proxy:1",
+            "must be http://host:port or http://user:password@host:port",
+        ),
+        (
+            "webhook_proxy",
+            "http://:1",
+            "must be http://host:port or http://user:password@host:port",
+        ),
         ("log_topic", "a topic", "should match pattern"),
         ("partitions", 0, "greater than or equal to 1"),
         ("secret_key", "short", "at least 32 characters"),
         ("inbox_topics", "{", "is not JSON"),
         ("port", 65_536, "less than or equal to 65535"),
-        ("host", "0.0.0.0", "others may reach 0.0.0.0"),
-        ("host", "meter.example.com", "others may reach meter.example.com"),
+        ("host", "0.0.0.0", "everybody who can reach 0.0.0.0"),
+        ("host", "meter.example.com", "everybody who can reach meter.example.com"),
         ("access_mode", "key", "Input should be 'none' or 'keys'"),
         ("plans", {"small": {"requests": {"quota": 0}}}, "plans.small.requests.quota"),
         ("plans", {"small": {"request": {"quota": 1}}}, "plans.small.request "),
@@ -178,9 +186,9 @@ def test_passwords_and_keys_are_never_shown() -> None:
 
 
 def test_a_file_that_is_named_must_be_there_and_be_toml(clean: Path) -> None:
-    assert "absent.toml: no such file. Correct --config" in refusal(Path("absent.toml"))
+    assert "absent.toml: no such file. Correct or remove --config" in refusal(Path("absent.toml"))
     (clean / "broken.toml").write_text("port = \n")
-    assert "broken.toml is not TOML" in refusal(Path("broken.toml"))
+    assert "broken.toml is not valid TOML" in refusal(Path("broken.toml"))
     assert "line 1" in refusal(Path("broken.toml"))
 
 
@@ -206,7 +214,7 @@ def test_inbox_topics_need_a_log_on_kafka() -> None:
 
 def test_an_address_that_others_reach_needs_keys_or_a_word() -> None:
     words = refusal(overrides={"host": "0.0.0.0"})
-    assert words.startswith("a setting cannot be used:")
+    assert words.startswith("a setting is invalid:")
     for said in ("`meterline keys create`", "127.0.0.1", "public_without_keys", '"keys"'):
         assert said in words
     ways: list[dict[str, object]] = [
@@ -222,7 +230,7 @@ def test_an_address_that_others_reach_needs_keys_or_a_word() -> None:
 
 def test_a_faulty_host_is_told_and_nothing_else() -> None:
     words = refusal(overrides={"host": ""})
-    assert words.startswith("a setting cannot be used:"), words
+    assert words.startswith("a setting is invalid:"), words
 
 
 def test_a_plan_is_the_policies_of_its_limits(clean: Path) -> None:

@@ -42,9 +42,9 @@ async def test_a_log_made_anew_is_refused_until_someone_accepts_it(
         first_id = first.log.id
     (tmp_path / "log").rename(tmp_path / "gone")
     async with AsyncExitStack() as stack:
-        with pytest.raises(Unsuitable, match="made anew") as refused:
+        with pytest.raises(Unsuitable, match="created again") as refused:
             await opened(settings, stack, chdb_url)
-    new_id = str(refused.value).split("found here (")[1].split(")")[0]
+    new_id = str(refused.value).split("than this one (")[1].split(")")[0]
     assert new_id != first_id
     accepting = Settings(data_dir=tmp_path, log_accepted=new_id)
     async with AsyncExitStack() as stack:

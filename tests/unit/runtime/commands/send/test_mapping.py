@@ -93,7 +93,7 @@ def test_every_decimal_goes_through_unchanged(value: Decimal) -> None:
     "text", ["-", ".", "e5", "1,5", "NaN", "inf", "0x1", "1 2", "\u0663", "--1"]
 )
 def test_what_is_no_number_is_told_with_its_column(text: str) -> None:
-    with pytest.raises(MappingError, match=r"column 'miles'.*is no number"):
+    with pytest.raises(MappingError, match=r"column 'miles'.*is not a number"):
         _value("number", text)
 
 
@@ -135,13 +135,13 @@ def test_what_a_type_cannot_read_is_told(kind: str, cell: str) -> None:
 @pytest.mark.parametrize(
     ("mapping", "words"),
     [
-        ("id=id", "says nothing of source, type, subject"),
+        ("id=id", "has no source, type, subject"),
         (f"{FLIGHT}, colour", "cannot read 'colour'"),
-        (f"{FLIGHT}, data.x=miles:float", "float is no type"),
+        (f"{FLIGHT}, data.x=miles:float", "float is not a type"),
         (f"{FLIGHT}, id=carrier", "id and id cannot both"),
         (f"{FLIGHT}, data.a=miles, data.a.b=miles", "data.a and data.a.b cannot both"),
         (f"{FLIGHT}, data.a=miles, data=miles:json", "data.a and data cannot both"),
-        (f"{FLIGHT}, data=miles", "data as a whole comes from a cell of JSON"),
+        (f"{FLIGHT}, data=miles", "data must be a column with JSON"),
         (f"{FLIGHT}, time=at:number", "time: an attribute"),
         (f"{FLIGHT}, meta.x=at", "meta.x: an attribute"),
         (f"{FLIGHT}, data.x='open", "cannot read"),
@@ -153,7 +153,7 @@ def test_a_wrong_mapping_is_told(mapping: str, words: str) -> None:
 
 
 def test_an_unknown_column_is_told_with_those_there_are() -> None:
-    with pytest.raises(MappingError, match="no column 'tail'; there are id, carrier, at"):
+    with pytest.raises(MappingError, match="no column 'tail'; columns are id, carrier, at"):
         RowReader(parse_mapping([f"{FLIGHT}, data.x=tail"]), HEADER)
 
 

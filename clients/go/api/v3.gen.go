@@ -5178,8 +5178,9 @@ type ClientInterface interface {
 	// IngestMeteringEventsWithBody Send one usage event or a batch
 	//
 	// A 2xx answer means that every event is durable. They are counted within seconds.
-	// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
-	// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
+	// A request is accepted or refused as a whole. After 503 and network errors send the same events
+	// again: duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with
+	// gzip.
 	//
 	// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
 	// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
@@ -5195,8 +5196,9 @@ type ClientInterface interface {
 	// IngestMeteringEventsWithApplicationCloudeventsPlusJSONBody Send one usage event or a batch
 	//
 	// A 2xx answer means that every event is durable. They are counted within seconds.
-	// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
-	// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
+	// A request is accepted or refused as a whole. After 503 and network errors send the same events
+	// again: duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with
+	// gzip.
 	//
 	// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
 	// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
@@ -5212,8 +5214,9 @@ type ClientInterface interface {
 	// IngestMeteringEventsWithApplicationCloudeventsBatchPlusJSONBody Send one usage event or a batch
 	//
 	// A 2xx answer means that every event is durable. They are counted within seconds.
-	// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
-	// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
+	// A request is accepted or refused as a whole. After 503 and network errors send the same events
+	// again: duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with
+	// gzip.
 	//
 	// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
 	// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
@@ -5229,8 +5232,9 @@ type ClientInterface interface {
 	// IngestMeteringEvents Send one usage event or a batch
 	//
 	// A 2xx answer means that every event is durable. They are counted within seconds.
-	// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
-	// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
+	// A request is accepted or refused as a whole. After 503 and network errors send the same events
+	// again: duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with
+	// gzip.
 	//
 	// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
 	// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
@@ -6299,8 +6303,9 @@ func (c *Client) ListMeteringEvents(ctx context.Context, params *ListMeteringEve
 // IngestMeteringEventsWithBody Send one usage event or a batch
 //
 // A 2xx answer means that every event is durable. They are counted within seconds.
-// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
-// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
+// A request is accepted or refused as a whole. After 503 and network errors send the same events
+// again: duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with
+// gzip.
 //
 // Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
 // `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
@@ -6326,8 +6331,9 @@ func (c *Client) IngestMeteringEventsWithBody(ctx context.Context, contentType s
 // IngestMeteringEventsWithApplicationCloudeventsPlusJSONBody Send one usage event or a batch
 //
 // A 2xx answer means that every event is durable. They are counted within seconds.
-// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
-// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
+// A request is accepted or refused as a whole. After 503 and network errors send the same events
+// again: duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with
+// gzip.
 //
 // Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
 // `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
@@ -6353,8 +6359,9 @@ func (c *Client) IngestMeteringEventsWithApplicationCloudeventsPlusJSONBody(ctx 
 // IngestMeteringEventsWithApplicationCloudeventsBatchPlusJSONBody Send one usage event or a batch
 //
 // A 2xx answer means that every event is durable. They are counted within seconds.
-// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
-// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
+// A request is accepted or refused as a whole. After 503 and network errors send the same events
+// again: duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with
+// gzip.
 //
 // Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
 // `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
@@ -6380,8 +6387,9 @@ func (c *Client) IngestMeteringEventsWithApplicationCloudeventsBatchPlusJSONBody
 // IngestMeteringEvents Send one usage event or a batch
 //
 // A 2xx answer means that every event is durable. They are counted within seconds.
-// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
-// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
+// A request is accepted or refused as a whole. After 503 and network errors send the same events
+// again: duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with
+// gzip.
 //
 // Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
 // `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
@@ -11345,8 +11353,9 @@ type ClientWithResponsesInterface interface {
 	// IngestMeteringEventsWithBodyWithResponse Send one usage event or a batch
 	//
 	// A 2xx answer means that every event is durable. They are counted within seconds.
-	// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
-	// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
+	// A request is accepted or refused as a whole. After 503 and network errors send the same events
+	// again: duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with
+	// gzip.
 	//
 	// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
 	// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
@@ -11362,8 +11371,9 @@ type ClientWithResponsesInterface interface {
 	// IngestMeteringEventsWithApplicationCloudeventsPlusJSONBodyWithResponse Send one usage event or a batch
 	//
 	// A 2xx answer means that every event is durable. They are counted within seconds.
-	// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
-	// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
+	// A request is accepted or refused as a whole. After 503 and network errors send the same events
+	// again: duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with
+	// gzip.
 	//
 	// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
 	// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
@@ -11379,8 +11389,9 @@ type ClientWithResponsesInterface interface {
 	// IngestMeteringEventsWithApplicationCloudeventsBatchPlusJSONBodyWithResponse Send one usage event or a batch
 	//
 	// A 2xx answer means that every event is durable. They are counted within seconds.
-	// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
-	// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
+	// A request is accepted or refused as a whole. After 503 and network errors send the same events
+	// again: duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with
+	// gzip.
 	//
 	// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
 	// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
@@ -11396,8 +11407,9 @@ type ClientWithResponsesInterface interface {
 	// IngestMeteringEventsWithResponse Send one usage event or a batch
 	//
 	// A 2xx answer means that every event is durable. They are counted within seconds.
-	// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
-	// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
+	// A request is accepted or refused as a whole. After 503 and network errors send the same events
+	// again: duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with
+	// gzip.
 	//
 	// Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
 	// `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
@@ -15566,8 +15578,9 @@ func (c *ClientWithResponses) ListMeteringEventsWithResponse(ctx context.Context
 // IngestMeteringEventsWithBodyWithResponse Send one usage event or a batch
 //
 // A 2xx answer means that every event is durable. They are counted within seconds.
-// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
-// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
+// A request is accepted or refused as a whole. After 503 and network errors send the same events
+// again: duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with
+// gzip.
 //
 // Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
 // `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
@@ -15589,8 +15602,9 @@ func (c *ClientWithResponses) IngestMeteringEventsWithBodyWithResponse(ctx conte
 // IngestMeteringEventsWithApplicationCloudeventsPlusJSONBodyWithResponse Send one usage event or a batch
 //
 // A 2xx answer means that every event is durable. They are counted within seconds.
-// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
-// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
+// A request is accepted or refused as a whole. After 503 and network errors send the same events
+// again: duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with
+// gzip.
 //
 // Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
 // `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
@@ -15612,8 +15626,9 @@ func (c *ClientWithResponses) IngestMeteringEventsWithApplicationCloudeventsPlus
 // IngestMeteringEventsWithApplicationCloudeventsBatchPlusJSONBodyWithResponse Send one usage event or a batch
 //
 // A 2xx answer means that every event is durable. They are counted within seconds.
-// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
-// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
+// A request is accepted or refused as a whole. After 503 and network errors send the same events
+// again: duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with
+// gzip.
 //
 // Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
 // `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the
@@ -15635,8 +15650,9 @@ func (c *ClientWithResponses) IngestMeteringEventsWithApplicationCloudeventsBatc
 // IngestMeteringEventsWithResponse Send one usage event or a batch
 //
 // A 2xx answer means that every event is durable. They are counted within seconds.
-// A request is accepted or refused as a whole. After 503 and network errors send the same events again:
-// duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
+// A request is accepted or refused as a whole. After 503 and network errors send the same events
+// again: duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with
+// gzip.
 //
 // Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
 // `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the

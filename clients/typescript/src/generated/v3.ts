@@ -282,8 +282,9 @@ export interface paths {
         /**
          * Send one usage event or a batch
          * @description A 2xx answer means that every event is durable. They are counted within seconds.
-         *     A request is accepted or refused as a whole. After 503 and network errors send the same events again:
-         *     duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with gzip.
+         *     A request is accepted or refused as a whole. After 503 and network errors send the same events
+         *     again: duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with
+         *     gzip.
          *
          *     Binary mode of CloudEvents is accepted too. Then the attributes are headers: `ce-id`, `ce-source`,
          *     `ce-type`, `ce-subject`, `ce-specversion` and so on. `Content-Type` is `application/json`, and the

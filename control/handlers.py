@@ -1,37 +1,61 @@
-"""Handlers of operations: classes whose methods say by `answers` which operation each answers."""
+"""Operations of the control API, and their handlers: each operation is declared at the method that
+answers it.
+"""
 
+import re
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, TypeVar
 
 from aiohttp import web
 
 from control.reports.service import ReportService
+from control.shapes.path_names import PATH_NAMES
 from control.stores import Stores
-from meterline.http.operation import B, Bound, Call, Operation, P
+from meterline.http import operation as http
+from meterline.http.operation import B, Bound, Call, P
 from meterline.report import Report
 
 _OPERATION: Final = "operation"  # the attribute of a method
+_NAME: Final = re.compile(r"\{(\w+)\}")  # in a path
 S = TypeVar("S")
 Method = Callable[[S, Call[P, B]], Awaitable[web.StreamResponse]]
 
 
-def answers(operation: Operation[P, B]) -> Callable[[Method[S, P, B]], Method[S, P, B]]:
-    """Marks the method that answers an operation, whose call has the operation's types."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation(http.Operation[P, B]):
+    """An operation whose path's names are those of `PATH_NAMES`. It stands as a decorator at the
+    method that answers it, whose call has its types, and has the tag of that method's class.
+    """
 
-    def mark(method: Method[S, P, B]) -> Method[S, P, B]:
-        setattr(method, _OPERATION, operation)
+    tag: str = ""
+
+    def __post_init__(self) -> None:
+        names = {name: PATH_NAMES[name] for name in _NAME.findall(self.path)}
+        object.__setattr__(self, "names", names)
+
+    def __call__(self, method: Method[S, P, B]) -> Method[S, P, B]:
+        """The method, marked."""
+        setattr(method, _OPERATION, self)
         return method
-
-    return mark
 
 
 class Handlers:
-    """Methods that answer operations."""
+    """Methods that answer operations; `tag` is the chapter of the document that lists them."""
+
+    _tag: ClassVar[str]
+
+    def __init_subclass__(cls, tag: str = "") -> None:
+        cls._tag = tag
 
     def bound(self) -> list[Bound]:
         """The operations with what answers them, in the order of the methods."""
-        operations = {name: getattr(it, _OPERATION, None) for name, it in vars(type(self)).items()}
-        return [Bound(one, getattr(self, name)) for name, one in operations.items() if one]
+        marked = {name: getattr(it, _OPERATION, None) for name, it in vars(type(self)).items()}
+        return [
+            Bound(replace(one, tag=self._tag), getattr(self, name))
+            for name, one in marked.items()
+            if one is not None
+        ]
 
 
 class OfStores(Handlers):

@@ -7,10 +7,9 @@ from typing import Any
 from aiohttp import web
 
 from control.health import Check, Health, checks_of
-from control.ledger import Ledger
 from control.refusals.service import RefusalService
 from control.reports.service import ReportService
-from control.stores import Stores
+from control.stores import Ledger, Stores
 from control.usage.answers import Answers
 from control.v1.events import V1Events
 from control.v1.events_v2 import V2Events

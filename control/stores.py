@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
-from meterline.access import SubjectStore
+from meterline.access import Subject, SubjectStore
+from meterline.audit import Auditor, DeliveryLineage, EventLineage
 from meterline.event import Log
 from meterline.meter import CatalogueStore, Meter, RevisionStore
 from meterline.ports import Clock
 from meterline.problem import not_found
-from meterline.usage import ProgressStore, UsageStore
+from meterline.usage import AccountStore, ProgressStore, UsageStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +34,20 @@ class Stores:
         if meter is None:
             raise not_found("meter", id_or_key)
         return meter
+
+    async def subject(self, namespace: str, id_or_key: str) -> Subject:
+        """A subject that something is said of. Raises `Problem` (not found)."""
+        subject = await self.subjects.subject(namespace, id_or_key)
+        if subject is None:
+            raise not_found("subject", id_or_key)
+        return subject
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Readers of what is stored, beside the stores that everything else stands on."""
+
+    accounts: AccountStore
+    auditor: Auditor
+    events: EventLineage
+    deliveries: DeliveryLineage

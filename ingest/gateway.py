@@ -46,28 +46,25 @@ body is the data."""
 
 INGEST: Final = Operation(
     id="ingest-metering-events",
-    method="POST",
-    path="/events",
+    route="POST /events",
     tag="Events",
     summary="Send one usage event or a batch",
     description=_WORDS,
     scope=Scope.EVENTS_WRITE,
-    parameters=NoParameters,
     body=_BODY,
-    answers=(Answer(202, "Every event is durable."),),
+    answer=Answer(202, "Every event is durable."),
     problems=(ProblemType.INVALID_EVENT,),
 )
 V1_INGEST: Final = Operation(
     id="ingestEvents",
-    method="POST",
-    path="/v1/events",
+    route="POST /v1/events",
     tag="Events",
     summary="Send one usage event or a batch",
     description=_WORDS,
     scope=Scope.EVENTS_WRITE,
     parameters=AnyParameters,
     body=_BODY,
-    answers=(Answer(204, "Every event is durable."),),
+    answer=Answer(204, "Every event is durable."),
     problems=(ProblemType.INVALID_EVENT,),
 )
 

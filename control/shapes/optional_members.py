@@ -24,7 +24,7 @@ class NotNull:
         return inner
 
 
-Omissible = Annotated[T | None, NotNull()]
+Maybe = Annotated[T | None, NotNull()]
 """A member that may be left out: None stands for it. In an answer it is `NotRequired` as well."""
 
 

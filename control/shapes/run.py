@@ -4,8 +4,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from meterline.http.operation import PathName
 from meterline.http.shapes import Instant, Parameters
+from meterline.report import Manifest, Run
 
 RUN_PATTERN: Final = "run_[a-z2-7]{32}"
 
@@ -41,4 +41,15 @@ class WindowEndFilter(Parameters):
     lte: Annotated[Instant | None, Field(description="It ends then or earlier.")] = None
 
 
-RUN: Final = PathName("run", "Id of a run.", RUN_PATTERN, "run_cf6inwlmjqelmmezy2kklvx5tgtoar6l")
+def corrections_of(run: Run) -> int | None:
+    """How many entries a revision corrects; None for other runs."""
+    if run.manifest is None or run.manifest.corrections_digest is None:
+        return None
+    return run.manifest.corrections
+
+
+def sequence_of(manifest: Manifest) -> tuple[int | None, int | None]:
+    """The first and the last number of a run's deliveries; None where it has none."""
+    if not manifest.deliveries:
+        return None, None
+    return manifest.sequence_first, manifest.sequence_first + manifest.deliveries - 1

@@ -21,10 +21,8 @@ Operands = Annotated[
 ]
 
 
-class TextFilter(Parameters):
-    """Conditions on a text, joined by and: `filter[key][contains]=token`. A value without operator,
-    `filter[key]=tokens`, is one of `eq`.
-    """
+class TextConditions(Parameters):
+    """The operators that every filter of texts has."""
 
     eq: Operand | None = None
     neq: Operand | None = None
@@ -35,6 +33,12 @@ class TextFilter(Parameters):
     gte: Operand | None = None
     lt: Operand | None = None
     lte: Operand | None = None
+
+
+class TextFilter(TextConditions):
+    """Conditions on a text, joined by and: `filter[key][contains]=token`. A value without operator,
+    `filter[key]=tokens`, is one of `eq`.
+    """
 
     @model_validator(mode="before")
     @classmethod
@@ -47,10 +51,10 @@ class TextFilter(Parameters):
             (
                 self.eq is None or text == self.eq,
                 self.neq is None or text != self.neq,
-                self.oeq is None or text in _items(self.oeq),
+                self.oeq is None or text in items(self.oeq),
                 self.contains is None or _contains(text, self.contains),
                 self.ocontains is None
-                or any(_contains(text, part) for part in _items(self.ocontains)),
+                or any(_contains(text, part) for part in items(self.ocontains)),
                 self.gt is None or text > self.gt,
                 self.gte is None or text >= self.gte,
                 self.lt is None or text < self.lt,
@@ -59,7 +63,7 @@ class TextFilter(Parameters):
         )
 
 
-def _items(text: str) -> list[str]:
+def items(text: str) -> list[str]:
     """The items of a comma list, without the blanks around them."""
     return [item.strip() for item in text.split(_SEPARATOR)]
 

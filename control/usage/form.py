@@ -3,13 +3,18 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Final
 
+import msgspec
 from aiohttp import web
 
+from control.usage.answers import Form
+from control.usage.query import SUBJECT, Asked
+from meterline.number import text as number_text
 from meterline.problem import Problem, ProblemType
+from meterline.usage import UsageRow
 from meterline.window import rfc3339
 
 WINDOW_BOUNDS_KEPT: Final = 1_000
@@ -54,3 +59,33 @@ window_bound: Final = lru_cache(WINDOW_BOUNDS_KEPT)(rfc3339)  # rows share them
 def attachment(name: str) -> dict[str, str]:
     """The header that makes a browser save a CSV answer as a file. `name` is a meter's key."""
     return {"Content-Disposition": f'attachment; filename="{name}.csv"'}
+
+
+def table(
+    asked: Asked, bounds: tuple[str, str], value: Callable[[int], str], end: str = "\r\n"
+) -> Form:
+    """A table to be saved under the meter's key: of what is grouped by there is a column each."""
+    query = asked.query
+    subject = [SUBJECT] if query.by_subject else []
+    head = csv_lines([[*bounds, *subject, *query.dimensions, "value"]], end)
+    headers = {**asked.headers, **attachment(query.meter.key)}
+    return Form(_CSV, head, partial(table_lines, value=value, end=end), headers=headers)
+
+
+def table_lines(
+    rows: Sequence[UsageRow], value: Callable[[int], str] = number_text, end: str = "\r\n"
+) -> bytes:
+    """Rows as lines of a table."""
+    return csv_lines((_line(row, value(row.value)) for row in rows), end)
+
+
+def _line(row: UsageRow, value: str) -> list[str]:
+    subject = [] if row.subject is None else [row.subject]
+    groups = [group for _, group in row.groups]
+    return [window_bound(row.from_ms), window_bound(row.to_ms), *subject, *groups, value]
+
+
+def opening(members: Mapping[str, object]) -> bytes:
+    """The beginning of a JSON object whose last member, `data`, is an array of rows."""
+    encoded = msgspec.json.encode(members)[:-1]
+    return encoded + (b',"data":[' if members else b'"data":[')

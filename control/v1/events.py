@@ -8,14 +8,15 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.event_judgement import Judged, judged
-from control.handlers import OfStores, answers
+from control.handlers import OfStores, Operation
 from control.shapes.event import EVENT_EXAMPLE, EventShown
+from control.shapes.optional_members import Maybe, present
 from control.shapes.refused_parameters import Customers
 from control.v1.validation_words import validation_words
 from meterline.access import Scope
 from meterline.event import Column, Condition, EventQuery, Op
 from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation
+from meterline.http.operation import Answer, Call
 from meterline.http.shapes import Digits, Instant, InstantShown, LooseParameters
 from meterline.limits import (
     EVENT_FILTER_CHARS_MAX,
@@ -107,7 +108,7 @@ class IngestedEventShown(TypedDict):
 
     event: EventShown
     validationError: NotRequired[
-        Annotated[str, Field(description="Why it does not count, wholly or in some meter.")]
+        Annotated[Maybe[str], Field(description="Why it does not count, wholly or in some meter.")]
     ]
     ingestedAt: Annotated[InstantShown, Field(description="When it was received.")]
     storedAt: Annotated[InstantShown, Field(description="When the log took it in.")]
@@ -118,23 +119,21 @@ EXAMPLE: Final = {
     "ingestedAt": "2026-01-31T10:00:01.250Z",
     "storedAt": "2026-01-31T10:00:01.262Z",
 }
-LIST_EVENTS: Final = Operation(
-    id="listEvents",
-    method="GET",
-    path="/v1/events",
-    tag="Events",
-    summary="List events",
-    description="Events by their time, the latest first; API v3 also lists those that came again.",
-    scope=Scope.EVENTS_READ,
-    parameters=EventsParameters,
-    answers=(Answer(200, "Events.", list[IngestedEventShown], example=[EXAMPLE]),),
-)
 
 
-class V1Events(OfStores):
+class V1Events(OfStores, tag="Events"):
     """The handler of the list."""
 
-    @answers(LIST_EVENTS)
+    @Operation(
+        id="listEvents",
+        route="GET /v1/events",
+        summary="List events",
+        description="Events by their time, the latest first; API v3 also lists those that came "
+        "again.",
+        scope=Scope.EVENTS_READ,
+        parameters=EventsParameters,
+        answer=Answer(200, "Events.", list[IngestedEventShown], example=[EXAMPLE]),
+    )
     async def list(self, call: Call[EventsParameters, None]) -> web.Response:
         """Events in a bare array."""
         query = call.parameters.query(call.namespace, self._stores.now_ms)
@@ -144,15 +143,15 @@ class V1Events(OfStores):
 def shown(one: Judged) -> IngestedEventShown:
     """A new event as v1 and v2 show it."""
     assert one.sent is not None, "only new events are listed"
-    members: IngestedEventShown = {
+    without_data = one.sent.get("data", _NULL) == _NULL
+    lines = [
+        validation_words(words, attributes, without_data=without_data)
+        for words, attributes in one.problems
+    ]
+    shown: IngestedEventShown = {
         "event": cast("EventShown", one.sent),
+        "validationError": "\n".join(lines) or None,
         "ingestedAt": rfc3339(one.listed.recorded_ms),
         "storedAt": rfc3339(one.listed.append_ms),
     }
-    if one.problems:
-        without_data = one.sent.get("data", _NULL) == _NULL
-        members["validationError"] = "\n".join(
-            validation_words(words, attributes, without_data=without_data)
-            for words, attributes in one.problems
-        )
-    return members
+    return present(shown)

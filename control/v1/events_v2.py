@@ -8,14 +8,14 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from control.event_judgement import judged
-from control.handlers import OfStores, answers
+from control.handlers import OfStores, Operation
 from control.shapes.refused_parameters import Customers
 from control.v1.events import EXAMPLE, ClientId, IngestedEventShown, shown
 from meterline.access import Scope
 from meterline.event import Column, Condition, EventQuery, Op, Order, decode_cursor
 from meterline.event import encode_cursor as encoded
 from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation
+from meterline.http.operation import Answer, Call
 from meterline.http.shapes import Closed, Cursor, Digits, Instant, LooseParameters
 from meterline.limits import (
     EVENT_FILTER_CHARS_MAX,
@@ -151,22 +151,17 @@ class EventPageShown(TypedDict):
     nextCursor: NotRequired[Annotated[str, Field(description="Of the next page, if there is one.")]]
 
 
-LIST_EVENTS: Final = Operation(
-    id="listEventsV2",
-    method="GET",
-    path="/v2/events",
-    tag="Events",
-    summary="List events, with filters and pages",
-    scope=Scope.EVENTS_READ,
-    parameters=EventPageParameters,
-    answers=(Answer(200, "A page of events.", EventPageShown, example={"items": [EXAMPLE]}),),
-)
-
-
-class V2Events(OfStores):
+class V2Events(OfStores, tag="Events"):
     """The handler of the list."""
 
-    @answers(LIST_EVENTS)
+    @Operation(
+        id="listEventsV2",
+        route="GET /v2/events",
+        summary="List events, with filters and pages",
+        scope=Scope.EVENTS_READ,
+        parameters=EventPageParameters,
+        answer=Answer(200, "A page of events.", EventPageShown, example={"items": [EXAMPLE]}),
+    )
     async def list(self, call: Call[EventPageParameters, None]) -> web.Response:
         """One page; `nextCursor` leads to the next, where there is one."""
         asked = call.parameters

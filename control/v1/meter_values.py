@@ -7,12 +7,11 @@ from typing import Annotated, Final
 from aiohttp import web
 from pydantic import Field
 
-from control.handlers import OfStores, answers
-from control.shapes.path_names import GROUP_BY_KEY, V1_METER_NAMES
+from control.handlers import OfStores, Operation
 from control.usage.query import SUBJECT, Question, Words, query_of
 from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation
+from meterline.http.operation import Answer, Call
 from meterline.http.shapes import Instant, LooseParameters
 from meterline.limits import (
     GROUP_VALUES_DAYS_MAX,
@@ -76,35 +75,17 @@ class GroupValuesParameters(LooseParameters):
         return from_ms, self.to
 
 
-LIST_SUBJECTS: Final = Operation(
-    id="listMeterSubjects",
-    method="GET",
-    path="/v1/meters/{meterIdOrSlug}/subjects",
-    tag="Meters",
-    summary="List the subjects that a meter has usage of",
-    scope=Scope.USAGE_READ,
-    names=V1_METER_NAMES,
-    parameters=MeterSubjectsParameters,
-    answers=(Answer(200, "Subjects, sorted.", list[str], example=["customer-1"]),),
-)
-LIST_VALUES: Final = Operation(
-    id="listMeterGroupByValues",
-    method="GET",
-    path="/v1/meters/{meterIdOrSlug}/group-by/{groupByKey}/values",
-    tag="Meters",
-    summary="List the values of a group-by key that a meter has usage of",
-    description='An event without a value there has "".',
-    scope=Scope.USAGE_READ,
-    names={**V1_METER_NAMES, "groupByKey": GROUP_BY_KEY},
-    parameters=GroupValuesParameters,
-    answers=(Answer(200, "Values, sorted.", list[str], example=["large", "small"]),),
-)
-
-
-class V1MeterValues(OfStores):
+class V1MeterValues(OfStores, tag="Meters"):
     """The handlers of both lists."""
 
-    @answers(LIST_SUBJECTS)
+    @Operation(
+        id="listMeterSubjects",
+        route="GET /v1/meters/{meterIdOrSlug}/subjects",
+        summary="List the subjects that a meter has usage of",
+        scope=Scope.USAGE_READ,
+        parameters=MeterSubjectsParameters,
+        answer=Answer(200, "Subjects, sorted.", list[str], example=["customer-1"]),
+    )
     async def subjects(self, call: Call[MeterSubjectsParameters, None]) -> web.Response:
         """Subjects in a bare array."""
         asked = call.parameters
@@ -112,7 +93,15 @@ class V1MeterValues(OfStores):
         question = Question(WORDS, asked.from_, asked.to, group_by=(SUBJECT,))
         return json_response(await self._all(query_of(meter, question)))
 
-    @answers(LIST_VALUES)
+    @Operation(
+        id="listMeterGroupByValues",
+        route="GET /v1/meters/{meterIdOrSlug}/group-by/{groupByKey}/values",
+        summary="List the values of a group-by key that a meter has usage of",
+        description='An event without a value there has "".',
+        scope=Scope.USAGE_READ,
+        parameters=GroupValuesParameters,
+        answer=Answer(200, "Values, sorted.", list[str], example=["large", "small"]),
+    )
     async def values(self, call: Call[GroupValuesParameters, None]) -> web.Response:
         """Values in a bare array."""
         name = call.names["groupByKey"]

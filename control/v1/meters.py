@@ -17,7 +17,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict
 
-from control.handlers import OfStores, answers
+from control.handlers import OfStores, Operation
 from control.shapes.meter import (
     VALUE_WORDS,
     Dimensions,
@@ -28,11 +28,10 @@ from control.shapes.meter import (
     judged_whole,
     pairs,
 )
-from control.shapes.path_names import V1_METER_NAMES
-from control.v1.pending_revision import PendingRevisionShown, pending_shown
+from control.shapes.optional_members import Maybe, instant, present
 from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation, json_body
+from meterline.http.operation import Answer, Call, json_body
 from meterline.http.shapes import (
     AnyParameters,
     Closed,
@@ -175,6 +174,14 @@ class MeterListParameters(LooseParameters):
     ] = False
 
 
+class PendingRevisionShown(TypedDict):
+    """What a meter is to measure, once that is filled in from the events that are kept."""
+
+    eventType: str
+    valueProperty: Annotated[str, Field(description='JSON path into `data`; "" for a count.')]
+    groupBy: Annotated[dict[str, str], Field(description="Names, and JSON paths into `data`.")]
+
+
 class MeterShown(TypedDict):
     """A meter: what is measured of which events."""
 
@@ -188,11 +195,11 @@ class MeterShown(TypedDict):
     valueProperty: Annotated[str, Field(description='JSON path into `data`; "" for a count.')]
     groupBy: Annotated[dict[str, str], Field(description="Names, and JSON paths into `data`.")]
     metadata: dict[str, str]
-    eventFrom: NotRequired[InstantShown]
-    pendingRevision: NotRequired[PendingRevisionShown]
+    eventFrom: NotRequired[Maybe[InstantShown]]
+    pendingRevision: NotRequired[Maybe[PendingRevisionShown]]
     createdAt: InstantShown
     updatedAt: InstantShown
-    deletedAt: NotRequired[InstantShown]
+    deletedAt: NotRequired[Maybe[InstantShown]]
 
 
 _SENT: Final = {
@@ -213,79 +220,20 @@ _SHOWN: Final = {
     "updatedAt": "2026-01-31T10:00:00Z",
 }
 
-CREATE_METER: Final = Operation(
-    id="createMeter",
-    method="POST",
-    path="/v1/meters",
-    tag="Meters",
-    summary="Create a meter",
-    scope=Scope.METERS_WRITE,
-    parameters=AnyParameters,
-    body=json_body(MeterBody, _SENT),
-    answers=(Answer(201, "The meter.", MeterShown, example=_SHOWN),),
-    problems=(ProblemType.CONFLICT,),
-)
-LIST_METERS: Final = Operation(
-    id="listMeters",
-    method="GET",
-    path="/v1/meters",
-    tag="Meters",
-    summary="List meters",
-    scope=Scope.METERS_READ,
-    parameters=MeterListParameters,
-    answers=(Answer(200, "Meters.", list[MeterShown], example=[_SHOWN]),),
-)
-GET_METER: Final = Operation(
-    id="getMeter",
-    method="GET",
-    path="/v1/meters/{meterIdOrSlug}",
-    tag="Meters",
-    summary="Get a meter",
-    scope=Scope.METERS_READ,
-    names=V1_METER_NAMES,
-    parameters=AnyParameters,
-    answers=(Answer(200, "The meter.", MeterShown, example=_SHOWN),),
-)
-UPDATE_METER: Final = Operation(
-    id="updateMeter",
-    method="PUT",
-    path="/v1/meters/{meterIdOrSlug}",
-    tag="Meters",
-    summary="Update a meter",
-    description=(
-        "Change a meter's words or its group-by keys. Another groupBy makes a new revision, which "
-        "is filled in from the events that are kept and takes over when that is done; until then "
-        "the meter answers as before, and pendingRevision shows what it is to be."
-    ),
-    scope=Scope.METERS_WRITE,
-    names=V1_METER_NAMES,
-    parameters=AnyParameters,
-    body=json_body(MeterUpdateBody, {"name": "All tokens"}),
-    answers=(
-        Answer(
-            200, "The meter as it is now.", MeterShown, example={**_SHOWN, "name": "All tokens"}
-        ),
-    ),
-    problems=(ProblemType.CONFLICT,),
-)
-DELETE_METER: Final = Operation(
-    id="deleteMeter",
-    method="DELETE",
-    path="/v1/meters/{meterIdOrSlug}",
-    tag="Meters",
-    summary="Delete a meter",
-    scope=Scope.METERS_WRITE,
-    names=V1_METER_NAMES,
-    parameters=AnyParameters,
-    answers=(Answer(204, "It is deleted."),),
-    problems=(ProblemType.CONFLICT,),
-)
 
-
-class V1Meters(OfStores):
+class V1Meters(OfStores, tag="Meters"):
     """Handlers of the collection and of one meter. Unknown query parameters are ignored."""
 
-    @answers(CREATE_METER)
+    @Operation(
+        id="createMeter",
+        route="POST /v1/meters",
+        summary="Create a meter",
+        scope=Scope.METERS_WRITE,
+        parameters=AnyParameters,
+        body=json_body(MeterBody, _SENT),
+        answer=Answer(201, "The meter.", MeterShown, example=_SHOWN),
+        problems=(ProblemType.CONFLICT,),
+    )
     async def create(self, call: Call[AnyParameters, MeterBody]) -> web.Response:
         """201 with the meter; 409 where the slug is taken."""
         stores, draft = self._stores, call.body.draft()
@@ -294,7 +242,14 @@ class V1Meters(OfStores):
         )
         return json_response(shown(meter, None), status=201)
 
-    @answers(LIST_METERS)
+    @Operation(
+        id="listMeters",
+        route="GET /v1/meters",
+        summary="List meters",
+        scope=Scope.METERS_READ,
+        parameters=MeterListParameters,
+        answer=Answer(200, "Meters.", list[MeterShown], example=[_SHOWN]),
+    )
     async def list(self, call: Call[MeterListParameters, None]) -> web.Response:
         """Meters in a bare array; the last deleted ones behind them, where asked for."""
         asked, catalogue = call.parameters, self._stores.catalogue
@@ -307,13 +262,36 @@ class V1Meters(OfStores):
         waiting = await self._stores.revisions.waiting(call.namespace)
         return json_response([shown(meter, waiting.get(meter.id)) for meter in listed])
 
-    @answers(GET_METER)
+    @Operation(
+        id="getMeter",
+        route="GET /v1/meters/{meterIdOrSlug}",
+        summary="Get a meter",
+        scope=Scope.METERS_READ,
+        parameters=AnyParameters,
+        answer=Answer(200, "The meter.", MeterShown, example=_SHOWN),
+    )
     async def get(self, call: Call[AnyParameters, None]) -> web.Response:
         """The meter."""
         meter = await self._stores.meter(call.namespace, call.names["meterIdOrSlug"])
         return json_response(await self._shown(call.namespace, meter))
 
-    @answers(UPDATE_METER)
+    @Operation(
+        id="updateMeter",
+        route="PUT /v1/meters/{meterIdOrSlug}",
+        summary="Update a meter",
+        description=(
+            "Change a meter's words or its group-by keys. Another groupBy makes a new revision, "
+            "which is filled in from the events that are kept and takes over when that is done; "
+            "until then the meter answers as before, and pendingRevision shows what it is to be."
+        ),
+        scope=Scope.METERS_WRITE,
+        parameters=AnyParameters,
+        body=json_body(MeterUpdateBody, {"name": "All tokens"}),
+        answer=Answer(
+            200, "The meter as it is now.", MeterShown, example={**_SHOWN, "name": "All tokens"}
+        ),
+        problems=(ProblemType.CONFLICT,),
+    )
     async def update(self, call: Call[AnyParameters, MeterUpdateBody]) -> web.Response:
         """200 with the meter as it is now; 409 where it is not for the API to change it so."""
         stores = self._stores
@@ -331,7 +309,15 @@ class V1Meters(OfStores):
             raise
         return json_response(await self._shown(call.namespace, meter))
 
-    @answers(DELETE_METER)
+    @Operation(
+        id="deleteMeter",
+        route="DELETE /v1/meters/{meterIdOrSlug}",
+        summary="Delete a meter",
+        scope=Scope.METERS_WRITE,
+        parameters=AnyParameters,
+        answer=Answer(204, "It is deleted."),
+        problems=(ProblemType.CONFLICT,),
+    )
     async def delete(self, call: Call[AnyParameters, None]) -> web.Response:
         """204; its usage is kept, and no longer answered."""
         stores = self._stores
@@ -346,27 +332,30 @@ class V1Meters(OfStores):
 
 def shown(meter: Meter, pending: MeterRevision | None) -> MeterShown:
     """The meter as v1 shows it."""
-    members: MeterShown = {
+    shown: MeterShown = {
         "id": meter.id,
         "slug": meter.key,
         "name": meter.name,
         "description": meter.description,
         "aggregation": cast("Capitals", meter.aggregation.value.upper()),
         "windowSize": "MINUTE",
+        **_measured(meter),
+        "metadata": dict(meter.labels),
+        "eventFrom": instant(meter.events_from_ms),
+        "pendingRevision": None if pending is None else _measured(pending.meter),
+        "createdAt": rfc3339(meter.created_at_ms),
+        "updatedAt": rfc3339(meter.updated_at_ms),
+        "deletedAt": instant(meter.deleted_at_ms),
+    }
+    return present(shown)
+
+
+def _measured(meter: Meter) -> PendingRevisionShown:
+    return {
         "eventType": meter.event_type,
         "valueProperty": meter.value_property or "",
         "groupBy": dict(meter.dimensions),
-        "metadata": dict(meter.labels),
-        "createdAt": rfc3339(meter.created_at_ms),
-        "updatedAt": rfc3339(meter.updated_at_ms),
     }
-    if meter.events_from_ms is not None:
-        members["eventFrom"] = rfc3339(meter.events_from_ms)
-    if pending is not None:
-        members["pendingRevision"] = pending_shown(pending)
-    if meter.deleted_at_ms is not None:
-        members["deletedAt"] = rfc3339(meter.deleted_at_ms)
-    return members
 
 
 def _in_v1_words(fault: Fault) -> Fault:

@@ -9,12 +9,12 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.handlers import Handlers, answers
-from control.shapes.path_names import V1_METER_NAMES
+from control.handlers import Handlers, Operation
+from control.shapes.optional_members import instant, present
 from control.shapes.refused_parameters import Customers, Unsupported
 from control.stores import Stores
 from control.usage.answers import Answers, Form
-from control.usage.form import attachment, csv_lines, wants_csv, window_bound
+from control.usage.form import opening, table, wants_csv, window_bound
 from control.usage.query import (
     COMPLETE_UNTIL_HEADER,
     SUBJECT,
@@ -27,7 +27,7 @@ from control.usage.query import (
 from control.v1.events import ClientId
 from control.v1.meters import Camel
 from meterline.access import Scope
-from meterline.http.operation import CSV, JSON, Answer, Call, Operation, json_body
+from meterline.http.operation import CSV, JSON, Answer, Call, json_body
 from meterline.http.shapes import (
     AnyParameters,
     Instant,
@@ -45,7 +45,7 @@ from meterline.limits import (
 from meterline.number import fixed, text
 from meterline.problem import ProblemType
 from meterline.usage import Filter, Operator, UsageQuery, UsageRow
-from meterline.window import WindowSize, rfc3339
+from meterline.window import WindowSize
 
 IN_QUERY: Final = Words("groupBy", "filterGroupBy", "query")
 IN_BODY: Final = Words("groupBy", "filterGroupBy", "body")
@@ -185,48 +185,39 @@ _WORDS: Final = (
     "counted has no row. `Accept: text/csv` asks for a table."
 )
 
-QUERY_METER: Final = Operation(
-    id="queryMeter",
-    method="GET",
-    path="/v1/meters/{meterIdOrSlug}/query",
-    tag="Meters",
-    summary="Query usage",
-    description=_WORDS,
-    scope=Scope.USAGE_READ,
-    names=V1_METER_NAMES,
-    parameters=QueryParameters,
-    answers=_ANSWERS,
-    problems=(ProblemType.NOT_ACCEPTABLE,),
-)
-QUERY_METER_POST: Final = Operation(
-    id="queryMeterPost",
-    method="POST",
-    path="/v1/meters/{meterIdOrSlug}/query",
-    tag="Meters",
-    summary="Query usage with a body",
-    description=f"{_WORDS} For filters that fit no URL.",
-    scope=Scope.USAGE_READ,
-    names=V1_METER_NAMES,
-    parameters=AnyParameters,
-    body=json_body(QueryBody, _ASKED),
-    answers=_ANSWERS,
-    problems=(ProblemType.NOT_ACCEPTABLE,),
-)
 
-
-class V1Query(Handlers):
+class V1Query(Handlers, tag="Meters"):
     """The handlers of queries."""
 
     def __init__(self, stores: Stores, answers: Answers) -> None:
         self._stores = stores
         self._answers = answers
 
-    @answers(QUERY_METER)
+    @Operation(
+        id="queryMeter",
+        route="GET /v1/meters/{meterIdOrSlug}/query",
+        summary="Query usage",
+        description=_WORDS,
+        scope=Scope.USAGE_READ,
+        parameters=QueryParameters,
+        answer=_ANSWERS,
+        problems=(ProblemType.NOT_ACCEPTABLE,),
+    )
     async def by_url(self, call: Call[QueryParameters, None]) -> web.StreamResponse:
         """200 with rows; the question stands in the query parameters."""
         return await self._answered(call, call.parameters.question())
 
-    @answers(QUERY_METER_POST)
+    @Operation(
+        id="queryMeterPost",
+        route="POST /v1/meters/{meterIdOrSlug}/query",
+        summary="Query usage with a body",
+        description=f"{_WORDS} For filters that fit no URL.",
+        scope=Scope.USAGE_READ,
+        parameters=AnyParameters,
+        body=json_body(QueryBody, _ASKED),
+        answer=_ANSWERS,
+        problems=(ProblemType.NOT_ACCEPTABLE,),
+    )
     async def by_body(self, call: Call[AnyParameters, QueryBody]) -> web.StreamResponse:
         """200 with rows; the question stands in the body, as long filters fit no URL."""
         return await self._answered(call, call.body.question())
@@ -236,7 +227,9 @@ class V1Query(Handlers):
         meter = await self._stores.meter(call.namespace, call.names["meterIdOrSlug"])
         asked_for = await asked(self._stores, query_of(meter, question))
         ask = partial(self._stores.usage.usage_blocks, asked_for.query)
-        form = _table(asked_for) if as_csv else _rows(asked_for)
+        form = _rows(asked_for)
+        if as_csv:  # as the peer makes it
+            form = table(asked_for, ("window_start", "window_end"), fixed, "\n")
         return await self._answers.send(call, form, ask)
 
 
@@ -254,15 +247,9 @@ def _rows(asked_for: Asked) -> Form:
 
 
 def _head(query: UsageQuery) -> bytes:
-    members: dict[str, object] = {}
-    if query.from_ms is not None:
-        members["from"] = rfc3339(query.from_ms)
-    if query.to_ms is not None:
-        members["to"] = rfc3339(query.to_ms)
-    if query.window is not None:
-        members["windowSize"] = query.window.value
-    encoded = msgspec.json.encode(members)[:-1]
-    return encoded + (b',"data":[' if members else b'"data":[')
+    window = None if query.window is None else query.window.value
+    span = {"from": instant(query.from_ms), "to": instant(query.to_ms), "windowSize": window}
+    return opening(present(span))
 
 
 def _entries(rows: Sequence[UsageRow]) -> bytes:
@@ -278,22 +265,3 @@ def _entry(row: UsageRow) -> UsageRowShown:
         "subject": row.subject,
         "groupBy": dict(row.groups),
     }
-
-
-def _table(asked_for: Asked) -> Form:
-    """The table as the peer makes it: only the columns that are grouped by."""
-    query = asked_for.query
-    subject = [SUBJECT] if query.by_subject else []
-    head = csv_lines([["window_start", "window_end", *subject, *query.dimensions, "value"]], "\n")
-    headers = {**asked_for.headers, **attachment(query.meter.key)}
-    return Form(CSV, head, _lines, headers=headers)
-
-
-def _lines(rows: Sequence[UsageRow]) -> bytes:
-    return csv_lines((_line(row) for row in rows), "\n")
-
-
-def _line(row: UsageRow) -> list[str]:
-    subject = [] if row.subject is None else [row.subject]
-    groups = [value for _, value in row.groups]
-    return [window_bound(row.from_ms), window_bound(row.to_ms), *subject, *groups, fixed(row.value)]

@@ -7,16 +7,16 @@ from aiohttp import web
 from pydantic import Field, JsonValue, RootModel, model_validator
 from typing_extensions import TypedDict
 
-from control.handlers import OfStores, answers
-from control.shapes.path_names import V1_SUBJECT_NAMES
+from control.handlers import OfStores, Operation
+from control.shapes.optional_members import Maybe, instant, present
 from control.shapes.subject import DisplayName, Key, Metadata
 from control.v1.meters import Camel
 from meterline.access import KEPT, Kept, Scope, Subject, SubjectDraft
 from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation, json_body
+from meterline.http.operation import Answer, Call, json_body
 from meterline.http.shapes import AnyParameters, Instant, InstantShown, NoNul, Ulid
 from meterline.limits import SUBJECT_NAME_CHARS_MAX, SUBJECTS_UPSERT_MAX
-from meterline.problem import ProblemType, not_found
+from meterline.problem import ProblemType
 from meterline.window import rfc3339
 
 CustomerId = Annotated[
@@ -76,15 +76,16 @@ class SubjectShown(TypedDict):
 
     id: Ulid
     key: str
-    displayName: NotRequired[str]
-    metadata: NotRequired[dict[str, JsonValue]]
-    currentPeriodStart: NotRequired[InstantShown]
-    currentPeriodEnd: NotRequired[InstantShown]
-    stripeCustomerId: NotRequired[str]
+    displayName: NotRequired[Maybe[str]]
+    metadata: NotRequired[Maybe[dict[str, JsonValue]]]
+    currentPeriodStart: NotRequired[Maybe[InstantShown]]
+    currentPeriodEnd: NotRequired[Maybe[InstantShown]]
+    stripeCustomerId: NotRequired[Maybe[str]]
     createdAt: InstantShown
     updatedAt: InstantShown
 
 
+SubjectsShown = list[SubjectShown]
 _SENT: Final = {
     "key": "customer-1",
     "displayName": "Customer One",
@@ -98,75 +99,43 @@ _SHOWN: Final = {
     "updatedAt": "2026-01-31T10:00:00Z",
 }
 
-LIST_SUBJECTS: Final = Operation(
-    id="listSubjects",
-    method="GET",
-    path="/v1/subjects",
-    tag="Subjects",
-    summary="List subjects",
-    description="List the subjects that something is said of; events may name any others.",
-    scope=Scope.SUBJECTS_READ,
-    parameters=AnyParameters,
-    answers=(Answer(200, "All of them, by creation.", list[SubjectShown], example=[_SHOWN]),),
-)
-UPSERT_SUBJECTS: Final = Operation(
-    id="upsertSubject",
-    method="POST",
-    path="/v1/subjects",
-    tag="Subjects",
-    summary="Upsert subjects",
-    description=(
-        "Say something of subjects, all or none: those with a new key are made, others changed. "
-        "What is absent stays as it was; null takes it away."
-    ),
-    scope=Scope.SUBJECTS_WRITE,
-    parameters=AnyParameters,
-    body=json_body(SubjectsBody, [_SENT]),
-    answers=(
-        Answer(
-            200,
-            "The subjects as they are now, in the order sent.",
-            list[SubjectShown],
-            example=[_SHOWN],
-        ),
-    ),
-    problems=(ProblemType.CONFLICT,),
-)
-GET_SUBJECT: Final = Operation(
-    id="getSubject",
-    method="GET",
-    path="/v1/subjects/{subjectIdOrKey}",
-    tag="Subjects",
-    summary="Get a subject",
-    scope=Scope.SUBJECTS_READ,
-    names=V1_SUBJECT_NAMES,
-    parameters=AnyParameters,
-    answers=(Answer(200, "The subject.", SubjectShown, example=_SHOWN),),
-)
-DELETE_SUBJECT: Final = Operation(
-    id="deleteSubject",
-    method="DELETE",
-    path="/v1/subjects/{subjectIdOrKey}",
-    tag="Subjects",
-    summary="Delete a subject",
-    description="Erase what is said of a subject. Its events and its usage stay.",
-    scope=Scope.SUBJECTS_WRITE,
-    names=V1_SUBJECT_NAMES,
-    parameters=AnyParameters,
-    answers=(Answer(204, "Nothing is said of it any more."),),
-)
 
-
-class V1Subjects(OfStores):
+class V1Subjects(OfStores, tag="Subjects"):
     """Handlers of the collection and of one subject."""
 
-    @answers(LIST_SUBJECTS)
+    @Operation(
+        id="listSubjects",
+        route="GET /v1/subjects",
+        summary="List subjects",
+        description="List the subjects that something is said of; events may name any others.",
+        scope=Scope.SUBJECTS_READ,
+        parameters=AnyParameters,
+        answer=Answer(200, "All of them, by creation.", SubjectsShown, example=[_SHOWN]),
+    )
     async def list(self, call: Call[AnyParameters, None]) -> web.Response:
         """All subjects in a bare array."""
         subjects = await self._stores.subjects.subjects(call.namespace)
         return json_response([shown(subject) for subject in subjects])
 
-    @answers(UPSERT_SUBJECTS)
+    @Operation(
+        id="upsertSubject",
+        route="POST /v1/subjects",
+        summary="Upsert subjects",
+        description=(
+            "Say something of subjects, all or none: those with a new key are made, others "
+            "changed. What is absent stays as it was; null takes it away."
+        ),
+        scope=Scope.SUBJECTS_WRITE,
+        parameters=AnyParameters,
+        body=json_body(SubjectsBody, [_SENT]),
+        answer=Answer(
+            200,
+            "The subjects as they are now, in the order sent.",
+            SubjectsShown,
+            example=[_SHOWN],
+        ),
+        problems=(ProblemType.CONFLICT,),
+    )
     async def upsert(self, call: Call[AnyParameters, SubjectsBody]) -> web.Response:
         """200 with the subjects; 409 where there would be too many."""
         stores = self._stores
@@ -176,16 +145,28 @@ class V1Subjects(OfStores):
         )
         return json_response([shown(subject) for subject in subjects])
 
-    @answers(GET_SUBJECT)
+    @Operation(
+        id="getSubject",
+        route="GET /v1/subjects/{subjectIdOrKey}",
+        summary="Get a subject",
+        scope=Scope.SUBJECTS_READ,
+        parameters=AnyParameters,
+        answer=Answer(200, "The subject.", SubjectShown, example=_SHOWN),
+    )
     async def get(self, call: Call[AnyParameters, None]) -> web.Response:
         """The subject."""
-        name = call.names["subjectIdOrKey"]
-        subject = await self._stores.subjects.subject(call.namespace, name)
-        if subject is None:
-            raise not_found("subject", name)
+        subject = await self._stores.subject(call.namespace, call.names["subjectIdOrKey"])
         return json_response(shown(subject))
 
-    @answers(DELETE_SUBJECT)
+    @Operation(
+        id="deleteSubject",
+        route="DELETE /v1/subjects/{subjectIdOrKey}",
+        summary="Delete a subject",
+        description="Erase what is said of a subject. Its events and its usage stay.",
+        scope=Scope.SUBJECTS_WRITE,
+        parameters=AnyParameters,
+        answer=Answer(204, "Nothing is said of it any more."),
+    )
     async def delete(self, call: Call[AnyParameters, None]) -> web.Response:
         """204."""
         stores = self._stores
@@ -197,20 +178,16 @@ class V1Subjects(OfStores):
 
 def shown(subject: Subject) -> SubjectShown:
     """The subject as v1 shows it."""
-    members: SubjectShown = {
+    said = subject.metadata
+    shown: SubjectShown = {
         "id": subject.id,
         "key": subject.key,
+        "displayName": subject.display_name,
+        "metadata": None if said is None else msgspec.json.decode(said, type=dict[str, Any]),
+        "currentPeriodStart": instant(subject.current_period_start_ms),
+        "currentPeriodEnd": instant(subject.current_period_end_ms),
+        "stripeCustomerId": subject.stripe_customer_id,
         "createdAt": rfc3339(subject.created_at_ms),
         "updatedAt": rfc3339(subject.updated_at_ms),
     }
-    if subject.display_name is not None:
-        members["displayName"] = subject.display_name
-    if subject.metadata is not None:
-        members["metadata"] = msgspec.json.decode(subject.metadata, type=dict[str, Any])
-    if subject.current_period_start_ms is not None:
-        members["currentPeriodStart"] = rfc3339(subject.current_period_start_ms)
-    if subject.current_period_end_ms is not None:
-        members["currentPeriodEnd"] = rfc3339(subject.current_period_end_ms)
-    if subject.stripe_customer_id is not None:
-        members["stripeCustomerId"] = subject.stripe_customer_id
-    return members
+    return present(shown)

@@ -100,26 +100,40 @@ class Call(Generic[P, B]):
         return self.principal.author
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Operation(Generic[P, B]):
-    """An operation as it is published. `path` is below the prefixes of its version.
+    """An operation as it is published. Its path is below the prefixes of its version.
 
     `problems` are those that not every operation has; `scope` None is open to all. Unless it says
     otherwise, an operation refuses query parameters, and reads no body.
     """
 
     id: str
-    method: str
-    path: str
+    route: str  # method and path, such as "GET /meters/{meterId}"
     tag: str
     summary: str
     scope: Scope | None
-    answers: tuple[Answer, ...]
+    answer: Answer | tuple[Answer, ...]
     parameters: type[P] = NoParameters  # type: ignore[assignment] # the default of P
     body: Body[B] = NO_BODY  # type: ignore[assignment] # the default of B
     problems: tuple[ProblemType, ...] = ()
     names: Mapping[str, PathName] = field(default_factory=dict)
     description: str = ""
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """All ways to succeed."""
+        return self.answer if isinstance(self.answer, tuple) else (self.answer,)
+
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+        return self.route.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        """The path below the prefixes."""
+        return self.route.partition(" ")[2]
 
     def __post_init__(self) -> None:
         in_path = {part[1:-1] for part in self.path.split("/") if part.startswith("{")}

@@ -3,11 +3,11 @@ runs by hand.
 """
 
 from collections import defaultdict
-from typing import Any, Final
+from typing import Any
 
 from aiohttp import web
 
-from control.handlers import OfReports, answers
+from control.handlers import OfReports
 from control.reports.rules import (
     V1_WORDS,
     change_of,
@@ -17,6 +17,7 @@ from control.reports.rules import (
     window_faults,
 )
 from control.reports.service import new_signing_secret
+from control.shapes.secret import secret_response
 from control.v1.reports.body import (
     ReportBody,
     ReportUpdateBody,
@@ -54,15 +55,13 @@ from meterline.limits import REPORTS_MAX
 from meterline.problem import Fault, invalid
 from meterline.report import Owed, Report, Run
 
-# An answer that shows a secret is kept by nobody on its way.
-_UNKEPT: Final = {"Cache-Control": "no-store"}
 _Call = Call[AnyParameters, None]
 
 
-class V1Reports(OfReports):
+class V1Reports(OfReports, tag="Reports"):
     """Handlers of reports and their runs."""
 
-    @answers(CREATE_REPORT)
+    @CREATE_REPORT
     async def create(self, call: _Call) -> web.Response:
         """201 with the report as stored and its signing secret, which only the secrets
         operation shows again.
@@ -77,10 +76,9 @@ class V1Reports(OfReports):
         service.wake()
         members = report_members(report, meter.key)
         members["endpoint"]["signingSecret"] = secret
-        headers = {**_UNKEPT, "Location": f"/api/v1/reports/{report.id}"}
-        return json_response(members, status=201, headers=headers)
+        return secret_response(members, 201, {"Location": f"/api/v1/reports/{report.id}"})
 
-    @answers(LIST_REPORTS)
+    @LIST_REPORTS
     async def list(self, call: Call[ReportListParameters, None]) -> web.Response:
         """A page of reports, by creation, in a bare array."""
         asked = call.parameters
@@ -90,12 +88,12 @@ class V1Reports(OfReports):
         listed = reports[first:]
         return json_response([report_members(it, slugs.get(it.meter_id, "")) for it in listed])
 
-    @answers(GET_REPORT)
+    @GET_REPORT
     async def get(self, call: _Call) -> web.Response:
         """The report with its last run."""
         return await self._shown(await self._found(call))
 
-    @answers(UPDATE_REPORT)
+    @UPDATE_REPORT
     async def update(self, call: _Call) -> web.Response:
         """The report as it is now."""
         service = self._service
@@ -109,7 +107,7 @@ class V1Reports(OfReports):
         service.wake()
         return await self._shown(report)
 
-    @answers(DELETE_REPORT)
+    @DELETE_REPORT
     async def delete(self, call: _Call) -> web.Response:
         """204; what was not sent yet never will be, and is recorded as cancelled."""
         service = self._service
@@ -117,16 +115,16 @@ class V1Reports(OfReports):
         await service.reports.delete_report(report.id, service.now_ms, author=call.author)
         return web.Response(status=204)
 
-    @answers(GET_SECRET)
+    @GET_SECRET
     async def secret(self, call: _Call) -> web.Response:
         """The signing secret."""
         report = await self._found(call)
         service = self._service
         secret = service.opened(report.signing_secret_sealed)
         await service.reports.tell_secret_shown(report, service.now_ms, author=call.author)
-        return json_response({"signingSecret": secret}, headers=_UNKEPT)
+        return secret_response({"signingSecret": secret})
 
-    @answers(RESUME_REPORT)
+    @RESUME_REPORT
     async def resume(self, call: Call[AnyParameters, ResumeBody]) -> web.Response:
         """The report, active again: what is asked for of what it owes is sent."""
         service = self._service
@@ -147,7 +145,7 @@ class V1Reports(OfReports):
         }
         return json_response(members)
 
-    @answers(RUN_REPORT)
+    @RUN_REPORT
     async def run(self, call: Call[AnyParameters, RunBody]) -> web.Response:
         """201 with a run of the window; 200 with the one that is there already."""
         service, body = self._service, call.body
@@ -162,7 +160,7 @@ class V1Reports(OfReports):
         headers = {"Location": f"/api/v1/reports/{report.id}/runs/{run.id}"}
         return json_response(run_members(run), status=201 if new else 200, headers=headers)
 
-    @answers(LIST_RUNS)
+    @LIST_RUNS
     async def runs(self, call: Call[RunsParameters, None]) -> web.Response:
         """Runs, the newest window first; `before` names the last one of the page before."""
         asked = call.parameters
@@ -175,7 +173,7 @@ class V1Reports(OfReports):
         runs = await self._service.reports.runs(report.id, asked.limit, before)
         return json_response([run_members(run) for run in runs])
 
-    @answers(GET_RUN)
+    @GET_RUN
     async def get_run(self, call: Call[DeliveriesParameters, None]) -> web.Response:
         """A run with its deliveries and their attempts; `after` is the number of the last one
         of the page before.

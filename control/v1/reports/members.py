@@ -9,11 +9,20 @@ import msgspec
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.shapes.run import DeliveryId, DeliveryStateName, Digest, RunId
+from control.shapes.optional_members import Maybe, present
+from control.shapes.run import (
+    DeliveryId,
+    DeliveryStateName,
+    Digest,
+    RunId,
+    corrections_of,
+    sequence_of,
+)
+from control.v3.reports.filter_shapes import SubjectConditionsShown
 from meterline.delivery import Attempt, Delivery
 from meterline.http.shapes import InstantShown, Ulid
 from meterline.number import text
-from meterline.report import Manifest, Report, Run, filter_document
+from meterline.report import Manifest, Report, Run, Schedule, Takeover, filter_document
 from meterline.window import rfc3339_ms
 
 Number = Annotated[float, Field(description="A JSON number with all its digits.")]
@@ -45,8 +54,8 @@ class EndpointShown(TypedDict):
     """Where deliveries go. The secret is in the answer that makes the report."""
 
     url: str
-    headerNames: NotRequired[list[str]]
-    signingSecret: NotRequired[str]
+    headerNames: NotRequired[Maybe[list[str]]]
+    signingSecret: NotRequired[Maybe[str]]
 
 
 UsageConditionsShown = TypedDict(
@@ -62,26 +71,13 @@ UsageConditionsShown = TypedDict(
         "$nin": NotRequired[list[float]],
     },
 )
-SubjectConditionsShown = TypedDict(
-    "SubjectConditionsShown",
-    {
-        "$gt": NotRequired[str],
-        "$gte": NotRequired[str],
-        "$lt": NotRequired[str],
-        "$lte": NotRequired[str],
-        "$eq": NotRequired[str],
-        "$ne": NotRequired[str],
-        "$in": NotRequired[list[str]],
-        "$nin": NotRequired[list[str]],
-    },
-)
 
 
 class FilterShown(TypedDict):
     """Which entries are reported."""
 
-    usage: NotRequired[UsageConditionsShown]
-    subject: NotRequired[SubjectConditionsShown]
+    usage: NotRequired[Maybe[UsageConditionsShown]]
+    subject: NotRequired[Maybe[SubjectConditionsShown]]
 
 
 class ManifestShown(TypedDict):
@@ -178,14 +174,14 @@ class ReportShown(TypedDict):
     meterId: Ulid
     type: Literal["webhook"]
     schedule: ScheduleShown
-    endingSchedule: NotRequired[EndingScheduleShown]
+    endingSchedule: NotRequired[Maybe[EndingScheduleShown]]
     query: QueryShown
-    filter: NotRequired[FilterShown]
+    filter: NotRequired[Maybe[FilterShown]]
     endpoint: EndpointShown
     revisions: Literal["record", "send"]
-    graceSeconds: NotRequired[int]
+    graceSeconds: NotRequired[Maybe[int]]
     state: Literal["active", "paused", "parked"]
-    stateReason: NotRequired[str]
+    stateReason: NotRequired[Maybe[str]]
     createdAt: InstantShown
     lastRun: NotRequired[RunShown | None]
 
@@ -207,8 +203,12 @@ class ReportResumedShown(ReportShown):
 
 def report_members(report: Report, meter_slug: str) -> ReportShown:
     """A report with the contract's words (2.2), and what became of it."""
-    asked = report.schedule_asked
-    members: ReportShown = {
+    asked, ending = report.schedule_asked, report.takeover
+    # the numbers of its filter are texts of numbers
+    filter_ = cast("FilterShown", filter_document(report.filter))
+    names = [*report.headers.names] or None
+    endpoint: EndpointShown = {"url": report.endpoint, "headerNames": names}
+    shown: ReportShown = {
         "id": report.id,
         "slug": report.slug,
         "meterIdOrSlug": meter_slug,
@@ -218,28 +218,25 @@ def report_members(report: Report, meter_slug: str) -> ReportShown:
             "interval": asked.interval.value,
             "startAt": rfc3339_ms(asked.start_at_ms),
         },
+        "endingSchedule": None if ending is None else _ending_members(report.schedule, ending),
         "query": {"groupBy": list(report.group_by)},
-        "endpoint": {"url": report.endpoint},
+        "filter": filter_ or None,
+        "endpoint": present(endpoint),
         "revisions": report.revisions.value,
+        "graceSeconds": None if report.grace_ms is None else report.grace_ms // 1_000,
         "state": report.state.value,
+        "stateReason": report.state_reason or None,
         "createdAt": rfc3339_ms(report.created_at_ms),
     }
-    if report.takeover is not None:
-        members["endingSchedule"] = {
-            "interval": report.schedule.interval.value,
-            "startAt": rfc3339_ms(report.schedule.start_at_ms),
-            "endsAt": rfc3339_ms(report.takeover.at_ms),
-        }
-    if report.headers.names:
-        members["endpoint"]["headerNames"] = list(report.headers.names)
-    filter_ = filter_document(report.filter)
-    if filter_:
-        members["filter"] = cast("FilterShown", filter_)  # its numbers are texts of numbers
-    if report.grace_ms is not None:
-        members["graceSeconds"] = report.grace_ms // 1_000
-    if report.state_reason:
-        members["stateReason"] = report.state_reason
-    return members
+    return present(shown)
+
+
+def _ending_members(schedule: Schedule, takeover: Takeover) -> EndingScheduleShown:
+    return {
+        "interval": schedule.interval.value,
+        "startAt": rfc3339_ms(schedule.start_at_ms),
+        "endsAt": rfc3339_ms(takeover.at_ms),
+    }
 
 
 def run_members(run: Run) -> RunShown:
@@ -261,15 +258,8 @@ def run_members(run: Run) -> RunShown:
         "delivered": run.delivered,
         "failed": run.failed,
         "manifest": None if run.manifest is None else _manifest_members(run.manifest),
-        "corrections": _corrections(run),
+        "corrections": corrections_of(run),
     }
-
-
-def _corrections(run: Run) -> int | None:
-    """How many entries a revision corrects; None for other runs."""
-    if run.manifest is None or run.manifest.corrections_digest is None:
-        return None
-    return run.manifest.corrections
 
 
 def delivery_members(delivery: Delivery, attempts: Sequence[Attempt]) -> DeliveryShown:
@@ -306,17 +296,17 @@ def delivery_members(delivery: Delivery, attempts: Sequence[Attempt]) -> Deliver
 
 
 def _manifest_members(manifest: Manifest) -> ManifestShown:
-    first, count = manifest.sequence_first, manifest.deliveries
+    first, last = sequence_of(manifest)
     return {
-        "deliveries": count,
+        "deliveries": manifest.deliveries,
         "entries": manifest.entries,
         "filteredOut": manifest.filtered_out,
         "total": _number(manifest.total),
         "totalFilteredOut": _number(manifest.total_filtered_out),
         "completeUntil": rfc3339_ms(manifest.complete_until_ms),
         "digest": manifest.digest,
-        "sequenceFirst": first if count else None,
-        "sequenceLast": first + count - 1 if count else None,
+        "sequenceFirst": first,
+        "sequenceLast": last,
     }
 
 

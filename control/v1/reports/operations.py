@@ -5,8 +5,9 @@ from typing import Annotated, Final
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.shapes.path_names import V1_REPORT_NAMES
-from control.shapes.run import RUN, RUN_PATTERN
+from control.handlers import Operation
+from control.shapes.run import RUN_PATTERN
+from control.shapes.secret import secret_answer
 from control.v1.reports.body import ReportBody, ReportUpdateBody, ResumeBody, RunBody
 from control.v1.reports.members import (
     REPORT_EXAMPLE,
@@ -18,14 +19,7 @@ from control.v1.reports.members import (
     RunWithDeliveriesShown,
 )
 from meterline.access import Scope
-from meterline.http.operation import (
-    JSON,
-    Answer,
-    Operation,
-    json_body,
-    optional_json_body,
-    raw_body,
-)
+from meterline.http.operation import JSON, Answer, json_body, optional_json_body, raw_body
 from meterline.http.shapes import AnyParameters, Digits, LooseParameters, Parameters
 from meterline.limits import (
     CONTROL_BODY_BYTES_MAX,
@@ -37,10 +31,8 @@ from meterline.limits import (
 )
 from meterline.problem import ProblemType
 
-TAG: Final = "Reports"
 _MEDIA: Final = (JSON, "application/cloudevents+json")  # the second is the contract's
 _SECRET: Final = "whsec_c2lnbmluZyBzZWNyZXQgb2YgYSByZXBvcnQ="  # noqa: S105 - an example
-_UNKEPT: Final = {"Cache-Control": "Always no-store: the answer holds a secret."}
 _OWED: Final = {"runs": 1, "runsSkipped": 6, "deliveries": 0, "deliveriesCancelled": 48}
 _LOCATION: Final = {"Location": "Where it is."}
 
@@ -91,139 +83,101 @@ class SecretShown(TypedDict):
 
 CREATE_REPORT: Final = Operation(
     id="createReport",
-    method="POST",
-    path="/v1/reports",
-    tag=TAG,
+    route="POST /v1/reports",
     summary="Create a report",
     scope=Scope.REPORTS_WRITE,
     parameters=AnyParameters,
     body=raw_body(dict.fromkeys(_MEDIA, ReportBody), REPORT_SENT, CONTROL_BODY_BYTES_MAX),
-    answers=(
-        Answer(
-            201,
-            "The report, with its signing secret.",
-            ReportShown,
-            example={
-                **REPORT_EXAMPLE,
-                "endpoint": {**REPORT_EXAMPLE["endpoint"], "signingSecret": _SECRET},
-            },
-            headers={**_UNKEPT, **_LOCATION},
-        ),
+    answer=secret_answer(
+        201,
+        "The report, with its signing secret.",
+        ReportShown,
+        {
+            **REPORT_EXAMPLE,
+            "endpoint": {**REPORT_EXAMPLE["endpoint"], "signingSecret": _SECRET},
+        },
+        _LOCATION,
     ),
     problems=(ProblemType.CONFLICT, ProblemType.NOT_FOUND),  # the meter may go meanwhile
 )
 LIST_REPORTS: Final = Operation(
     id="listReports",
-    method="GET",
-    path="/v1/reports",
-    tag=TAG,
+    route="GET /v1/reports",
     summary="List reports",
     description="By creation. Where there are as many as the page may have, more may follow.",
     scope=Scope.REPORTS_READ,
     parameters=ReportListParameters,
-    answers=(Answer(200, "A page of reports.", list[ReportShown], example=[REPORT_EXAMPLE]),),
+    answer=Answer(200, "A page of reports.", list[ReportShown], example=[REPORT_EXAMPLE]),
 )
 GET_REPORT: Final = Operation(
     id="getReport",
-    method="GET",
-    path="/v1/reports/{reportIdOrSlug}",
-    tag=TAG,
+    route="GET /v1/reports/{reportIdOrSlug}",
     summary="Get a report",
     scope=Scope.REPORTS_READ,
-    names=V1_REPORT_NAMES,
     parameters=AnyParameters,
-    answers=(
-        Answer(
-            200,
-            "The report, with its last run.",
-            ReportShown,
-            example={**REPORT_EXAMPLE, "lastRun": RUN_EXAMPLE},
-        ),
+    answer=Answer(
+        200,
+        "The report, with its last run.",
+        ReportShown,
+        example={**REPORT_EXAMPLE, "lastRun": RUN_EXAMPLE},
     ),
 )
 UPDATE_REPORT: Final = Operation(
     id="updateReport",
-    method="PUT",
-    path="/v1/reports/{reportIdOrSlug}",
-    tag=TAG,
+    route="PUT /v1/reports/{reportIdOrSlug}",
     summary="Update a report",
     description="Change a report; what is absent stays. Slug, meter and type never change. Another "
     "schedule takes over at the first border that its windows share with the present ones.",
     scope=Scope.REPORTS_WRITE,
-    names=V1_REPORT_NAMES,
     parameters=AnyParameters,
     body=raw_body(dict.fromkeys(_MEDIA, ReportUpdateBody), REPORT_SENT, CONTROL_BODY_BYTES_MAX),
-    answers=(
-        Answer(
-            200,
-            "The report as it is now.",
-            ReportShown,
-            example={**REPORT_EXAMPLE, "lastRun": None},
-        ),
+    answer=Answer(
+        200,
+        "The report as it is now.",
+        ReportShown,
+        example={**REPORT_EXAMPLE, "lastRun": None},
     ),
 )
 DELETE_REPORT: Final = Operation(
     id="deleteReport",
-    method="DELETE",
-    path="/v1/reports/{reportIdOrSlug}",
-    tag=TAG,
+    route="DELETE /v1/reports/{reportIdOrSlug}",
     summary="Delete a report",
     scope=Scope.REPORTS_WRITE,
-    names=V1_REPORT_NAMES,
     parameters=AnyParameters,
-    answers=(Answer(204, "It is deleted."),),
+    answer=Answer(204, "It is deleted."),
 )
 GET_SECRET: Final = Operation(
     id="getReportSecret",
-    method="GET",
-    path="/v1/reports/{reportIdOrSlug}/secret",
-    tag=TAG,
+    route="GET /v1/reports/{reportIdOrSlug}/secret",
     summary="Get the signing secret of a report",
     scope=Scope.SECRETS_READ,
-    names=V1_REPORT_NAMES,
     parameters=AnyParameters,
-    answers=(
-        Answer(
-            200,
-            "The secret.",
-            SecretShown,
-            example={"signingSecret": _SECRET},
-            headers=_UNKEPT,
-        ),
-    ),
+    answer=secret_answer(200, "The secret.", SecretShown, {"signingSecret": _SECRET}),
 )
 RESUME_REPORT: Final = Operation(
     id="resumeReport",
-    method="POST",
-    path="/v1/reports/{reportIdOrSlug}/resume",
-    tag=TAG,
+    route="POST /v1/reports/{reportIdOrSlug}/resume",
     summary="Resume a report",
     scope=Scope.REPORTS_WRITE,
-    names=V1_REPORT_NAMES,
     parameters=AnyParameters,
     body=optional_json_body(ResumeBody, {"owed": "newest"}),
-    answers=(
-        Answer(
-            200,
-            "The report, active, and what becomes of what it owed.",
-            ReportResumedShown,
-            example={**REPORT_EXAMPLE, "lastRun": None, "owed": _OWED},
-        ),
+    answer=Answer(
+        200,
+        "The report, active, and what becomes of what it owed.",
+        ReportResumedShown,
+        example={**REPORT_EXAMPLE, "lastRun": None, "owed": _OWED},
     ),
 )
 RUN_REPORT: Final = Operation(
     id="runReport",
-    method="POST",
-    path="/v1/reports/{reportIdOrSlug}/runs",
-    tag=TAG,
+    route="POST /v1/reports/{reportIdOrSlug}/runs",
     summary="Run a report by hand",
     scope=Scope.REPORTS_WRITE,
-    names=V1_REPORT_NAMES,
     parameters=AnyParameters,
     body=json_body(
         RunBody, {"from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}, media=_MEDIA
     ),
-    answers=(
+    answer=(
         Answer(
             200,
             "The run of that window, which was there already.",
@@ -236,30 +190,22 @@ RUN_REPORT: Final = Operation(
 )
 LIST_RUNS: Final = Operation(
     id="listReportRuns",
-    method="GET",
-    path="/v1/reports/{reportIdOrSlug}/runs",
-    tag=TAG,
+    route="GET /v1/reports/{reportIdOrSlug}/runs",
     summary="List the runs of a report",
     scope=Scope.REPORTS_READ,
-    names=V1_REPORT_NAMES,
     parameters=RunsParameters,
-    answers=(Answer(200, "The newest windows first.", list[RunShown], example=[RUN_EXAMPLE]),),
+    answer=Answer(200, "The newest windows first.", list[RunShown], example=[RUN_EXAMPLE]),
 )
 GET_RUN: Final = Operation(
     id="getReportRun",
-    method="GET",
-    path="/v1/reports/{reportIdOrSlug}/runs/{runId}",
-    tag=TAG,
+    route="GET /v1/reports/{reportIdOrSlug}/runs/{runId}",
     summary="Get a run with its deliveries",
     scope=Scope.REPORTS_READ,
-    names={**V1_REPORT_NAMES, "runId": RUN},
     parameters=DeliveriesParameters,
-    answers=(
-        Answer(
-            200,
-            "The run, with a page of its deliveries and their attempts.",
-            RunWithDeliveriesShown,
-            example={**RUN_EXAMPLE, "deliveries": []},
-        ),
+    answer=Answer(
+        200,
+        "The run, with a page of its deliveries and their attempts.",
+        RunWithDeliveriesShown,
+        example={**RUN_EXAMPLE, "deliveries": []},
     ),
 )

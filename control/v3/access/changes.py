@@ -6,11 +6,12 @@ from aiohttp import web
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
-from control.handlers import Handlers, answers
+from control.handlers import Handlers, Operation
+from control.shapes.optional_members import Maybe, present
 from control.shapes.pages import cursor_page, id_after, page_answer, page_shape
 from meterline.access import AccessStore, Action, Change, Kind, Scope, members_of
 from meterline.http import json_response
-from meterline.http.operation import Call, Operation
+from meterline.http.operation import Call
 from meterline.http.shapes import CursorPage, InstantShown, NoNul, Parameters, Ulid
 from meterline.limits import ATTRIBUTE_CHARS_MAX
 from meterline.window import rfc3339
@@ -54,10 +55,10 @@ class ChangeShown(TypedDict):
     kind: Kind
     resource_id: Annotated[str, Field(description="Id of what was changed.")]
     name: Annotated[str, Field(description="Its key, slug or name after the change.")]
-    detail: NotRequired[Annotated[str, Field(description="What of it, in a few words.")]]
+    detail: NotRequired[Annotated[Maybe[str], Field(description="What of it, in a few words.")]]
     members: NotRequired[
         Annotated[
-            list[ChangedMemberShown],
+            Maybe[list[ChangedMemberShown]],
             Field(
                 description="What differs, before and after: of updates of meters, reports and API "
                 "keys. No secret is among it. A value of over 4,096 bytes is told by its hash."
@@ -79,26 +80,22 @@ _EXAMPLE: Final[ChangeShown] = {
     "members": [{"member": "name", "before": "Tokens", "after": "Tokens, all models"}],
 }
 
-LIST_CHANGES: Final = Operation(
-    id="list-changes",
-    method="GET",
-    path="/changes",
-    tag="Changes",
-    summary="List who changed what, and when",
-    description="Changes of meters, reports, subjects and API keys, the newest first.",
-    scope=Scope.CHANGES_READ,
-    parameters=ChangesParameters,
-    answers=(page_answer("A page of changes.", _PAGE, _EXAMPLE, _EXAMPLE["id"]),),
-)
 
-
-class V3Changes(Handlers):
+class V3Changes(Handlers, tag="Changes"):
     """The handler of the list."""
 
     def __init__(self, access: AccessStore) -> None:
         self._access = access
 
-    @answers(LIST_CHANGES)
+    @Operation(
+        id="list-changes",
+        route="GET /changes",
+        summary="List who changed what, and when",
+        description="Changes of meters, reports, subjects and API keys, the newest first.",
+        scope=Scope.CHANGES_READ,
+        parameters=ChangesParameters,
+        answer=page_answer("A page of changes.", _PAGE, _EXAMPLE, _EXAMPLE["id"]),
+    )
     async def list(self, call: Call[ChangesParameters, None]) -> web.Response:
         """One page, the newest first."""
         page, only = call.parameters.page, call.parameters.filter
@@ -122,12 +119,11 @@ def members(change: Change) -> ChangeShown:
         "kind": change.kind,
         "resource_id": change.subject_id,
         "name": change.name,
-    }
-    if change.detail:
-        shown["detail"] = change.detail
-    if change.members:
-        shown["members"] = [
+        "detail": change.detail or None,
+        "members": [
             {"member": one.member, "before": one.before, "after": one.after}  # type: ignore[typeddict-item]
             for one in members_of(change.members)
         ]
-    return shown
+        or None,
+    }
+    return present(shown)

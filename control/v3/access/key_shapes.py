@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.shapes.optional_members import Omissible
+from control.shapes.optional_members import Maybe, instant, present
 from control.shapes.pages import page_shape
 from meterline.access import ApiKey, Scope, lacks_plan
 from meterline.http.shapes import Closed, Instant, InstantShown, NoNul, Ulid
@@ -34,21 +34,19 @@ class ApiKeyBody(Closed):
 
     name: KeyName
     scopes: Scopes
-    plan: Annotated[Omissible[PlanName], Field(description="Name of a plan of the settings.")] = (
-        None
-    )
+    plan: Annotated[Maybe[PlanName], Field(description="Name of a plan of the settings.")] = None
     expires_at: Annotated[
-        Omissible[Instant], Field(description="When it stops working; never, if absent.")
+        Maybe[Instant], Field(description="When it stops working; never, if absent.")
     ] = None
 
 
 class ApiKeyUpdateBody(Closed):
     """What is to change; what is left out stays as it is."""
 
-    name: Omissible[KeyName] = None
-    scopes: Omissible[Scopes] = None
+    name: Maybe[KeyName] = None
+    scopes: Maybe[Scopes] = None
     plan: Annotated[
-        Omissible[PlanName], Field(description="Name of a plan of the settings; empty for none.")
+        Maybe[PlanName], Field(description="Name of a plan of the settings; empty for none.")
     ] = None
 
 
@@ -76,10 +74,10 @@ class ApiKeyShown(TypedDict):
     ]
     created_at: InstantShown
     created_by: Annotated[str, Field(description="`key:<id>`, `anonymous` or `command`.")]
-    plan: NotRequired[Annotated[str, Field(description="The plan whose limits apply.")]]
+    plan: NotRequired[Annotated[Maybe[str], Field(description="The plan whose limits apply.")]]
     plan_missing: NotRequired[
         Annotated[
-            Literal[True],
+            Maybe[Literal[True]],
             Field(
                 description="The settings have no plan of this name. The plan `default` applies, "
                 "or else the strictest one; without any plan there is no limit. Give the key "
@@ -87,14 +85,16 @@ class ApiKeyShown(TypedDict):
             ),
         ]
     ]
-    expires_at: NotRequired[InstantShown]
-    revoked_at: NotRequired[InstantShown]
-    rotated_at: NotRequired[InstantShown]
+    expires_at: NotRequired[Maybe[InstantShown]]
+    revoked_at: NotRequired[Maybe[InstantShown]]
+    rotated_at: NotRequired[Maybe[InstantShown]]
     previous_secret_until: NotRequired[
-        Annotated[InstantShown, Field(description="Until then the previous secret works as well.")]
+        Annotated[
+            Maybe[InstantShown], Field(description="Until then the previous secret works as well.")
+        ]
     ]
     last_used_at: NotRequired[
-        Annotated[InstantShown, Field(description="Up to a few seconds behind.")]
+        Annotated[Maybe[InstantShown], Field(description="Up to a few seconds behind.")]
     ]
 
 
@@ -130,6 +130,7 @@ def members(key: ApiKey, now_ms: int, plans: Collection[str]) -> ApiKeyShown:
     """The key as v3 shows it; what it does not have is left out. `plans` are those of the
     settings.
     """
+    previous_ms = key.previous_until_ms
     shown: ApiKeyShown = {
         "id": key.id,
         "name": key.name,
@@ -137,22 +138,15 @@ def members(key: ApiKey, now_ms: int, plans: Collection[str]) -> ApiKeyShown:
         "state": key.state(now_ms),
         "created_at": rfc3339(key.created_at_ms),
         "created_by": key.created_by,
+        "plan": key.plan,
+        "plan_missing": lacks_plan(key, plans) or None,
+        "expires_at": instant(key.expires_at_ms),
+        "revoked_at": instant(key.revoked_at_ms),
+        "rotated_at": instant(key.rotated_at_ms),
+        "previous_secret_until": instant(previous_ms) if (previous_ms or 0) > now_ms else None,
+        "last_used_at": instant(key.last_used_at_ms),
     }
-    if key.plan is not None:
-        shown["plan"] = key.plan
-    if lacks_plan(key, plans):
-        shown["plan_missing"] = True
-    if key.expires_at_ms is not None:
-        shown["expires_at"] = rfc3339(key.expires_at_ms)
-    if key.revoked_at_ms is not None:
-        shown["revoked_at"] = rfc3339(key.revoked_at_ms)
-    if key.rotated_at_ms is not None:
-        shown["rotated_at"] = rfc3339(key.rotated_at_ms)
-    if key.previous_until_ms is not None and key.previous_until_ms > now_ms:
-        shown["previous_secret_until"] = rfc3339(key.previous_until_ms)
-    if key.last_used_at_ms is not None:
-        shown["last_used_at"] = rfc3339(key.last_used_at_ms)
-    return shown
+    return present(shown)
 
 
 def with_secret(

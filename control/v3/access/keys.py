@@ -6,13 +6,14 @@ A secret is shown once, in the answer that makes it. The rules of who may give w
 
 import secrets
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any, Final
+from typing import Any
 
 from aiohttp import web
 from ulid import ULID
 
-from control.handlers import Handlers, answers
+from control.handlers import Handlers, Operation
 from control.shapes.pages import PageParameters, cursor_page, id_after, page_answer
+from control.shapes.secret import secret_answer, secret_response
 from control.v3.access.key_shapes import (
     KEY_EXAMPLE,
     KEY_PAGE,
@@ -41,111 +42,13 @@ from meterline.access import (
     update_faults,
 )
 from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation, PathName, json_body
+from meterline.http.operation import Answer, Call, json_body
 from meterline.http.shapes import NoParameters
 from meterline.ports import Clock
 from meterline.problem import ProblemType, invalid, not_found
 
-TAG: Final = "API keys"
-NAMES: Final = {
-    "apiKeyId": PathName(
-        "API key", "Id of an API key.", r"[0-9A-Za-z]{26}", "01M7ZMF4YA7D2SQ292V0W9JPT8"
-    )
-}
-SHOWN_ONCE: Final = {"Cache-Control": "no-store"}
-SHOWN_ONCE_HEADERS: Final = {"Cache-Control": "Always no-store: the answer holds a secret."}
 
-CREATE_API_KEY: Final = Operation(
-    id="create-api-key",
-    method="POST",
-    path="/api-keys",
-    tag=TAG,
-    summary="Create an API key",
-    description="The answer shows the key; it is never shown again. A key gives no scope that it "
-    "does not have, and no other plan than its own.",
-    scope=Scope.KEYS_WRITE,
-    body=json_body(ApiKeyBody, {"name": "Gateway in Frankfurt", "scopes": ["events:write"]}),
-    answers=(
-        Answer(
-            201,
-            "The key, with its secret.",
-            ApiKeyWithSecretShown,
-            example=SECRET_EXAMPLE,
-            headers=SHOWN_ONCE_HEADERS,
-        ),
-    ),
-    problems=(ProblemType.CONFLICT,),
-)
-LIST_API_KEYS: Final = Operation(
-    id="list-api-keys",
-    method="GET",
-    path="/api-keys",
-    tag=TAG,
-    summary="List API keys",
-    description="By creation, revoked and expired ones too.",
-    scope=Scope.KEYS_READ,
-    parameters=PageParameters,
-    answers=(page_answer("A page of keys.", KEY_PAGE, KEY_EXAMPLE, KEY_EXAMPLE["id"]),),
-)
-GET_API_KEY: Final = Operation(
-    id="get-api-key",
-    method="GET",
-    path="/api-keys/{apiKeyId}",
-    tag=TAG,
-    summary="Get an API key",
-    scope=Scope.KEYS_READ,
-    names=NAMES,
-    answers=(Answer(200, "The key.", ApiKeyShown, example=KEY_EXAMPLE),),
-)
-UPDATE_API_KEY: Final = Operation(
-    id="update-api-key",
-    method="PUT",
-    path="/api-keys/{apiKeyId}",
-    tag=TAG,
-    summary="Update an API key",
-    description="Changes name, scopes or plan; what is left out stays as it is.",
-    scope=Scope.KEYS_WRITE,
-    names=NAMES,
-    body=json_body(ApiKeyUpdateBody, {"name": "Gateway in Paris"}),
-    answers=(Answer(200, "The key.", ApiKeyShown, example=KEY_EXAMPLE),),
-    problems=(ProblemType.CONFLICT,),
-)
-ROTATE_API_KEY: Final = Operation(
-    id="rotate-api-key",
-    method="POST",
-    path="/api-keys/{apiKeyId}/rotate",
-    tag=TAG,
-    summary="Rotate an API key",
-    description="The answer shows the new secret, never again. The previous one works as well "
-    "until the overlap ends; one that is older does not.",
-    scope=Scope.KEYS_WRITE,
-    names=NAMES,
-    body=json_body(RotationBody, {"overlap_seconds": 3_600}),
-    answers=(
-        Answer(
-            200,
-            "The key, with its new secret.",
-            ApiKeyWithSecretShown,
-            example=SECRET_EXAMPLE,
-            headers=SHOWN_ONCE_HEADERS,
-        ),
-    ),
-    problems=(ProblemType.CONFLICT,),
-)
-REVOKE_API_KEY: Final = Operation(
-    id="revoke-api-key",
-    method="DELETE",
-    path="/api-keys/{apiKeyId}",
-    tag=TAG,
-    summary="Revoke an API key",
-    description="For good, and within 5 seconds everywhere. The key stays in the list.",
-    scope=Scope.KEYS_WRITE,
-    names=NAMES,
-    answers=(Answer(204, "It is revoked."),),
-)
-
-
-class V3Keys(Handlers):
+class V3Keys(Handlers, tag="API keys"):
     """Handlers of the keys of one namespace. `plans` are the names of those in the settings;
     `changed` is awaited before a change is answered, so that this process knows it.
     """
@@ -162,7 +65,19 @@ class V3Keys(Handlers):
         self._plans = plans
         self._changed = changed
 
-    @answers(CREATE_API_KEY)
+    @Operation(
+        id="create-api-key",
+        route="POST /api-keys",
+        summary="Create an API key",
+        description="The answer shows the key; it is never shown again. A key gives no scope that "
+        "it does not have, and no other plan than its own.",
+        scope=Scope.KEYS_WRITE,
+        body=json_body(ApiKeyBody, {"name": "Gateway in Frankfurt", "scopes": ["events:write"]}),
+        answer=secret_answer(
+            201, "The key, with its secret.", ApiKeyWithSecretShown, SECRET_EXAMPLE
+        ),
+        problems=(ProblemType.CONFLICT,),
+    )
     async def create(self, call: Call[NoParameters, ApiKeyBody]) -> web.Response:
         """201 with the key and its secret; 400 with all faults, 409 where there are too many."""
         now_ms, giver, body = self._clock.now_ms(), call.principal, call.body
@@ -185,9 +100,17 @@ class V3Keys(Handlers):
         )
         await self._access.create_key(key, author=giver.author)
         await self._changed()
-        return json_response(with_secret(key, token.text, now_ms, self._plans), 201, SHOWN_ONCE)
+        return secret_response(with_secret(key, token.text, now_ms, self._plans), 201)
 
-    @answers(LIST_API_KEYS)
+    @Operation(
+        id="list-api-keys",
+        route="GET /api-keys",
+        summary="List API keys",
+        description="By creation, revoked and expired ones too.",
+        scope=Scope.KEYS_READ,
+        parameters=PageParameters,
+        answer=page_answer("A page of keys.", KEY_PAGE, KEY_EXAMPLE, KEY_EXAMPLE["id"]),
+    )
     async def list(self, call: Call[PageParameters, None]) -> web.Response:
         """One page, by creation."""
         page = call.parameters.page
@@ -197,12 +120,27 @@ class V3Keys(Handlers):
             cursor_page(keys, page, lambda it: members(it, now_ms, plans), lambda it: it.id)
         )
 
-    @answers(GET_API_KEY)
+    @Operation(
+        id="get-api-key",
+        route="GET /api-keys/{apiKeyId}",
+        summary="Get an API key",
+        scope=Scope.KEYS_READ,
+        answer=Answer(200, "The key.", ApiKeyShown, example=KEY_EXAMPLE),
+    )
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The key."""
         return json_response(members(await self._key(call), self._clock.now_ms(), self._plans))
 
-    @answers(UPDATE_API_KEY)
+    @Operation(
+        id="update-api-key",
+        route="PUT /api-keys/{apiKeyId}",
+        summary="Update an API key",
+        description="Changes name, scopes or plan; what is left out stays as it is.",
+        scope=Scope.KEYS_WRITE,
+        body=json_body(ApiKeyUpdateBody, {"name": "Gateway in Paris"}),
+        answer=Answer(200, "The key.", ApiKeyShown, example=KEY_EXAMPLE),
+        problems=(ProblemType.CONFLICT,),
+    )
     async def update(self, call: Call[NoParameters, ApiKeyUpdateBody]) -> web.Response:
         """The key as it is then; 403 where it has more scopes than the caller."""
         now_ms, giver, body = self._clock.now_ms(), call.principal, call.body
@@ -217,7 +155,19 @@ class V3Keys(Handlers):
         await self._changed()
         return json_response(members(changed, now_ms, self._plans))
 
-    @answers(ROTATE_API_KEY)
+    @Operation(
+        id="rotate-api-key",
+        route="POST /api-keys/{apiKeyId}/rotate",
+        summary="Rotate an API key",
+        description="The answer shows the new secret, never again. The previous one works as well "
+        "until the overlap ends; one that is older does not.",
+        scope=Scope.KEYS_WRITE,
+        body=json_body(RotationBody, {"overlap_seconds": 3_600}),
+        answer=secret_answer(
+            200, "The key, with its new secret.", ApiKeyWithSecretShown, SECRET_EXAMPLE
+        ),
+        problems=(ProblemType.CONFLICT,),
+    )
     async def rotate(self, call: Call[NoParameters, RotationBody]) -> web.Response:
         """The key with its new secret; 403 where it has more scopes than the caller, or another
         plan.
@@ -232,9 +182,16 @@ class V3Keys(Handlers):
             key.namespace, key.id, rotation, now_ms, author=call.author
         )
         await self._changed()
-        return json_response(with_secret(rotated, token.text, now_ms, self._plans), 200, SHOWN_ONCE)
+        return secret_response(with_secret(rotated, token.text, now_ms, self._plans))
 
-    @answers(REVOKE_API_KEY)
+    @Operation(
+        id="revoke-api-key",
+        route="DELETE /api-keys/{apiKeyId}",
+        summary="Revoke an API key",
+        description="For good, and within 5 seconds everywhere. The key stays in the list.",
+        scope=Scope.KEYS_WRITE,
+        answer=Answer(204, "It is revoked."),
+    )
     async def revoke(self, call: Call[NoParameters, None]) -> web.Response:
         """204, also for a key that was revoked before."""
         key = await self._own_key(call)

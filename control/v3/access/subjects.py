@@ -11,17 +11,16 @@ from aiohttp import web
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict
 
-from control.handlers import OfStores, answers
-from control.shapes.optional_members import Omissible
+from control.handlers import OfStores, Operation
+from control.shapes.optional_members import Maybe, present
 from control.shapes.pages import NumberMetaShown, numbered_answer, numbered_page, page_shape, part
-from control.shapes.path_names import SUBJECT_NAMES
 from control.shapes.subject import DisplayName, Key, Metadata
 from control.shapes.text_filter import TextFilter
 from meterline.access import KEPT, Kept, Scope, Subject, SubjectDraft
 from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation, json_body
+from meterline.http.operation import Answer, Call, json_body
 from meterline.http.shapes import Closed, InstantShown, NoParameters, NumberedPage, Parameters, Ulid
-from meterline.problem import Problem, ProblemType, not_found
+from meterline.problem import Problem, ProblemType
 from meterline.window import rfc3339
 
 
@@ -49,8 +48,8 @@ class SubjectListParameters(Parameters):
 class UpdateSubjectBody(Closed):
     """What is said of a subject; what it leaves out stays. `""` and `{}` empty a member."""
 
-    name: Omissible[DisplayName] = None
-    metadata: Omissible[Metadata] = None
+    name: Maybe[DisplayName] = None
+    metadata: Maybe[Metadata] = None
 
     def draft(self, key: str) -> SubjectDraft:
         """What it asks for."""
@@ -72,8 +71,8 @@ class SubjectShown(TypedDict):
 
     id: Ulid
     key: Annotated[str, Field(description="`subject` of its events.")]
-    name: NotRequired[str]
-    metadata: NotRequired[dict[str, JsonValue]]
+    name: NotRequired[Maybe[str]]
+    metadata: NotRequired[Maybe[dict[str, JsonValue]]]
     created_at: InstantShown
     updated_at: InstantShown
 
@@ -90,69 +89,22 @@ _SHOWN: Final = {
     "updated_at": "2026-01-31T10:00:00Z",
 }
 
-LIST_SUBJECTS: Final = Operation(
-    id="list-subjects",
-    method="GET",
-    path="/subjects",
-    tag="Subjects",
-    summary="List subjects",
-    description="List the subjects that something is said of; events may name any others.",
-    scope=Scope.SUBJECTS_READ,
-    parameters=SubjectListParameters,
-    answers=(numbered_answer("A page of subjects.", _PAGE, _SHOWN),),
-)
-CREATE_SUBJECT: Final = Operation(
-    id="create-subject",
-    method="POST",
-    path="/subjects",
-    tag="Subjects",
-    summary="Create a subject",
-    scope=Scope.SUBJECTS_WRITE,
-    body=json_body(CreateSubjectBody, {"key": "customer-1", **_SENT}),
-    answers=(Answer(201, "The subject.", SubjectShown, example=_SHOWN),),
-    problems=(ProblemType.CONFLICT,),
-)
-UPDATE_SUBJECT: Final = Operation(
-    id="update-subject",
-    method="PUT",
-    path="/subjects/{subjectId}",
-    tag="Subjects",
-    summary="Update a subject",
-    scope=Scope.SUBJECTS_WRITE,
-    names=SUBJECT_NAMES,
-    body=json_body(UpdateSubjectBody, _SENT),
-    answers=(Answer(200, "The subject as it is now.", SubjectShown, example=_SHOWN),),
-)
-GET_SUBJECT: Final = Operation(
-    id="get-subject",
-    method="GET",
-    path="/subjects/{subjectId}",
-    tag="Subjects",
-    summary="Get a subject",
-    scope=Scope.SUBJECTS_READ,
-    names=SUBJECT_NAMES,
-    answers=(Answer(200, "The subject.", SubjectShown, example=_SHOWN),),
-)
-DELETE_SUBJECT: Final = Operation(
-    id="delete-subject",
-    method="DELETE",
-    path="/subjects/{subjectId}",
-    tag="Subjects",
-    summary="Delete a subject",
-    description="Erase what is said of a subject. Its events and its usage stay.",
-    scope=Scope.SUBJECTS_WRITE,
-    names=SUBJECT_NAMES,
-    answers=(Answer(204, "Nothing is said of it any more."),),
-)
-
 
 _SaidBody = TypeVar("_SaidBody", bound=UpdateSubjectBody)
 
 
-class V3Subjects(OfStores):
+class V3Subjects(OfStores, tag="Subjects"):
     """The handlers of subjects."""
 
-    @answers(LIST_SUBJECTS)
+    @Operation(
+        id="list-subjects",
+        route="GET /subjects",
+        summary="List subjects",
+        description="List the subjects that something is said of; events may name any others.",
+        scope=Scope.SUBJECTS_READ,
+        parameters=SubjectListParameters,
+        answer=numbered_answer("A page of subjects.", _PAGE, _SHOWN),
+    )
     async def list(self, call: Call[SubjectListParameters, None]) -> web.Response:
         """One page of the subjects that pass the filter."""
         asked = call.parameters
@@ -161,7 +113,15 @@ class V3Subjects(OfStores):
         listed = part(found, asked.page.number, asked.page.size)
         return json_response(numbered_page(asked.page, [*map(shown, listed)], len(found)))
 
-    @answers(CREATE_SUBJECT)
+    @Operation(
+        id="create-subject",
+        route="POST /subjects",
+        summary="Create a subject",
+        scope=Scope.SUBJECTS_WRITE,
+        body=json_body(CreateSubjectBody, {"key": "customer-1", **_SENT}),
+        answer=Answer(201, "The subject.", SubjectShown, example=_SHOWN),
+        problems=(ProblemType.CONFLICT,),
+    )
     async def create(self, call: Call[NoParameters, CreateSubjectBody]) -> web.Response:
         """201 with the subject; 409 where its key is taken, or there would be too many."""
         key = call.body.key
@@ -170,22 +130,31 @@ class V3Subjects(OfStores):
             raise Problem(ProblemType.CONFLICT, f"Subject {key!r} is there already; update it.")
         return json_response(shown(await self._say(call, key)), status=201)
 
-    @answers(UPDATE_SUBJECT)
+    @Operation(
+        id="update-subject",
+        route="PUT /subjects/{subjectId}",
+        summary="Update a subject",
+        scope=Scope.SUBJECTS_WRITE,
+        body=json_body(UpdateSubjectBody, _SENT),
+        answer=Answer(200, "The subject as it is now.", SubjectShown, example=_SHOWN),
+    )
     async def update(self, call: Call[NoParameters, UpdateSubjectBody]) -> web.Response:
         """200 with the subject."""
-        found = await self._found(call.namespace, call.names["subjectId"])
+        found = await self._stores.subject(call.namespace, call.names["subjectId"])
         return json_response(shown(await self._say(call, found.key)))
 
-    @answers(GET_SUBJECT)
+    @Operation(
+        id="get-subject",
+        route="GET /subjects/{subjectId}",
+        summary="Get a subject",
+        scope=Scope.SUBJECTS_READ,
+        answer=Answer(200, "The subject.", SubjectShown, example=_SHOWN),
+    )
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The subject."""
-        return json_response(shown(await self._found(call.namespace, call.names["subjectId"])))
-
-    async def _found(self, namespace: str, name: str) -> Subject:
-        subject = await self._stores.subjects.subject(namespace, name)
-        if subject is None:
-            raise not_found("subject", name)
-        return subject
+        return json_response(
+            shown(await self._stores.subject(call.namespace, call.names["subjectId"]))
+        )
 
     async def _say(self, call: Call[NoParameters, _SaidBody], key: str) -> Subject:
         stores = self._stores
@@ -194,7 +163,14 @@ class V3Subjects(OfStores):
         )
         return subject
 
-    @answers(DELETE_SUBJECT)
+    @Operation(
+        id="delete-subject",
+        route="DELETE /subjects/{subjectId}",
+        summary="Delete a subject",
+        description="Erase what is said of a subject. Its events and its usage stay.",
+        scope=Scope.SUBJECTS_WRITE,
+        answer=Answer(204, "Nothing is said of it any more."),
+    )
     async def delete(self, call: Call[NoParameters, None]) -> web.Response:
         """204."""
         stores, name = self._stores, call.names["subjectId"]
@@ -206,14 +182,13 @@ class V3Subjects(OfStores):
 
 def shown(subject: Subject) -> SubjectShown:
     """The subject as v3 shows it."""
-    members: SubjectShown = {
+    said = subject.metadata
+    shown: SubjectShown = {
         "id": subject.id,
         "key": subject.key,
+        "name": subject.display_name,
+        "metadata": None if said is None else msgspec.json.decode(said, type=dict[str, Any]),
         "created_at": rfc3339(subject.created_at_ms),
         "updated_at": rfc3339(subject.updated_at_ms),
     }
-    if subject.display_name is not None:
-        members["name"] = subject.display_name
-    if subject.metadata is not None:
-        members["metadata"] = msgspec.json.decode(subject.metadata, type=dict[str, Any])
-    return members
+    return present(shown)

@@ -7,14 +7,13 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.handlers import OfReports, answers
+from control.handlers import OfReports, Operation
+from control.shapes.optional_members import Maybe, present
 from control.shapes.pages import PageParameters, cursor_page, page_answer, page_shape, parts_after
-from control.shapes.path_names import REPORT_NAMES
-from control.shapes.run import RUN, DeliveryId, Digest
-from control.v3.reports.operations import TAG
+from control.shapes.run import DeliveryId, Digest
 from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import Call, Operation
+from meterline.http.operation import Call
 from meterline.http.shapes import DecimalShown
 from meterline.number import text
 from meterline.report import KeptCorrection
@@ -31,10 +30,14 @@ class CorrectionShown(TypedDict):
         dict[str, str], Field(description="The group of the entry, by the report's dimensions.")
     ]
     old_value: NotRequired[
-        Annotated[DecimalShown, Field(description="As delivered; absent where no entry was.")]
+        Annotated[
+            Maybe[DecimalShown], Field(description="As delivered; absent where no entry was.")
+        ]
     ]
     new_value: NotRequired[
-        Annotated[DecimalShown, Field(description="As it is; absent where there is no entry now.")]
+        Annotated[
+            Maybe[DecimalShown], Field(description="As it is; absent where there is no entry now.")
+        ]
     ]
     difference: Annotated[
         DecimalShown, Field(description="What to add to the old value; what is absent counts as 0.")
@@ -49,11 +52,12 @@ class CorrectionShown(TypedDict):
     ]
     replaces: NotRequired[
         Annotated[
-            DeliveryId, Field(description="The delivery that said the old value, or left it out.")
+            Maybe[DeliveryId],
+            Field(description="The delivery that said the old value, or left it out."),
         ]
     ]
     replaced_digest: NotRequired[
-        Annotated[Digest, Field(description="blake2b-256 of the body of that delivery.")]
+        Annotated[Maybe[Digest], Field(description="blake2b-256 of the body of that delivery.")]
     ]
 
 
@@ -72,25 +76,21 @@ CORRECTION_EXAMPLE: Final[CorrectionShown] = {
     "replaced_digest": "9d" * 32,
 }
 
-LIST_RUN_CORRECTIONS: Final = Operation(
-    id="list-run-corrections",
-    method="GET",
-    path="/reports/{reportId}/runs/{runId}/corrections",
-    tag=TAG,
-    summary="List the corrections of a run",
-    description="What a revision says otherwise than what was delivered for its window: every "
-    "entry that differs, by subject. They are kept whether they are delivered or only recorded.",
-    scope=Scope.REPORTS_READ,
-    names={**REPORT_NAMES, "runId": RUN},
-    parameters=PageParameters,
-    answers=(page_answer("A page of corrections.", _PAGE, CORRECTION_EXAMPLE, "1"),),
-)
 
-
-class V3Corrections(OfReports):
+class V3Corrections(OfReports, tag="Reports"):
     """Handler of the corrections of one run."""
 
-    @answers(LIST_RUN_CORRECTIONS)
+    @Operation(
+        id="list-run-corrections",
+        route="GET /reports/{reportId}/runs/{runId}/corrections",
+        summary="List the corrections of a run",
+        description="What a revision says otherwise than what was delivered for its window: every "
+        "entry that differs, by subject. They are kept whether they are delivered or only "
+        "recorded.",
+        scope=Scope.REPORTS_READ,
+        parameters=PageParameters,
+        answer=page_answer("A page of corrections.", _PAGE, CORRECTION_EXAMPLE, "1"),
+    )
     async def list(self, call: Call[PageParameters, None]) -> web.Response:
         """One page; of a first run, none."""
         service, page = self._service, call.parameters.page
@@ -108,15 +108,11 @@ def _shown(kept: KeptCorrection) -> CorrectionShown:
         "number": kept.number,
         "subject": one.subject,
         "dimensions": dict(one.groups),
+        "old_value": None if one.old is None else text(one.old),
+        "new_value": None if one.new is None else text(one.new),
         "difference": text(one.difference),
         "cause": one.cause.value,
+        "replaces": one.replaces,
+        "replaced_digest": one.replaced_digest.hex() if one.replaced_digest else None,
     }
-    if one.old is not None:
-        shown["old_value"] = text(one.old)
-    if one.new is not None:
-        shown["new_value"] = text(one.new)
-    if one.replaces is not None:
-        shown["replaces"] = one.replaces
-    if one.replaced_digest is not None:
-        shown["replaced_digest"] = one.replaced_digest.hex()
-    return shown
+    return present(shown)

@@ -6,10 +6,10 @@ from typing import Annotated, Final
 from aiohttp import web
 from pydantic import Field
 
-from control.handlers import OfReports, answers
+from control.handlers import OfReports, Operation
 from control.openapi.report_message import EXAMPLE, ReportMessageShown
 from control.shapes.pages import cursor_page, page_answer, parts_after
-from control.shapes.run import DELIVERY_PATTERN, RUN_PATTERN, WindowEndFilter, WindowStartFilter
+from control.shapes.run import RUN_PATTERN, WindowEndFilter, WindowStartFilter
 from control.v3.reports.run_shapes import (
     ATTEMPTS_EXAMPLE,
     DELIVERY_EXAMPLE,
@@ -22,19 +22,13 @@ from control.v3.reports.run_shapes import (
 from meterline.access import Scope
 from meterline.delivery import Delivery, DeliveryPlace, DeliveryQuery, DeliveryState
 from meterline.http import json_response
-from meterline.http.operation import JSON, Answer, Call, Operation, PathName
+from meterline.http.operation import JSON, Answer, Call
 from meterline.http.shapes import CursorPage, NoParameters, Parameters, Text
 from meterline.limits import ATTRIBUTE_CHARS_MAX, REPORT_SLUG_CHARS_MAX
 from meterline.problem import Problem, ProblemType, not_found
 
-TAG: Final = "Deliveries"
 _STATE: Final = f"({'|'.join(DeliveryState)})"
 _CURSOR: Final = re.compile(rf"([0-9]{{1,15}})\.({RUN_PATTERN})\.([0-9]{{1,9}})", re.ASCII)
-NAMES: Final = {
-    "deliveryId": PathName(
-        "delivery", "Id of a delivery.", DELIVERY_PATTERN, DELIVERY_EXAMPLE["id"]
-    )
-}
 
 
 class DeliveryFilter(Parameters):
@@ -68,88 +62,24 @@ class DeliveryListParameters(Parameters):
     filter: DeliveryFilter = DeliveryFilter()
 
 
-LIST_DELIVERIES: Final = Operation(
-    id="list-deliveries",
-    method="GET",
-    path="/deliveries",
-    tag=TAG,
-    summary="List deliveries",
-    description="Those of the run that was decided last come first, and those of a run by number. "
-    "Deliveries of deleted reports are listed too.",
-    scope=Scope.REPORTS_READ,
-    parameters=DeliveryListParameters,
-    answers=(
-        page_answer(
+class V3Deliveries(OfReports, tag="Deliveries"):
+    """Handlers of deliveries."""
+
+    @Operation(
+        id="list-deliveries",
+        route="GET /deliveries",
+        summary="List deliveries",
+        description="Those of the run that was decided last come first, and those of a run by "
+        "number. Deliveries of deleted reports are listed too.",
+        scope=Scope.REPORTS_READ,
+        parameters=DeliveryListParameters,
+        answer=page_answer(
             "A page of deliveries.",
             DELIVERY_PAGE,
             DELIVERY_EXAMPLE,
             f"1769904060733.{DELIVERY_EXAMPLE['run_id']}.1",
         ),
-    ),
-)
-GET_DELIVERY: Final = Operation(
-    id="get-delivery",
-    method="GET",
-    path="/deliveries/{deliveryId}",
-    tag=TAG,
-    summary="Get a delivery with its attempts",
-    scope=Scope.REPORTS_READ,
-    names=NAMES,
-    answers=(
-        Answer(
-            200,
-            "The delivery, with every attempt.",
-            DeliveryWithAttemptsShown,
-            example=ATTEMPTS_EXAMPLE,
-        ),
-    ),
-)
-GET_DELIVERY_BODY: Final = Operation(
-    id="get-delivery-body",
-    method="GET",
-    path="/deliveries/{deliveryId}/body",
-    tag=TAG,
-    summary="Get the body of a delivery",
-    description="The exact bytes that are signed and sent, in every attempt the same; `digest` of "
-    "the delivery is theirs.",
-    scope=Scope.REPORTS_READ,
-    names=NAMES,
-    answers=(Answer(200, "The bytes.", ReportMessageShown, example=EXAMPLE),),
-)
-REPLAY_DELIVERY: Final = Operation(
-    id="replay-delivery",
-    method="POST",
-    path="/deliveries/{deliveryId}/replay",
-    tag=TAG,
-    summary="Send a delivery again",
-    description="The same bytes under the same id, to where its report points now, whatever became "
-    "of it before; receivers tell copies by the id. It begins with a first attempt and has all "
-    "retries before it; its run's outcome follows. One that waits for its first attempt stays as "
-    "it is. One that is just being sent is a conflict, and so is one with a `failure`: it has no "
-    "body.",
-    scope=Scope.REPORTS_WRITE,
-    names=NAMES,
-    answers=(
-        Answer(
-            202,
-            "The delivery, which will be sent.",
-            DeliveryShown,
-            example={
-                **{name: it for name, it in DELIVERY_EXAMPLE.items() if name != "ended_at"},
-                "state": "pending",
-                "next_attempt_at": "2026-02-02T09:00:00Z",
-                "replayed_at": "2026-02-02T09:00:00Z",
-            },
-        ),
-    ),
-    problems=(ProblemType.CONFLICT,),
-)
-
-
-class V3Deliveries(OfReports):
-    """Handlers of deliveries."""
-
-    @answers(LIST_DELIVERIES)
+    )
     async def list(self, call: Call[DeliveryListParameters, None]) -> web.Response:
         """One page of those that are asked for."""
         service, page = self._service, call.parameters.page
@@ -158,7 +88,18 @@ class V3Deliveries(OfReports):
         found = await service.reports.listed_deliveries(call.namespace, query, page.size + 1, after)
         return json_response(cursor_page(found, page, delivery_shown, _cursor))
 
-    @answers(GET_DELIVERY)
+    @Operation(
+        id="get-delivery",
+        route="GET /deliveries/{deliveryId}",
+        summary="Get a delivery with its attempts",
+        scope=Scope.REPORTS_READ,
+        answer=Answer(
+            200,
+            "The delivery, with every attempt.",
+            DeliveryWithAttemptsShown,
+            example=ATTEMPTS_EXAMPLE,
+        ),
+    )
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The delivery with its attempts."""
         name = call.names["deliveryId"]
@@ -168,7 +109,15 @@ class V3Deliveries(OfReports):
         attempts = await self._service.reports.attempts([delivery.id])
         return json_response(with_attempts(delivery, attempts))
 
-    @answers(GET_DELIVERY_BODY)
+    @Operation(
+        id="get-delivery-body",
+        route="GET /deliveries/{deliveryId}/body",
+        summary="Get the body of a delivery",
+        description="The exact bytes that are signed and sent, in every attempt the same; "
+        "`digest` of the delivery is theirs.",
+        scope=Scope.REPORTS_READ,
+        answer=Answer(200, "The bytes.", ReportMessageShown, example=EXAMPLE),
+    )
     async def body(self, call: Call[NoParameters, None]) -> web.Response:
         """The bytes as they are stored."""
         name = call.names["deliveryId"]
@@ -187,7 +136,29 @@ class V3Deliveries(OfReports):
         detail = f"The bytes of delivery {name} are not kept any more; its digest is, for ever."
         return Problem(ProblemType.NOT_FOUND, detail)
 
-    @answers(REPLAY_DELIVERY)
+    @Operation(
+        id="replay-delivery",
+        route="POST /deliveries/{deliveryId}/replay",
+        summary="Send a delivery again",
+        description="The same bytes under the same id, to where its report points now, whatever "
+        "became of it before; receivers tell copies by the id. It begins with a first attempt and "
+        "has all retries before it; its run's outcome follows. One that waits for its first "
+        "attempt stays as it is. One that is just being sent is a conflict, and so is one with a "
+        "`failure`: it has no body.",
+        scope=Scope.REPORTS_WRITE,
+        answer=Answer(
+            202,
+            "The delivery, which will be sent.",
+            DeliveryShown,
+            example={
+                **{name: it for name, it in DELIVERY_EXAMPLE.items() if name != "ended_at"},
+                "state": "pending",
+                "next_attempt_at": "2026-02-02T09:00:00Z",
+                "replayed_at": "2026-02-02T09:00:00Z",
+            },
+        ),
+        problems=(ProblemType.CONFLICT,),
+    )
     async def replay(self, call: Call[NoParameters, None]) -> web.Response:
         """202 with the delivery; 409 while it is being sent, or if its report is gone."""
         service = self._service

@@ -8,16 +8,14 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.handlers import OfReports, answers
+from control.handlers import OfReports, Operation
 from control.shapes.pages import cursors, page_shape, parts_after
-from control.shapes.path_names import REPORT_NAMES
 from control.shapes.run import DeliveryId
-from control.v3.deliveries.operations import TAG
 from control.v3.reports.run_shapes import DELIVERY_EXAMPLE, DeliveryShown, delivery_shown
 from meterline.access import Scope
 from meterline.delivery import Pulled, PullPlace
 from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation
+from meterline.http.operation import Answer, Call
 from meterline.http.shapes import CursorPage, Instant, Parameters
 from meterline.limits import PULL_BYTES_MAX
 from meterline.problem import Fault, invalid
@@ -93,22 +91,23 @@ _EXAMPLE: Final[dict[str, object]] = {
     },
 }
 
-PULL_DELIVERIES: Final = Operation(
-    id="pull-deliveries",
-    method="GET",
-    path="/reports/{reportId}/pull",
-    tag=TAG,
-    summary="Pull the deliveries of a report",
-    description="By window, whatever their state: to catch up after an outage, or to compare with "
-    "what was booked. Each has the exact bytes of the push, and headers that are signed now with "
-    "the same secrets, so that the code of a receiver verifies it likewise; they are good for five "
-    "minutes. A delivery whose figures another one replaces says which. Nothing is changed: a "
-    "delivery that is pulled is still sent. A page may have fewer entries than `page[size]`.",
-    scope=Scope.REPORTS_READ,
-    names=REPORT_NAMES,
-    parameters=PullParameters,
-    answers=(
-        Answer(
+
+class V3Pull(OfReports, tag="Deliveries"):
+    """The handler of the pull."""
+
+    @Operation(
+        id="pull-deliveries",
+        route="GET /reports/{reportId}/pull",
+        summary="Pull the deliveries of a report",
+        description="By window, whatever their state: to catch up after an outage, or to compare "
+        "with what was booked. Each has the exact bytes of the push, and headers that are signed "
+        "now with the same secrets, so that the code of a receiver verifies it likewise; they are "
+        "good for five minutes. A delivery whose figures another one replaces says which. Nothing "
+        "is changed: a delivery that is pulled is still sent. A page may have fewer entries than "
+        "`page[size]`.",
+        scope=Scope.REPORTS_READ,
+        parameters=PullParameters,
+        answer=Answer(
             200,
             "A page of deliveries, by window, revision and number.",
             _PAGE,
@@ -118,14 +117,7 @@ PULL_DELIVERIES: Final = Operation(
             },
             headers=_NOT_STORED_HEADERS,
         ),
-    ),
-)
-
-
-class V3Pull(OfReports):
-    """The handler of the pull."""
-
-    @answers(PULL_DELIVERIES)
+    )
     async def pull(self, call: Call[PullParameters, None]) -> web.Response:
         """One page, bounded in bytes too."""
         service, asked = self._service, call.parameters

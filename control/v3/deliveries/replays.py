@@ -1,22 +1,22 @@
 """Replays of many deliveries in API v3: counted first, then worked off at a pace."""
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, NotRequired
+from typing import Annotated, Final, Literal, NotRequired, cast
 
 from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 from ulid import ULID
 
-from control.handlers import OfReports, answers
+from control.handlers import OfReports, Operation
+from control.shapes.optional_members import Maybe, instant, present
 from control.shapes.pages import PageParameters, cursor_page, id_after, page_answer, page_shape
 from control.shapes.run import RUN_PATTERN, RunId
-from control.v3.deliveries.operations import TAG
 from control.v3.reports.run_shapes import RUN_EXAMPLE
 from meterline.access import Scope
 from meterline.delivery import DeliveryQuery, DeliveryState, Replay
 from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation, PathName, json_body
+from meterline.http.operation import Answer, Call, json_body
 from meterline.http.shapes import Closed, Instant, InstantShown, NoParameters, Text, Ulid
 from meterline.limits import (
     ATTRIBUTE_CHARS_MAX,
@@ -28,7 +28,6 @@ from meterline.problem import Fault, ProblemType, invalid, not_found
 from meterline.window import rfc3339
 
 _EXAMPLE_ID: Final = "01M7ZMF4YA7D2SQ292V0W9JPT8"
-NAMES: Final = {"replayId": PathName("replay", "Id of a replay.", r"[0-9A-Za-z]{26}", _EXAMPLE_ID)}
 
 
 class ReplayBody(Closed):
@@ -86,12 +85,12 @@ class ReplayCountShown(TypedDict):
 ReplayedShown = TypedDict(
     "ReplayedShown",
     {
-        "report_id": NotRequired[Ulid],
-        "run_id": NotRequired[RunId],
-        "subject": NotRequired[str],
-        "from": NotRequired[InstantShown],
-        "to": NotRequired[InstantShown],
-        "failed_since": NotRequired[InstantShown],
+        "report_id": NotRequired[Maybe[Ulid]],
+        "run_id": NotRequired[Maybe[RunId]],
+        "subject": NotRequired[Maybe[str]],
+        "from": NotRequired[Maybe[InstantShown]],
+        "to": NotRequired[Maybe[InstantShown]],
+        "failed_since": NotRequired[Maybe[InstantShown]],
     },
 )
 ReplayedShown.__doc__ = "Which deliveries a replay is asked for."
@@ -110,7 +109,7 @@ class ReplayShown(TypedDict):
     asked: ReplayedShown
     per_second: int
     created_at: InstantShown
-    ended_at: NotRequired[InstantShown]
+    ended_at: NotRequired[Maybe[InstantShown]]
     counted: Annotated[int, Field(description="Deliveries that were asked for when it began.")]
     replayed: Annotated[int, Field(description="Have been made ready to be sent again so far.")]
     in_flight: Annotated[
@@ -153,74 +152,34 @@ _DONE: Final[ReplayShown] = {
     "ended_at": "2026-02-02T09:01:00Z",
 }
 
-CREATE_REPLAY: Final = Operation(
-    id="create-replay",
-    method="POST",
-    path="/replays",
-    tag=TAG,
-    summary="Send many deliveries again",
-    description="Those that are asked for, of runs that are decided by now, each as "
-    "`replay-delivery` does: the same bytes under the same id. With `dry_run` they are only "
-    "counted. Else a replay is made that is worked off at its pace, whatever restarts meanwhile; "
-    "it does not wait for receivers. Deliveries that are on their way already are left alone.",
-    scope=Scope.REPORTS_WRITE,
-    body=json_body(ReplayBody, {"report": "daily-tokens", "failed_since": "2026-02-01T00:00:00Z"}),
-    answers=(
-        Answer(
-            200,
-            "What it would come to (`dry_run`).",
-            ReplayCountShown,
-            example={"dry_run": True, "counted": 3, "by_state": _COUNTS},
-        ),
-        Answer(201, "The replay, which has begun.", ReplayShown, example=_RUNNING),
-    ),
-    problems=(ProblemType.CONFLICT, ProblemType.NOT_FOUND),
-)
-LIST_REPLAYS: Final = Operation(
-    id="list-replays",
-    method="GET",
-    path="/replays",
-    tag=TAG,
-    summary="List replays of many deliveries",
-    scope=Scope.REPORTS_READ,
-    parameters=PageParameters,
-    answers=(page_answer("A page of replays, the newest first.", _PAGE, _DONE, _EXAMPLE_ID),),
-)
-GET_REPLAY: Final = Operation(
-    id="get-replay",
-    method="GET",
-    path="/replays/{replayId}",
-    tag=TAG,
-    summary="Get a replay",
-    scope=Scope.REPORTS_READ,
-    names=NAMES,
-    answers=(Answer(200, "The replay as it is.", ReplayShown, example=_DONE),),
-)
-CANCEL_REPLAY: Final = Operation(
-    id="cancel-replay",
-    method="POST",
-    path="/replays/{replayId}/cancel",
-    tag=TAG,
-    summary="Cancel a replay",
-    description="It goes no further. What it had made ready to be sent again is sent. One that has "
-    "ended stays as it is.",
-    scope=Scope.REPORTS_WRITE,
-    names=NAMES,
-    answers=(
-        Answer(
-            200,
-            "The replay as it ended.",
-            ReplayShown,
-            example={**_DONE, "state": "cancelled", "replayed": 340, "in_flight": 0},
-        ),
-    ),
-)
 
-
-class V3Replays(OfReports):
+class V3Replays(OfReports, tag="Deliveries"):
     """Handlers of replays of many deliveries."""
 
-    @answers(CREATE_REPLAY)
+    @Operation(
+        id="create-replay",
+        route="POST /replays",
+        summary="Send many deliveries again",
+        description="Those that are asked for, of runs that are decided by now, each as "
+        "`replay-delivery` does: the same bytes under the same id. With `dry_run` they are only "
+        "counted. Else a replay is made that is worked off at its pace, whatever restarts "
+        "meanwhile; it does not wait for receivers. Deliveries that are on their way already are "
+        "left alone.",
+        scope=Scope.REPORTS_WRITE,
+        body=json_body(
+            ReplayBody, {"report": "daily-tokens", "failed_since": "2026-02-01T00:00:00Z"}
+        ),
+        answer=(
+            Answer(
+                200,
+                "What it would come to (`dry_run`).",
+                ReplayCountShown,
+                example={"dry_run": True, "counted": 3, "by_state": _COUNTS},
+            ),
+            Answer(201, "The replay, which has begun.", ReplayShown, example=_RUNNING),
+        ),
+        problems=(ProblemType.CONFLICT, ProblemType.NOT_FOUND),
+    )
     async def create(self, call: Call[NoParameters, ReplayBody]) -> web.Response:
         """200 with counts, or 201 with a replay that has begun."""
         service, body = self._service, call.body
@@ -240,14 +199,27 @@ class V3Replays(OfReports):
         )
         return json_response(replay_shown(replay), 201)
 
-    @answers(LIST_REPLAYS)
+    @Operation(
+        id="list-replays",
+        route="GET /replays",
+        summary="List replays of many deliveries",
+        scope=Scope.REPORTS_READ,
+        parameters=PageParameters,
+        answer=page_answer("A page of replays, the newest first.", _PAGE, _DONE, _EXAMPLE_ID),
+    )
     async def list(self, call: Call[PageParameters, None]) -> web.Response:
         """One page, the newest first."""
         page = call.parameters.page
         found = await self._service.replays.replays(call.namespace, page.size + 1, id_after(page))
         return json_response(cursor_page(found, page, replay_shown, lambda it: it.id))
 
-    @answers(GET_REPLAY)
+    @Operation(
+        id="get-replay",
+        route="GET /replays/{replayId}",
+        summary="Get a replay",
+        scope=Scope.REPORTS_READ,
+        answer=Answer(200, "The replay as it is.", ReplayShown, example=_DONE),
+    )
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The replay."""
         name = call.names["replayId"]
@@ -256,7 +228,20 @@ class V3Replays(OfReports):
             raise not_found("replay", name)
         return json_response(replay_shown(replay))
 
-    @answers(CANCEL_REPLAY)
+    @Operation(
+        id="cancel-replay",
+        route="POST /replays/{replayId}/cancel",
+        summary="Cancel a replay",
+        description="It goes no further. What it had made ready to be sent again is sent. One "
+        "that has ended stays as it is.",
+        scope=Scope.REPORTS_WRITE,
+        answer=Answer(
+            200,
+            "The replay as it ended.",
+            ReplayShown,
+            example={**_DONE, "state": "cancelled", "replayed": 340, "in_flight": 0},
+        ),
+    )
     async def cancel(self, call: Call[NoParameters, None]) -> web.Response:
         """The replay, which goes no further."""
         service = self._service
@@ -287,46 +272,31 @@ class V3Replays(OfReports):
 
 
 def _by_state(counts: Mapping[DeliveryState, int]) -> StateCountsShown:
-    return {
-        "pending": counts.get(DeliveryState.PENDING, 0),
-        "sending": counts.get(DeliveryState.SENDING, 0),
-        "retrying": counts.get(DeliveryState.RETRYING, 0),
-        "delivered": counts.get(DeliveryState.DELIVERED, 0),
-        "failed": counts.get(DeliveryState.FAILED, 0),
-        "cancelled": counts.get(DeliveryState.CANCELLED, 0),
-    }
+    by_state = {state.value: counts.get(state, 0) for state in DeliveryState}
+    return cast("StateCountsShown", by_state)
 
 
 def replay_shown(replay: Replay) -> ReplayShown:
     """The replay as v3 shows it; what it does not have is left out."""
+    query = replay.query
+    asked: ReplayedShown = {
+        "report_id": query.report_id,
+        "run_id": query.run_id,
+        "subject": query.subject,
+        "from": instant(query.from_min_ms),
+        "to": instant(query.to_max_ms),
+        "failed_since": instant(query.failed_since_ms),
+    }
     shown: ReplayShown = {
         "id": replay.id,
         "state": replay.state.value,
-        "asked": _asked(replay.query),
+        "asked": present(asked),
         "per_second": replay.per_second,
         "created_at": rfc3339(replay.created_at_ms),
         "counted": replay.counted,
         "replayed": replay.replayed,
         "in_flight": replay.in_flight,
         "refused": replay.refused,
+        "ended_at": instant(replay.ended_at_ms),
     }
-    if replay.ended_at_ms is not None:
-        shown["ended_at"] = rfc3339(replay.ended_at_ms)
-    return shown
-
-
-def _asked(query: DeliveryQuery) -> ReplayedShown:
-    shown: ReplayedShown = {}
-    if query.report_id is not None:
-        shown["report_id"] = query.report_id
-    if query.run_id is not None:
-        shown["run_id"] = query.run_id
-    if query.subject is not None:
-        shown["subject"] = query.subject
-    if query.from_min_ms is not None:
-        shown["from"] = rfc3339(query.from_min_ms)
-    if query.to_max_ms is not None:
-        shown["to"] = rfc3339(query.to_max_ms)
-    if query.failed_since_ms is not None:
-        shown["failed_since"] = rfc3339(query.failed_since_ms)
-    return shown
+    return present(shown)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, model_validator
 
 from control.shapes.refused_parameters import Customers
-from control.shapes.text_filter import Operand, Operands
+from control.shapes.text_filter import TextConditions, items
 from meterline.event import Column, Condition, Op, Verdict
 from meterline.http.shapes import Instant, Parameters
 
@@ -16,20 +16,11 @@ VerdictName = Literal["new", "duplicate", "conflict", "invalid"]
 Said = Literal["true", "false"]
 
 
-class EventTextFilter(Parameters):
+class EventTextFilter(TextConditions):
     """Conditions on a text, joined by and: `filter[subject][eq]=customer-1`. Without an operator,
     `filter[subject]=customer-1`, it is `eq`; without a value as well, `exists`.
     """
 
-    eq: Operand | None = None
-    neq: Operand | None = None
-    oeq: Annotated[Operands | None, Field(description="Equal to one of these.")] = None
-    contains: Annotated[Operand | None, Field(description="Whatever the case of letters.")] = None
-    ocontains: Annotated[Operands | None, Field(description="Contains one of these.")] = None
-    gt: Operand | None = None
-    gte: Operand | None = None
-    lt: Operand | None = None
-    lte: Operand | None = None
     exists: Annotated[Said | None, Field(description="Whether it is not empty.")] = None
     nexists: Annotated[Said | None, Field(description="Whether it is empty.")] = None
 
@@ -48,9 +39,9 @@ class EventTextFilter(Parameters):
             if operand is not None:
                 found.append(Condition(_ONE[name], (operand,)))
         if self.oeq is not None:
-            found.append(Condition(Op.IN, tuple(_items(self.oeq))))
+            found.append(Condition(Op.IN, tuple(items(self.oeq))))
         if self.ocontains is not None:
-            parts = tuple(Condition(Op.CONTAINS, (item,)) for item in _items(self.ocontains))
+            parts = tuple(Condition(Op.CONTAINS, (item,)) for item in items(self.ocontains))
             found.append(Condition(Op.OR, parts=parts))
         if self.exists is not None:
             found.append(Condition(Op.EXISTS if self.exists == "true" else Op.NEXISTS))
@@ -68,11 +59,6 @@ _ONE: Final = {
     "lt": Op.LT,
     "lte": Op.LTE,
 }
-
-
-def _items(text: str) -> list[str]:
-    """The items of a comma list, without the blanks around them."""
-    return [item.strip() for item in text.split(_SEPARATOR)]
 
 
 class EventTimeFilter(Parameters):

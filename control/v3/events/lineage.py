@@ -8,16 +8,15 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.event_judgement import Judged, judged
-from control.handlers import Handlers, answers
-from control.ledger import Ledger
-from control.stores import Stores
+from control.handlers import Handlers, Operation
+from control.stores import Ledger, Stores
 from control.v3.events.operations import LISTED_EXAMPLE, ListedEventShown, shown
 from control.v3.reports.run_shapes import DELIVERY_EXAMPLE, DeliveryShown, delivery_shown
 from meterline.access import Scope
 from meterline.audit import Reported, reported
 from meterline.event import Column, Condition, EventQuery, Op, Order, Verdict, decode_event
 from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation
+from meterline.http.operation import Answer, Call
 from meterline.http.shapes import Parameters, Text
 from meterline.limits import ATTRIBUTE_CHARS_MAX, TRACED_DELIVERIES_MAX, TRACED_EVENTS_MAX
 from meterline.problem import ProblemType, not_found
@@ -76,32 +75,29 @@ _EXAMPLE: Final[Any] = {
         }
     ],
 }
-GET_EVENT_TRACE: Final = Operation(
-    id="get-event-trace",
-    method="GET",
-    path="/event-trace",
-    tag="Events",
-    summary="Trace an event",
-    description=(
-        "The event of this `source` and `id` with its copies; the verdict of the one that is new "
-        "names the meters, windows and dimensions that it counts in. And the deliveries that "
-        "reported it, with the entry that it is a part of."
-    ),
-    scope=Scope.EVENTS_READ,
-    parameters=EventTraceParameters,
-    answers=(Answer(200, "The trace.", EventTraceShown, example=_EXAMPLE),),
-    problems=(ProblemType.NOT_FOUND,),
-)
 
 
-class V3EventTrace(Handlers):
+class V3EventTrace(Handlers, tag="Events"):
     """The handler of the trace."""
 
     def __init__(self, stores: Stores, ledger: Ledger) -> None:
         self._stores = stores
         self._ledger = ledger
 
-    @answers(GET_EVENT_TRACE)
+    @Operation(
+        id="get-event-trace",
+        route="GET /event-trace",
+        summary="Trace an event",
+        description=(
+            "The event of this `source` and `id` with its copies; the verdict of the one that is "
+            "new names the meters, windows and dimensions that it counts in. And the deliveries "
+            "that reported it, with the entry that it is a part of."
+        ),
+        scope=Scope.EVENTS_READ,
+        parameters=EventTraceParameters,
+        answer=Answer(200, "The trace.", EventTraceShown, example=_EXAMPLE),
+        problems=(ProblemType.NOT_FOUND,),
+    )
     async def trace(self, call: Call[EventTraceParameters, None]) -> web.Response:
         """200 with everything that is known of the event."""
         asked = call.parameters

@@ -9,15 +9,16 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.event_judgement import Judged, judged, position_of_first
-from control.handlers import OfStores, answers
+from control.handlers import OfStores, Operation
 from control.shapes.event import EVENT_EXAMPLE, EventShown
+from control.shapes.optional_members import Maybe, present
 from control.shapes.pages import cursor_page, no_cursor, page_answer, page_shape
 from control.v3.events.conditions import EventFilter, VerdictName
 from meterline.access import Scope
-from meterline.event import Column, EventQuery, ListedEvent, Order, Verdict, decode_cursor
+from meterline.event import Column, EventQuery, Order, Verdict, decode_cursor
 from meterline.event import encode_cursor as encoded
 from meterline.http import json_response
-from meterline.http.operation import Call, Operation
+from meterline.http.operation import Call
 from meterline.http.shapes import CursorPage, InstantShown, Parameters, Ulid
 from meterline.meter import Outcome
 from meterline.window import MINUTE_MS, rfc3339
@@ -62,9 +63,13 @@ MeterVerdictShown = TypedDict(  # a class cannot have a member called `from`
         "from": Annotated[InstantShown, Field(description="Start of the window that it lies in.")],
         "to": Annotated[InstantShown, Field(description="End of the window.")],
         "dimensions": dict[str, str],
-        "reason": NotRequired[Annotated[str, Field(description="Why it is rejected, in a word.")]],
-        "field": NotRequired[Annotated[str, Field(description="What the reason is about.")]],
-        "value": NotRequired[Annotated[str, Field(description="What stands there, its start.")]],
+        "reason": NotRequired[
+            Annotated[Maybe[str], Field(description="Why it is rejected, in a word.")]
+        ],
+        "field": NotRequired[Annotated[Maybe[str], Field(description="What the reason is about.")]],
+        "value": NotRequired[
+            Annotated[Maybe[str], Field(description="What stands there, its start.")]
+        ],
     },
 )
 
@@ -73,11 +78,11 @@ class FirstEventShown(TypedDict):
     """The event of the same `source` and `id` that came before, and counts."""
 
     position: str
-    ingested_at: NotRequired[InstantShown]
-    stored_at: NotRequired[InstantShown]
+    ingested_at: NotRequired[Maybe[InstantShown]]
+    stored_at: NotRequired[Maybe[InstantShown]]
     differs: NotRequired[
         Annotated[
-            list[Literal["type", "subject", "time", "data"]],
+            Maybe[list[Literal["type", "subject", "time", "data"]]],
             Field(description="In what a conflicting event differs from it."),
         ]
     ]
@@ -87,23 +92,23 @@ class EventVerdictShown(TypedDict):
     """What became of an event. Only a `new` one counts; `meters` are those of its type."""
 
     kind: VerdictName
-    meters: NotRequired[list[MeterVerdictShown]]
-    of: NotRequired[FirstEventShown]
-    reason: NotRequired[str]
-    field: NotRequired[Annotated[str, Field(description="What the reason is about.")]]
+    meters: NotRequired[Maybe[list[MeterVerdictShown]]]
+    of: NotRequired[Maybe[FirstEventShown]]
+    reason: NotRequired[Maybe[str]]
+    field: NotRequired[Annotated[Maybe[str], Field(description="What the reason is about.")]]
 
 
 class ListedEventShown(TypedDict):
     """An event with what became of it. `event` is absent where it could not be read."""
 
-    event: NotRequired[EventShown]
+    event: NotRequired[Maybe[EventShown]]
     text: NotRequired[
-        Annotated[str, Field(description="The start of what could not be read as an event.")]
+        Annotated[Maybe[str], Field(description="The start of what could not be read as an event.")]
     ]
     ingested_at: Annotated[InstantShown, Field(description="When it was received.")]
     stored_at: Annotated[InstantShown, Field(description="When the log took it in.")]
     position: Annotated[str, Field(description="Where it lies: log.partition.offset.place.")]
-    validation_errors: NotRequired[list[EventErrorShown]]
+    validation_errors: NotRequired[Maybe[list[EventErrorShown]]]
     verdict: EventVerdictShown
 
 
@@ -143,28 +148,26 @@ LISTED_EXAMPLE: Final[Any] = {
     },
 }
 _CURSOR_EXAMPLE: Final = "dGltZSBkZXNjIDE3Njk4NTM2MDAwMDAgMS4wLjEyLjM"
-LIST_EVENTS: Final = Operation(
-    id="list-metering-events",
-    method="GET",
-    path="/events",
-    tag="Events",
-    summary="List events with their verdicts",
-    description=(
-        "Events as they were sent, the latest first, each with its verdict: which meters count it, "
-        "and why others do not. Without `filter[verdict]` only new ones are listed, not those that "
-        "came again (`duplicate`), that came again with other contents (`conflict`), or that could "
-        "not be read (`invalid`). An event is listed within seconds of being received."
-    ),
-    scope=Scope.EVENTS_READ,
-    parameters=EventsParameters,
-    answers=(page_answer("A page of events.", EVENT_PAGE, LISTED_EXAMPLE, _CURSOR_EXAMPLE),),
-)
 
 
-class V3Events(OfStores):
+class V3Events(OfStores, tag="Events"):
     """The handler of the list."""
 
-    @answers(LIST_EVENTS)
+    @Operation(
+        id="list-metering-events",
+        route="GET /events",
+        summary="List events with their verdicts",
+        description=(
+            "Events as they were sent, the latest first, each with its verdict: which meters "
+            "count it, and why others do not. Without `filter[verdict]` only new ones are listed, "
+            "not those that came again (`duplicate`), that came again with other contents "
+            "(`conflict`), or that could not be read (`invalid`). An event is listed within "
+            "seconds of being received."
+        ),
+        scope=Scope.EVENTS_READ,
+        parameters=EventsParameters,
+        answer=page_answer("A page of events.", EVENT_PAGE, LISTED_EXAMPLE, _CURSOR_EXAMPLE),
+    )
     async def list(self, call: Call[EventsParameters, None]) -> web.Response:
         """One page; `meta.page.next` leads to the next, or is null."""
         asked = call.parameters
@@ -193,63 +196,58 @@ class V3Events(OfStores):
 
 def shown(one: Judged) -> ListedEventShown:
     """A listed event as v3 shows it."""
-    listed = one.listed
-    members: ListedEventShown = {
+    listed, sent = one.listed, one.sent
+    shown: ListedEventShown = {
+        "event": cast("EventShown | None", sent),
+        "text": listed.text.decode(errors="replace") if sent is None else None,
         "ingested_at": rfc3339(listed.recorded_ms),
         "stored_at": rfc3339(listed.append_ms),
         "position": listed.position,
+        "validation_errors": [
+            {"code": "validation_error", "message": words, "attributes": attributes}
+            for words, attributes in one.problems
+        ]
+        or None,
         "verdict": _verdict(one),
     }
-    sent = one.sent
-    if sent is None:
-        members["text"] = listed.text.decode(errors="replace")
-    else:
-        members["event"] = cast("EventShown", sent)
-    if problems := one.problems:
-        members["validation_errors"] = [
-            {"code": "validation_error", "message": words, "attributes": attributes}
-            for words, attributes in problems
-        ]
-    return members
+    return present(shown)
 
 
 def _verdict(one: Judged) -> EventVerdictShown:
-    listed = one.listed
-    members: EventVerdictShown = {"kind": listed.verdict.value}
-    if listed.verdict is Verdict.NEW:
-        members["meters"] = [meter_verdict_shown(outcome) for outcome in one.outcomes]
-    if (position := position_of_first(listed)) is not None:
-        members["of"] = _first(one, position)
-    if listed.reason:
-        members["reason"] = listed.reason
-    if listed.field:
-        members["field"] = listed.field
-    return members
+    listed, new = one.listed, one.listed.verdict is Verdict.NEW
+    position = position_of_first(listed)
+    shown: EventVerdictShown = {
+        "kind": listed.verdict.value,
+        "meters": [meter_verdict_shown(it) for it in one.outcomes] if new else None,
+        "of": None if position is None else _first(one, position),
+        "reason": listed.reason or None,
+        "field": listed.field or None,
+    }
+    return present(shown)
 
 
 def _first(one: Judged, position: str) -> FirstEventShown:
-    members: FirstEventShown = {"position": position}
-    first: ListedEvent | None = one.first
-    if first is not None:
-        members["ingested_at"] = rfc3339(first.recorded_ms)
-        members["stored_at"] = rfc3339(first.append_ms)
-    if one.differs:
-        members["differs"] = list(one.differs)
-    return members
+    first = one.first
+    shown: FirstEventShown = {
+        "position": position,
+        "ingested_at": None if first is None else rfc3339(first.recorded_ms),
+        "stored_at": None if first is None else rfc3339(first.append_ms),
+        "differs": [*one.differs] or None,
+    }
+    return present(shown)
 
 
 def meter_verdict_shown(outcome: Outcome) -> MeterVerdictShown:
     """What a meter made of an event."""
-    members: MeterVerdictShown = {
+    shown: MeterVerdictShown = {
         "id": outcome.meter.id,
         "key": outcome.meter.key,
         "outcome": "counted" if outcome.counted else "rejected",
         "from": rfc3339(outcome.window * MINUTE_MS),
         "to": rfc3339((outcome.window + 1) * MINUTE_MS),
         "dimensions": dict(outcome.groups),
+        "reason": outcome.reason or None,
+        "field": outcome.field if outcome.reason else None,
+        "value": outcome.value or None,
     }
-    if outcome.reason:
-        members["reason"], members["field"] = outcome.reason, outcome.field
-    if outcome.value:
-        members["value"] = outcome.value
-    return members
+    return present(shown)

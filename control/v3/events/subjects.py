@@ -8,13 +8,13 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.handlers import OfStores, answers
+from control.handlers import OfStores, Operation
 from control.shapes.pages import cursor_page, no_cursor, page_answer, page_shape
 from control.v3.events.conditions import EventTextFilter, EventTimeFilter
 from meterline.access import Scope
 from meterline.event import Column, Condition, EventSubject, SubjectQuery
 from meterline.http import json_response
-from meterline.http.operation import Call, Operation
+from meterline.http.operation import Call
 from meterline.http.shapes import CursorPage, InstantShown, Parameters
 from meterline.window import rfc3339
 
@@ -62,24 +62,21 @@ _EXAMPLE: Final[EventSubjectShown] = {
     "first_event_at": "2026-01-02T08:00:00Z",
     "last_event_at": "2026-01-31T10:00:00Z",
 }
-LIST_EVENT_SUBJECTS: Final = Operation(
-    id="list-event-subjects",
-    method="GET",
-    path="/events/subjects",
-    tag="Events",
-    summary="List the subjects that events name",
-    description="Only events that are kept are looked at, without copies of one. A search that "
-    "would read too much is answered 400: give `filter[stored_at]` a span.",
-    scope=Scope.USAGE_READ,
-    parameters=EventSubjectsParameters,
-    answers=(page_answer("A page of subjects.", _PAGE, _EXAMPLE, _EXAMPLE["key"]),),
-)
 
 
-class V3EventSubjects(OfStores):
+class V3EventSubjects(OfStores, tag="Events"):
     """The handler of the list."""
 
-    @answers(LIST_EVENT_SUBJECTS)
+    @Operation(
+        id="list-event-subjects",
+        route="GET /events/subjects",
+        summary="List the subjects that events name",
+        description="Only events that are kept are looked at, without copies of one. A search that "
+        "would read too much is answered 400: give `filter[stored_at]` a span.",
+        scope=Scope.USAGE_READ,
+        parameters=EventSubjectsParameters,
+        answer=page_answer("A page of subjects.", _PAGE, _EXAMPLE, _EXAMPLE["key"]),
+    )
     async def list(self, call: Call[EventSubjectsParameters, None]) -> web.Response:
         """One page; the cursor is the last subject of the page before."""
         asked, page = call.parameters.filter, call.parameters.page

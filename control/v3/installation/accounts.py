@@ -6,13 +6,12 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.handlers import Handlers, answers
-from control.ledger import Ledger
-from control.stores import Stores
+from control.handlers import Handlers, Operation
+from control.stores import Ledger, Stores
 from control.v3.installation.status import lag_records
 from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation
+from meterline.http.operation import Answer, Call
 from meterline.http.shapes import Instant, InstantShown, Parameters, Ulid
 from meterline.limits import ACCOUNT_HOURS, ACCOUNT_HOURS_MAX
 from meterline.meter import Meter
@@ -137,32 +136,29 @@ _EXAMPLE: Final[Any] = {
     ],
     "pending": 0,
 }
-LIST_ACCOUNTS: Final = Operation(
-    id="list-accounts",
-    method="GET",
-    path="/accounts",
-    tag="Accounts",
-    summary="List accounts of all events",
-    description=(
-        "By hour of arrival in the log, source and type; and for each meter how many of its events "
-        "counted. Of the namespace of the key only. While a meter is being filled in, it has "
-        "counted fewer than it matches. What could not be read as an event of any namespace is "
-        "shown to who may operate the installation."
-    ),
-    scope=Scope.USAGE_READ,
-    parameters=AccountParameters,
-    answers=(Answer(200, "The account.", AccountsShown, example=_EXAMPLE),),
-)
 
 
-class V3Accounts(Handlers):
+class V3Accounts(Handlers, tag="Accounts"):
     """The handler of the account."""
 
     def __init__(self, stores: Stores, ledger: Ledger) -> None:
         self._stores = stores
         self._ledger = ledger
 
-    @answers(LIST_ACCOUNTS)
+    @Operation(
+        id="list-accounts",
+        route="GET /accounts",
+        summary="List accounts of all events",
+        description=(
+            "By hour of arrival in the log, source and type; and for each meter how many of its "
+            "events counted. Of the namespace of the key only. While a meter is being filled in, "
+            "it has counted fewer than it matches. What could not be read as an event of any "
+            "namespace is shown to who may operate the installation."
+        ),
+        scope=Scope.USAGE_READ,
+        parameters=AccountParameters,
+        answer=Answer(200, "The account.", AccountsShown, example=_EXAMPLE),
+    )
     async def list(self, call: Call[AccountParameters, None]) -> web.Response:
         """200 with every hour in which something was appended."""
         from_ms, to_ms = _span(call.parameters, self._stores.now_ms)
@@ -175,7 +171,7 @@ class V3Accounts(Handlers):
         answer: AccountsShown = {
             "from": rfc3339(from_ms),
             "to": rfc3339(to_ms),
-            "total": _total(lines),
+            "total": _counts(lines),
             "data": [_line(line) for line in lines],
             "meters": [_meter(meter, by_revision[meter.revision]) for meter in meters],
             "pending": await lag_records(self._stores),
@@ -212,17 +208,11 @@ def _line(line: AccountLine) -> AccountLineShown:
         "to": rfc3339((line.hour + 1) * HOUR_MS),
         "source": line.source,
         "type": line.type,
-        "received": line.received,
-        "new": line.new,
-        "duplicate": line.duplicate,
-        "conflict": line.conflict,
-        "invalid": line.invalid,
-        "matched": line.matched,
-        "unmatched": line.new - line.matched,
+        **_counts([line]),
     }
 
 
-def _total(lines: list[AccountLine]) -> VerdictCountsShown:
+def _counts(lines: list[AccountLine]) -> VerdictCountsShown:
     new, matched = sum(line.new for line in lines), sum(line.matched for line in lines)
     return {
         "received": sum(line.received for line in lines),

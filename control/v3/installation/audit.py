@@ -1,18 +1,19 @@
 """The audit (API v3), step by step: whoever asks follows `next` until it is null."""
 
 import asyncio
-from typing import Annotated, Any, Final
+from dataclasses import asdict
+from typing import Annotated, Any, Final, cast
 
 from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.handlers import Handlers, answers
-from control.shapes.optional_members import Omissible
+from control.handlers import Handlers, Operation
+from control.shapes.optional_members import Maybe
 from meterline.access import Scope
-from meterline.audit import Auditor, AuditSpan, AuditStep, Finding, decode_place
+from meterline.audit import Auditor, AuditSpan, AuditStep, decode_place
 from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation, json_body
+from meterline.http.operation import Answer, Call, json_body
 from meterline.http.shapes import Closed, Instant, NoParameters
 from meterline.limits import ATTRIBUTE_CHARS_MAX, AUDIT_FINDINGS_MAX
 from meterline.ports import Unavailable
@@ -28,13 +29,11 @@ class AuditBody(Closed):
     """What is to be looked at; `{}` is everything."""
 
     from_: Annotated[
-        Omissible[Instant], Field(alias="from", description="Appended, or decided, then or later.")
+        Maybe[Instant], Field(alias="from", description="Appended, or decided, then or later.")
     ] = None
-    to: Annotated[Omissible[Instant], Field(description="Appended, or decided, before then.")] = (
-        None
-    )
+    to: Annotated[Maybe[Instant], Field(description="Appended, or decided, before then.")] = None
     after: Annotated[
-        Omissible[Annotated[str, Field(max_length=ATTRIBUTE_CHARS_MAX)]],
+        Maybe[Annotated[str, Field(max_length=ATTRIBUTE_CHARS_MAX)]],
         Field(description="`next` of the step before."),
     ] = None
     payloads: Annotated[
@@ -121,32 +120,30 @@ _EXAMPLE: Final[Any] = {
     "runs_total": 31,
     "next": "slices.1.0.8192",
 }
-AUDIT_SPAN: Final = Operation(
-    id="audit-span",
-    method="POST",
-    path="/audit",
-    tag="Accounts",
-    summary="Audit stored data against a recount",
-    description=(
-        "One step of an audit, of the whole installation: rows against accounts, seals and the "
-        "log, every meter's tallies against a recount of the raw events by other means, and bodies "
-        "of deliveries against their digests. Follow `next` until it is null; steps depend on "
-        "nothing but their cursor, so an audit that broke off goes on. `meterline audit` does."
-    ),
-    scope=Scope.OPERATE,
-    body=json_body(AuditBody, {"from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}),
-    answers=(Answer(200, "What the step found.", AuditStepShown, example=_EXAMPLE),),
-)
 
 
-class V3Audit(Handlers):
+class V3Audit(Handlers, tag="Accounts"):
     """The handler of the audit; one step at a time, for each reads much."""
 
     def __init__(self, auditor: Auditor) -> None:
         self._auditor = auditor
         self._turn = asyncio.Lock()
 
-    @answers(AUDIT_SPAN)
+    @Operation(
+        id="audit-span",
+        route="POST /audit",
+        summary="Audit stored data against a recount",
+        description=(
+            "One step of an audit, of the whole installation: rows against accounts, seals and "
+            "the log, every meter's tallies against a recount of the raw events by other means, "
+            "and bodies of deliveries against their digests. Follow `next` until it is null; "
+            "steps depend on nothing but their cursor, so an audit that broke off goes on. "
+            "`meterline audit` does."
+        ),
+        scope=Scope.OPERATE,
+        body=json_body(AuditBody, {"from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}),
+        answer=Answer(200, "What the step found.", AuditStepShown, example=_EXAMPLE),
+    )
     async def step(self, call: Call[NoParameters, AuditBody]) -> web.Response:
         """200 with what was found, also where nothing was."""
         asked = call.body
@@ -183,7 +180,7 @@ def _unread(error: Exception, cursor: str | None) -> Problem:
 
 def _shown(step: AuditStep) -> AuditStepShown:
     return {
-        "findings": [_finding(one) for one in step.findings],
+        "findings": [cast("AuditFindingShown", asdict(one)) for one in step.findings],
         "omitted": step.omitted,
         "checked": {
             "slices": step.slices,
@@ -198,15 +195,4 @@ def _shown(step: AuditStep) -> AuditStepShown:
         "slices_total": step.slices_total,
         "runs_total": step.runs_total,
         "next": step.next,
-    }
-
-
-def _finding(one: Finding) -> AuditFindingShown:
-    return {
-        "table": one.table,
-        "place": one.place,
-        "name": one.name,
-        "expected": one.expected,
-        "found": one.found,
-        "mended": one.mended,
     }

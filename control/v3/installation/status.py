@@ -14,17 +14,17 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.handlers import OfStores, answers
+from control.handlers import OfStores, Operation
+from control.shapes.optional_members import instant
 from control.stores import Stores
 from meterline.access import Scope
 from meterline.event import Log
 from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation
+from meterline.http.operation import Answer, Call
 from meterline.http.shapes import InstantShown, NoParameters
 from meterline.limits import STATUS_PART_TIMEOUT_S
 from meterline.ports import StoreLost, Unavailable
 from meterline.usage import AccountRow
-from meterline.window import rfc3339
 
 _T = TypeVar("_T")
 
@@ -144,22 +144,19 @@ _EXAMPLE: Final = {
     ],
     "unavailable": [],
 }
-GET_STATUS: Final = Operation(
-    id="get-status",
-    method="GET",
-    path="/status",
-    tag="Status",
-    summary="Get the status",
-    description="With it a sender can wait until its events count: `caught_up`.",
-    scope=Scope.STATUS_READ,
-    answers=(Answer(200, "The status.", StatusShown, example=_EXAMPLE),),
-)
 
 
-class V3Status(OfStores):
+class V3Status(OfStores, tag="Status"):
     """The handler of the status."""
 
-    @answers(GET_STATUS)
+    @Operation(
+        id="get-status",
+        route="GET /status",
+        summary="Get the status",
+        description="With it a sender can wait until its events count: `caught_up`.",
+        scope=Scope.STATUS_READ,
+        answer=Answer(200, "The status.", StatusShown, example=_EXAMPLE),
+    )
     async def status(self, call: Call[NoParameters, None]) -> web.Response:
         """200 always; what parts that do not answer would tell is null."""
         found = await findings(self._stores)
@@ -240,7 +237,7 @@ def _overall(found: Findings, partitions: int, now_ms: int) -> StatusShown:
         "caught_up": lag == 0 and not found.missing if counted else None,
         "backfilling": found.backfilling,
         "lag_records": lag if known else None,
-        "complete_until": None if until_ms is None else rfc3339(until_ms),
+        "complete_until": instant(until_ms),
         "freshness_ms": None if until_ms is None else max(0, now_ms - until_ms),
     }
 
@@ -268,7 +265,7 @@ def _partition(found: Findings, number: int) -> StatusPartitionShown:
         "end": None if found.ends is None else found.ends[number],
         "flushed_end": None if found.flushed is None else found.flushed.get(number),
         "lag_records": _lag(found, number),
-        "complete_until": None if until_ms is None else rfc3339(until_ms),
+        "complete_until": instant(until_ms),
     }
 
 

@@ -16,7 +16,7 @@ from control.shapes.meter import (
     judged_whole,
     pairs,
 )
-from control.shapes.optional_members import Omissible
+from control.shapes.optional_members import Maybe
 from meterline.http.shapes import Closed, Description, EventType, Instant
 from meterline.limits import LABELS_MAX
 from meterline.meter import Aggregation, MeterChange, MeterDraft, instant_fault
@@ -41,8 +41,8 @@ Labels = Annotated[
     ),
 ]
 MeasuredType = Annotated[EventType, Field(description="`type` of the events that it measures.")]
-EventsFrom = Annotated[Omissible[Instant], Field(description="Events of before are not counted.")]
-ValueProperty = Annotated[Omissible[JsonPath], Field(description=VALUE_WORDS)]
+EventsFrom = Annotated[Maybe[Instant], Field(description="Events of before are not counted.")]
+ValueProperty = Annotated[Maybe[JsonPath], Field(description=VALUE_WORDS)]
 
 
 def _whole_minute(at_ms: int) -> int:
@@ -52,7 +52,7 @@ def _whole_minute(at_ms: int) -> int:
 
 
 EffectiveFrom = Annotated[
-    Omissible[Annotated[Instant, AfterValidator(_whole_minute)]],
+    Maybe[Annotated[Instant, AfterValidator(_whole_minute)]],
     Field(
         description="First instant, a whole minute, of what is measured anew: what is earlier is "
         "answered as before. All times where it is absent."
@@ -96,12 +96,12 @@ class MeterBody(Closed):
 class MeterUpdateBody(Closed):
     """What an update gives anew; what it leaves out stays. `""` and `{}` empty a member."""
 
-    name: Omissible[MeterName] = None
-    description: Annotated[Omissible[Description], Field(description="For people.")] = None
-    labels: Omissible[Labels] = None
-    event_type: Omissible[MeasuredType] = None
+    name: Maybe[MeterName] = None
+    description: Annotated[Maybe[Description], Field(description="For people.")] = None
+    labels: Maybe[Labels] = None
+    event_type: Maybe[MeasuredType] = None
     value_property: ValueProperty = None
-    dimensions: Omissible[Dimensions] = None
+    dimensions: Maybe[Dimensions] = None
     effective_from: EffectiveFrom = None
 
     def change(self) -> MeterChange:
@@ -120,9 +120,9 @@ class MeterUpdateBody(Closed):
 class MeterRevisionBody(Closed):
     """What a revision measures otherwise; what it leaves out is as in the meter."""
 
-    event_type: Omissible[MeasuredType] = None
+    event_type: Maybe[MeasuredType] = None
     value_property: ValueProperty = None
-    dimensions: Omissible[Dimensions] = None
+    dimensions: Maybe[Dimensions] = None
 
     def change(self) -> MeterChange:
         """The change that it asks for."""

@@ -7,15 +7,15 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.handlers import OfStores, answers
+from control.handlers import OfStores, Operation
+from control.shapes.optional_members import Maybe, instant, present
 from control.shapes.pages import NumberMetaShown, numbered_answer, numbered_page, page_shape, part
-from control.shapes.path_names import METER_NAMES
 from control.shapes.text_filter import TextFilter
 from control.v3.meters.bodies import MeterBody, MeterUpdateBody
 from control.v3.meters.revision_shapes import MeterRevisionShown, revision_shown
 from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation, json_body
+from meterline.http.operation import Answer, Call, json_body
 from meterline.http.shapes import InstantShown, NoParameters, NumberedPage, Parameters, Ulid
 from meterline.limits import METER_CHANGES_MAX
 from meterline.meter import Aggregation, Meter, MeterRevision
@@ -69,23 +69,23 @@ class MeterShown(TypedDict):
     id: Ulid
     key: str
     name: str
-    description: NotRequired[str]
+    description: NotRequired[Maybe[str]]
     aggregation: Aggregation
     event_type: str
-    value_property: NotRequired[str]
+    value_property: NotRequired[Maybe[str]]
     dimensions: Annotated[dict[str, str], Field(description="Names, and JSON paths into `data`.")]
-    events_from: NotRequired[InstantShown]
+    events_from: NotRequired[Maybe[InstantShown]]
     labels: dict[str, str]
     revision: Annotated[int, Field(description="Number of the revision in force.")]
     effective_from: NotRequired[
         Annotated[
-            InstantShown,
+            Maybe[InstantShown],
             Field(description="First instant of it; what is earlier, older revisions answer."),
         ]
     ]
     pending_revision: NotRequired[
         Annotated[
-            MeterRevisionShown,
+            Maybe[MeterRevisionShown],
             Field(description="Takes over once it is filled in; until then the meter is as shown."),
         ]
     ]
@@ -111,85 +111,24 @@ _SHOWN: Final = {
     "updated_at": "2026-01-31T10:00:00Z",
 }
 
-CREATE_METER: Final = Operation(
-    id="create-meter",
-    method="POST",
-    path="/meters",
-    tag="Meters",
-    summary="Create a meter",
-    description=(
-        "Create a meter. It also measures the events that were sent before it was made. The meters"
-        f" of a namespace may change {METER_CHANGES_MAX} times a minute; beyond that: 429."
-    ),
-    scope=Scope.METERS_WRITE,
-    body=json_body(MeterBody, _SENT),
-    answers=(Answer(201, "The meter.", MeterShown, example=_SHOWN),),
-    problems=(ProblemType.CONFLICT,),
-)
-LIST_METERS: Final = Operation(
-    id="list-meters",
-    method="GET",
-    path="/meters",
-    tag="Meters",
-    summary="List meters",
-    scope=Scope.METERS_READ,
-    parameters=MeterListParameters,
-    answers=(numbered_answer("A page of meters.", _PAGE, _SHOWN),),
-)
-GET_METER: Final = Operation(
-    id="get-meter",
-    method="GET",
-    path="/meters/{meterId}",
-    tag="Meters",
-    summary="Get a meter",
-    scope=Scope.METERS_READ,
-    names=METER_NAMES,
-    answers=(Answer(200, "The meter.", MeterShown, example=_SHOWN),),
-)
-UPDATE_METER: Final = Operation(
-    id="update-meter",
-    method="PUT",
-    path="/meters/{meterId}",
-    tag="Meters",
-    summary="Update a meter",
-    description=(
-        "Change a meter. Members that are left out stay as they are; key, aggregation and "
-        "events_from never change. Another event_type, value_property or other dimensions make a "
-        "new revision: it is filled in from the events that are kept, shown as pending_revision "
-        "meanwhile, and takes over by itself when that is done. A second change before then "
-        "replaces it, and is made of what it was to be."
-    ),
-    scope=Scope.METERS_WRITE,
-    names=METER_NAMES,
-    body=json_body(MeterUpdateBody, {"name": "All tokens", "description": "Of every model."}),
-    answers=(
-        Answer(
-            200,
-            "The meter as it is now.",
-            MeterShown,
-            example={**_SHOWN, "name": "All tokens", "description": "Of every model."},
-        ),
-    ),
-    problems=(ProblemType.CONFLICT,),
-)
-DELETE_METER: Final = Operation(
-    id="delete-meter",
-    method="DELETE",
-    path="/meters/{meterId}",
-    tag="Meters",
-    summary="Delete a meter",
-    description="Delete a meter; a report that uses it has to go first. Its events are kept.",
-    scope=Scope.METERS_WRITE,
-    names=METER_NAMES,
-    answers=(Answer(204, "It is deleted."),),
-    problems=(ProblemType.CONFLICT,),
-)
 
-
-class V3Meters(OfStores):
+class V3Meters(OfStores, tag="Meters"):
     """Handlers of the collection and of one meter."""
 
-    @answers(CREATE_METER)
+    @Operation(
+        id="create-meter",
+        route="POST /meters",
+        summary="Create a meter",
+        description=(
+            "Create a meter. It also measures the events that were sent before it was made. The "
+            f"meters of a namespace may change {METER_CHANGES_MAX} times a minute; beyond that: "
+            "429."
+        ),
+        scope=Scope.METERS_WRITE,
+        body=json_body(MeterBody, _SENT),
+        answer=Answer(201, "The meter.", MeterShown, example=_SHOWN),
+        problems=(ProblemType.CONFLICT,),
+    )
     async def create(self, call: Call[NoParameters, MeterBody]) -> web.Response:
         """201 with the meter; 409 where the key is taken."""
         stores, draft = self._stores, call.body.draft()
@@ -198,7 +137,14 @@ class V3Meters(OfStores):
         )
         return json_response(shown(meter, None), status=201)
 
-    @answers(LIST_METERS)
+    @Operation(
+        id="list-meters",
+        route="GET /meters",
+        summary="List meters",
+        scope=Scope.METERS_READ,
+        parameters=MeterListParameters,
+        answer=numbered_answer("A page of meters.", _PAGE, _SHOWN),
+    )
     async def list(self, call: Call[MeterListParameters, None]) -> web.Response:
         """One page of the meters that pass the filter."""
         asked = call.parameters
@@ -216,13 +162,39 @@ class V3Meters(OfStores):
         ]
         return json_response(numbered_page(asked.page, listed, len(meters)))
 
-    @answers(GET_METER)
+    @Operation(
+        id="get-meter",
+        route="GET /meters/{meterId}",
+        summary="Get a meter",
+        scope=Scope.METERS_READ,
+        answer=Answer(200, "The meter.", MeterShown, example=_SHOWN),
+    )
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The meter."""
         meter = await self._stores.meter(call.namespace, call.names["meterId"])
         return json_response(await self._shown(call.namespace, meter))
 
-    @answers(UPDATE_METER)
+    @Operation(
+        id="update-meter",
+        route="PUT /meters/{meterId}",
+        summary="Update a meter",
+        description=(
+            "Change a meter. Members that are left out stay as they are; key, aggregation and "
+            "events_from never change. Another event_type, value_property or other dimensions "
+            "make a new revision: it is filled in from the events that are kept, shown as "
+            "pending_revision meanwhile, and takes over by itself when that is done. A second "
+            "change before then replaces it, and is made of what it was to be."
+        ),
+        scope=Scope.METERS_WRITE,
+        body=json_body(MeterUpdateBody, {"name": "All tokens", "description": "Of every model."}),
+        answer=Answer(
+            200,
+            "The meter as it is now.",
+            MeterShown,
+            example={**_SHOWN, "name": "All tokens", "description": "Of every model."},
+        ),
+        problems=(ProblemType.CONFLICT,),
+    )
     async def update(self, call: Call[NoParameters, MeterUpdateBody]) -> web.Response:
         """200 with the meter as it is now; 409 where it is not for the API to change it so."""
         stores, change = self._stores, call.body.change()
@@ -231,7 +203,15 @@ class V3Meters(OfStores):
         )
         return json_response(await self._shown(call.namespace, meter))
 
-    @answers(DELETE_METER)
+    @Operation(
+        id="delete-meter",
+        route="DELETE /meters/{meterId}",
+        summary="Delete a meter",
+        description="Delete a meter; a report that uses it has to go first. Its events are kept.",
+        scope=Scope.METERS_WRITE,
+        answer=Answer(204, "It is deleted."),
+        problems=(ProblemType.CONFLICT,),
+    )
     async def delete(self, call: Call[NoParameters, None]) -> web.Response:
         """204; its usage is kept, and no longer answered."""
         stores = self._stores
@@ -246,26 +226,21 @@ class V3Meters(OfStores):
 
 def shown(meter: Meter, pending: MeterRevision | None) -> MeterShown:
     """The meter as v3 shows it."""
-    members: MeterShown = {
+    shown: MeterShown = {
         "id": meter.id,
         "key": meter.key,
         "name": meter.name,
+        "description": meter.description or None,
         "aggregation": meter.aggregation,
         "event_type": meter.event_type,
+        "value_property": meter.value_property,
         "dimensions": dict(meter.dimensions),
+        "events_from": instant(meter.events_from_ms),
         "labels": dict(meter.labels),
         "revision": meter.revision,
+        "effective_from": instant(meter.effective_from_ms),
+        "pending_revision": None if pending is None else revision_shown(pending),
         "created_at": rfc3339(meter.created_at_ms),
         "updated_at": rfc3339(meter.updated_at_ms),
     }
-    if meter.description:
-        members["description"] = meter.description
-    if meter.value_property is not None:
-        members["value_property"] = meter.value_property
-    if meter.events_from_ms is not None:
-        members["events_from"] = rfc3339(meter.events_from_ms)
-    if meter.effective_from_ms is not None:
-        members["effective_from"] = rfc3339(meter.effective_from_ms)
-    if pending is not None:
-        members["pending_revision"] = revision_shown(pending)
-    return members
+    return present(shown)

@@ -8,22 +8,22 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Final
 
-import msgspec
 from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.handlers import Handlers, answers
-from control.ledger import Ledger
-from control.stores import Stores
+from control.handlers import Handlers, Operation
+from control.shapes.optional_members import instant
+from control.stores import Ledger, Stores
 from control.usage.answers import Answers
+from control.usage.form import opening
 from control.usage.query import query_of
 from control.v3.meters.bodies import PreviewMeterBody
 from control.v3.usage.query import QueryBody, UsageRowShown, rows_form
 from meterline.access import Scope
 from meterline.audit import UsageEntry
 from meterline.event import decode_event
-from meterline.http.operation import Answer, Call, Operation, json_body
+from meterline.http.operation import Answer, Call, json_body
 from meterline.http.shapes import Instant, InstantShown, NoParameters
 from meterline.limits import (
     BACKFILL_YIELD_EVENTS,
@@ -131,21 +131,6 @@ _ANSWERED: Final[Any] = {
         }
     ],
 }
-PREVIEW_METER: Final = Operation(
-    id="preview-meter",
-    method="POST",
-    path="/meter-preview",
-    tag="Meters",
-    summary="Preview a meter on stored events",
-    description=(
-        "What a meter would answer, were it there: the events that are kept are folded as it "
-        f"would, at most {PREVIEW_EVENTS_MAX:,} of its event type in at most {PREVIEW_DAYS_MAX} "
-        "days. Nothing is made."
-    ),
-    scope=Scope.USAGE_READ,
-    body=json_body(PreviewBody, _ASKED),
-    answers=(Answer(200, "Usage, as query-meter answers.", PreviewShown, example=_ANSWERED),),
-)
 
 
 @dataclass(slots=True)
@@ -157,7 +142,7 @@ class _Tried:
     examples: list[PreviewRejectedShown] = field(default_factory=list)
 
 
-class V3MeterPreview(Handlers):
+class V3MeterPreview(Handlers, tag="Meters"):
     """The handler of the preview."""
 
     def __init__(self, stores: Stores, ledger: Ledger, answers: Answers) -> None:
@@ -165,7 +150,19 @@ class V3MeterPreview(Handlers):
         self._answers = answers
         self._ledger = ledger
 
-    @answers(PREVIEW_METER)
+    @Operation(
+        id="preview-meter",
+        route="POST /meter-preview",
+        summary="Preview a meter on stored events",
+        description=(
+            "What a meter would answer, were it there: the events that are kept are folded as it "
+            f"would, at most {PREVIEW_EVENTS_MAX:,} of its event type in at most "
+            f"{PREVIEW_DAYS_MAX} days. Nothing is made."
+        ),
+        scope=Scope.USAGE_READ,
+        body=json_body(PreviewBody, _ASKED),
+        answer=Answer(200, "Usage, as query-meter answers.", PreviewShown, example=_ANSWERED),
+    )
     async def preview(self, call: Call[NoParameters, PreviewBody]) -> web.StreamResponse:
         """200 with rows like those of a query."""
         body = call.body
@@ -260,10 +257,10 @@ def _head(query: UsageQuery, until_ms: int | None, tried: _Tried) -> bytes:
     members = {
         "from": rfc3339(query.from_ms),
         "to": rfc3339(query.to_ms),
-        "complete_until": None if until_ms is None else rfc3339(until_ms),
+        "complete_until": instant(until_ms),
         "matched": fold.matched,
         "counted": fold.counted,
         "rejected": fold.matched - fold.counted,
         "rejected_examples": tried.examples,
     }
-    return msgspec.json.encode(members)[:-1] + b',"data":['
+    return opening(members)

@@ -11,9 +11,8 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.handlers import Handlers, answers
+from control.handlers import Handlers, Operation
 from control.shapes.pages import PageParameters, cursor_page, page_answer, page_shape, parts_after
-from control.shapes.path_names import METER_NAMES
 from control.stores import Stores
 from meterline.access import Scope
 from meterline.event import (
@@ -25,7 +24,7 @@ from meterline.event import (
     state_of,
 )
 from meterline.http import json_response
-from meterline.http.operation import Call, Operation
+from meterline.http.operation import Call
 from meterline.http.shapes import InstantShown
 from meterline.meter import Meter, decode_groups, revision_at
 from meterline.usage import RejectedRow
@@ -64,27 +63,23 @@ _EXAMPLE: Final[RejectedValueShown] = {
     "reason": "not_a_number",
     "value": '"many"',
 }
-LIST_REJECTED: Final = Operation(
-    id="list-rejected-values",
-    method="GET",
-    path="/meters/{meterId}/rejected",
-    tag="Meters",
-    summary="List the values that a meter could not count",
-    scope=Scope.EVENTS_READ,
-    names=METER_NAMES,
-    parameters=PageParameters,
-    answers=(page_answer("A page of rejected values.", _PAGE, _EXAMPLE, _EXAMPLE["position"]),),
-)
 
 
-class V3Rejected(Handlers):
+class V3Rejected(Handlers, tag="Meters"):
     """The handler of the list."""
 
     def __init__(self, stores: Stores, settlements: SettlementStore) -> None:
         self._stores = stores
         self._settlements = settlements
 
-    @answers(LIST_REJECTED)
+    @Operation(
+        id="list-rejected-values",
+        route="GET /meters/{meterId}/rejected",
+        summary="List the values that a meter could not count",
+        scope=Scope.EVENTS_READ,
+        parameters=PageParameters,
+        answer=page_answer("A page of rejected values.", _PAGE, _EXAMPLE, _EXAMPLE["position"]),
+    )
     async def list(self, call: Call[PageParameters, None]) -> web.Response:
         """One page, by position in the log; `meta.page.next` leads to the next, or is null."""
         page = call.parameters.page

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from control.shapes.optional_members import Maybe, instant, present
 from control.shapes.pages import CursorMetaShown, cursors, page_shape
 from meterline.http.shapes import DecimalShown, InstantShown
 from meterline.limits import REVISION_SLICES_COUNTED_MAX
@@ -40,24 +41,26 @@ class MeterRevisionShown(TypedDict):
     revision: Annotated[int, Field(description="Its number; numbers of one meter ascend.")]
     state: RevisionState
     event_type: str
-    value_property: NotRequired[str]
+    value_property: NotRequired[Maybe[str]]
     dimensions: Annotated[dict[str, str], Field(description="Names, and JSON paths into `data`.")]
     effective_from: NotRequired[
-        Annotated[InstantShown, Field(description="Its first instant, as it was asked for.")]
+        Annotated[Maybe[InstantShown], Field(description="Its first instant, as it was asked for.")]
     ]
     before: NotRequired[
-        Annotated[int, Field(description="Number of the revision that answers what is earlier.")]
+        Annotated[
+            Maybe[int], Field(description="Number of the revision that answers what is earlier.")
+        ]
     ]
     counted: Annotated[
         bool, Field(description="Whether events are counted in it, so that it can be compared.")
     ]
     progress: NotRequired[
-        Annotated[RevisionProgressShown, Field(description="Where one revision is shown.")]
+        Annotated[Maybe[RevisionProgressShown], Field(description="Where one revision is shown.")]
     ]
     created_at: InstantShown
-    switched_at: NotRequired[InstantShown]
+    switched_at: NotRequired[Maybe[InstantShown]]
     ended_at: NotRequired[
-        Annotated[InstantShown, Field(description="When it was superseded or discarded.")]
+        Annotated[Maybe[InstantShown], Field(description="When it was superseded or discarded.")]
     ]
 
 
@@ -132,24 +135,18 @@ def revision_shown(
 ) -> MeterRevisionShown:
     """A revision as v3 shows it."""
     meter = one.meter
-    members: MeterRevisionShown = {
+    shown: MeterRevisionShown = {
         "revision": one.number,
         "state": one.state,
         "event_type": meter.event_type,
+        "value_property": meter.value_property,
         "dimensions": dict(meter.dimensions),
+        "effective_from": instant(one.effective_from_ms),
+        "before": one.before,
         "counted": one.folded,
+        "progress": progress,
         "created_at": rfc3339(one.made_at_ms),
+        "switched_at": instant(one.switched_at_ms),
+        "ended_at": instant(one.ended_at_ms),
     }
-    if meter.value_property is not None:
-        members["value_property"] = meter.value_property
-    if one.effective_from_ms is not None:
-        members["effective_from"] = rfc3339(one.effective_from_ms)
-    if one.before is not None:
-        members["before"] = one.before
-    if progress is not None:
-        members["progress"] = progress
-    if one.switched_at_ms is not None:
-        members["switched_at"] = rfc3339(one.switched_at_ms)
-    if one.ended_at_ms is not None:
-        members["ended_at"] = rfc3339(one.ended_at_ms)
-    return members
+    return present(shown)

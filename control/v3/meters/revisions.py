@@ -9,10 +9,10 @@ from typing import Annotated, Any, Final
 from aiohttp import web
 from pydantic import Field
 
-from control.handlers import OfStores, answers
+from control.handlers import OfStores, Operation
 from control.revision_comparison import SubjectDifference, compared
+from control.shapes.optional_members import instant
 from control.shapes.pages import PageParameters, cursor_page, page_answer, parts_after
-from control.shapes.path_names import METER_NAMES, METER_REVISION_NAMES
 from control.usage.query import complete_until
 from control.v3.meters.bodies import MeterRevisionBody, MeterSwitchBody
 from control.v3.meters.revision_shapes import (
@@ -27,7 +27,7 @@ from control.v3.meters.revision_shapes import (
 )
 from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation, json_body
+from meterline.http.operation import Answer, Call, json_body
 from meterline.http.shapes import CursorPage, Instant, NoParameters, Parameters
 from meterline.limits import REVISION_SLICES_COUNTED_MAX, SUPERSEDED_KEPT_MS
 from meterline.meter import Meter, MeterRevision, RevisionState
@@ -36,7 +36,6 @@ from meterline.problem import Fault, Problem, ProblemType, invalid
 from meterline.usage import UsageQuery, UsageRow
 from meterline.window import DAY_MS, rfc3339
 
-TAG: Final = "Meters"
 _CURSOR: Final = re.compile("[0-9]{1,18}", re.ASCII)  # below 2**63
 _ONE: Final = "/meters/{meterId}/revisions/{revision}"
 
@@ -54,110 +53,23 @@ class ComparisonParameters(Parameters):
     page: CursorPage = CursorPage()
 
 
-CREATE_REVISION: Final = Operation(
-    id="create-meter-revision",
-    method="POST",
-    path="/meters/{meterId}/revisions",
-    tag=TAG,
-    summary="Propose a revision of a meter",
-    description=(
-        "Propose that a meter measure something else. The revision is filled in from the events "
-        "that are kept, beside the one in force, which goes on answering. Compare them, then "
-        "switch to it or delete it."
-    ),
-    scope=Scope.METERS_WRITE,
-    names=METER_NAMES,
-    body=json_body(MeterRevisionBody, {"value_property": "$.tokens_billed"}),
-    answers=(Answer(201, "The revision.", MeterRevisionShown, example=REVISION_EXAMPLE),),
-    problems=(ProblemType.CONFLICT,),
-)
-LIST_REVISIONS: Final = Operation(
-    id="list-meter-revisions",
-    method="GET",
-    path="/meters/{meterId}/revisions",
-    tag=TAG,
-    summary="List the revisions of a meter",
-    scope=Scope.METERS_READ,
-    names=METER_NAMES,
-    parameters=PageParameters,
-    answers=(
-        page_answer("A page of revisions, the newest first.", REVISION_PAGE, REVISION_EXAMPLE, "7"),
-    ),
-)
-GET_REVISION: Final = Operation(
-    id="get-meter-revision",
-    method="GET",
-    path=_ONE,
-    tag=TAG,
-    summary="Get a revision of a meter",
-    scope=Scope.METERS_READ,
-    names=METER_REVISION_NAMES,
-    answers=(Answer(200, "The revision.", MeterRevisionShown, example=REVISION_EXAMPLE),),
-)
-COMPARE_REVISION: Final = Operation(
-    id="compare-meter-revision",
-    method="GET",
-    path=f"{_ONE}/comparison",
-    tag=TAG,
-    summary="Compare a revision with the current one",
-    description=(
-        "What a revision makes of the events that are kept, and what the meter makes of them now, "
-        "subject by subject. While it is being filled in, `progress` tells what is missing."
-    ),
-    scope=Scope.USAGE_READ,
-    names=METER_REVISION_NAMES,
-    parameters=ComparisonParameters,
-    answers=(
-        Answer(200, "A page of subjects, by name.", ComparisonShown, example=COMPARISON_EXAMPLE),
-    ),
-    problems=(ProblemType.CONFLICT,),
-)
-SWITCH_REVISION: Final = Operation(
-    id="switch-meter-revision",
-    method="POST",
-    path=f"{_ONE}/switch",
-    tag=TAG,
-    summary="Switch a meter to a revision",
-    description=(
-        "Have a revision take over: at once where it is filled in, else as soon as it is (it is "
-        "`filling` then). With effective_from, usage of earlier windows stays as it was. What "
-        f"it supersedes is kept for {SUPERSEDED_KEPT_MS // DAY_MS} days where a report is on the "
-        "meter, so that runs can be corrected."
-    ),
-    scope=Scope.METERS_WRITE,
-    names=METER_REVISION_NAMES,
-    body=json_body(MeterSwitchBody, {"effective_from": "2026-03-01T00:00:00Z"}),
-    answers=(
-        Answer(
-            200,
-            "The revision as it is now.",
-            MeterRevisionShown,
-            example={
-                **REVISION_EXAMPLE,
-                "state": "filling",
-                "effective_from": "2026-03-01T00:00:00Z",
-            },
-        ),
-    ),
-    problems=(ProblemType.CONFLICT,),
-)
-DELETE_REVISION: Final = Operation(
-    id="delete-meter-revision",
-    method="DELETE",
-    path=_ONE,
-    tag=TAG,
-    summary="Discard a pending revision",
-    scope=Scope.METERS_WRITE,
-    names=METER_REVISION_NAMES,
-    answers=(Answer(204, "It is discarded."),),
-    problems=(ProblemType.CONFLICT,),
-)
-
-
-class V3MeterRevisions(OfStores):
+class V3MeterRevisions(OfStores, tag="Meters"):
     """Handlers of a meter's revisions."""
 
-    @answers(CREATE_REVISION)
+    @Operation(
+        id="create-meter-revision",
+        route="POST /meters/{meterId}/revisions",
+        summary="Propose a revision of a meter",
+        description=(
+            "Propose that a meter measure something else. The revision is filled in from the "
+            "events that are kept, beside the one in force, which goes on answering. Compare "
+            "them, then switch to it or delete it."
+        ),
+        scope=Scope.METERS_WRITE,
+        body=json_body(MeterRevisionBody, {"value_property": "$.tokens_billed"}),
+        answer=Answer(201, "The revision.", MeterRevisionShown, example=REVISION_EXAMPLE),
+        problems=(ProblemType.CONFLICT,),
+    )
     async def create(self, call: Call[NoParameters, MeterRevisionBody]) -> web.Response:
         """201 with the revision, which waits."""
         stores = self._stores
@@ -170,7 +82,16 @@ class V3MeterRevisions(OfStores):
         )
         return json_response(await self._shown(made), status=201)
 
-    @answers(LIST_REVISIONS)
+    @Operation(
+        id="list-meter-revisions",
+        route="GET /meters/{meterId}/revisions",
+        summary="List the revisions of a meter",
+        scope=Scope.METERS_READ,
+        parameters=PageParameters,
+        answer=page_answer(
+            "A page of revisions, the newest first.", REVISION_PAGE, REVISION_EXAMPLE, "7"
+        ),
+    )
     async def list(self, call: Call[PageParameters, None]) -> web.Response:
         """One page; the cursor is a number."""
         page = call.parameters.page
@@ -181,12 +102,33 @@ class V3MeterRevisions(OfStores):
         )
         return json_response(cursor_page(found, page, revision_shown, lambda it: str(it.number)))
 
-    @answers(GET_REVISION)
+    @Operation(
+        id="get-meter-revision",
+        route=f"GET {_ONE}",
+        summary="Get a revision of a meter",
+        scope=Scope.METERS_READ,
+        answer=Answer(200, "The revision.", MeterRevisionShown, example=REVISION_EXAMPLE),
+    )
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The revision, and how far it is filled in."""
         return json_response(await self._shown(await self._revision(call)))
 
-    @answers(COMPARE_REVISION)
+    @Operation(
+        id="compare-meter-revision",
+        route=f"GET {_ONE}/comparison",
+        summary="Compare a revision with the current one",
+        description=(
+            "What a revision makes of the events that are kept, and what the meter makes of them "
+            "now, subject by subject. While it is being filled in, `progress` tells what is "
+            "missing."
+        ),
+        scope=Scope.USAGE_READ,
+        parameters=ComparisonParameters,
+        answer=Answer(
+            200, "A page of subjects, by name.", ComparisonShown, example=COMPARISON_EXAMPLE
+        ),
+        problems=(ProblemType.CONFLICT,),
+    )
     async def compare(self, call: Call[ComparisonParameters, None]) -> web.Response:
         """One page of subjects; everything is asked anew for each."""
         asked, page = call.parameters, call.parameters.page
@@ -213,7 +155,30 @@ class V3MeterRevisions(OfStores):
         }
         return json_response(answer)
 
-    @answers(SWITCH_REVISION)
+    @Operation(
+        id="switch-meter-revision",
+        route=f"POST {_ONE}/switch",
+        summary="Switch a meter to a revision",
+        description=(
+            "Have a revision take over: at once where it is filled in, else as soon as it is (it "
+            "is `filling` then). With effective_from, usage of earlier windows stays as it was. "
+            f"What it supersedes is kept for {SUPERSEDED_KEPT_MS // DAY_MS} days where a report is "
+            "on the meter, so that runs can be corrected."
+        ),
+        scope=Scope.METERS_WRITE,
+        body=json_body(MeterSwitchBody, {"effective_from": "2026-03-01T00:00:00Z"}),
+        answer=Answer(
+            200,
+            "The revision as it is now.",
+            MeterRevisionShown,
+            example={
+                **REVISION_EXAMPLE,
+                "state": "filling",
+                "effective_from": "2026-03-01T00:00:00Z",
+            },
+        ),
+        problems=(ProblemType.CONFLICT,),
+    )
     async def switch(self, call: Call[NoParameters, MeterSwitchBody]) -> web.Response:
         """200 with the revision: in force where it is filled in, else waiting for that."""
         stores, number = self._stores, int(call.names["revision"])
@@ -231,7 +196,14 @@ class V3MeterRevisions(OfStores):
             one = await self._revision(call)
         return json_response(await self._shown(one))
 
-    @answers(DELETE_REVISION)
+    @Operation(
+        id="delete-meter-revision",
+        route=f"DELETE {_ONE}",
+        summary="Discard a pending revision",
+        scope=Scope.METERS_WRITE,
+        answer=Answer(204, "It is discarded."),
+        problems=(ProblemType.CONFLICT,),
+    )
     async def delete(self, call: Call[NoParameters, None]) -> web.Response:
         """204; 409 for one that answered usage."""
         stores = self._stores
@@ -263,7 +235,7 @@ class V3MeterRevisions(OfStores):
         )
         until_ms = await complete_until(self._stores, UsageQuery(one.meter))
         return {
-            "complete_until": None if until_ms is None else rfc3339(until_ms),
+            "complete_until": instant(until_ms),
             "slices_left": sum(map(len, lists)),
         }
 

@@ -7,13 +7,12 @@ from typing import Annotated, Final
 from aiohttp import web
 from pydantic import Field
 
-from control.handlers import OfStores, answers
+from control.handlers import OfStores, Operation
 from control.shapes.pages import NumberMetaShown, numbered_answer, numbered_page, page_shape
-from control.shapes.path_names import DIMENSION, METER_NAMES
 from control.usage.query import SUBJECT, Question, Words, query_of
 from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import Call, Operation
+from meterline.http.operation import Call
 from meterline.http.shapes import Instant, NumberedPage, Parameters, Text
 from meterline.limits import EVENT_FILTER_CHARS_MAX
 from meterline.meter import dimensions_ever
@@ -45,40 +44,31 @@ _PAGE: Final = page_shape(
     "ValuePageShown", str, "A page of texts, sorted by code points.", NumberMetaShown
 )
 
-LIST_METER_SUBJECTS: Final = Operation(
-    id="list-meter-subjects",
-    method="GET",
-    path="/meters/{meterId}/subjects",
-    tag="Meters",
-    summary="List the subjects that a meter has usage of",
-    scope=Scope.USAGE_READ,
-    names=METER_NAMES,
-    parameters=ValuesParameters,
-    answers=(numbered_answer("A page of subjects.", _PAGE, "customer-1", "customer-2"),),
-)
-LIST_DIMENSION_VALUES: Final = Operation(
-    id="list-dimension-values",
-    method="GET",
-    path="/meters/{meterId}/dimensions/{dimension}/values",
-    tag="Meters",
-    summary="List the values of a dimension that a meter has usage of",
-    description='An event without a value there has "".',
-    scope=Scope.USAGE_READ,
-    names={**METER_NAMES, "dimension": DIMENSION},
-    parameters=ValuesParameters,
-    answers=(numbered_answer("A page of values.", _PAGE, "large", "small"),),
-)
 
-
-class V3MeterValues(OfStores):
+class V3MeterValues(OfStores, tag="Meters"):
     """The handlers of both lists."""
 
-    @answers(LIST_METER_SUBJECTS)
+    @Operation(
+        id="list-meter-subjects",
+        route="GET /meters/{meterId}/subjects",
+        summary="List the subjects that a meter has usage of",
+        scope=Scope.USAGE_READ,
+        parameters=ValuesParameters,
+        answer=numbered_answer("A page of subjects.", _PAGE, "customer-1", "customer-2"),
+    )
     async def subjects(self, call: Call[ValuesParameters, None]) -> web.Response:
         """One page of subjects."""
         return await self._listed(call, SUBJECT)
 
-    @answers(LIST_DIMENSION_VALUES)
+    @Operation(
+        id="list-dimension-values",
+        route="GET /meters/{meterId}/dimensions/{dimension}/values",
+        summary="List the values of a dimension that a meter has usage of",
+        description='An event without a value there has "".',
+        scope=Scope.USAGE_READ,
+        parameters=ValuesParameters,
+        answer=numbered_answer("A page of values.", _PAGE, "large", "small"),
+    )
     async def values(self, call: Call[ValuesParameters, None]) -> web.Response:
         """One page of values; 404 where the meter never had such a dimension."""
         return await self._listed(call, call.names["dimension"])

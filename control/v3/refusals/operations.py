@@ -6,13 +6,12 @@ from typing import Any, Final, cast
 import msgspec
 from aiohttp import web
 
-from control.handlers import Handlers, answers
+from control.handlers import Handlers, Operation
 from control.refusals.contents import Sides, kept_text, sides
 from control.refusals.difference import Absent, Difference
 from control.refusals.reasons import counted_words
 from control.refusals.service import ORDER, Refusal, RefusalQuery, RefusalService
 from control.shapes.pages import cursors, page_answer
-from control.shapes.path_names import REFUSAL_NAMES
 from control.v3.events.operations import meter_verdict_shown
 from control.v3.refusals.shapes import (
     CONFLICT_EXAMPLE,
@@ -28,71 +27,38 @@ from control.v3.refusals.shapes import (
 from meterline.access import Scope
 from meterline.event import Place, RefusalKind, Way, decode_cursor, encode_cursor
 from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation, json_body
+from meterline.http.operation import Answer, Call, json_body
 from meterline.http.shapes import NoParameters
 from meterline.problem import Fault, Problem, ProblemType, invalid
 from meterline.window import rfc3339
 
-TAG: Final = "Refusals"
 _DISMISSED: Final[RefusalShown] = {
     **{key: value for key, value in REFUSAL_EXAMPLE.items() if key != "redrive"},  # type: ignore[typeddict-item]
     "state": "dismissed",
     "dismissal": {"note": "A test of ours.", "author": "anonymous", "at": "2026-01-31T11:00:00Z"},
 }
 
-LIST_REFUSALS: Final = Operation(
-    id="list-refusals",
-    method="GET",
-    path="/refusals",
-    tag=TAG,
-    summary="List refusals",
-    description=(
-        "Conflicts, records of inbox topics that are no events, and what could not be read, those "
-        "last taken in first, with what was done about each. Not what the door refuses, for its "
-        "sender was told; nor duplicates, which do no harm; nor values that a meter could not use: "
-        "`list-rejected-values` has those."
-    ),
-    scope=Scope.EVENTS_READ,
-    parameters=RefusalsParameters,
-    answers=(page_answer("A page of refusals.", REFUSAL_PAGE, REFUSAL_EXAMPLE),),
-)
-GET_REFUSAL: Final = Operation(
-    id="get-refusal",
-    method="GET",
-    path="/refusals/{refusalId}",
-    tag=TAG,
-    summary="Get a refusal with its contents",
-    description=(
-        "Of a conflict both payloads, and where they differ. Of what is no event, its text. Of an "
-        "event with a value that a meter could not use, whose `position` is the id here: which "
-        "other meters count it."
-    ),
-    scope=Scope.EVENTS_READ,
-    names=REFUSAL_NAMES,
-    answers=(Answer(200, "The refusal.", RefusalContentsShown, example=CONFLICT_EXAMPLE),),
-)
-DISMISS_REFUSAL: Final = Operation(
-    id="dismiss-refusal",
-    method="POST",
-    path="/refusals/{refusalId}/dismiss",
-    tag=TAG,
-    summary="Dismiss a refusal",
-    description="Asks for `events:read` too. One that was dismissed can still be sent anew.",
-    scope=Scope.EVENTS_WRITE,
-    names=REFUSAL_NAMES,
-    body=json_body(DismissalBody, {"note": "A test of ours."}),
-    answers=(Answer(200, "The refusal.", RefusalShown, example=_DISMISSED),),
-    problems=(ProblemType.CONFLICT,),
-)
 
-
-class V3Refusals(Handlers):
+class V3Refusals(Handlers, tag="Refusals"):
     """The handlers."""
 
     def __init__(self, service: RefusalService) -> None:
         self._service = service
 
-    @answers(LIST_REFUSALS)
+    @Operation(
+        id="list-refusals",
+        route="GET /refusals",
+        summary="List refusals",
+        description=(
+            "Conflicts, records of inbox topics that are no events, and what could not be read, "
+            "those last taken in first, with what was done about each. Not what the door refuses, "
+            "for its sender was told; nor duplicates, which do no harm; nor values that a meter "
+            "could not use: `list-rejected-values` has those."
+        ),
+        scope=Scope.EVENTS_READ,
+        parameters=RefusalsParameters,
+        answer=page_answer("A page of refusals.", REFUSAL_PAGE, REFUSAL_EXAMPLE),
+    )
     async def list(self, call: Call[RefusalsParameters, None]) -> web.Response:
         """One page; `meta.page.next` leads to the next, or is null."""
         page, only = call.parameters.page, call.parameters.filter
@@ -117,7 +83,18 @@ class V3Refusals(Handlers):
             meta["page"]["next"] = encode_cursor(ORDER, found.following)
         return json_response({"data": [*map(refusal_shown, found.refusals)], "meta": meta})
 
-    @answers(GET_REFUSAL)
+    @Operation(
+        id="get-refusal",
+        route="GET /refusals/{refusalId}",
+        summary="Get a refusal with its contents",
+        description=(
+            "Of a conflict both payloads, and where they differ. Of what is no event, its text. "
+            "Of an event with a value that a meter could not use, whose `position` is the id "
+            "here: which other meters count it."
+        ),
+        scope=Scope.EVENTS_READ,
+        answer=Answer(200, "The refusal.", RefusalContentsShown, example=CONFLICT_EXAMPLE),
+    )
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """Everything that is kept of it."""
         one = await asked_for(self._service, call)
@@ -140,7 +117,16 @@ class V3Refusals(Handlers):
             _show_sides(shown, one, both)
         return json_response(shown)
 
-    @answers(DISMISS_REFUSAL)
+    @Operation(
+        id="dismiss-refusal",
+        route="POST /refusals/{refusalId}/dismiss",
+        summary="Dismiss a refusal",
+        description="Asks for `events:read` too. One that was dismissed can still be sent anew.",
+        scope=Scope.EVENTS_WRITE,
+        body=json_body(DismissalBody, {"note": "A test of ours."}),
+        answer=Answer(200, "The refusal.", RefusalShown, example=_DISMISSED),
+        problems=(ProblemType.CONFLICT,),
+    )
     async def dismiss(self, call: Call[NoParameters, DismissalBody]) -> web.Response:
         """The refusal as dismissed."""
         one = await asked_for(self._service, call)

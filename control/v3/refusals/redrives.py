@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from control.handlers import Handlers, answers
+from control.handlers import Handlers, Operation
 from control.refusals.reasons import sent_words
 from control.refusals.service import (
     ORDER,
@@ -16,8 +16,8 @@ from control.refusals.service import (
     conflict,
     taken,
 )
-from control.shapes.path_names import REFUSAL_NAMES
-from control.v3.refusals.operations import TAG, asked_for, place_of, reading_too
+from control.shapes.event import EVENT_EXAMPLE
+from control.v3.refusals.operations import asked_for, place_of, reading_too
 from control.v3.refusals.shapes import (
     REFUSAL_EXAMPLE,
     RedriveBody,
@@ -30,54 +30,37 @@ from control.v3.refusals.shapes import (
 from meterline.access import Scope
 from meterline.event import RefusalKind, RefusalState, Settlement, encode_cursor
 from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation, json_body
+from meterline.http.operation import Answer, Call, json_body
 from meterline.http.shapes import NoParameters
 from meterline.limits import REDRIVE_BYTES
 from meterline.problem import Problem, ProblemType
 
-_EVENT: Final = {
-    "specversion": "1.0",
-    "id": "5c10fade-1c9e-4d6c-8275-c52c36731d3c",
-    "source": "api-gateway",
-    "type": "request",
-    "subject": "customer-1",
-    "time": "2026-01-31T10:00:00Z",
-    "data": {"tokens": "1234", "model": "small"},
-}
+_EVENT: Final = {**EVENT_EXAMPLE, "time": "2026-01-31T10:00:00Z"}
 _OUTSTANDING: Final = frozenset({RefusalState.OPEN, RefusalState.REDRIVING})
 
-REDRIVE_REFUSAL: Final = Operation(
-    id="redrive-refusal",
-    method="POST",
-    path="/refusals/{refusalId}/redrive",
-    tag=TAG,
-    summary="Redrive a refusal with an event",
-    description=(
-        "The event goes through the same door as every other, and counts once by its own identity: "
-        "asking again with the same event does nothing more. Without `event` the text of an inbox "
-        "record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too."
-    ),
-    scope=Scope.EVENTS_WRITE,
-    names=REFUSAL_NAMES,
-    body=json_body(RedriveBody, {"event": _EVENT}),
-    answers=(Answer(202, "The event is durable.", RefusalShown, example=REFUSAL_EXAMPLE),),
-    problems=(ProblemType.CONFLICT, ProblemType.INVALID_EVENT),
-)
-REDRIVE_REFUSALS: Final = Operation(
-    id="redrive-refusals",
-    method="POST",
-    path="/refusal-redrives",
-    tag=TAG,
-    summary="Redrive refused inbox records unchanged",
-    description=(
-        "Those about which nothing was done, the last ones first: for when a setting was what "
-        "refused them. With `dry_run` it only says which would be accepted, and why others would "
-        "not. Go on with `after`, until `next` is null. Asks for `events:read` too."
-    ),
-    scope=Scope.EVENTS_WRITE,
-    body=json_body(RedrivesBody, {"filter": {"source": "orders"}, "dry_run": True}),
-    answers=(
-        Answer(
+
+class _Sent(msgspec.Struct):
+    event: msgspec.Raw
+
+
+class V3RefusalRedrives(Handlers, tag="Refusals"):
+    """The handlers."""
+
+    def __init__(self, service: RefusalService) -> None:
+        self._service = service
+
+    @Operation(
+        id="redrive-refusals",
+        route="POST /refusal-redrives",
+        summary="Redrive refused inbox records unchanged",
+        description=(
+            "Those about which nothing was done, the last ones first: for when a setting was what "
+            "refused them. With `dry_run` it only says which would be accepted, and why others "
+            "would not. Go on with `after`, until `next` is null. Asks for `events:read` too."
+        ),
+        scope=Scope.EVENTS_WRITE,
+        body=json_body(RedrivesBody, {"filter": {"source": "orders"}, "dry_run": True}),
+        answer=Answer(
             200,
             "What became of them.",
             RedrivesShown,
@@ -89,21 +72,7 @@ REDRIVE_REFUSALS: Final = Operation(
                 "next": None,
             },
         ),
-    ),
-)
-
-
-class _Sent(msgspec.Struct):
-    event: msgspec.Raw
-
-
-class V3RefusalRedrives(Handlers):
-    """The handlers."""
-
-    def __init__(self, service: RefusalService) -> None:
-        self._service = service
-
-    @answers(REDRIVE_REFUSALS)
+    )
     async def many(self, call: Call[NoParameters, RedrivesBody]) -> web.Response:
         """How many were accepted, and why others were not."""
         service, body = self._service, call.body
@@ -134,7 +103,21 @@ class V3RefusalRedrives(Handlers):
         }
         return json_response(answer)
 
-    @answers(REDRIVE_REFUSAL)
+    @Operation(
+        id="redrive-refusal",
+        route="POST /refusals/{refusalId}/redrive",
+        summary="Redrive a refusal with an event",
+        description=(
+            "The event goes through the same door as every other, and counts once by its own "
+            "identity: asking again with the same event does nothing more. Without `event` the "
+            "text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks "
+            "for `events:read` too."
+        ),
+        scope=Scope.EVENTS_WRITE,
+        body=json_body(RedriveBody, {"event": _EVENT}),
+        answer=Answer(202, "The event is durable.", RefusalShown, example=REFUSAL_EXAMPLE),
+        problems=(ProblemType.CONFLICT, ProblemType.INVALID_EVENT),
+    )
     async def one(self, call: Call[NoParameters, RedriveBody]) -> web.Response:
         """202 once the event is durable."""
         service = self._service

@@ -7,11 +7,20 @@ from typing_extensions import TypedDict
 
 from control.refusals.service import LISTED_KINDS, Refusal
 from control.shapes.event import EVENT_EXAMPLE, EventShown
-from control.shapes.optional_members import Omissible
+from control.shapes.optional_members import Maybe, present
 from control.shapes.pages import page_shape
 from control.v3.events.conditions import EventTimeFilter
 from control.v3.events.operations import MeterVerdictShown
-from meterline.event import Column, Condition, Op, RefusalKind, RefusalState, Way, inbox_record
+from meterline.event import (
+    Column,
+    Condition,
+    Op,
+    RefusalKind,
+    RefusalState,
+    Settlement,
+    Way,
+    inbox_record,
+)
 from meterline.http.shapes import (
     Closed,
     Cursor,
@@ -94,7 +103,7 @@ class RedriveBody(Closed):
     """The event to send. Without it the record's own text is sent."""
 
     event: Annotated[
-        Omissible[dict[str, JsonValue]],
+        Maybe[dict[str, JsonValue]],
         Field(description="A whole event, as `ingest-metering-events` takes it."),
     ] = None
 
@@ -102,13 +111,13 @@ class RedriveBody(Closed):
 class RedrivesFilterBody(Closed):
     """Which refused records of the inbox."""
 
-    source: Annotated[Omissible[Attribute], Field(description="Of this topic.")] = None
+    source: Annotated[Maybe[Attribute], Field(description="Of this topic.")] = None
     stored_from: Annotated[
-        Omissible[Instant], Field(description="Taken in by the log at or after this.")
+        Maybe[Instant], Field(description="Taken in by the log at or after this.")
     ] = None
-    stored_to: Annotated[
-        Omissible[Instant], Field(description="Taken in by the log before this.")
-    ] = None
+    stored_to: Annotated[Maybe[Instant], Field(description="Taken in by the log before this.")] = (
+        None
+    )
 
     def conditions(self) -> tuple[tuple[Column, Condition], ...]:
         """What is asked for."""
@@ -125,9 +134,7 @@ class RedrivesBody(Closed):
     filter: RedrivesFilterBody = RedrivesFilterBody()
     dry_run: Annotated[bool, Field(description="Only say what would happen.")] = False
     limit: Annotated[int, Field(ge=1, le=REDRIVES_MAX, description="At most so many.")] = REDRIVES
-    after: Annotated[Omissible[Cursor], Field(description="From `next` of the answer before.")] = (
-        None
-    )
+    after: Annotated[Maybe[Cursor], Field(description="From `next` of the answer before.")] = None
 
 
 class InboxRecordShown(TypedDict):
@@ -177,15 +184,17 @@ class RefusalShown(TypedDict):
     ingested_at: Annotated[InstantShown, Field(description="When it was received.")]
     stored_at: Annotated[InstantShown, Field(description="When the log took it in.")]
     reason: Annotated[str, Field(description="Why it was refused.")]
-    field: NotRequired[Annotated[str, Field(description="What the reason is about.")]]
-    record: NotRequired[InboxRecordShown]
+    field: NotRequired[Annotated[Maybe[str], Field(description="What the reason is about.")]]
+    record: NotRequired[Maybe[InboxRecordShown]]
     event: NotRequired[
-        Annotated[EventIdentityShown, Field(description="The event, where it could be read.")]
+        Annotated[
+            Maybe[EventIdentityShown], Field(description="The event, where it could be read.")
+        ]
     ]
-    type: NotRequired[str]
-    subject: NotRequired[str]
-    redrive: NotRequired[RedriveShown]
-    dismissal: NotRequired[DismissalShown]
+    type: NotRequired[Maybe[str]]
+    subject: NotRequired[Maybe[str]]
+    redrive: NotRequired[Maybe[RedriveShown]]
+    dismissal: NotRequired[Maybe[DismissalShown]]
 
 
 class AcceptedEventShown(TypedDict):
@@ -203,8 +212,8 @@ class DifferenceShown(TypedDict):
     """
 
     path: Annotated[str, Field(description="JSONPath from the event's root.")]
-    accepted: NotRequired[JsonValue]
-    refused: NotRequired[JsonValue]
+    accepted: NotRequired[Maybe[JsonValue]]
+    refused: NotRequired[Maybe[JsonValue]]
 
 
 class RefusalContentsShown(RefusalShown):
@@ -213,21 +222,29 @@ class RefusalContentsShown(RefusalShown):
     redrivable: Annotated[
         Way, Field(description="How it can be sent anew: as it is too, as a fixed event, not.")
     ]
-    not_redrivable: NotRequired[Annotated[str, Field(description="Why not, and what to do.")]]
-    text: NotRequired[Annotated[str, Field(description="Of what is no event: what was sent.")]]
-    base64: NotRequired[Annotated[str, Field(description="The same where it is no UTF-8.")]]
+    not_redrivable: NotRequired[
+        Annotated[Maybe[str], Field(description="Why not, and what to do.")]
+    ]
+    text: NotRequired[
+        Annotated[Maybe[str], Field(description="Of what is no event: what was sent.")]
+    ]
+    base64: NotRequired[Annotated[Maybe[str], Field(description="The same where it is no UTF-8.")]]
     whole: NotRequired[
-        Annotated[bool, Field(description="Whether that is all of it, byte for byte.")]
+        Annotated[Maybe[bool], Field(description="Whether that is all of it, byte for byte.")]
     ]
-    refused: NotRequired[Annotated[EventShown, Field(description="The event, as it was sent.")]]
-    accepted: NotRequired[AcceptedEventShown]
+    refused: NotRequired[
+        Annotated[Maybe[EventShown], Field(description="The event, as it was sent.")]
+    ]
+    accepted: NotRequired[Maybe[AcceptedEventShown]]
     differs: NotRequired[
-        Annotated[list[Differing], Field(description="In what of that which counts.")]
+        Annotated[Maybe[list[Differing]], Field(description="In what of that which counts.")]
     ]
-    differences: NotRequired[Annotated[list[DifferenceShown], Field(max_length=DIFFERENCES_MAX)]]
-    more_differences: NotRequired[bool]
+    differences: NotRequired[
+        Annotated[Maybe[list[DifferenceShown]], Field(max_length=DIFFERENCES_MAX)]
+    ]
+    more_differences: NotRequired[Maybe[bool]]
     meters: NotRequired[
-        Annotated[list[MeterVerdictShown], Field(description="What each meter made of it.")]
+        Annotated[Maybe[list[MeterVerdictShown]], Field(description="What each meter made of it.")]
     ]
 
 
@@ -243,7 +260,7 @@ class RefusedAgainShown(TypedDict):
 
     id: str
     reason: str
-    field: NotRequired[str]
+    field: NotRequired[Maybe[str]]
 
 
 class RedrivesShown(TypedDict):
@@ -297,7 +314,8 @@ CONFLICT_EXAMPLE: Final[Any] = {
 
 def refusal_shown(one: Refusal) -> RefusalShown:
     """A refusal as v3 shows it."""
-    listed, done = one.listed, one.settlement
+    listed, read = one.listed, one.listed.type != ""
+    record = inbox_record(listed)
     shown: RefusalShown = {
         "id": one.name,
         "kind": one.kind,
@@ -305,24 +323,32 @@ def refusal_shown(one: Refusal) -> RefusalShown:
         "ingested_at": rfc3339(listed.recorded_ms),
         "stored_at": rfc3339(listed.append_ms),
         "reason": listed.reason or _first_reason(one),
+        "field": listed.field or None,
+        "record": None if record is None else _record_shown(*record),
+        "event": {"source": listed.source, "id": listed.id} if read else None,
+        "type": listed.type if read else None,
+        "subject": listed.subject if read else None,
+        "redrive": _redrive_shown(one.settlement),
+        "dismissal": _dismissal_shown(one.settlement),
     }
-    if listed.field:
-        shown["field"] = listed.field
-    if (record := inbox_record(listed)) is not None:
-        topic, partition, offset = record
-        shown["record"] = {"topic": topic, "partition": partition, "offset": str(offset)}
-    if listed.type:
-        shown["event"] = {"source": listed.source, "id": listed.id}
-        shown["type"], shown["subject"] = listed.type, listed.subject
-    if done is None:
-        return shown
-    by = {"author": done.author, "at": rfc3339(done.at_ms)}
-    if done.state is RefusalState.DISMISSED:
-        shown["dismissal"] = {"note": done.note, **by}  # type: ignore[typeddict-item]
-    else:
-        event: EventIdentityShown = {"source": done.source, "id": done.id}
-        shown["redrive"] = {"event": event, **by}  # type: ignore[typeddict-item]
-    return shown
+    return present(shown)
+
+
+def _record_shown(topic: str, partition: int, offset: int) -> InboxRecordShown:
+    return {"topic": topic, "partition": partition, "offset": str(offset)}
+
+
+def _redrive_shown(done: Settlement | None) -> RedriveShown | None:
+    if done is None or done.state is RefusalState.DISMISSED:
+        return None
+    event: EventIdentityShown = {"source": done.source, "id": done.id}
+    return {"event": event, "author": done.author, "at": rfc3339(done.at_ms)}
+
+
+def _dismissal_shown(done: Settlement | None) -> DismissalShown | None:
+    if done is None or done.state is not RefusalState.DISMISSED:
+        return None
+    return {"note": done.note, "author": done.author, "at": rfc3339(done.at_ms)}
 
 
 def _first_reason(one: Refusal) -> str:

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable
 from decimal import Decimal
-from typing import Annotated, Any, Final, NotRequired, cast
+from typing import Annotated, Any, Final, Generic, NotRequired, TypeVar, cast
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-from control.shapes.optional_members import Omissible
+from control.shapes.optional_members import Maybe
 from meterline.http.shapes import Closed, Text
 from meterline.limits import (
     ATTRIBUTE_CHARS_MAX,
@@ -23,41 +23,38 @@ DECIMAL: Final = rf"^-?[0-9]{{1,{INTEGER_DIGITS_MAX}}}(\.[0-9]{{1,{SCALE}}})?$"
 
 Decimals = Annotated[str, Field(pattern=DECIMAL, examples=["100"])]
 Subject = Annotated[Text, Field(max_length=ATTRIBUTE_CHARS_MAX)]
-DecimalsList = Annotated[list[Decimals], Field(max_length=REPORT_FILTER_VALUES_MAX)]
-SubjectList = Annotated[list[Subject], Field(max_length=REPORT_FILTER_VALUES_MAX)]
+Operand = TypeVar("Operand")
+Operands = Annotated[list[Operand], Field(max_length=REPORT_FILTER_VALUES_MAX)]
 
 
-class UsageConditionsBody(Closed):
+class _Conditions(Closed, Generic[Operand]):
+    """The operators of the contract (2.4)."""
+
+    model_config = ConfigDict(alias_generator=lambda name: f"${name.rstrip('_')}")
+
+    gt: Maybe[Operand] = None
+    gte: Maybe[Operand] = None
+    lt: Maybe[Operand] = None
+    lte: Maybe[Operand] = None
+    eq: Maybe[Operand] = None
+    ne: Maybe[Operand] = None
+    in_: Maybe[Operands[Operand]] = None
+    nin: Maybe[Operands[Operand]] = None
+
+
+class UsageConditionsBody(_Conditions[Decimals]):
     """Conditions on the value of an entry, joined by and. Decimals, compared exactly."""
 
-    gt: Annotated[Omissible[Decimals], Field(alias="$gt")] = None
-    gte: Annotated[Omissible[Decimals], Field(alias="$gte")] = None
-    lt: Annotated[Omissible[Decimals], Field(alias="$lt")] = None
-    lte: Annotated[Omissible[Decimals], Field(alias="$lte")] = None
-    eq: Annotated[Omissible[Decimals], Field(alias="$eq")] = None
-    ne: Annotated[Omissible[Decimals], Field(alias="$ne")] = None
-    in_: Annotated[Omissible[DecimalsList], Field(alias="$in")] = None
-    nin: Annotated[Omissible[DecimalsList], Field(alias="$nin")] = None
 
-
-class SubjectConditionsBody(Closed):
+class SubjectConditionsBody(_Conditions[Subject]):
     """Conditions on the subject of an entry, joined by and. Texts, compared by code points."""
-
-    gt: Annotated[Omissible[Subject], Field(alias="$gt")] = None
-    gte: Annotated[Omissible[Subject], Field(alias="$gte")] = None
-    lt: Annotated[Omissible[Subject], Field(alias="$lt")] = None
-    lte: Annotated[Omissible[Subject], Field(alias="$lte")] = None
-    eq: Annotated[Omissible[Subject], Field(alias="$eq")] = None
-    ne: Annotated[Omissible[Subject], Field(alias="$ne")] = None
-    in_: Annotated[Omissible[SubjectList], Field(alias="$in")] = None
-    nin: Annotated[Omissible[SubjectList], Field(alias="$nin")] = None
 
 
 class ReportFilterBody(Closed):
     """Which entries are reported. Without conditions, all are."""
 
-    usage: Omissible[UsageConditionsBody] = None
-    subject: Omissible[SubjectConditionsBody] = None
+    usage: Maybe[UsageConditionsBody] = None
+    subject: Maybe[SubjectConditionsBody] = None
 
     def filter(self) -> ReportFilter:
         """The filter as a value."""

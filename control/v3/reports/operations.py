@@ -1,172 +1,65 @@
 """Reports in API v3: the contract's usage syncs (2.2), made, listed, changed, paused, resumed."""
 
 import re
-from typing import Final
+from dataclasses import asdict
+from typing import Final, cast
 
 from aiohttp import web
 
-from control.handlers import OfReports, answers
+from control.handlers import OfReports, Operation
 from control.reports.rules import V3_WORDS, change_of, new_report, read_change, read_report
 from control.reports.service import new_signing_secret
 from control.shapes.pages import cursor_page, page_answer, parts_after
-from control.shapes.path_names import REPORT_NAMES
+from control.shapes.secret import secret_answer, secret_response
 from control.v3.reports.list_filters import ReportListParameters, ReportsFilter
-from control.v3.reports.resumed import REPORT_RESUMED_EXAMPLE, ReportResumedShown, ResumeBody
 from control.v3.reports.shapes import (
     REPORT_EXAMPLE,
     REPORT_PAGE,
+    REPORT_RESUMED_EXAMPLE,
     REPORT_SENT,
     REPORT_WITH_RUN_EXAMPLE,
     REPORT_WITH_SECRET_EXAMPLE,
     ReportBody,
+    ReportOwedShown,
+    ReportResumedShown,
     ReportShown,
     ReportUpdateBody,
     ReportWithSecretShown,
+    ResumeBody,
     report_shown,
 )
 from control.v3.reports.status import ReportStatusShown, status_shown
 from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import JSON, Answer, Call, Operation, optional_json_body, raw_body
+from meterline.http.operation import JSON, Answer, Call, optional_json_body, raw_body
 from meterline.http.shapes import NoParameters
 from meterline.limits import CONTROL_BODY_BYTES_MAX
 from meterline.problem import ProblemType
 from meterline.report import Owed, Report
 
-TAG: Final = "Reports"
-UNKEPT: Final = {"Cache-Control": "no-store"}
-UNKEPT_HEADERS: Final = {"Cache-Control": "Always no-store: the answer holds a secret."}
 _CURSOR: Final = re.compile(r"([0-9]{1,15})\.([0-7][0-9A-HJKMNP-TV-Z]{25})", re.ASCII)
 
 
-CREATE_REPORT: Final = Operation(
-    id="create-report",
-    method="POST",
-    path="/reports",
-    tag=TAG,
-    summary="Create a report",
-    description="Create a report. Its first run is of the first window that ends after it was "
-    "made; older windows are run by hand. The answer shows the signing secret, and so does "
-    "`get-report-secret`.",
-    scope=Scope.REPORTS_WRITE,
-    body=raw_body({JSON: ReportBody}, REPORT_SENT, CONTROL_BODY_BYTES_MAX),
-    answers=(
-        Answer(
+class V3Reports(OfReports, tag="Reports"):
+    """Handlers of the collection and of one report."""
+
+    @Operation(
+        id="create-report",
+        route="POST /reports",
+        summary="Create a report",
+        description="Create a report. Its first run is of the first window that ends after it was "
+        "made; older windows are run by hand. The answer shows the signing secret, and so does "
+        "`get-report-secret`.",
+        scope=Scope.REPORTS_WRITE,
+        body=raw_body({JSON: ReportBody}, REPORT_SENT, CONTROL_BODY_BYTES_MAX),
+        answer=secret_answer(
             201,
             "The report, with its signing secret.",
             ReportWithSecretShown,
-            example=REPORT_WITH_SECRET_EXAMPLE,
-            headers=UNKEPT_HEADERS,
+            REPORT_WITH_SECRET_EXAMPLE,
         ),
-    ),
-    problems=(ProblemType.CONFLICT, ProblemType.NOT_FOUND),  # the meter may go meanwhile
-)
-LIST_REPORTS: Final = Operation(
-    id="list-reports",
-    method="GET",
-    path="/reports",
-    tag=TAG,
-    summary="List reports",
-    scope=Scope.REPORTS_READ,
-    parameters=ReportListParameters,
-    answers=(
-        page_answer(
-            "A page of reports.",
-            REPORT_PAGE,
-            REPORT_EXAMPLE,
-            "1769853600000.01M7ZMF4YA7D2SQ292V0W9JPT8",
-        ),
-    ),
-)
-GET_REPORT: Final = Operation(
-    id="get-report",
-    method="GET",
-    path="/reports/{reportId}",
-    tag=TAG,
-    summary="Get a report",
-    scope=Scope.REPORTS_READ,
-    names=REPORT_NAMES,
-    answers=(
-        Answer(200, "The report, with its last run.", ReportShown, example=REPORT_WITH_RUN_EXAMPLE),
-    ),
-)
-UPDATE_REPORT: Final = Operation(
-    id="update-report",
-    method="PUT",
-    path="/reports/{reportId}",
-    tag=TAG,
-    summary="Update a report",
-    description="Change a report. Members that are left out stay as they are; slug, meter and type "
-    "never change. Runs that were decided stay as they are, the others go by what is new. Another "
-    "schedule takes over at the first border that its windows share with the present ones, so that "
-    "no window is left out or there twice. The URL that is there already keeps its user "
-    "information; `https://@...` drops it.",
-    scope=Scope.REPORTS_WRITE,
-    names=REPORT_NAMES,
-    body=raw_body(
-        {JSON: ReportUpdateBody},
-        {"endpoint": {"url": "https://billing.example.com/v2/usage"}, "filter": {}},
-        CONTROL_BODY_BYTES_MAX,
-    ),
-    answers=(Answer(200, "The report as it is now.", ReportShown, example=REPORT_EXAMPLE),),
-)
-DELETE_REPORT: Final = Operation(
-    id="delete-report",
-    method="DELETE",
-    path="/reports/{reportId}",
-    tag=TAG,
-    summary="Delete a report",
-    description="Delete a report. What it has not sent yet is cancelled; runs and deliveries stay "
-    "listed.",
-    scope=Scope.REPORTS_WRITE,
-    names=REPORT_NAMES,
-    answers=(Answer(204, "It is deleted."),),
-)
-PAUSE_REPORT: Final = Operation(
-    id="pause-report",
-    method="POST",
-    path="/reports/{reportId}/pause",
-    tag=TAG,
-    summary="Pause a report",
-    description="Make no runs, by hand neither, and send nothing until it is resumed. Windows that "
-    "pass meanwhile are made up for then.",
-    scope=Scope.REPORTS_WRITE,
-    names=REPORT_NAMES,
-    answers=(
-        Answer(
-            200,
-            "The report, paused.",
-            ReportShown,
-            example={**REPORT_EXAMPLE, "state": "paused"},
-        ),
-    ),
-)
-RESUME_REPORT: Final = Operation(
-    id="resume-report",
-    method="POST",
-    path="/reports/{reportId}/resume",
-    tag=TAG,
-    summary="Resume a report",
-    description="Make a paused or parked report active again, and send what is asked for of what "
-    "it owes: all of it if nothing is said. One that is active stays as it is.",
-    scope=Scope.REPORTS_WRITE,
-    names=REPORT_NAMES,
-    body=optional_json_body(ResumeBody, {"owed": "newest"}),
-    answers=(
-        Answer(
-            200,
-            "The report, active, and what becomes of what it owed.",
-            ReportResumedShown,
-            example=REPORT_RESUMED_EXAMPLE,
-        ),
-    ),
-)
-
-
-class V3Reports(OfReports):
-    """Handlers of the collection and of one report."""
-
-    @answers(CREATE_REPORT)
+        problems=(ProblemType.CONFLICT, ProblemType.NOT_FOUND),  # the meter may go meanwhile
+    )
     async def create(self, call: Call[NoParameters, None]) -> web.Response:
         """201 with the report and its secret; 409 where the slug is taken."""
         service = self._service
@@ -180,9 +73,21 @@ class V3Reports(OfReports):
             **report_shown(report, meter.key, await self._status(report)),
             "signing_secret": secret,
         }
-        return json_response(shown, 201, UNKEPT)
+        return secret_response(shown, 201)
 
-    @answers(LIST_REPORTS)
+    @Operation(
+        id="list-reports",
+        route="GET /reports",
+        summary="List reports",
+        scope=Scope.REPORTS_READ,
+        parameters=ReportListParameters,
+        answer=page_answer(
+            "A page of reports.",
+            REPORT_PAGE,
+            REPORT_EXAMPLE,
+            "1769853600000.01M7ZMF4YA7D2SQ292V0W9JPT8",
+        ),
+    )
     async def list(self, call: Call[ReportListParameters, None]) -> web.Response:
         """One page, by creation."""
         service, page = self._service, call.parameters.page
@@ -208,12 +113,36 @@ class V3Reports(OfReports):
             cursor_page(reports, page, show, lambda it: f"{it.created_at_ms}.{it.id}")
         )
 
-    @answers(GET_REPORT)
+    @Operation(
+        id="get-report",
+        route="GET /reports/{reportId}",
+        summary="Get a report",
+        scope=Scope.REPORTS_READ,
+        answer=Answer(
+            200, "The report, with its last run.", ReportShown, example=REPORT_WITH_RUN_EXAMPLE
+        ),
+    )
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The report with its last run."""
         return await self._shown(await self._found(call))
 
-    @answers(UPDATE_REPORT)
+    @Operation(
+        id="update-report",
+        route="PUT /reports/{reportId}",
+        summary="Update a report",
+        description="Change a report. Members that are left out stay as they are; slug, meter and "
+        "type never change. Runs that were decided stay as they are, the others go by what is "
+        "new. Another schedule takes over at the first border that its windows share with the "
+        "present ones, so that no window is left out or there twice. The URL that is there "
+        "already keeps its user information; `https://@...` drops it.",
+        scope=Scope.REPORTS_WRITE,
+        body=raw_body(
+            {JSON: ReportUpdateBody},
+            {"endpoint": {"url": "https://billing.example.com/v2/usage"}, "filter": {}},
+            CONTROL_BODY_BYTES_MAX,
+        ),
+        answer=Answer(200, "The report as it is now.", ReportShown, example=REPORT_EXAMPLE),
+    )
     async def update(self, call: Call[NoParameters, None]) -> web.Response:
         """The report as it is now."""
         service = self._service
@@ -226,7 +155,15 @@ class V3Reports(OfReports):
         service.wake()
         return await self._shown(report)
 
-    @answers(DELETE_REPORT)
+    @Operation(
+        id="delete-report",
+        route="DELETE /reports/{reportId}",
+        summary="Delete a report",
+        description="Delete a report. What it has not sent yet is cancelled; runs and deliveries "
+        "stay listed.",
+        scope=Scope.REPORTS_WRITE,
+        answer=Answer(204, "It is deleted."),
+    )
     async def delete(self, call: Call[NoParameters, None]) -> web.Response:
         """204; what was not sent yet never will be, and is recorded as cancelled."""
         service = self._service
@@ -234,7 +171,20 @@ class V3Reports(OfReports):
         await service.reports.delete_report(report.id, service.now_ms, author=call.author)
         return web.Response(status=204)
 
-    @answers(PAUSE_REPORT)
+    @Operation(
+        id="pause-report",
+        route="POST /reports/{reportId}/pause",
+        summary="Pause a report",
+        description="Make no runs, by hand neither, and send nothing until it is resumed. Windows "
+        "that pass meanwhile are made up for then.",
+        scope=Scope.REPORTS_WRITE,
+        answer=Answer(
+            200,
+            "The report, paused.",
+            ReportShown,
+            example={**REPORT_EXAMPLE, "state": "paused"},
+        ),
+    )
     async def pause(self, call: Call[NoParameters, None]) -> web.Response:
         """The report, paused."""
         service = self._service
@@ -242,7 +192,21 @@ class V3Reports(OfReports):
         await service.reports.pause_report(report.id, service.now_ms, author=call.author)
         return await self._shown(await self._found(call))
 
-    @answers(RESUME_REPORT)
+    @Operation(
+        id="resume-report",
+        route="POST /reports/{reportId}/resume",
+        summary="Resume a report",
+        description="Make a paused or parked report active again, and send what is asked for of "
+        "what it owes: all of it if nothing is said. One that is active stays as it is.",
+        scope=Scope.REPORTS_WRITE,
+        body=optional_json_body(ResumeBody, {"owed": "newest"}),
+        answer=Answer(
+            200,
+            "The report, active, and what becomes of what it owed.",
+            ReportResumedShown,
+            example=REPORT_RESUMED_EXAMPLE,
+        ),
+    )
     async def resume(self, call: Call[NoParameters, ResumeBody]) -> web.Response:
         """The report, active, and what becomes of what it owed."""
         service = self._service
@@ -253,12 +217,7 @@ class V3Reports(OfReports):
         service.wake()
         shown: ReportResumedShown = {
             **await self._members(await self._found(call)),
-            "owed": {
-                "runs": resumed.runs,
-                "runs_skipped": resumed.runs_skipped,
-                "deliveries": resumed.deliveries,
-                "deliveries_cancelled": resumed.deliveries_cancelled,
-            },
+            "owed": cast("ReportOwedShown", asdict(resumed)),
         }
         return json_response(shown)
 

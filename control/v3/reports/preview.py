@@ -8,19 +8,17 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.handlers import OfReports, answers
+from control.handlers import OfReports, Operation
 from control.openapi.report_message import EXAMPLE
 from control.report_preview import PreviewedBody, Previewing, ReportPreview
 from control.reports.rules import window_faults
 from control.reports.service import ReportService
-from control.shapes.optional_members import Omissible
+from control.shapes.optional_members import Maybe, instant, present
 from control.shapes.pages import CursorMetaShown, PageParameters, cursors
-from control.shapes.path_names import REPORT_NAMES
 from control.usage.query import complete_until
-from control.v3.reports.operations import TAG
 from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation, json_body
+from meterline.http.operation import Answer, Call, json_body
 from meterline.http.shapes import Closed, DecimalShown, Instant, InstantShown, Text
 from meterline.limits import (
     ATTRIBUTE_CHARS_MAX,
@@ -34,7 +32,6 @@ from meterline.number import text
 from meterline.problem import Problem, ProblemType, invalid
 from meterline.report import Report, Run, Trigger, run_id, subjects_asked
 from meterline.usage import Filter, Operator, UsageQuery
-from meterline.window import rfc3339
 
 _TEXT_EXAMPLE: Final = (
     '{"type":"report.meter","timestamp":"2026-02-01T00:00:00.000Z","report":{"slug":"daily-tokens"}'
@@ -49,7 +46,7 @@ class ReportPreviewBody(Closed):
     from_: Annotated[Instant, Field(alias="from", description="Start of the window.")]
     to: Annotated[Instant, Field(description="End of the window, not in it.")]
     subject: Annotated[
-        Omissible[Annotated[Text, Field(max_length=ATTRIBUTE_CHARS_MAX)]],
+        Maybe[Annotated[Text, Field(max_length=ATTRIBUTE_CHARS_MAX)]],
         Field(description="Only the body for this subject."),
     ] = None
 
@@ -62,7 +59,7 @@ class PreviewedBodyShown(TypedDict):
     bytes: Annotated[int, Field(description="Its length.")]
     body: NotRequired[
         Annotated[
-            str,
+            Maybe[str],
             Field(
                 description="The text, byte by byte as it would be sent, but for the member `run`. "
                 "Left out where it would be too large."
@@ -103,23 +100,26 @@ class ReportPreviewShown(TypedDict):
     meta: CursorMetaShown
 
 
-PREVIEW_REPORT: Final = Operation(
-    id="preview-report",
-    method="POST",
-    path="/reports/{reportId}/preview",
-    tag=TAG,
-    summary="Preview what a report would send",
-    description="The exact bodies that a first run of a window would send now, by subject. Nothing "
-    "is stored and nothing is sent. They equal the deliveries but for the member `run`, whose "
-    "`sequence` is 0.",
-    scope=Scope.REPORTS_READ,
-    names=REPORT_NAMES,
-    parameters=PageParameters,
-    body=json_body(
-        ReportPreviewBody, {"from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}
-    ),
-    answers=(
-        Answer(
+class V3ReportPreview(OfReports, tag="Reports"):
+    """Handler of previews; so many at once, for each reads the usage of a window."""
+
+    def __init__(self, service: ReportService) -> None:
+        super().__init__(service)
+        self._turns = asyncio.Semaphore(REPORT_PREVIEWS_MAX)
+
+    @Operation(
+        id="preview-report",
+        route="POST /reports/{reportId}/preview",
+        summary="Preview what a report would send",
+        description="The exact bodies that a first run of a window would send now, by subject. "
+        "Nothing is stored and nothing is sent. They equal the deliveries but for the member "
+        "`run`, whose `sequence` is 0.",
+        scope=Scope.REPORTS_READ,
+        parameters=PageParameters,
+        body=json_body(
+            ReportPreviewBody, {"from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}
+        ),
+        answer=Answer(
             200,
             "A page of bodies.",
             ReportPreviewShown,
@@ -142,19 +142,8 @@ PREVIEW_REPORT: Final = Operation(
                 "meta": cursors(20, [_SUBJECT], more=False),
             },
         ),
-    ),
-    problems=(ProblemType.CONFLICT,),
-)
-
-
-class V3ReportPreview(OfReports):
-    """Handler of previews; so many at once, for each reads the usage of a window."""
-
-    def __init__(self, service: ReportService) -> None:
-        super().__init__(service)
-        self._turns = asyncio.Semaphore(REPORT_PREVIEWS_MAX)
-
-    @answers(PREVIEW_REPORT)
+        problems=(ProblemType.CONFLICT,),
+    )
     async def preview(self, call: Call[PageParameters, ReportPreviewBody]) -> web.Response:
         """A page of bodies; 409 where the report groups by what its meter has no more."""
         service, asked, page = self._service, call.body, call.parameters.page
@@ -212,7 +201,7 @@ def _shown(found: ReportPreview, until_ms: int | None, page_size: int) -> Report
         "filtered_out": figures.filtered_out,
         "total": text(figures.total),
         "total_filtered_out": text(figures.total_filtered_out),
-        "complete_until": None if until_ms is None else rfc3339(until_ms),
+        "complete_until": instant(until_ms),
         "too_large": [
             {
                 "subject": it.subject,
@@ -232,7 +221,6 @@ def _body_shown(one: PreviewedBody) -> PreviewedBodyShown:
         "subject": one.subject,
         "entries": one.entries,
         "bytes": one.size,
+        "body": None if one.body is None else one.body.decode(),
     }
-    if one.body is not None:
-        shown["body"] = one.body.decode()
-    return shown
+    return present(shown)

@@ -6,8 +6,16 @@ from typing import Annotated, Final, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from control.shapes.optional_members import Maybe, instant, present
 from control.shapes.pages import page_shape
-from control.shapes.run import DeliveryId, DeliveryStateName, Digest, RunId
+from control.shapes.run import (
+    DeliveryId,
+    DeliveryStateName,
+    Digest,
+    RunId,
+    corrections_of,
+    sequence_of,
+)
 from meterline.delivery import Attempt, Delivery
 from meterline.http.shapes import Closed, DecimalShown, Instant, InstantShown, Ulid
 from meterline.number import text
@@ -57,9 +65,11 @@ class ManifestShown(TypedDict):
         str, Field(description="blake2b-256 over ids and digests of the deliveries, in order.")
     ]
     sequence_first: NotRequired[
-        Annotated[int, Field(description="Deliveries of a report are numbered without gaps.")]
+        Annotated[
+            Maybe[int], Field(description="Deliveries of a report are numbered without gaps.")
+        ]
     ]
-    sequence_last: NotRequired[int]
+    sequence_last: NotRequired[Maybe[int]]
 
 
 RunShown = TypedDict(  # a class cannot have a member called `from`
@@ -71,7 +81,7 @@ RunShown = TypedDict(  # a class cannot have a member called `from`
         "to": Annotated[InstantShown, Field(description="End of the window, not in it.")],
         "revision": Annotated[int, Field(description="From 1; of the same window.")],
         "supersedes": NotRequired[
-            Annotated[RunId, Field(description="The run of the revision before.")]
+            Annotated[Maybe[RunId], Field(description="The run of the revision before.")]
         ],
         "trigger": Annotated[
             Literal["schedule", "manual", "late"],
@@ -86,19 +96,21 @@ RunShown = TypedDict(  # a class cannot have a member called `from`
                 "where its report does not ask for it to be sent."
             ),
         ],
-        "reason": NotRequired[Annotated[str, Field(description="Why it failed or was skipped.")]],
+        "reason": NotRequired[
+            Annotated[Maybe[str], Field(description="Why it failed or was skipped.")]
+        ],
         "asked_at": Annotated[InstantShown, Field(description="When it was found due or asked.")],
         "decided_at": NotRequired[
-            Annotated[InstantShown, Field(description="From then on it never changes.")]
+            Annotated[Maybe[InstantShown], Field(description="From then on it never changes.")]
         ],
-        "ended_at": NotRequired[InstantShown],
-        "meter_revision": NotRequired[int],
+        "ended_at": NotRequired[Maybe[InstantShown]],
+        "meter_revision": NotRequired[Maybe[int]],
         "delivered": Annotated[int, Field(description="Deliveries that arrived.")],
         "failed": Annotated[int, Field(description="Deliveries that failed or were cancelled.")],
-        "manifest": NotRequired[ManifestShown],
+        "manifest": NotRequired[Maybe[ManifestShown]],
         "corrections": NotRequired[
             Annotated[
-                int,
+                Maybe[int],
                 Field(description="Of a revision: entries that differ from what was delivered."),
             ]
         ],
@@ -132,11 +144,13 @@ class AttemptShown(TypedDict):
             "dialled; or not known, for the dispatcher died."
         ),
     ]
-    url: NotRequired[Annotated[str, Field(description="Where it went, without user information.")]]
-    status: NotRequired[Annotated[int, Field(description="Of the answer.")]]
-    reason: NotRequired[Annotated[str, Field(description="In words.")]]
-    answer: NotRequired[Annotated[str, Field(description="The first kilobyte of its body.")]]
-    next_attempt_at: NotRequired[InstantShown]
+    url: NotRequired[
+        Annotated[Maybe[str], Field(description="Where it went, without user information.")]
+    ]
+    status: NotRequired[Annotated[Maybe[int], Field(description="Of the answer.")]]
+    reason: NotRequired[Annotated[Maybe[str], Field(description="In words.")]]
+    answer: NotRequired[Annotated[Maybe[str], Field(description="The first kilobyte of its body.")]]
+    next_attempt_at: NotRequired[Maybe[InstantShown]]
 
 
 DeliveryShown = TypedDict(
@@ -152,7 +166,7 @@ DeliveryShown = TypedDict(
         "sequence": Annotated[int, Field(description="From 1, among those of its report.")],
         "revision": int,
         "supersedes": NotRequired[
-            Annotated[DeliveryId, Field(description="The one whose figures it replaces.")]
+            Annotated[Maybe[DeliveryId], Field(description="The one whose figures it replaces.")]
         ],
         "state": DeliveryStateName,
         "attempt_count": Annotated[int, Field(description="All attempts, before replays too.")],
@@ -161,7 +175,7 @@ DeliveryShown = TypedDict(
         ],
         "failure": NotRequired[
             Annotated[
-                str,
+                Maybe[str],
                 Field(
                     description="Why it could not be made, in words, with what to do: it has no "
                     "body and is never sent."
@@ -169,10 +183,12 @@ DeliveryShown = TypedDict(
             ]
         ],
         "created_at": InstantShown,
-        "next_attempt_at": NotRequired[InstantShown],
-        "ended_at": NotRequired[InstantShown],
+        "next_attempt_at": NotRequired[Maybe[InstantShown]],
+        "ended_at": NotRequired[Maybe[InstantShown]],
         "replayed_at": NotRequired[
-            Annotated[InstantShown, Field(description="When it was last asked to be sent again.")]
+            Annotated[
+                Maybe[InstantShown], Field(description="When it was last asked to be sent again.")
+            ]
         ],
     },
 )
@@ -196,36 +212,31 @@ DELIVERY_PAGE: Final = page_shape(
 
 def run_shown(run: Run) -> RunShown:
     """The run as v3 shows it; what it does not have is left out."""
+    manifest = run.manifest
     shown: RunShown = {
         "id": run.id,
         "report_id": run.report_id,
         "from": rfc3339(run.from_ms),
         "to": rfc3339(run.to_ms),
         "revision": run.revision,
+        "supersedes": run.supersedes,
         "trigger": run.trigger.value,
         "state": run.state.value,
+        "reason": run.reason or None,
         "asked_at": rfc3339(run.asked_at_ms),
+        "decided_at": instant(run.decided_at_ms),
+        "ended_at": instant(run.ended_at_ms),
+        "meter_revision": run.meter_revision,
         "delivered": run.delivered,
         "failed": run.failed,
+        "manifest": None if manifest is None else _manifest_shown(manifest),
+        "corrections": corrections_of(run),
     }
-    if run.supersedes is not None:
-        shown["supersedes"] = run.supersedes
-    if run.reason:
-        shown["reason"] = run.reason
-    if run.decided_at_ms is not None:
-        shown["decided_at"] = rfc3339(run.decided_at_ms)
-    if run.ended_at_ms is not None:
-        shown["ended_at"] = rfc3339(run.ended_at_ms)
-    if run.meter_revision is not None:
-        shown["meter_revision"] = run.meter_revision
-    if run.manifest is not None:
-        shown["manifest"] = _manifest_shown(run.manifest)
-        if run.manifest.corrections_digest is not None:
-            shown["corrections"] = run.manifest.corrections
-    return shown
+    return present(shown)
 
 
 def _manifest_shown(manifest: Manifest) -> ManifestShown:
+    first, last = sequence_of(manifest)
     shown: ManifestShown = {
         "deliveries": manifest.deliveries,
         "entries": manifest.entries,
@@ -234,11 +245,10 @@ def _manifest_shown(manifest: Manifest) -> ManifestShown:
         "total_filtered_out": text(manifest.total_filtered_out),
         "complete_until": rfc3339(manifest.complete_until_ms),
         "digest": manifest.digest,
+        "sequence_first": first,
+        "sequence_last": last,
     }
-    if manifest.deliveries:
-        shown["sequence_first"] = manifest.sequence_first
-        shown["sequence_last"] = manifest.sequence_first + manifest.deliveries - 1
-    return shown
+    return present(shown)
 
 
 def delivery_shown(delivery: Delivery) -> DeliveryShown:
@@ -253,22 +263,17 @@ def delivery_shown(delivery: Delivery) -> DeliveryShown:
         "number": delivery.number,
         "sequence": delivery.sequence,
         "revision": delivery.revision,
+        "supersedes": delivery.supersedes,
         "state": delivery.state.value,
         "attempt_count": delivery.attempts,
         "digest": delivery.digest.hex(),
+        "failure": delivery.failure,
         "created_at": rfc3339(delivery.created_at_ms),
+        "next_attempt_at": instant(delivery.next_attempt_at_ms),
+        "ended_at": instant(delivery.ended_at_ms),
+        "replayed_at": instant(delivery.replayed_at_ms),
     }
-    if delivery.failure is not None:
-        shown["failure"] = delivery.failure
-    if delivery.supersedes is not None:
-        shown["supersedes"] = delivery.supersedes
-    if delivery.next_attempt_at_ms is not None:
-        shown["next_attempt_at"] = rfc3339(delivery.next_attempt_at_ms)
-    if delivery.ended_at_ms is not None:
-        shown["ended_at"] = rfc3339(delivery.ended_at_ms)
-    if delivery.replayed_at_ms is not None:
-        shown["replayed_at"] = rfc3339(delivery.replayed_at_ms)
-    return shown
+    return present(shown)
 
 
 def with_attempts(delivery: Delivery, attempts: Sequence[Attempt]) -> DeliveryWithAttemptsShown:
@@ -282,18 +287,13 @@ def _attempt_shown(attempt: Attempt) -> AttemptShown:
         "started_at": rfc3339(attempt.started_at_ms),
         "duration_ms": attempt.duration_ms,
         "outcome": attempt.outcome.value,
+        "url": attempt.endpoint or None,
+        "status": attempt.status,
+        "reason": attempt.reason or None,
+        "answer": attempt.answer.decode(errors="replace") or None,
+        "next_attempt_at": instant(attempt.next_attempt_at_ms),
     }
-    if attempt.endpoint:
-        shown["url"] = attempt.endpoint
-    if attempt.status is not None:
-        shown["status"] = attempt.status
-    if attempt.reason:
-        shown["reason"] = attempt.reason
-    if attempt.answer:
-        shown["answer"] = attempt.answer.decode(errors="replace")
-    if attempt.next_attempt_at_ms is not None:
-        shown["next_attempt_at"] = rfc3339(attempt.next_attempt_at_ms)
-    return shown
+    return present(shown)
 
 
 RUN_EXAMPLE: Final[RunShown] = {

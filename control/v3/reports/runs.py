@@ -1,22 +1,19 @@
 """Runs of reports in API v3: asked for by hand, listed, shown."""
 
 import re
-from typing import Final
 
 from aiohttp import web
 
-from control.handlers import OfReports, answers
+from control.handlers import OfReports, Operation
 from control.reports.rules import window_faults
 from control.shapes.pages import cursor_page, no_cursor, page_answer
-from control.shapes.path_names import REPORT_NAMES
-from control.shapes.run import RUN, RUN_PATTERN
+from control.shapes.run import RUN_PATTERN
 from control.v3.reports.list_filters import RunListParameters
-from control.v3.reports.operations import TAG
 from control.v3.reports.run_shapes import RUN_EXAMPLE, RUN_PAGE, RunBody, RunShown, run_shown
 from control.v3.reports.status import ReceiverShown, receiver_shown
 from meterline.access import Scope
 from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation, json_body
+from meterline.http.operation import Answer, Call, json_body
 from meterline.http.shapes import NoParameters
 from meterline.problem import invalid
 from meterline.report import Report, Run
@@ -28,88 +25,44 @@ class RunWithReceiverShown(RunShown):
     receiver: ReceiverShown
 
 
-RUN_REPORT: Final = Operation(
-    id="run-report",
-    method="POST",
-    path="/reports/{reportId}/runs",
-    tag=TAG,
-    summary="Run a report by hand",
-    description="Run a report for any window that is over, of its schedule or not. It waits until "
-    "all that was sent before is counted. A run that was skipped or could not be made is made "
-    "after all.",
-    scope=Scope.REPORTS_WRITE,
-    names=REPORT_NAMES,
-    body=json_body(RunBody, {"from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}),
-    answers=(
-        Answer(
-            200,
-            "The run of that window, which was there already.",
-            RunShown,
-            example=RUN_EXAMPLE,
-        ),
-        Answer(
-            201,
-            "A new run.",
-            RunShown,
-            example={
-                "id": RUN_EXAMPLE["id"],
-                "report_id": RUN_EXAMPLE["report_id"],
-                "from": "2026-01-31T00:00:00Z",
-                "to": "2026-02-01T00:00:00Z",
-                "revision": 1,
-                "trigger": "manual",
-                "state": "waiting",
-                "asked_at": "2026-02-01T09:00:00Z",
-                "delivered": 0,
-                "failed": 0,
-            },
-        ),
-    ),
-)
-LIST_REPORT_RUNS: Final = Operation(
-    id="list-report-runs",
-    method="GET",
-    path="/reports/{reportId}/runs",
-    tag=TAG,
-    summary="List the runs of a report",
-    description="The newest window first.",
-    scope=Scope.REPORTS_READ,
-    names=REPORT_NAMES,
-    parameters=RunListParameters,
-    answers=(page_answer("A page of runs.", RUN_PAGE, RUN_EXAMPLE, RUN_EXAMPLE["id"]),),
-)
-GET_REPORT_RUN: Final = Operation(
-    id="get-report-run",
-    method="GET",
-    path="/reports/{reportId}/runs/{runId}",
-    tag=TAG,
-    summary="Get a run",
-    description="Its deliveries are listed by `list-deliveries` with `filter[run]`.",
-    scope=Scope.REPORTS_READ,
-    names={**REPORT_NAMES, "runId": RUN},
-    answers=(
-        Answer(
-            200,
-            "The run, and how its receiver fares.",
-            RunWithReceiverShown,
-            example={
-                **RUN_EXAMPLE,
-                "receiver": {
-                    "state": "well",
-                    "retrying_deliveries": 300,
-                    "summary": "300 deliveries are retried, each by itself (the receiver answered "
-                    "500; expected is 2xx); the receiver is well.",
-                },
-            },
-        ),
-    ),
-)
-
-
-class V3Runs(OfReports):
+class V3Runs(OfReports, tag="Reports"):
     """Handlers of the runs of one report."""
 
-    @answers(RUN_REPORT)
+    @Operation(
+        id="run-report",
+        route="POST /reports/{reportId}/runs",
+        summary="Run a report by hand",
+        description="Run a report for any window that is over, of its schedule or not. It waits "
+        "until all that was sent before is counted. A run that was skipped or could not be made "
+        "is made after all.",
+        scope=Scope.REPORTS_WRITE,
+        body=json_body(RunBody, {"from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}),
+        answer=(
+            Answer(
+                200,
+                "The run of that window, which was there already.",
+                RunShown,
+                example=RUN_EXAMPLE,
+            ),
+            Answer(
+                201,
+                "A new run.",
+                RunShown,
+                example={
+                    "id": RUN_EXAMPLE["id"],
+                    "report_id": RUN_EXAMPLE["report_id"],
+                    "from": "2026-01-31T00:00:00Z",
+                    "to": "2026-02-01T00:00:00Z",
+                    "revision": 1,
+                    "trigger": "manual",
+                    "state": "waiting",
+                    "asked_at": "2026-02-01T09:00:00Z",
+                    "delivered": 0,
+                    "failed": 0,
+                },
+            ),
+        ),
+    )
     async def run(self, call: Call[NoParameters, RunBody]) -> web.Response:
         """201 with a new run of the window; 200 with the one that is there already."""
         service, body = self._service, call.body
@@ -123,7 +76,15 @@ class V3Runs(OfReports):
         service.wake()
         return json_response(run_shown(run), 201 if new else 200)
 
-    @answers(LIST_REPORT_RUNS)
+    @Operation(
+        id="list-report-runs",
+        route="GET /reports/{reportId}/runs",
+        summary="List the runs of a report",
+        description="The newest window first.",
+        scope=Scope.REPORTS_READ,
+        parameters=RunListParameters,
+        answer=page_answer("A page of runs.", RUN_PAGE, RUN_EXAMPLE, RUN_EXAMPLE["id"]),
+    )
     async def list(self, call: Call[RunListParameters, None]) -> web.Response:
         """One page, the newest window first."""
         service, page = self._service, call.parameters.page
@@ -133,7 +94,27 @@ class V3Runs(OfReports):
         found = await service.reports.runs(report.id, page.size + 1, before, asked)
         return json_response(cursor_page(found, page, run_shown, lambda it: it.id))
 
-    @answers(GET_REPORT_RUN)
+    @Operation(
+        id="get-report-run",
+        route="GET /reports/{reportId}/runs/{runId}",
+        summary="Get a run",
+        description="Its deliveries are listed by `list-deliveries` with `filter[run]`.",
+        scope=Scope.REPORTS_READ,
+        answer=Answer(
+            200,
+            "The run, and how its receiver fares.",
+            RunWithReceiverShown,
+            example={
+                **RUN_EXAMPLE,
+                "receiver": {
+                    "state": "well",
+                    "retrying_deliveries": 300,
+                    "summary": "300 deliveries are retried, each by itself (the receiver "
+                    "answered 500; expected is 2xx); the receiver is well.",
+                },
+            },
+        ),
+    )
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The run, and how its receiver fares."""
         report = await self._found(call)

@@ -8,13 +8,11 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.handlers import OfReports, answers
+from control.handlers import OfReports, Operation
 from control.reports.service import new_signing_secret
-from control.shapes.path_names import REPORT_NAMES
-from control.v3.reports.operations import TAG, UNKEPT, UNKEPT_HEADERS
+from control.shapes.secret import secret_answer, secret_response
 from meterline.access import Scope
-from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation, json_body
+from meterline.http.operation import Call, json_body
 from meterline.http.shapes import Closed, InstantShown, NoParameters
 from meterline.limits import SIGNING_OVERLAP_S, SIGNING_OVERLAP_S_MAX
 from meterline.problem import ProblemType
@@ -62,60 +60,38 @@ _EXAMPLE: Final[SigningSecretShown] = {
         }
     ],
 }
-GET_REPORT_SECRET: Final = Operation(
-    id="get-report-secret",
-    method="GET",
-    path="/reports/{reportId}/secret",
-    tag=TAG,
-    summary="Get the signing secret of a report",
-    scope=Scope.SECRETS_READ,
-    names=REPORT_NAMES,
-    answers=(
-        Answer(
-            200,
-            "The secrets that sign now.",
-            SigningSecretShown,
-            example={**_EXAMPLE, "previous": []},
-            headers=UNKEPT_HEADERS,
-        ),
-    ),
-)
-ROTATE_REPORT_SECRET: Final = Operation(
-    id="rotate-report-secret",
-    method="POST",
-    path="/reports/{reportId}/secret/rotate",
-    tag=TAG,
-    summary="Rotate the signing secret of a report",
-    description="Deliveries are signed with the new secret from now on, and with those from before "
-    "until the overlap ends: a receiver may change over at any moment in between.",
-    scope=Scope.SECRETS_READ,
-    names=REPORT_NAMES,
-    body=json_body(SecretRotationBody, {"overlap_seconds": 86_400}),
-    answers=(
-        Answer(
-            200,
-            "The secrets that sign now.",
-            SigningSecretShown,
-            example=_EXAMPLE,
-            headers=UNKEPT_HEADERS,
-        ),
-    ),
-    problems=(ProblemType.CONFLICT,),
-)
 
 
-class V3ReportSecrets(OfReports):
+class V3ReportSecrets(OfReports, tag="Reports"):
     """Handlers of the secrets of one report."""
 
-    @answers(GET_REPORT_SECRET)
+    @Operation(
+        id="get-report-secret",
+        route="GET /reports/{reportId}/secret",
+        summary="Get the signing secret of a report",
+        scope=Scope.SECRETS_READ,
+        answer=secret_answer(
+            200, "The secrets that sign now.", SigningSecretShown, {**_EXAMPLE, "previous": []}
+        ),
+    )
     async def get(self, call: Call[NoParameters, None]) -> web.Response:
         """The secrets that sign now."""
         service, report = self._service, await self._found(call)
         signing = await self._signing(report)
         await service.reports.tell_secret_shown(report, service.now_ms, author=call.author)
-        return json_response(signing, headers=UNKEPT)
+        return secret_response(signing)
 
-    @answers(ROTATE_REPORT_SECRET)
+    @Operation(
+        id="rotate-report-secret",
+        route="POST /reports/{reportId}/secret/rotate",
+        summary="Rotate the signing secret of a report",
+        description="Deliveries are signed with the new secret from now on, and with those from "
+        "before until the overlap ends: a receiver may change over at any moment in between.",
+        scope=Scope.SECRETS_READ,
+        body=json_body(SecretRotationBody, {"overlap_seconds": 86_400}),
+        answer=secret_answer(200, "The secrets that sign now.", SigningSecretShown, _EXAMPLE),
+        problems=(ProblemType.CONFLICT,),
+    )
     async def rotate(self, call: Call[NoParameters, SecretRotationBody]) -> web.Response:
         """The secrets that sign now, the new one first; 409 where too many overlap."""
         service = self._service
@@ -127,7 +103,7 @@ class V3ReportSecrets(OfReports):
         await service.reports.rotate_secret(
             report.id, sealed, overlap_ms, service.now_ms, author=call.author
         )
-        return json_response(await self._signing(await self._found(call)), headers=UNKEPT)
+        return secret_response(await self._signing(await self._found(call)))
 
     async def _signing(self, report: Report) -> SigningSecretShown:
         """Those that sign now. Raises `Problem` (unavailable) where one cannot be opened."""

@@ -14,18 +14,19 @@ from control.reports.rules import (
     GroupNames,
     Headers,
     IntervalName,
+    OwedName,
     RevisionsName,
     Slug,
     StartAt,
     Url,
 )
-from control.shapes.optional_members import Omissible
+from control.shapes.optional_members import Maybe, present
 from control.shapes.pages import page_shape
 from control.v3.reports.filter_shapes import ReportFilterBody, ReportFilterShown, filter_shown
 from control.v3.reports.run_shapes import RUN_EXAMPLE, RunShown, run_shown
 from control.v3.reports.status import STATUS_EXAMPLE, ReportStatusShown
 from meterline.http.shapes import Closed, InstantShown, Text, Ulid
-from meterline.report import Report, Run
+from meterline.report import Report, Run, Schedule, Takeover
 from meterline.window import rfc3339
 
 
@@ -33,20 +34,20 @@ class ReportScheduleBody(Closed):
     """How often, and from when."""
 
     interval: IntervalName
-    start_at: Annotated[Omissible[StartAt], Field(description=START_WORDS)] = None
+    start_at: Annotated[Maybe[StartAt], Field(description=START_WORDS)] = None
 
 
 class ReportQueryBody(Closed):
     """How entries are split."""
 
-    group_by_dimensions: Omissible[GroupNames] = None
+    group_by_dimensions: Maybe[GroupNames] = None
 
 
 class ReportEndpointBody(Closed):
     """Where to."""
 
     url: Url
-    headers: Omissible[Headers] = None
+    headers: Maybe[Headers] = None
 
 
 MeterName = Annotated[
@@ -63,8 +64,8 @@ class ReportBody(Closed):
     type: Webhook
     schedule: ReportScheduleBody
     endpoint: ReportEndpointBody
-    query: Omissible[ReportQueryBody] = None
-    filter: Omissible[ReportFilterBody] = None
+    query: Maybe[ReportQueryBody] = None
+    filter: Maybe[ReportFilterBody] = None
     revisions: Annotated[
         RevisionsName, Field(description=f"{REVISIONS_WORDS} `record` if absent.")
     ] = "record"
@@ -81,14 +82,14 @@ class ReportUpdateBody(Closed):
     may be there as they are.
     """
 
-    slug: Omissible[Slug] = None
-    meter_id_or_key: Omissible[MeterName] = None
-    type: Omissible[Webhook] = None
-    schedule: Omissible[ReportScheduleBody] = None
-    query: Omissible[ReportQueryBody] = None
-    endpoint: Omissible[ReportEndpointBody] = None
-    filter: Omissible[ReportFilterBody] = None
-    revisions: Annotated[Omissible[RevisionsName], Field(description=REVISIONS_WORDS)] = None
+    slug: Maybe[Slug] = None
+    meter_id_or_key: Maybe[MeterName] = None
+    type: Maybe[Webhook] = None
+    schedule: Maybe[ReportScheduleBody] = None
+    query: Maybe[ReportQueryBody] = None
+    endpoint: Maybe[ReportEndpointBody] = None
+    filter: Maybe[ReportFilterBody] = None
+    revisions: Annotated[Maybe[RevisionsName], Field(description=REVISIONS_WORDS)] = None
     grace_seconds: Annotated[
         GraceSeconds | None, Field(description="Null: as long as the installation says again.")
     ] = None
@@ -156,7 +157,7 @@ class ReportEndpointShown(TypedDict):
     """Where deliveries go; user information and values of headers are left out."""
 
     url: str
-    header_names: NotRequired[list[str]]
+    header_names: NotRequired[Maybe[list[str]]]
 
 
 class ReportShown(TypedDict):
@@ -167,14 +168,15 @@ class ReportShown(TypedDict):
     meter: ReportMeterShown
     type: Literal["webhook"]
     schedule: ReportScheduleShown
-    ending_schedule: NotRequired[EndingScheduleShown]
+    ending_schedule: NotRequired[Maybe[EndingScheduleShown]]
     query: ReportQueryShown
-    filter: NotRequired[ReportFilterShown]
+    filter: NotRequired[Maybe[ReportFilterShown]]
     endpoint: ReportEndpointShown
     revisions: Annotated[RevisionsName, Field(description=REVISIONS_WORDS)]
     grace_seconds: NotRequired[
         Annotated[
-            int, Field(description="Left out where runs wait as long as the installation says.")
+            Maybe[int],
+            Field(description="Left out where runs wait as long as the installation says."),
         ]
     ]
     state: Annotated[
@@ -185,11 +187,13 @@ class ReportShown(TypedDict):
             "kept, nothing is sent."
         ),
     ]
-    state_reason: NotRequired[Annotated[str, Field(description="Why it is parked.")]]
+    state_reason: NotRequired[Annotated[Maybe[str], Field(description="Why it is parked.")]]
     created_at: InstantShown
     updated_at: Annotated[InstantShown, Field(description="When its definition last changed.")]
     last_run: NotRequired[
-        Annotated[RunShown, Field(description="That of the newest window; in lists left out.")]
+        Annotated[
+            Maybe[RunShown], Field(description="That of the newest window; in lists left out.")
+        ]
     ]
     status: ReportStatusShown
 
@@ -206,6 +210,27 @@ class ReportWithSecretShown(ReportShown):
     ]
 
 
+class ResumeBody(Closed):
+    """What is sent of what a report owes."""
+
+    owed: OwedName = "all"
+
+
+class ReportOwedShown(TypedDict):
+    """What a report owes now that it is resumed, and what it owes no more."""
+
+    runs: Annotated[int, Field(description="Still to be made, of all windows.")]
+    runs_skipped: int
+    deliveries: Annotated[int, Field(description="Still to be sent, of runs that are made.")]
+    deliveries_cancelled: int
+
+
+class ReportResumedShown(ReportShown):
+    """A report that was resumed."""
+
+    owed: ReportOwedShown
+
+
 REPORT_PAGE: Final = page_shape("ReportPageShown", ReportShown, "A page of reports, by creation.")
 
 
@@ -214,37 +239,36 @@ def report_shown(
 ) -> ReportShown:
     """The report as v3 shows it; what it does not have is left out."""
     asked = report.schedule_asked
+    asked, ending, names = report.schedule_asked, report.takeover, report.headers.names
+    endpoint: ReportEndpointShown = {"url": report.endpoint, "header_names": [*names] or None}
     shown: ReportShown = {
         "id": report.id,
         "slug": report.slug,
         "meter": {"id": report.meter_id, "key": meter_key},
         "type": "webhook",
         "schedule": {"interval": asked.interval.value, "start_at": rfc3339(asked.start_at_ms)},
+        "ending_schedule": None if ending is None else _ending_shown(report.schedule, ending),
         "query": {"group_by_dimensions": list(report.group_by)},
-        "endpoint": {"url": report.endpoint},
+        "filter": filter_shown(report.filter) or None,
+        "endpoint": present(endpoint),
         "revisions": report.revisions.value,
+        "grace_seconds": None if report.grace_ms is None else report.grace_ms // 1_000,
         "state": report.state.value,
+        "state_reason": report.state_reason or None,
         "created_at": rfc3339(report.created_at_ms),
         "updated_at": rfc3339(report.updated_at_ms),
+        "last_run": None if last is None else run_shown(last),
         "status": status,
     }
-    if report.takeover is not None:
-        shown["ending_schedule"] = {
-            "interval": report.schedule.interval.value,
-            "start_at": rfc3339(report.schedule.start_at_ms),
-            "ends_at": rfc3339(report.takeover.at_ms),
-        }
-    if report.headers.names:
-        shown["endpoint"]["header_names"] = list(report.headers.names)
-    if report.filter.usage or report.filter.subject:
-        shown["filter"] = filter_shown(report.filter)
-    if report.grace_ms is not None:
-        shown["grace_seconds"] = report.grace_ms // 1_000
-    if report.state_reason:
-        shown["state_reason"] = report.state_reason
-    if last is not None:
-        shown["last_run"] = run_shown(last)
-    return shown
+    return present(shown)
+
+
+def _ending_shown(schedule: Schedule, takeover: Takeover) -> EndingScheduleShown:
+    return {
+        "interval": schedule.interval.value,
+        "start_at": rfc3339(schedule.start_at_ms),
+        "ends_at": rfc3339(takeover.at_ms),
+    }
 
 
 REPORT_SENT: Final = {
@@ -275,4 +299,8 @@ REPORT_WITH_RUN_EXAMPLE: Final[ReportShown] = {**REPORT_EXAMPLE, "last_run": RUN
 REPORT_WITH_SECRET_EXAMPLE: Final[ReportWithSecretShown] = {
     **REPORT_EXAMPLE,
     "signing_secret": "whsec_c2lnbmluZyBzZWNyZXQgb2YgYSByZXBvcnQ=",
+}
+REPORT_RESUMED_EXAMPLE: Final[ReportResumedShown] = {
+    **REPORT_EXAMPLE,
+    "owed": {"runs": 1, "runs_skipped": 6, "deliveries": 0, "deliveries_cancelled": 48},
 }

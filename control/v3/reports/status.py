@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from control.shapes.optional_members import Maybe, instant, present
 from control.shapes.run import DeliveryId, RunId
 from control.v3.reports.run_shapes import OutcomeName, RunStateName
 from meterline.delivery import Outstanding, Standing
@@ -19,9 +20,9 @@ LastRunShown = TypedDict(  # a class cannot have a member called `from`
         "from": InstantShown,
         "to": InstantShown,
         "state": RunStateName,
-        "reason": NotRequired[str],
-        "decided_at": NotRequired[InstantShown],
-        "ended_at": NotRequired[InstantShown],
+        "reason": NotRequired[Maybe[str]],
+        "decided_at": NotRequired[Maybe[InstantShown]],
+        "ended_at": NotRequired[Maybe[InstantShown]],
     },
 )
 LastRunShown.__doc__ = "The run of the newest window whose run is not still to be made."
@@ -33,7 +34,7 @@ class LastErrorShown(TypedDict):
     delivery_id: DeliveryId
     at: InstantShown
     outcome: OutcomeName
-    status: NotRequired[Annotated[int, Field(description="Of the answer.")]]
+    status: NotRequired[Annotated[Maybe[int], Field(description="Of the answer.")]]
     reason: Annotated[str, Field(description="In words.")]
 
 
@@ -64,48 +65,50 @@ class ReceiverShown(TypedDict):
             "it is up and has taken nothing for a day, or never; nothing was sent there yet."
         ),
     ]
-    since: NotRequired[Annotated[InstantShown, Field(description="Of the first failure.")]]
+    since: NotRequired[Annotated[Maybe[InstantShown], Field(description="Of the first failure.")]]
     next_probe_at: NotRequired[
-        Annotated[InstantShown, Field(description="When it is tried again while it is down.")]
+        Annotated[
+            Maybe[InstantShown], Field(description="When it is tried again while it is down.")
+        ]
     ]
     retrying_deliveries: Annotated[
         int,
         Field(description="Those that failed and are tried again; 10,000 stands for more, too."),
     ]
     summary: NotRequired[
-        Annotated[str, Field(description="In words; left out where nothing is outstanding.")]
+        Annotated[Maybe[str], Field(description="In words; left out where nothing is outstanding.")]
     ]
 
 
 def receiver_shown(outstanding: Outstanding) -> ReceiverShown:
     """How the receiver fares; what there is not is left out."""
-    health = outstanding.health
+    health, fails = outstanding.health, (Standing.DOWN, Standing.FAILING)
+    since_ms = health.failing_since_ms if outstanding.standing in fails else None
     shown: ReceiverShown = {
         "state": outstanding.standing.value,
+        "since": instant(since_ms or None),
+        "next_probe_at": instant(health.probe_at_ms),
         "retrying_deliveries": outstanding.retrying,
+        "summary": outstanding.words() or None,
     }
-    if outstanding.standing in (Standing.DOWN, Standing.FAILING) and health.failing_since_ms:
-        shown["since"] = rfc3339(health.failing_since_ms)
-    if health.probe_at_ms is not None:
-        shown["next_probe_at"] = rfc3339(health.probe_at_ms)
-    if words := outstanding.words():
-        shown["summary"] = words
-    return shown
+    return present(shown)
 
 
 class ReportStatusShown(TypedDict):
     """Where a report stands."""
 
-    last_run: NotRequired[LastRunShown]
-    last_error: NotRequired[LastErrorShown]
-    next_run: NotRequired[Annotated[NextRunShown, Field(description="None while it is paused.")]]
+    last_run: NotRequired[Maybe[LastRunShown]]
+    last_error: NotRequired[Maybe[LastErrorShown]]
+    next_run: NotRequired[
+        Annotated[Maybe[NextRunShown], Field(description="None while it is paused.")]
+    ]
     owed_deliveries: Annotated[
         int, Field(description="Those that have not arrived and are not given up.")
     ]
     owed_since: NotRequired[
-        Annotated[InstantShown, Field(description="When the oldest of them was made.")]
+        Annotated[Maybe[InstantShown], Field(description="When the oldest of them was made.")]
     ]
-    owed_seconds: NotRequired[Annotated[int, Field(description="How long ago that is.")]]
+    owed_seconds: NotRequired[Annotated[Maybe[int], Field(description="How long ago that is.")]]
     receiver: ReceiverShown
 
 
@@ -113,25 +116,24 @@ def status_shown(
     report: Report, status: ReportStatus, start: StartTerms, now_ms: int
 ) -> ReportStatusShown:
     """The status; what there is not is left out."""
+    last, error, since_ms = status.last_run, status.last_error, status.owed_since_ms
+    paused = report.state is ReportState.PAUSED
     shown: ReportStatusShown = {
+        "last_run": None if last is None else _run_shown(last),
+        "last_error": None if error is None else _error_shown(error),
+        "next_run": None if paused else _next_shown(report, status, start),
         "owed_deliveries": status.owed,
+        "owed_since": instant(since_ms),
+        "owed_seconds": None if since_ms is None else max(0, now_ms - since_ms) // 1_000,
         "receiver": receiver_shown(status.outstanding),
     }
-    if status.last_run is not None:
-        shown["last_run"] = _run_shown(status.last_run)
-    if status.last_error is not None:
-        shown["last_error"] = _error_shown(status.last_error)
-    if report.state is not ReportState.PAUSED:
-        from_ms, to_ms = status.next_window
-        shown["next_run"] = {
-            "from": rfc3339(from_ms),
-            "to": rfc3339(to_ms),
-            "starts_at": rfc3339(start.starts_at_ms(report, from_ms, to_ms)),
-        }
-    if status.owed_since_ms is not None:
-        shown["owed_since"] = rfc3339(status.owed_since_ms)
-        shown["owed_seconds"] = max(0, now_ms - status.owed_since_ms) // 1_000
-    return shown
+    return present(shown)
+
+
+def _next_shown(report: Report, status: ReportStatus, start: StartTerms) -> NextRunShown:
+    from_ms, to_ms = status.next_window
+    starts_at_ms = start.starts_at_ms(report, from_ms, to_ms)
+    return {"from": rfc3339(from_ms), "to": rfc3339(to_ms), "starts_at": rfc3339(starts_at_ms)}
 
 
 def _run_shown(run: Run) -> LastRunShown:
@@ -140,14 +142,11 @@ def _run_shown(run: Run) -> LastRunShown:
         "from": rfc3339(run.from_ms),
         "to": rfc3339(run.to_ms),
         "state": run.state.value,
+        "reason": run.reason or None,
+        "decided_at": instant(run.decided_at_ms),
+        "ended_at": instant(run.ended_at_ms),
     }
-    if run.reason:
-        shown["reason"] = run.reason
-    if run.decided_at_ms is not None:
-        shown["decided_at"] = rfc3339(run.decided_at_ms)
-    if run.ended_at_ms is not None:
-        shown["ended_at"] = rfc3339(run.ended_at_ms)
-    return shown
+    return present(shown)
 
 
 def _error_shown(error: LastError) -> LastErrorShown:
@@ -155,11 +154,10 @@ def _error_shown(error: LastError) -> LastErrorShown:
         "delivery_id": error.delivery_id,
         "at": rfc3339(error.at_ms),
         "outcome": error.outcome.value,
+        "status": error.status,
         "reason": error.reason,
     }
-    if error.status is not None:
-        shown["status"] = error.status
-    return shown
+    return present(shown)
 
 
 STATUS_EXAMPLE: Final[ReportStatusShown] = {

@@ -1,21 +1,20 @@
 """Test deliveries of reports, in API v3: one signed message now, and what is wrong in words."""
 
-from typing import Annotated, Final, NotRequired
+from typing import Annotated, NotRequired
 
 from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 from ulid import ULID
 
-from control.handlers import OfReports, answers
+from control.handlers import OfReports, Operation
 from control.openapi.report_message import EXAMPLE
-from control.shapes.path_names import REPORT_NAMES
-from control.v3.reports.operations import TAG
+from control.shapes.optional_members import Maybe, present
 from control.v3.reports.run_shapes import OutcomeName
 from meterline.access import Scope
 from meterline.delivery import AttemptOutcome
 from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation
+from meterline.http.operation import Answer, Call
 from meterline.http.shapes import InstantShown, NoParameters
 from meterline.limits import RESPONSE_BYTES_KEPT
 from meterline.report import TRIAL_SUBJECT, TRIAL_TRIGGER, Trial
@@ -33,47 +32,39 @@ class TestDeliveryShown(TypedDict):
     outcome: OutcomeName
     at: InstantShown
     duration_ms: int
-    status: NotRequired[Annotated[int, Field(description="Of the answer.")]]
-    answer: NotRequired[Annotated[str, Field(description="The first kilobyte of its body.")]]
+    status: NotRequired[Annotated[Maybe[int], Field(description="Of the answer.")]]
+    answer: NotRequired[Annotated[Maybe[str], Field(description="The first kilobyte of its body.")]]
     body: Annotated[str, Field(description="The text that was signed and sent.")]
 
 
-TEST_REPORT: Final = Operation(
-    id="test-report",
-    method="POST",
-    path="/reports/{reportId}/test",
-    tag=TAG,
-    summary="Send a test delivery",
-    description="Send one signed message to the report's endpoint now, whatever the report's "
-    f"state, and tell what came of it. It has no usage, the subject `{TRIAL_SUBJECT}`, an id of "
-    f"its own and the `run.trigger` `{TRIAL_TRIGGER}`, so that a receiver books nothing. It is "
-    "kept nowhere and tried once, and parks nothing.",
-    scope=Scope.REPORTS_WRITE,
-    names=REPORT_NAMES,
-    answers=(
-        Answer(
+class V3ReportTest(OfReports, tag="Reports"):
+    """Handler of test deliveries."""
+
+    @Operation(
+        id="test-report",
+        route="POST /reports/{reportId}/test",
+        summary="Send a test delivery",
+        description="Send one signed message to the report's endpoint now, whatever the report's "
+        f"state, and tell what came of it. It has no usage, the subject `{TRIAL_SUBJECT}`, an id "
+        f"of its own and the `run.trigger` `{TRIAL_TRIGGER}`, so that a receiver books nothing. It "
+        "is kept nowhere and tried once, and parks nothing.",
+        scope=Scope.REPORTS_WRITE,
+        answer=Answer(
             200,
             "What came of it; also where it did not arrive.",
             TestDeliveryShown,
             example={
                 "delivery_id": "test_01m7zmf4ya7d2sq292v0w9jpt8",
                 "delivered": False,
-                "verdict": "TLS failed: certificate has expired. Can the report's URL be reached "
-                "from where Meterline runs?",
+                "verdict": "TLS failed: certificate has expired. Can the report's URL be "
+                "reached from where Meterline runs?",
                 "outcome": "unreached",
                 "at": "2026-02-01T09:00:00.120Z",
                 "duration_ms": 34,
                 "body": f'{{"type":"{EXAMPLE["type"]}","usage":[]}}',
             },
         ),
-    ),
-)
-
-
-class V3ReportTest(OfReports):
-    """Handler of test deliveries."""
-
-    @answers(TEST_REPORT)
+    )
     async def test(self, call: Call[NoParameters, None]) -> web.Response:
         """200 with what came of it; 429 where there were many just now."""
         service = self._service
@@ -87,6 +78,7 @@ class V3ReportTest(OfReports):
 
 def _shown(trial: Trial) -> TestDeliveryShown:
     answer = trial.answer
+    said = answer.body[:RESPONSE_BYTES_KEPT].decode(errors="replace")
     shown: TestDeliveryShown = {
         "delivery_id": trial.delivery_id,
         "delivered": answer.outcome is AttemptOutcome.DELIVERED,
@@ -94,10 +86,8 @@ def _shown(trial: Trial) -> TestDeliveryShown:
         "outcome": answer.outcome.value,
         "at": rfc3339(trial.at_ms),
         "duration_ms": answer.duration_ms,
+        "status": answer.status,
+        "answer": said or None,
         "body": trial.body.decode(),
     }
-    if answer.status is not None:
-        shown["status"] = answer.status
-    if answer.body:
-        shown["answer"] = answer.body[:RESPONSE_BYTES_KEPT].decode(errors="replace")
-    return shown
+    return present(shown)

@@ -9,15 +9,13 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from control.handlers import Handlers, answers
-from control.ledger import Ledger
+from control.handlers import Handlers, Operation
 from control.shapes.pages import CursorMetaShown, cursor_page, cursors, parts_after
-from control.shapes.path_names import METER_NAMES
-from control.stores import Stores
+from control.stores import Ledger, Stores
 from meterline.access import Scope
 from meterline.audit import Behind, Position, UsageEntry, checksum
 from meterline.http import json_response
-from meterline.http.operation import Answer, Call, Operation
+from meterline.http.operation import Answer, Call
 from meterline.http.shapes import CursorPage, Instant, InstantShown, Parameters, Text
 from meterline.limits import (
     ATTRIBUTE_CHARS_MAX,
@@ -98,32 +96,29 @@ _EXAMPLE: Final[Any] = {
     "meta": cursors(20, ["1.0.12.3"], more=False),
     "total": {"events": 1, "checksum": "0f343b0931126a20f133d67c2b018a3b"},
 }
-LIST_USAGE_EVENTS: Final = Operation(
-    id="list-usage-events",
-    method="GET",
-    path="/meters/{meterId}/events",
-    tag="Meters",
-    summary="List the events behind usage",
-    description=(
-        "The events that count in a row of a query or an entry of a delivery, named by its window, "
-        "subject and dimensions; by the meter as it is now. Events without a usable value are not "
-        f"among them. At most {USAGE_EVENTS_MAX} events can stand behind an entry."
-    ),
-    scope=Scope.EVENTS_READ,
-    names=METER_NAMES,
-    parameters=UsageEventsParameters,
-    answers=(Answer(200, "A page of events.", UsageEventPageShown, example=_EXAMPLE),),
-)
 
 
-class V3UsageEvents(Handlers):
+class V3UsageEvents(Handlers, tag="Meters"):
     """The handler of the list."""
 
     def __init__(self, stores: Stores, ledger: Ledger) -> None:
         self._stores = stores
         self._ledger = ledger
 
-    @answers(LIST_USAGE_EVENTS)
+    @Operation(
+        id="list-usage-events",
+        route="GET /meters/{meterId}/events",
+        summary="List the events behind usage",
+        description=(
+            "The events that count in a row of a query or an entry of a delivery, named by its "
+            "window, subject and dimensions; by the meter as it is now. Events without a usable "
+            f"value are not among them. At most {USAGE_EVENTS_MAX} events can stand behind an "
+            "entry."
+        ),
+        scope=Scope.EVENTS_READ,
+        parameters=UsageEventsParameters,
+        answer=Answer(200, "A page of events.", UsageEventPageShown, example=_EXAMPLE),
+    )
     async def list(self, call: Call[UsageEventsParameters, None]) -> web.Response:
         """One page by position; the first with the number and checksum of all."""
         asked, page = call.parameters, call.parameters.page

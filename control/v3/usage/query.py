@@ -10,12 +10,11 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
-from control.handlers import Handlers, answers
-from control.shapes.optional_members import Omissible
-from control.shapes.path_names import METER_NAMES
+from control.handlers import Handlers, Operation
+from control.shapes.optional_members import Maybe, instant, present
 from control.stores import Stores
 from control.usage.answers import Answers, Form
-from control.usage.form import attachment, csv_lines, wants_csv, window_bound
+from control.usage.form import opening, table, wants_csv, window_bound
 from control.usage.query import (
     COMPLETE_UNTIL_HEADER,
     SUBJECT,
@@ -26,7 +25,7 @@ from control.usage.query import (
     query_of,
 )
 from meterline.access import Scope
-from meterline.http.operation import CSV, JSON, Answer, Call, Operation, json_body
+from meterline.http.operation import CSV, JSON, Answer, Call, json_body
 from meterline.http.shapes import (
     Closed,
     DecimalShown,
@@ -45,16 +44,16 @@ from meterline.limits import (
 from meterline.number import text
 from meterline.problem import ProblemType
 from meterline.usage import Filter, Operator, UsageRow
-from meterline.window import ISO_SIZES, rfc3339
+from meterline.window import ISO_SIZES
 
 WORDS: Final = Words("group_by_dimensions", "filters.dimensions", "body")
 Texts = Annotated[list[str], Field(min_length=1, max_length=QUERY_FILTER_VALUES_MAX)]
 Conditions = Annotated[
     list["UsageCondition"], Field(min_length=1, max_length=QUERY_FILTER_PARTS_MAX)
 ]
-Operand = Omissible[str]
-Operands = Omissible[Texts]
-Parts = Omissible[Conditions]
+Operand = Maybe[str]
+Operands = Maybe[Texts]
+Parts = Maybe[Conditions]
 
 
 class UsageCondition(Closed):
@@ -69,7 +68,7 @@ class UsageCondition(Closed):
     contains: Operand = None
     ncontains: Operand = None
     exists: Annotated[
-        Omissible[bool], Field(description="Whether there is a value; one missing is empty.")
+        Maybe[bool], Field(description="Whether there is a value; one missing is empty.")
     ] = None
     and_: Annotated[Parts, Field(alias="and")] = None
     or_: Annotated[Parts, Field(alias="or")] = None
@@ -123,12 +122,12 @@ class QueryBody(Closed):
     """What is asked. Nothing but `{}` asks for one total of all time."""
 
     from_: Annotated[
-        Omissible[Instant],
+        Maybe[Instant],
         Field(alias="from", description="Usage of then or later, to the millisecond."),
     ] = None
-    to: Annotated[Omissible[Instant], Field(description="Usage of earlier than then.")] = None
+    to: Annotated[Maybe[Instant], Field(description="Usage of earlier than then.")] = None
     granularity: Annotated[
-        Omissible[Literal["PT1M", "PT1H", "P1D", "P1M"]],
+        Maybe[Literal["PT1M", "PT1H", "P1D", "P1M"]],
         Field(description="Size of the windows; one total where it is absent."),
     ] = None
     time_zone: Annotated[ZoneName, Field(description="Where days and months begin.")] = "UTC"
@@ -204,47 +203,45 @@ _ANSWERED: Final = {
     ],
 }
 COMPLETE_UNTIL_WORDS: Final = "Of what was received until then nothing is missing; absent: unknown."
-QUERY_METER: Final = Operation(
-    id="query-meter",
-    method="POST",
-    path="/meters/{meterId}/query",
-    tag="Meters",
-    summary="Query usage",
-    description=(
-        "Usage of a meter by windows and groups, ordered by both. A window or group in which "
-        "nothing counted has no row. `Accept: text/csv` asks for a table."
-    ),
-    scope=Scope.USAGE_READ,
-    names=METER_NAMES,
-    body=json_body(QueryBody, _ASKED),
-    answers=(
-        Answer(
-            200,
-            "Usage.",
-            QueryResultShown,
-            example=_ANSWERED,
-            headers={COMPLETE_UNTIL_HEADER: COMPLETE_UNTIL_WORDS},
-        ),
-        Answer(200, "Usage.", str, CSV, example="from,to,value\r\n"),
-    ),
-    problems=(ProblemType.NOT_ACCEPTABLE,),
-)
 
 
-class V3Query(Handlers):
+class V3Query(Handlers, tag="Meters"):
     """The handler of queries."""
 
     def __init__(self, stores: Stores, answers: Answers) -> None:
         self._stores = stores
         self._answers = answers
 
-    @answers(QUERY_METER)
+    @Operation(
+        id="query-meter",
+        route="POST /meters/{meterId}/query",
+        summary="Query usage",
+        description=(
+            "Usage of a meter by windows and groups, ordered by both. A window or group in which "
+            "nothing counted has no row. `Accept: text/csv` asks for a table."
+        ),
+        scope=Scope.USAGE_READ,
+        body=json_body(QueryBody, _ASKED),
+        answer=(
+            Answer(
+                200,
+                "Usage.",
+                QueryResultShown,
+                example=_ANSWERED,
+                headers={COMPLETE_UNTIL_HEADER: COMPLETE_UNTIL_WORDS},
+            ),
+            Answer(200, "Usage.", str, CSV, example="from,to,value\r\n"),
+        ),
+        problems=(ProblemType.NOT_ACCEPTABLE,),
+    )
     async def query(self, call: Call[NoParameters, QueryBody]) -> web.StreamResponse:
         """200 with a row for each window and group in which something counted."""
         as_csv = wants_csv(call.request)
         meter = await self._stores.meter(call.namespace, call.names["meterId"])
         asked_for = await asked(self._stores, query_of(meter, call.body.question()))
-        form = _table(asked_for) if as_csv else rows_form(_head(asked_for), asked_for.headers)
+        form = rows_form(_head(asked_for), asked_for.headers)
+        if as_csv:
+            form = table(asked_for, ("from", "to"), text)
         ask = partial(self._stores.usage.usage_blocks, asked_for.query)
         return await self._answers.send(call, form, ask)
 
@@ -259,14 +256,9 @@ def _entries(rows: Sequence[UsageRow]) -> bytes:
 
 
 def _head(asked_for: Asked) -> bytes:
-    query, until_ms = asked_for.query, asked_for.complete_until_ms
-    members: dict[str, object] = {}
-    if query.from_ms is not None:
-        members["from"] = rfc3339(query.from_ms)
-    if query.to_ms is not None:
-        members["to"] = rfc3339(query.to_ms)
-    members["complete_until"] = None if until_ms is None else rfc3339(until_ms)
-    return msgspec.json.encode(members)[:-1] + b',"data":['
+    query = asked_for.query
+    span = present({"from": instant(query.from_ms), "to": instant(query.to_ms)})
+    return opening({**span, "complete_until": instant(asked_for.complete_until_ms)})
 
 
 def row_shown(row: UsageRow) -> UsageRowShown:
@@ -282,22 +274,3 @@ def row_shown(row: UsageRow) -> UsageRowShown:
         "counted": row.count,
         "rejected": row.rejected,
     }
-
-
-def _table(asked_for: Asked) -> Form:
-    """A table, to be saved under the meter's key."""
-    query = asked_for.query
-    subject = [SUBJECT] if query.by_subject else []
-    head = csv_lines([["from", "to", *subject, *query.dimensions, "value"]])
-    headers = {**asked_for.headers, **attachment(query.meter.key)}
-    return Form(CSV, head, _lines, headers=headers)
-
-
-def _lines(rows: Sequence[UsageRow]) -> bytes:
-    return csv_lines(_line(row) for row in rows)
-
-
-def _line(row: UsageRow) -> list[str]:
-    subject = [] if row.subject is None else [row.subject]
-    groups = [value for _, value in row.groups]
-    return [window_bound(row.from_ms), window_bound(row.to_ms), *subject, *groups, text(row.value)]

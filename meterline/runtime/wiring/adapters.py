@@ -18,9 +18,8 @@ from aggregator.completeness import Completeness
 from aggregator.drivers.poll_worker import PollWorker
 from aggregator.housekeeping import Housekeeping, Pace
 from aggregator.step import Aggregator
-from control.ledger import Ledger
 from control.refusals.service import Door, RefusalService
-from control.stores import Stores
+from control.stores import Ledger, Stores
 from control.v3.meters.bodies import MeterBody
 from ingest.admission import AdmissionRules
 from ingest.inbox.consumer import Inbox

@@ -10,12 +10,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from control.ledger import Ledger
 from control.refusals.service import RefusalService
 from control.reports.service import ReportService
 from control.routes import Api as Operations
 from control.routes import routes
-from control.stores import Stores
+from control.stores import Ledger, Stores
 from meterline.backends.control_store.access.subjects import SqlSubjectStore
 from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from control.usage.answers import Answers, Form
 from control.usage.form import csv_lines
+from control.usage.form import table_lines as v3_lines
 from control.v1.query import _entries as v1_entries
 from control.v3.usage.query import _entries as v3_entries
-from control.v3.usage.query import _lines as v3_lines
 from meterline.limits import ANSWER_ROWS_AT_ONCE, LARGE_ANSWERS_MAX
 from meterline.number import UNIT, text
 from meterline.usage import UsageRow

@@ -38,15 +38,14 @@ class Sent(Closed):
 
 OPERATION = Operation(
     id="do",
-    method="POST",
-    path="/things/{thingId}",
+    route="POST /things/{thingId}",
     tag="Things",
     summary="Do",
     scope=Scope.METERS_READ,
     names={"thingId": PathName("thing", "A thing.", "[a-z]+", "abc")},
     parameters=Asked,
     body=json_body(Sent, example={"word": "x"}),
-    answers=(Answer(200, "What was read."),),
+    answer=Answer(200, "What was read."),
 )
 
 

@@ -11,12 +11,12 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from control.ledger import Ledger
 from control.openapi.report_message import EXAMPLE
 from control.refusals.service import RefusalService
 from control.reports.service import ReportService
 from control.routes import Api as Operations
 from control.routes import routes
+from control.stores import Ledger
 from dispatcher.sending.signing import signed_headers
 from dispatcher.sending.test_delivery import Trials
 from meterline.access import ANONYMOUS

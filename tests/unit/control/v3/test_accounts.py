@@ -1,6 +1,6 @@
 from typing import Any
 
-from control.ledger import Ledger
+from control.stores import Ledger
 from meterline.access import Principal, Scope
 from meterline.http.gate import Gate
 from meterline.usage import AccountLine, MeterAccount

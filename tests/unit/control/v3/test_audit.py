@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from control.ledger import Ledger
+from control.stores import Ledger
 from meterline.access import EVERY_SCOPE, Principal, Scope
 from meterline.audit import AuditSpan, AuditStep, Finding, SlicePlace, decode_place, encode_place
 from meterline.http.gate import Gate

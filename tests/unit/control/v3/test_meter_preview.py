@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from control.ledger import Ledger
+from control.stores import Ledger
 from meterline.audit import Position, UsageEntry
 from meterline.event import decode_event
 from meterline.limits import PREVIEW_EVENTS_MAX

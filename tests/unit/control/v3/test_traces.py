@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from control.ledger import Ledger
+from control.stores import Ledger
 from meterline.access import EVERY_SCOPE, Principal, Scope
 from meterline.audit import Position, ReportedDelivery, UsageEntry, checksum
 from meterline.delivery import Delivery, DeliveryState

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from dispatcher.runs.planner import PlanTerms, Sources, find_due, make_runs
-from meterline.backends.control_store.deliveries.stored_bytes import SqlDeliveryBytes
 from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.migrate import migrate
@@ -99,7 +98,7 @@ async def prepared(database: Database, shape: Shape) -> tuple[Sources, Meter, Re
     reports = SqlReportStore(database)
     await reports.create_report(report, START_MS)
     await progress.complete(LOG, meter.revision, {0: END_MS + 2 * MINUTE_MS})
-    corrections, kept = SqlCorrectionStore(database), SqlDeliveryBytes(database)
+    corrections, kept = SqlCorrectionStore(database), SqlReportStore(database)
     return (
         Sources(reports, catalogue, progress, MadeUp(shape), corrections, kept, FileSpool),
         meter,

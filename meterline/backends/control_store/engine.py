@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import asyncpg
-from sqlalchemy import Table
+from sqlalchemy import Table, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
@@ -154,6 +154,15 @@ def insert(connection: Connection, table: Table) -> "postgresql.Insert | sqlite.
     if connection.dialect.name == "sqlite":
         return sqlite.insert(table)
     return postgresql.insert(table)
+
+
+async def next_version(connection: Connection, table: Table) -> int:
+    """Take the next version of a table with one row: it stays locked until the transaction ends, so
+    changes happen one after the other.
+    """
+    following = table.c.version + 1
+    statement = update(table).values(version=following).returning(table.c.version)
+    return int((await connection.execute(statement)).scalar_one())
 
 
 async def put_greatest(

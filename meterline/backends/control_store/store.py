@@ -1,11 +1,16 @@
-"""What the stores of this folder have in common: their methods are transactions.
+"""What the stores of this folder have in common: their methods are transactions, and rows become
+values by the names of their columns.
 
 A method under `reads` or `writes` is called without the connection: it gets that of a transaction
 of its own. It may run more than once (`engine`).
 """
 
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import fields
 from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import msgspec
+from sqlalchemy import Row, Select, Table
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
@@ -67,3 +72,36 @@ def written_by(
         return await store.database.write(lambda given: function(given, *args, **named))
 
     return run
+
+
+async def fetch_one(
+    connection: Connection, question: Select[Any], made: Callable[[Row[Any]], _T]
+) -> _T | None:
+    """What is made of the only row of a question; None where there is none."""
+    row = (await connection.execute(question)).one_or_none()
+    return None if row is None else made(row)
+
+
+async def fetch_int(connection: Connection, question: Select[Any]) -> int:
+    """The one number that a question asks for, such as a count."""
+    return int((await connection.execute(question)).scalar_one())
+
+
+def value_of(kind: type[_T], row: Row[*tuple[Any, ...]], **others: object) -> _T:
+    """The value in a row: each member from the column of its name, as the type of the member says,
+    such as an enum from its text. `others` are the members that no column holds as they are.
+    """
+    return msgspec.convert({**row._asdict(), **others}, kind)
+
+
+def row_of(value: Any, table: Table, **others: object) -> dict[str, Any]:
+    """The row of a dataclass: each member that a column has the name of. `others` are the columns
+    that no member holds as they are.
+    """
+    named = {it.name: getattr(value, it.name) for it in fields(value) if it.name in table.c}
+    return {**named, **others}
+
+
+def json_text(value: object) -> str:
+    """A value as a column of JSON holds it."""
+    return msgspec.json.encode(value).decode()

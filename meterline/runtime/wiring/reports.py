@@ -11,13 +11,10 @@ from dispatcher.sending.signing import signed_headers
 from dispatcher.sending.test_delivery import Trials
 from dispatcher.worker import Dispatcher
 from meterline.backends.clickhouse.events.late import ClickHouseLateEvents
-from meterline.backends.control_store.deliveries.pull import SqlPullStore
 from meterline.backends.control_store.deliveries.replays import SqlReplayStore
 from meterline.backends.control_store.deliveries.report_status import SqlReportStatusStore
-from meterline.backends.control_store.deliveries.stored_bytes import SqlDeliveryBytes
 from meterline.backends.control_store.reports.corrections import SqlCorrectionStore
 from meterline.backends.control_store.reports.late import SqlLateStore
-from meterline.backends.control_store.reports.test_deliveries import SqlTrialStore
 from meterline.backends.secrets import FernetSecretBox
 from meterline.backends.spool import FileSpool
 from meterline.backends.webhook.sender import HttpWebhookSender
@@ -68,9 +65,9 @@ def report_service(
         start_terms(settings),
         SqlReportStatusStore(database),
         Trials(opened.reports, sender, box, CLOCK),
-        SqlTrialStore(database),
+        opened.reports,
         SqlReplayStore(database),
-        SqlPullStore(database),
+        opened.reports,
         signed_headers,
     )
 
@@ -94,7 +91,7 @@ def dispatcher(
             stores.progress,
             stores.usage,
             corrections,
-            SqlDeliveryBytes(opened.database),
+            opened.reports,
             FileSpool,
         ),
         _late_usage(settings, opened),

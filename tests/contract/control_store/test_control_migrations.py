@@ -16,7 +16,7 @@ from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.migrate import check_migrated, migrate, newest
-from meterline.backends.control_store.tables.meters import metadata
+from meterline.backends.control_store.tables.columns import metadata
 from meterline.ports import Unsuitable
 
 for _module in pkgutil.iter_modules(tables.__path__, f"{tables.__name__}."):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from meterline.backends.control_store.deliveries.stored_bytes import SqlDeliveryBytes
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.progress.evidence import SqlEvidence
+from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.delivery import DeliveryBytes, DeliveryMove, SendGrant
 from meterline.problem import Problem, ProblemType
 from meterline.report import Report, ReportStore, Run
@@ -13,7 +13,7 @@ from tests.contract.reports.conftest import NOW, decided, ended, scheduled
 
 @pytest.fixture
 def kept(control_database: Database) -> DeliveryBytes:
-    return SqlDeliveryBytes(control_database)
+    return SqlReportStore(control_database)
 
 
 async def delivered(store: ReportStore, report: Report, hour: int, count: int) -> Run:

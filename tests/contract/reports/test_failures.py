@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from meterline.backends.control_store.deliveries.pull import SqlPullStore
 from meterline.backends.control_store.deliveries.replays import SqlReplayStore
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.progress.evidence import SqlEvidence
+from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.delivery import (
     DeliveryDraft,
     DeliveryMove,
@@ -144,7 +144,7 @@ async def test_a_receiver_holds_what_could_be_made(
     await store.stage(claim, [replace(draft, supersedes=made)])
     await store.decide(claim, 7, manifest(claim, 1), NOW)
     window = (first.from_ms, first.to_ms)
-    pulled, _ = await SqlPullStore(control_database).pulled(report.id, window, 10, 10**6)
+    pulled, _ = await SqlReportStore(control_database).pulled(report.id, window, 10, 10**6)
     of_big = [it for it in pulled if it.delivery.subject == "big"]
     last = name_of(third, "big")
     assert [it.superseded_by for it in of_big] == [last, last, None]

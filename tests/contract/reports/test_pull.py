@@ -2,8 +2,8 @@
 
 import pytest
 
-from meterline.backends.control_store.deliveries.pull import SqlPullStore
 from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.delivery import (
     DeliveryDraft,
     DeliveryMove,
@@ -24,7 +24,7 @@ MANY_BYTES = 10**6
 
 @pytest.fixture
 def pulls(control_database: Database) -> PullStore:
-    return SqlPullStore(control_database)
+    return SqlReportStore(control_database)
 
 
 async def made(store: ReportStore, report: Report, hour: int, *subjects: str) -> Run:

@@ -8,8 +8,8 @@ import pytest
 from meterline.access import Action, Kind
 from meterline.backends.control_store.access.keys import SqlAccessStore
 from meterline.backends.control_store.deliveries.replays import SqlReplayStore
-from meterline.backends.control_store.deliveries.stored_bytes import SqlDeliveryBytes
 from meterline.backends.control_store.engine import Database
+from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.delivery import (
     AttemptOutcome,
     ClaimedDelivery,
@@ -183,7 +183,7 @@ async def test_those_whose_bytes_are_gone_are_refused(
     store: ReportStore, replays: ReplayStore, report: Report, control_database: Database
 ) -> None:
     run = await sent(store, report, *[DeliveryMove.CONFIRM] * 3)
-    assert await SqlDeliveryBytes(control_database).remove_bytes(NOW, 1) == 1
+    assert await SqlReportStore(control_database).remove_bytes(NOW, 1) == 1
     await replays.create_replay(asked(report, per_second=100))
     done, _ = await worked_off(replays)
     assert (done.counted, done.replayed, done.in_flight, done.refused) == (3, 0, 0, 3)

@@ -30,7 +30,6 @@ from dispatcher.runs.planner import PlanTerms, Sources
 from dispatcher.sending.attempt import SendTerms
 from dispatcher.sending.retry import RetryPolicy
 from meterline.backends.clock import SystemClock
-from meterline.backends.control_store.deliveries.stored_bytes import SqlDeliveryBytes
 from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
@@ -288,7 +287,7 @@ async def opened_rig(database: Database) -> AsyncIterator[Rig]:
     meter = await catalogue.create_meter("default", draft, START_MS)
     reports = SqlReportStore(database)
     progress, corrections = SqlProgressStore(database), SqlCorrectionStore(database)
-    kept = SqlDeliveryBytes(database)
+    kept = SqlReportStore(database)
     sources = Sources(reports, catalogue, progress, usage, corrections, kept, FileSpool)
     sender = HttpWebhookSender(SystemClock(), LOOPBACK, timeout_s=60)
     late = LateSources(SqlLateStore(database), usage, catalogue, progress)

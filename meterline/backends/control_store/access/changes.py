@@ -3,23 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sqlalchemy import Row, insert, select, tuple_
+from sqlalchemy import insert, select, tuple_
 from sqlalchemy.sql import ColumnElement
 from ulid import ULID
 
-from meterline.access import Action, Change, Kind
+from meterline.access import Change, Kind
 from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.store import row_of, value_of
 from meterline.backends.control_store.tables.access import changes
+from meterline.problem import Problem, ProblemType
 
 
 async def record_change(connection: Connection, change: Change) -> Change:
     """Write a change within the caller's transaction; returns it with its id."""
     recorded = replace(change, id=str(ULID.from_timestamp(change.at_ms)))
-    await connection.execute(
-        insert(changes).values(
-            {column.name: getattr(recorded, column.name) for column in changes.c}
-        )
-    )
+    await connection.execute(insert(changes).values(row_of(recorded, changes)))
     return recorded
 
 
@@ -50,18 +48,19 @@ async def read_changes(
         )
         question = question.where(tuple_(*order) < start)
     question = question.order_by(*(column.desc() for column in order)).limit(limit)
-    return [_change(row) for row in await connection.execute(question)]
+    return [value_of(Change, row) for row in await connection.execute(question)]
 
 
-async def wait_s(
+async def mind_rate(
     connection: Connection,
     which: Sequence[ColumnElement[bool]],
     most: int,
     window_ms: int,
     now_ms: int,
-) -> int:
-    """How many seconds until one more change may come, where `most` of some kind may come within a
-    time; 0 where one may come now.
+    refusal: str,
+) -> None:
+    """Raise `Problem` (rate limited) with the words `refusal`, and when one more may come, where
+    `most` changes of some kind have come within a time. To be called by one transaction at a time.
     """
     nth_newest = (
         select(changes.c.at_ms)
@@ -72,21 +71,8 @@ async def wait_s(
     )
     at_ms = (await connection.execute(nth_newest)).scalar_one_or_none()
     if at_ms is None:
-        return 0
+        return
     free_in_s = -(-(int(at_ms) + window_ms - now_ms) // 1_000)
-    return min(max(1, free_in_s), window_ms // 1_000)
-
-
-def _change(row: Row[tuple[object, ...]]) -> Change:
-    return Change(
-        namespace=row.namespace,
-        at_ms=int(row.at_ms),
-        author=row.author,
-        action=Action(row.action),
-        kind=Kind(row.kind),
-        subject_id=row.subject_id,
-        name=row.name,
-        detail=row.detail,
-        members=row.members,
-        id=row.id,
-    )
+    seconds = min(max(1, free_in_s), window_ms // 1_000)
+    detail = f"{refusal} The next one may come in {seconds} s."
+    raise Problem(ProblemType.RATE_LIMITED, detail, retry_after_s=seconds)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-from sqlalchemy import BindParameter, Row, Select, bindparam, func, or_, select, tuple_, update
+from sqlalchemy import BindParameter, Row, bindparam, func, or_, select, tuple_, update
 
 from meterline.access import (
     COMMAND,
@@ -24,13 +24,21 @@ from meterline.access import (
 from meterline.backends.control_store.access.change_members import of_key
 from meterline.backends.control_store.access.changes import read_changes, record_change
 from meterline.backends.control_store.connection import Connection
-from meterline.backends.control_store.engine import Database, insert
-from meterline.backends.control_store.store import SqlStore, reads, writes
+from meterline.backends.control_store.engine import Database, insert, next_version
+from meterline.backends.control_store.store import (
+    SqlStore,
+    fetch_int,
+    fetch_one,
+    json_text,
+    read_by,
+    reads,
+    row_of,
+    value_of,
+    writes,
+)
 from meterline.backends.control_store.tables.access import api_keys, keys_version
 from meterline.limits import KEYS_HELD_MAX, KEYS_MAX
 from meterline.problem import Problem, ProblemType, not_found
-
-_WHAT: Final = "API key"
 
 
 class SqlAccessStore(SqlStore):
@@ -48,22 +56,25 @@ class SqlAccessStore(SqlStore):
         self, connection: Connection, key: ApiKey, *, author: str = COMMAND
     ) -> None:
         """See the port."""
-        version = await _next_version(connection)
+        version = await next_version(connection, keys_version)
         there = await _found(connection, key.namespace, key.id)
         if there is not None and there.secret_hash == key.secret_hash:
             return
         await self._check_room(connection, key)
-        row = {name: getattr(key, name) for name in _PLAIN}
-        row |= {"scopes": _scopes_text(key.scopes), "version": version}
+        row = row_of(key, api_keys, scopes=_scopes_text(key.scopes), version=version)
         await connection.execute(insert(connection, api_keys).values(row))
         await _record(connection, key, Action.CREATE, key.created_at_ms, author)
 
-    async def keys(self, namespace: str, limit: int, after: str | None = None) -> list[ApiKey]:
+    @reads
+    async def keys(
+        self, connection: Connection, namespace: str, limit: int, after: str | None = None
+    ) -> list[ApiKey]:
         """See the port."""
         question = select(api_keys).where(api_keys.c.namespace == namespace)
         if after is not None:
             question = question.where(api_keys.c.id > after)
-        return await self._read(question.order_by(api_keys.c.id).limit(limit))
+        rows = await connection.execute(question.order_by(api_keys.c.id).limit(limit))
+        return [_key(row) for row in rows]
 
     @reads
     async def key(self, connection: Connection, namespace: str, key_id: str) -> ApiKey | None:
@@ -82,7 +93,7 @@ class SqlAccessStore(SqlStore):
         author: str = COMMAND,
     ) -> ApiKey:
         """See the port."""
-        version = await _next_version(connection)
+        version = await next_version(connection, keys_version)
         key = await _live(connection, namespace, key_id)
         values: dict[str, object] = {}
         if update.name is not None and update.name != key.name:
@@ -111,7 +122,7 @@ class SqlAccessStore(SqlStore):
         author: str = COMMAND,
     ) -> ApiKey:
         """See the port."""
-        version = await _next_version(connection)
+        version = await next_version(connection, keys_version)
         key = await _live(connection, namespace, key_id)
         if key.secret_hash == rotation.secret_hash:
             return key
@@ -136,10 +147,8 @@ class SqlAccessStore(SqlStore):
         author: str = COMMAND,
     ) -> ApiKey:
         """See the port."""
-        version = await _next_version(connection)
-        key = await _found(connection, namespace, key_id)
-        if key is None:
-            raise not_found(_WHAT, key_id)
+        version = await next_version(connection, keys_version)
+        key = await _there(connection, namespace, key_id)
         if key.revoked_at_ms is not None:
             return key
         changed = await _change(connection, key.id, version, {"revoked_at_ms": now_ms})
@@ -149,7 +158,7 @@ class SqlAccessStore(SqlStore):
     @reads
     async def keys_version(self, connection: Connection) -> int:
         """See the port."""
-        return int((await connection.execute(select(keys_version.c.version))).scalar_one())
+        return await fetch_int(connection, select(keys_version.c.version))
 
     @reads
     async def keys_changed(
@@ -161,7 +170,8 @@ class SqlAccessStore(SqlStore):
         rows = await connection.execute(question)
         return [((int(row.version), row.id), _key(row)) for row in rows]
 
-    async def note_used(self, used_at_ms: Mapping[str, int]) -> None:
+    @writes
+    async def note_used(self, connection: Connection, used_at_ms: Mapping[str, int]) -> None:
         """See the port."""
         if not used_at_ms:
             return
@@ -174,33 +184,9 @@ class SqlAccessStore(SqlStore):
         )
         # by id: two processes that write the same keys must lock them in one order
         rows = [{"key_id": key_id, "at_ms": used_at_ms[key_id]} for key_id in sorted(used_at_ms)]
+        await connection.execute(statement, rows)
 
-        async def act(connection: Connection) -> None:
-            await connection.execute(statement, rows)
-
-        await self.database.write(act)
-
-    @reads
-    async def changes(
-        self,
-        connection: Connection,
-        namespace: str,
-        limit: int,
-        *,
-        kind: Kind | None = None,
-        subject_id: str | None = None,
-        after: str | None = None,
-    ) -> list[Change]:
-        """See the port."""
-        return await read_changes(
-            connection, namespace, limit, kind=kind, subject_id=subject_id, after=after
-        )
-
-    @reads
-    async def _read(
-        self, connection: Connection, question: Select[tuple[object, ...]]
-    ) -> list[ApiKey]:
-        return [_key(row) for row in await connection.execute(question)]
+    changes = read_by(read_changes)
 
     async def _check_room(self, connection: Connection, key: ApiKey) -> None:
         live = (
@@ -215,37 +201,29 @@ class SqlAccessStore(SqlStore):
             )
         )
         mine = live.where(api_keys.c.namespace == key.namespace)
-        if (await connection.execute(mine)).scalar_one() >= self._keys_max:
+        if await fetch_int(connection, mine) >= self._keys_max:
             detail = f"There are {self._keys_max} API keys here already; revoke one first."
             raise Problem(ProblemType.CONFLICT, detail)
-        if (await connection.execute(live)).scalar_one() >= self._held_max:
+        if await fetch_int(connection, live) >= self._held_max:
             detail = f"This installation has {self._held_max} API keys already, which is the most."
             raise Problem(ProblemType.CONFLICT, detail)
 
 
-async def _next_version(connection: Connection) -> int:
-    """Take the next version: the row stays locked until the transaction ends."""
-    statement = (
-        update(keys_version)
-        .values(version=keys_version.c.version + 1)
-        .returning(keys_version.c.version)
-    )
-    return int((await connection.execute(statement)).scalar_one())
-
-
 async def _found(connection: Connection, namespace: str, key_id: str) -> ApiKey | None:
-    question = select(api_keys).where(
-        api_keys.c.namespace == namespace, api_keys.c.id == key_id.upper()
-    )
-    row = (await connection.execute(question)).one_or_none()
-    return None if row is None else _key(row)
+    mine = api_keys.c.namespace == namespace, api_keys.c.id == key_id.upper()
+    return await fetch_one(connection, select(api_keys).where(*mine), _key)
+
+
+async def _there(connection: Connection, namespace: str, key_id: str) -> ApiKey:
+    key = await _found(connection, namespace, key_id)
+    if key is None:
+        raise not_found("API key", key_id)
+    return key
 
 
 async def _live(connection: Connection, namespace: str, key_id: str) -> ApiKey:
     """A key that can be changed."""
-    key = await _found(connection, namespace, key_id)
-    if key is None:
-        raise not_found(_WHAT, key_id)
+    key = await _there(connection, namespace, key_id)
     if key.revoked_at_ms is not None:
         detail = f"API key {key.name!r} is revoked, for good; make another one."
         raise Problem(ProblemType.CONFLICT, detail)
@@ -273,52 +251,18 @@ async def _record(
     detail: str = "",
     members: str = "",
 ) -> None:
-    change = Change(
-        namespace=key.namespace,
-        at_ms=at_ms,
-        author=author,
-        action=action,
-        kind=Kind.API_KEY,
-        subject_id=key.id,
-        name=key.name,
-        detail=detail,
-        members=members,
-    )
-    await record_change(connection, change)
-
-
-_PLAIN: Final = tuple(
-    column.name for column in api_keys.c if column.name not in {"scopes", "version"}
-)
+    of = (key.namespace, at_ms, author, action, Kind.API_KEY, key.id, key.name)
+    await record_change(connection, Change(*of, detail, members))
 
 
 def _key(row: Row[tuple[object, ...]]) -> ApiKey:
-    return ApiKey(
-        id=row.id,
-        namespace=row.namespace,
-        name=row.name,
-        scopes=_scopes(row.scopes),
-        created_at_ms=int(row.created_at_ms),
-        created_by=row.created_by,
-        secret_hash=bytes(row.secret_hash),
-        plan=row.plan,
-        expires_at_ms=row.expires_at_ms,
-        revoked_at_ms=row.revoked_at_ms,
-        previous_hash=None if row.previous_hash is None else bytes(row.previous_hash),
-        previous_until_ms=row.previous_until_ms,
-        rotated_at_ms=row.rotated_at_ms,
-        last_used_at_ms=row.last_used_at_ms,
-    )
+    """As it is known here: a scope that a newer release has added gives nothing."""
+    known = [name for name in msgspec.json.decode(row.scopes, type=list[str]) if name in _KNOWN]
+    return value_of(ApiKey, row, scopes=known)
 
 
 def _scopes_text(scopes: frozenset[Scope]) -> str:
-    return msgspec.json.encode(sorted(scopes)).decode()
-
-
-def _scopes(text: str) -> frozenset[Scope]:
-    """As they are known here: one that a newer release has added gives nothing."""
-    known = (name for name in msgspec.json.decode(text, type=list[str]) if name in _KNOWN)
-    return frozenset(Scope(name) for name in known)
+    return json_text(sorted(scopes))
 
 
 _KNOWN: Final = frozenset(scope.value for scope in Scope)

@@ -10,7 +10,14 @@ from meterline.access import COMMAND, Action, Change, Kind, Subject, SubjectDraf
 from meterline.backends.control_store.access.changes import record_change
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
-from meterline.backends.control_store.store import SqlStore, reads, writes
+from meterline.backends.control_store.store import (
+    SqlStore,
+    fetch_int,
+    fetch_one,
+    reads,
+    value_of,
+    writes,
+)
 from meterline.backends.control_store.tables.subjects import subjects
 from meterline.limits import SUBJECTS_MAX
 from meterline.problem import Problem, ProblemType, not_found
@@ -19,8 +26,10 @@ from meterline.problem import Problem, ProblemType, not_found
 class SqlSubjectStore(SqlStore):
     """See `subject_ports.SubjectStore`."""
 
+    @writes
     async def upsert_subjects(
         self,
+        connection: Connection,
         namespace: str,
         drafts: Sequence[SubjectDraft],
         now_ms: int,
@@ -29,28 +38,24 @@ class SqlSubjectStore(SqlStore):
     ) -> list[Subject]:
         """See the port. Two requests at once may each see the last free place, and both take it."""
         keys = sorted({draft.key for draft in drafts})  # one order for all, so none waits in a ring
-
-        async def act(connection: Connection) -> list[Subject]:
-            there = await _locked(connection, namespace, keys)
-            missing = set(keys) - there.keys()
-            made = await _make(connection, namespace, missing, now_ms)
-            there |= await _locked(connection, namespace, missing)
-            after = dict(there)
-            for draft in drafts:
-                after[draft.key] = described(after[draft.key], draft)
-            differing = [after[key] for key in keys if after[key] != there[key]]
-            if differing:
-                after |= {one.key: replace(one, updated_at_ms=now_ms) for one in differing}
-                await _rewrite(connection, [after[one.key] for one in differing])
-            for key in keys:
-                if after[key].id in made:  # others may have been made at once, by somebody else
-                    await _record(connection, after[key], Action.CREATE, author, now_ms)
-                elif after[key] != there[key]:
-                    told = _differences(there[key], after[key])
-                    await _record(connection, after[key], Action.UPDATE, author, now_ms, told)
-            return [after[draft.key] for draft in drafts]
-
-        return await self.database.write(act) if drafts else []
+        there = await _locked(connection, namespace, keys)
+        missing = set(keys) - there.keys()
+        made = await _make(connection, namespace, missing, now_ms)
+        there |= await _locked(connection, namespace, missing)
+        after = dict(there)
+        for draft in drafts:
+            after[draft.key] = described(after[draft.key], draft)
+        differing = [after[key] for key in keys if after[key] != there[key]]
+        if differing:
+            after |= {one.key: replace(one, updated_at_ms=now_ms) for one in differing}
+            await _rewrite(connection, [after[one.key] for one in differing])
+        for key in keys:
+            if after[key].id in made:  # others may have been made at once, by somebody else
+                await _record(connection, after[key], Action.CREATE, author, now_ms)
+            elif after[key] != there[key]:
+                told = _differences(there[key], after[key])
+                await _record(connection, after[key], Action.UPDATE, author, now_ms, told)
+        return [after[draft.key] for draft in drafts]
 
     @reads
     async def subjects(self, connection: Connection, namespace: str) -> list[Subject]:
@@ -124,7 +129,7 @@ async def _make(
     )
     await connection.execute(statement, [asdict(one) for one in fresh])
     count = select(func.count()).where(subjects.c.namespace == namespace)
-    if (await connection.execute(count)).scalar_one() > SUBJECTS_MAX:
+    if await fetch_int(connection, count) > SUBJECTS_MAX:
         detail = f"There can be {SUBJECTS_MAX} subjects, and no more; delete others first."
         raise Problem(ProblemType.CONFLICT, detail)
     return {one.id for one in fresh}
@@ -153,8 +158,7 @@ async def _found(connection: Connection, namespace: str, id_or_key: str) -> Subj
         .order_by(is_id.desc())
         .limit(1)
     )
-    row = (await connection.execute(question)).one_or_none()
-    return None if row is None else _subject(row)
+    return await fetch_one(connection, question, _subject)
 
 
 async def _record(
@@ -165,17 +169,8 @@ async def _record(
     now_ms: int,
     detail: str = "",
 ) -> None:
-    change = Change(
-        namespace=subject.namespace,
-        at_ms=now_ms,
-        author=author,
-        action=action,
-        kind=Kind.SUBJECT,
-        subject_id=subject.id,
-        name=subject.key,
-        detail=detail,
-    )
-    await record_change(connection, change)
+    of = (subject.namespace, now_ms, author, action, Kind.SUBJECT, subject.id, subject.key)
+    await record_change(connection, Change(*of, detail))
 
 
 def _differences(before: Subject, after: Subject) -> str:
@@ -191,4 +186,4 @@ def _differences(before: Subject, after: Subject) -> str:
 
 
 def _subject(row: Row[tuple[object, ...]]) -> Subject:
-    return Subject(**row._asdict())
+    return value_of(Subject, row)

@@ -4,11 +4,10 @@ import json
 from collections.abc import Sequence
 
 import msgspec
-from sqlalchemy import select
 
 from meterline.audit import ReportedDelivery
 from meterline.backends.control_store.connection import Connection
-from meterline.backends.control_store.reports.listing import delivery_of
+from meterline.backends.control_store.reports.listing import delivery_of, delivery_question
 from meterline.backends.control_store.store import SqlStore, reads
 from meterline.backends.control_store.tables.reports import (
     BODY_OF_DELIVERY,
@@ -46,11 +45,8 @@ class SqlDeliveryLineage(SqlStore):
     ) -> list[ReportedDelivery]:
         """See the port."""
         question = (
-            select(
-                report_deliveries,
-                _runs.from_ms,
-                _runs.to_ms,
-                reports.c.slug,
+            delivery_question()
+            .add_columns(
                 reports.c.meter_id,
                 reports.c.group_by,
                 _runs.meter_revision,
@@ -58,12 +54,7 @@ class SqlDeliveryLineage(SqlStore):
                 _runs.complete_until_ms,
                 report_bodies.c.body,
             )
-            .join(report_runs, _runs.id == _deliveries.run_id)
-            .join(reports, reports.c.id == _deliveries.report_id)
-            .join(
-                report_bodies,
-                BODY_OF_DELIVERY,
-            )
+            .join(report_bodies, BODY_OF_DELIVERY)
             .where(
                 _runs.namespace == namespace,
                 reports.c.meter_id.in_(meter_ids),

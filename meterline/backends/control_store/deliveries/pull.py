@@ -1,4 +1,4 @@
-"""PullStore over SQL."""
+"""What a receiver pulls, in SQL. Functions over a connection of one transaction."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -6,15 +6,14 @@ from typing import Any, Final
 from sqlalchemy import Row, Select, and_, func, select, tuple_
 
 from meterline.backends.control_store.connection import Connection
-from meterline.backends.control_store.reports.listing import delivery_of
-from meterline.backends.control_store.store import SqlStore, reads
+from meterline.backends.control_store.reports.listing import delivery_of, delivery_question
+from meterline.backends.control_store.reports.run_rows import same_window
 from meterline.backends.control_store.tables.reports import (
     BODY_OF_DELIVERY,
     report_attempts,
     report_bodies,
     report_deliveries,
     report_runs,
-    reports,
 )
 from meterline.delivery import Pulled, PullPlace
 
@@ -24,37 +23,32 @@ _bodies: Final = report_bodies.c
 _PLACE: Final = (_runs.to_ms, _runs.from_ms, _runs.revision, _deliveries.number)
 
 
-class SqlPullStore(SqlStore):
+async def pulled(
+    connection: Connection,
+    report_id: str,
+    window: tuple[int | None, int | None],
+    limit: int,
+    bytes_max: int,
+    after: PullPlace | None = None,
+) -> tuple[list[Pulled], bool]:
     """See `meterline.delivery.PullStore`."""
-
-    @reads
-    async def pulled(
-        self,
-        connection: Connection,
-        report_id: str,
-        window: tuple[int | None, int | None],
-        limit: int,
-        bytes_max: int,
-        after: PullPlace | None = None,
-    ) -> tuple[list[Pulled], bool]:
-        """See the port."""
-        question = _question(report_id, window, after).limit(limit + 1)
-        found = (await connection.execute(question)).all()
-        rows = _within(found[:limit], bytes_max)
-        ids = [row.id for row in rows]
-        bodies = await _bodies_of(connection, ids)
-        following = await _following(connection, ids)
-        reasons = await _reasons(connection, ids)
-        listed = [
-            Pulled(
-                delivery_of(row),
-                bodies[row.id],
-                following.get(row.id),
-                row.failure or reasons.get(row.id, ""),
-            )
-            for row in rows
-        ]
-        return listed, len(rows) < len(found)
+    question = _question(report_id, window, after).limit(limit + 1)
+    found = (await connection.execute(question)).all()
+    rows = _within(found[:limit], bytes_max)
+    ids = [row.id for row in rows]
+    bodies = await _bodies_of(connection, ids)
+    following = await _following(connection, ids)
+    reasons = await _reasons(connection, ids)
+    listed = [
+        Pulled(
+            delivery_of(row),
+            bodies[row.id],
+            following.get(row.id),
+            row.failure or reasons.get(row.id, ""),
+        )
+        for row in rows
+    ]
+    return listed, len(rows) < len(found)
 
 
 def _question(
@@ -62,15 +56,8 @@ def _question(
 ) -> Select[tuple[Any, ...]]:
     from_ms, to_ms = window
     question = (
-        select(
-            report_deliveries,
-            _runs.from_ms,
-            _runs.to_ms,
-            reports.c.slug,
-            func.coalesce(func.length(_bodies.body), 0).label("size"),
-        )
-        .join(report_runs, _runs.id == _deliveries.run_id)
-        .join(reports, reports.c.id == _deliveries.report_id)
+        delivery_question()
+        .add_columns(func.coalesce(func.length(_bodies.body), 0).label("size"))
         .outerjoin(report_bodies, BODY_OF_DELIVERY)
         .where(_runs.report_id == report_id, _runs.decided_at_ms.is_not(None))
         .order_by(*_PLACE)
@@ -128,12 +115,7 @@ async def _made_later(connection: Connection, ids: Sequence[str]) -> dict[str, s
         .join(runs, runs.c.id == _deliveries.run_id)
         .join(
             of_later,
-            and_(
-                of_later.c.report_id == runs.c.report_id,
-                of_later.c.from_ms == runs.c.from_ms,
-                of_later.c.to_ms == runs.c.to_ms,
-                of_later.c.revision > runs.c.revision,
-            ),
+            and_(same_window(of_later.c, runs.c), of_later.c.revision > runs.c.revision),
         )
         .join(
             later,

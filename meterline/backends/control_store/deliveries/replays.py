@@ -1,6 +1,6 @@
 """ReplayStore over SQL: a step, its place and its counts are one transaction."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,7 +13,16 @@ from meterline.backends.control_store.deliveries.attempts import in_hand
 from meterline.backends.control_store.deliveries.results import reopen
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.reports.listing import BY_PLACE, asked_for, behind
-from meterline.backends.control_store.store import SqlStore, reads, writes
+from meterline.backends.control_store.store import (
+    SqlStore,
+    fetch_int,
+    fetch_one,
+    read_by,
+    reads,
+    row_of,
+    value_of,
+    writes,
+)
 from meterline.backends.control_store.tables.replays import replays
 from meterline.backends.control_store.tables.reports import report_deliveries, report_runs, reports
 from meterline.delivery import (
@@ -34,26 +43,26 @@ from meterline.problem import Problem, ProblemType, not_found
 _c: Final = replays.c
 _deliveries: Final = report_deliveries.c
 _runs: Final = report_runs.c
-_QUERY: Final = (
-    "report_id",
-    "run_id",
-    "subject",
-    "from_min_ms",
-    "to_max_ms",
-    "failed_since_ms",
-    "decided_max_ms",
-)
+
+
+async def _counts(
+    connection: Connection, namespace: str, query: DeliveryQuery
+) -> dict[DeliveryState, int]:
+    """How many deliveries a query asks for, by state."""
+    question = (
+        select(_deliveries.state, func.count())
+        .join(report_runs, _runs.id == _deliveries.run_id)
+        .where(*asked_for(namespace, query))
+        .group_by(_deliveries.state)
+    )
+    found = await connection.execute(question)
+    return {DeliveryState(state): int(count) for state, count in found}
 
 
 class SqlReplayStore(SqlStore):
     """See `meterline.delivery.ReplayStore`."""
 
-    @reads
-    async def counts(
-        self, connection: Connection, namespace: str, query: DeliveryQuery
-    ) -> Mapping[DeliveryState, int]:
-        """See the port."""
-        return await _counts(connection, namespace, query)
+    counts = read_by(_counts)
 
     @writes
     async def create_replay(
@@ -75,17 +84,16 @@ class SqlReplayStore(SqlStore):
         """See the port."""
         return await _found(connection, namespace, replay_id)
 
-    async def replays(self, namespace: str, limit: int, after: str | None = None) -> list[Replay]:
+    @reads
+    async def replays(
+        self, connection: Connection, namespace: str, limit: int, after: str | None = None
+    ) -> list[Replay]:
         """See the port."""
         question = select(replays).where(_c.namespace == namespace)
         if after is not None:
             question = question.where(_c.id < after)
         question = question.order_by(_c.id.desc()).limit(limit)
-
-        async def ask(connection: Connection) -> list[Replay]:
-            return [_replay(row) for row in await connection.execute(question)]
-
-        return await self.database.read(ask)
+        return [_replay(row) for row in await connection.execute(question)]
 
     @writes
     async def cancel_replay(
@@ -162,8 +170,7 @@ async def _step(connection: Connection, replay: Replay, now_ms: int) -> Replay:
     )
     if len(found) < limit:
         return replace(replay, state=ReplayState.DONE, ended_at_ms=now_ms, due_at_ms=None)
-    last = found[-1]
-    place = DeliveryPlace(int(last.decided_at_ms), last.run_id, int(last.number))
+    place = value_of(DeliveryPlace, found[-1])
     due_at_ms = due_after(replay.per_second, len(found), now_ms)
     return replace(replay, after=place, due_at_ms=due_at_ms)
 
@@ -229,24 +236,11 @@ async def _byteless(connection: Connection, ids: Collection[str]) -> set[str]:
     return {row.id for row in rows if row.bytes_removed_to is not None}
 
 
-async def _counts(
-    connection: Connection, namespace: str, query: DeliveryQuery
-) -> dict[DeliveryState, int]:
-    question = (
-        select(_deliveries.state, func.count())
-        .join(report_runs, _runs.id == _deliveries.run_id)
-        .where(*asked_for(namespace, query))
-        .group_by(_deliveries.state)
-    )
-    found = await connection.execute(question)
-    return {DeliveryState(state): int(count) for state, count in found}
-
-
 async def _check_room(connection: Connection, namespace: str) -> None:
     question = select(func.count()).where(
         _c.namespace == namespace, _c.state == ReplayState.RUNNING.value
     )
-    running = (await connection.execute(question)).scalar_one()
+    running = await fetch_int(connection, question)
     if running >= REPLAYS_RUNNING_MAX:
         detail = f"{running} replays are running: wait for one of them, or cancel it."
         raise Problem(ProblemType.CONFLICT, detail)
@@ -258,8 +252,7 @@ async def _found(
     question = select(replays).where(_c.namespace == namespace, _c.id == replay_id)
     if lock:
         question = question.with_for_update()
-    row = (await connection.execute(question)).one_or_none()
-    return None if row is None else _replay(row)
+    return await fetch_one(connection, question, _replay)
 
 
 async def _soonest(connection: Connection) -> int | None:
@@ -283,41 +276,18 @@ async def _tell(
 
 def _values(replay: Replay) -> dict[str, Any]:
     place = replay.after
-    return {
-        "id": replay.id,
-        "namespace": replay.namespace,
-        **{name: getattr(replay.query, name) for name in _QUERY},
-        "per_second": replay.per_second,
-        "created_at_ms": replay.created_at_ms,
-        "state": replay.state.value,
-        "counted": replay.counted,
-        "replayed": replay.replayed,
-        "in_flight": replay.in_flight,
-        "refused": replay.refused,
-        "ended_at_ms": replay.ended_at_ms,
-        "due_at_ms": replay.due_at_ms,
-        "after_decided_at_ms": None if place is None else place.decided_at_ms,
-        "after_run_id": None if place is None else place.run_id,
-        "after_number": None if place is None else place.number,
-    }
+    return row_of(
+        replay,
+        replays,
+        **row_of(replay.query, replays),
+        after_decided_at_ms=None if place is None else place.decided_at_ms,
+        after_run_id=None if place is None else place.run_id,
+        after_number=None if place is None else place.number,
+    )
 
 
 def _replay(row: Row[Any]) -> Replay:
     place = None
     if row.after_run_id is not None:
-        place = DeliveryPlace(int(row.after_decided_at_ms), row.after_run_id, int(row.after_number))
-    return Replay(
-        id=row.id,
-        namespace=row.namespace,
-        query=DeliveryQuery(**{name: getattr(row, name) for name in _QUERY}),
-        per_second=int(row.per_second),
-        created_at_ms=int(row.created_at_ms),
-        state=ReplayState(row.state),
-        counted=int(row.counted),
-        replayed=int(row.replayed),
-        in_flight=int(row.in_flight),
-        refused=int(row.refused),
-        ended_at_ms=row.ended_at_ms,
-        due_at_ms=row.due_at_ms,
-        after=place,
-    )
+        place = DeliveryPlace(row.after_decided_at_ms, row.after_run_id, row.after_number)
+    return value_of(Replay, row, query=value_of(DeliveryQuery, row), after=place)

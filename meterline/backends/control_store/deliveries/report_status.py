@@ -9,7 +9,7 @@ from meterline import limits
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.deliveries.endpoints import health_of
 from meterline.backends.control_store.reports.run_rows import run_of, run_states
-from meterline.backends.control_store.store import SqlStore, reads
+from meterline.backends.control_store.store import SqlStore, fetch_int, reads, value_of
 from meterline.backends.control_store.tables.reports import (
     report_deliveries,
     report_endpoints,
@@ -17,7 +17,7 @@ from meterline.backends.control_store.tables.reports import (
     report_runs,
     reports,
 )
-from meterline.delivery import UNOBSERVED, AttemptOutcome, DeliveryState, Health, Outstanding
+from meterline.delivery import UNOBSERVED, DeliveryState, Health, Outstanding
 from meterline.report import UNDECIDED, LastError, Report, ReportStatus, Run, RunState, Trigger
 
 _runs = report_runs.c
@@ -121,8 +121,7 @@ async def _retrying(
         .limit(limits.RETRYING_COUNTED_MAX)
         .subquery()
     )
-    count = (await connection.execute(select(func.count()).select_from(found))).scalar_one()
-    return int(count)
+    return await fetch_int(connection, select(func.count()).select_from(found))
 
 
 async def _healths(connection: Connection, asked: Sequence[Report]) -> dict[str, Health]:
@@ -142,9 +141,4 @@ async def _healths(connection: Connection, asked: Sequence[Report]) -> dict[str,
 
 async def _errors(connection: Connection, ids: Sequence[str]) -> dict[str, LastError]:
     question = select(report_last_errors).where(report_last_errors.c.report_id.in_(ids))
-    return {
-        row.report_id: LastError(
-            row.delivery_id, int(row.at_ms), AttemptOutcome(row.outcome), row.status, row.reason
-        )
-        for row in await connection.execute(question)
-    }
+    return {row.report_id: value_of(LastError, row) for row in await connection.execute(question)}

@@ -8,20 +8,31 @@ from typing import Final
 
 from sqlalchemy import bindparam, select, update
 
-from meterline.access import Action
+from meterline.access import COMMAND, Action
 from meterline.backends.control_store.among import among
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.deliveries.attempts import in_hand, write_lost
+from meterline.backends.control_store.deliveries.endpoints import hear
+from meterline.backends.control_store.engine import put_greatest
 from meterline.backends.control_store.one_step import Change, Question
 from meterline.backends.control_store.reports.definitions import report_of, tell
-from meterline.backends.control_store.reports.errors import put_errors
+from meterline.backends.control_store.reports.listing import delivery
 from meterline.backends.control_store.tables.reports import (
     report_attempts,
     report_deliveries,
+    report_last_errors,
     report_runs,
     reports,
 )
-from meterline.delivery import DELIVERY_MOVES, Attempt, AttemptEnd, DeliveryMove, DeliveryState
+from meterline.delivery import (
+    DELIVERY_MOVES,
+    Attempt,
+    AttemptEnd,
+    Delivery,
+    DeliveryMove,
+    DeliveryState,
+    HealthTerms,
+)
 from meterline.problem import Problem, ProblemType, not_found
 from meterline.report import RunMove, RunState, outcome_of, run_target
 
@@ -76,8 +87,15 @@ _MOVE: Final = (
 )
 
 
-async def record(connection: Connection, ends: Sequence[AttemptEnd], now_ms: int) -> None:
-    """Write the ends of attempts, move their deliveries and, after the last of a run, the run."""
+async def record(
+    connection: Connection,
+    ends: Sequence[AttemptEnd],
+    now_ms: int,
+    terms: HealthTerms | None = None,
+) -> None:
+    """Write the ends of attempts, move their deliveries and, after the last of a run, the run. What
+    they tell of endpoints is kept too.
+    """
     ids = sorted({end.attempt.delivery_id for end in ends})
     there = {row.id: row for row in await _SENT.rows(connection, {"ids": ids})}
     states = {name: DeliveryState(row.state) for name, row in there.items()}
@@ -98,7 +116,9 @@ async def record(connection: Connection, ends: Sequence[AttemptEnd], now_ms: int
     await _write_states(connection, moved, states, now_ms)
     await _count(connection, counted, now_ms)
     failures = [it.attempt for it in ends if it.move is not DeliveryMove.CONFIRM]
-    await put_errors(connection, [(there[it.delivery_id].report_id, it) for it in failures])
+    await _put_errors(connection, [(there[it.delivery_id].report_id, it) for it in failures])
+    observed = [end.observed for end in ends if end.observed is not None]
+    await hear(connection, observed, now_ms, terms or HealthTerms())
 
 
 def _difference(before: DeliveryState, after: DeliveryState) -> tuple[int, int]:
@@ -111,6 +131,24 @@ def _holds(end: AttemptEnd, before: DeliveryState, attempts: int, attempts_befor
     if end.move is DeliveryMove.CONFIRM:
         return before is not DeliveryState.DELIVERED and end.attempt.number > attempts_before
     return (before, end.move) in DELIVERY_MOVES and end.attempt.number == attempts
+
+
+async def _put_errors(connection: Connection, failed: Sequence[tuple[str, Attempt]]) -> None:
+    """Keep the newest of attempts that did not arrive, each with the id of its report."""
+    newest = dict(sorted(failed, key=lambda one: one[1].started_at_ms))  # the last one stays
+    rows = [
+        {
+            "report_id": report_id,
+            "delivery_id": attempt.delivery_id,
+            "at_ms": attempt.started_at_ms,
+            "outcome": attempt.outcome.value,
+            "status": attempt.status,
+            "reason": attempt.reason,
+        }
+        for report_id, attempt in sorted(newest.items())  # one order: nobody waits for another
+    ]
+    if rows:
+        await put_greatest(connection, report_last_errors, rows, "at_ms")
 
 
 async def _write_attempts(connection: Connection, attempts: Sequence[Attempt]) -> None:
@@ -195,9 +233,23 @@ async def _mind_bytes(connection: Connection, run_id: str) -> None:
 
 
 async def replay(
+    connection: Connection,
+    namespace: str,
+    delivery_id: str,
+    now_ms: int,
+    *,
+    author: str = COMMAND,
+) -> Delivery:
+    """Have a delivery sent again from its first retry on: as it is then. Raises `Problem`."""
+    await _replay(connection, namespace, delivery_id, now_ms, author)
+    found = await delivery(connection, namespace, delivery_id)
+    assert found is not None, "it was there a statement ago, and is locked"
+    return found
+
+
+async def _replay(
     connection: Connection, namespace: str, delivery_id: str, now_ms: int, author: str
 ) -> None:
-    """Have a delivery sent again from its first retry on. Raises `Problem`."""
     deliveries = report_deliveries.c
     owner = (
         select(reports)
@@ -229,6 +281,17 @@ async def replay(
     await tell(connection, report_of(report), Action.REPLAY, now_ms, author, delivery_id)
 
 
+def again(now_ms: int) -> dict[str, object]:
+    """The columns of a delivery that is sent again as if for the first time."""
+    return {
+        "state": DeliveryState.PENDING.value,
+        "attempts_before": report_deliveries.c.attempts,
+        "replayed_at_ms": now_ms,
+        "due_at_ms": now_ms,
+        "ended_at_ms": None,
+    }
+
+
 async def reopen(
     connection: Connection, those: Mapping[str, tuple[str, DeliveryState]], now_ms: int
 ) -> None:
@@ -241,15 +304,7 @@ async def reopen(
     if lost:
         await write_lost(connection, lost)
     await connection.execute(
-        update(report_deliveries)
-        .where(report_deliveries.c.id.in_(those))
-        .values(
-            state=after.value,
-            attempts_before=report_deliveries.c.attempts,
-            replayed_at_ms=now_ms,
-            due_at_ms=now_ms,
-            ended_at_ms=None,
-        )
+        update(report_deliveries).where(report_deliveries.c.id.in_(those)).values(again(now_ms))
     )
     counted: dict[str, list[int]] = defaultdict(lambda: [0, 0])  # by run: delivered, failed
     for run_id, before in those.values():

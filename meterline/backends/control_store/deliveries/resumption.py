@@ -4,17 +4,23 @@ over a connection of one transaction.
 
 from typing import Final
 
-from sqlalchemy import ScalarSelect, Select, and_, case, exists, func, not_, select, update
+from sqlalchemy import Select, and_, exists, func, not_, select, update
 from sqlalchemy.sql import ColumnElement
 
 from meterline.access import COMMAND, Action
 from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.deliveries.cancellation import (
+    cancel_deliveries,
+    failed_of_run,
+    skip_runs,
+)
 from meterline.backends.control_store.deliveries.endpoints import renew
+from meterline.backends.control_store.deliveries.results import again
 from meterline.backends.control_store.reports.definitions import locked, report_of, tell
 from meterline.backends.control_store.reports.run_rows import run_states
-from meterline.backends.control_store.reports.runs import drop_staged
+from meterline.backends.control_store.store import fetch_int
 from meterline.backends.control_store.tables.reports import report_deliveries, report_runs, reports
-from meterline.delivery import DELIVERY_MOVES, DeliveryMove, DeliveryState, delivery_sources
+from meterline.delivery import DeliveryState
 from meterline.report import (
     NOT_ASKED_FOR,
     REPORT_MOVES,
@@ -25,7 +31,6 @@ from meterline.report import (
     Resumed,
     RunMove,
     RunState,
-    run_sources,
     run_target,
 )
 
@@ -55,8 +60,9 @@ async def resume(
     kept = await _newest(connection, report_id, missed) if owed is Owed.NEWEST else None
     skipped = cancelled = 0
     if owed is not Owed.ALL:
-        skipped = await _skip(connection, report_id, kept, now_ms)
-        cancelled = await _cancel(connection, report_id, kept, now_ms)
+        others = _others(report_id, kept)
+        skipped = await skip_runs(connection, others, NOT_ASKED_FOR, now_ms)
+        cancelled = await cancel_deliveries(connection, report_id, others, NOT_ASKED_FOR, now_ms)
     if owed is Owed.ALL or kept is not None:
         await _send_failed(connection, report_id, kept, now_ms)
     keeps = missed.count if owed is Owed.ALL else int(kept is not None and kept == missed.newest)
@@ -159,17 +165,7 @@ async def _send_failed(
     for rows in (deliveries, runs):
         locked_rows = rows.with_for_update().subquery()
         await connection.execute(select(func.count()).select_from(locked_rows))
-    await connection.execute(
-        update(report_deliveries)
-        .where(*failed)
-        .values(
-            state=DELIVERY_MOVES[DeliveryState.FAILED, DeliveryMove.REPLAY].value,
-            attempts_before=_deliveries.attempts,
-            replayed_at_ms=now_ms,
-            due_at_ms=now_ms,
-            ended_at_ms=None,
-        )
-    )
+    await connection.execute(update(report_deliveries).where(*failed).values(again(now_ms)))
     sent_again = exists().where(
         _deliveries.run_id == _runs.id,
         _deliveries.state == DeliveryState.PENDING.value,
@@ -179,24 +175,11 @@ async def _send_failed(
         update(report_runs)
         .where(of_runs, sent_again)
         .values(
-            failed=_failed_of_run(),
+            failed=failed_of_run(),
             state=run_target(RunMove.REOPEN).value,
             reason="",
             ended_at_ms=None,
         )
-    )
-
-
-def _failed_of_run() -> ScalarSelect[int]:
-    """How many deliveries of a run ended without having arrived."""
-    return (
-        select(func.count())
-        .where(
-            _deliveries.run_id == _runs.id,
-            _deliveries.state.in_([DeliveryState.FAILED.value, DeliveryState.CANCELLED.value]),
-        )
-        .correlate(report_runs)
-        .scalar_subquery()
     )
 
 
@@ -208,59 +191,9 @@ def _others(report_id: str, kept: _Window | None) -> ColumnElement[bool]:
     return and_(mine, not_(and_(_runs.from_ms == kept[0], _runs.to_ms == kept[1])))
 
 
-async def _skip(connection: Connection, report_id: str, kept: _Window | None, now_ms: int) -> int:
-    """Skip the runs that are not made yet; how many."""
-    others = _others(report_id, kept)
-    making = select(_runs.id).where(others, _runs.state == RunState.MATERIALIZING.value)
-    half_made = (await connection.execute(making)).scalars().all()
-    statement = (
-        update(report_runs)
-        .where(others, run_states(run_sources(RunMove.CANCEL)))
-        .values(
-            state=run_target(RunMove.CANCEL).value,
-            reason=NOT_ASKED_FOR,
-            ended_at_ms=now_ms,
-            lease_holder=None,
-            lease_until_ms=None,
-        )
-    )
-    skipped = (await connection.execute(statement)).rowcount
-    for run_id in half_made:
-        await drop_staged(connection, run_id)
-    return skipped
-
-
-async def _cancel(connection: Connection, report_id: str, kept: _Window | None, now_ms: int) -> int:
-    """Cancel the deliveries that have not arrived, and end their runs; how many."""
-    others = and_(_others(report_id, kept), run_states((RunState.DELIVERING,)))
-    open_states = [state.value for state in delivery_sources(DeliveryMove.CANCEL)]
-    # Deliveries before runs, as where ends of attempts are recorded.
-    cancelled = await connection.execute(
-        update(report_deliveries)
-        .where(
-            _deliveries.report_id == report_id,
-            _deliveries.due_at_ms.is_not(None),
-            _deliveries.state.in_(open_states),
-            _deliveries.run_id.in_(select(_runs.id).where(others)),
-        )
-        .values(state=DeliveryState.CANCELLED.value, due_at_ms=None, ended_at_ms=now_ms)
-    )
-    outcome = case(
-        (_runs.delivered == _runs.deliveries, run_target(RunMove.ALL_DELIVERED).value),
-        (_runs.delivered > 0, run_target(RunMove.SOME_DELIVERED).value),
-        else_=run_target(RunMove.NONE_DELIVERED).value,
-    )
-    await connection.execute(
-        update(report_runs)
-        .where(others)
-        .values(failed=_failed_of_run(), state=outcome, reason=NOT_ASKED_FOR, ended_at_ms=now_ms)
-    )
-    return cancelled.rowcount
-
-
 async def _undecided(connection: Connection, report_id: str) -> int:
     question = select(func.count()).where(_runs.report_id == report_id, run_states(UNDECIDED))
-    return int((await connection.execute(question)).scalar_one())
+    return await fetch_int(connection, question)
 
 
 async def _open(connection: Connection, report_id: str) -> int:

@@ -1,26 +1,17 @@
-"""DeliveryBytes over SQL. The row of a run says up to which number the bytes of its deliveries are
-gone: written before they are, so that none is replayed meanwhile.
+"""Bytes of deliveries that are not kept any more, in SQL. The row of a run says up to which number
+they are gone: written before they are, so that none is replayed meanwhile.
 """
 
 from sqlalchemy import delete, func, select, update
 
 from meterline.backends.control_store.connection import Connection
-from meterline.backends.control_store.store import SqlStore, writes
 from meterline.backends.control_store.tables.reports import WITH_BYTES, report_bodies, report_runs
 
 _runs, _bodies = report_runs.c, report_bodies.c
 
 
-class SqlDeliveryBytes(SqlStore):
-    """See `delivery_bytes_ports.DeliveryBytes`."""
-
-    @writes
-    async def remove_bytes(self, connection: Connection, decided_until_ms: int, limit: int) -> int:
-        """See the port."""
-        return await _remove(connection, decided_until_ms, limit)
-
-
-async def _remove(connection: Connection, decided_until_ms: int, limit: int) -> int:
+async def remove(connection: Connection, decided_until_ms: int, limit: int) -> int:
+    """See `meterline.delivery.DeliveryBytes`."""
     oldest = (
         select(_runs.id, _runs.deliveries, func.coalesce(_runs.bytes_removed_to, 0).label("gone"))
         .where(WITH_BYTES, _runs.decided_at_ms <= decided_until_ms)

@@ -14,23 +14,55 @@ from meterline.backends.control_store.meters import rows
 from meterline.backends.control_store.meters import update as updates
 from meterline.backends.control_store.meters.rate import mind_rate
 from meterline.backends.control_store.meters.update import Asked
-from meterline.backends.control_store.store import SqlStore, reads, writes
+from meterline.backends.control_store.store import SqlStore, fetch_int, reads, writes, written_by
 from meterline.backends.control_store.tables.meters import catalogue_version, meters
 from meterline.limits import METERS_MAX
-from meterline.meter import (
-    Catalogue,
-    Meter,
-    MeterChange,
-    MeterDraft,
-    RevisionState,
-    changed,
-    faults_of,
-)
-from meterline.problem import Problem, ProblemType, invalid
+from meterline.meter import Catalogue, Meter, MeterChange, MeterDraft, RevisionState
+from meterline.problem import Problem, ProblemType
+
+
+async def _create(
+    connection: Connection,
+    namespace: str,
+    draft: MeterDraft,
+    now_ms: int,
+    *,
+    author: str = COMMAND,
+    from_settings: bool = False,
+) -> Meter:
+    """Raises `Problem` (conflict) also for a namespace that has all meters it may have."""
+    version = await rows.next_version(connection)
+    if not from_settings:
+        await mind_rate(connection, namespace, now_ms)
+    if await rows.with_key(connection, namespace, draft.key) is not None:
+        detail = f"There is a meter with the key {draft.key!r} already; choose another key."
+        raise Problem(ProblemType.CONFLICT, detail)
+    if await rows.count_live(connection, namespace) >= METERS_MAX:
+        detail = f"There are {METERS_MAX} meters, and there can be no more; delete one first."
+        raise Problem(ProblemType.CONFLICT, detail)
+    meter_id = str(ULID.from_timestamp(now_ms))
+    await rows.put_meter(
+        connection,
+        meter_id,
+        namespace,
+        draft,
+        now_ms,
+        version=version,
+        from_settings=from_settings,
+    )
+    await rows.put_revision(
+        connection, version, meter_id, draft, now_ms, state=RevisionState.IN_FORCE
+    )
+    made = await rows.found(connection, namespace, meter_id)
+    assert made is not None, "it was just written"
+    await updates.record(connection, made, Action.CREATE, Asked(author, now_ms))
+    return made
 
 
 class SqlCatalogueStore(SqlStore):
     """See `ports.CatalogueStore`."""
+
+    create_meter = written_by(_create)
 
     @reads
     async def catalogue(self, connection: Connection) -> Catalogue:
@@ -49,23 +81,7 @@ class SqlCatalogueStore(SqlStore):
     @reads
     async def catalogue_version(self, connection: Connection) -> int:
         """See the port."""
-        return int((await connection.execute(select(catalogue_version.c.version))).scalar_one())
-
-    @writes
-    async def create_meter(
-        self,
-        connection: Connection,
-        namespace: str,
-        draft: MeterDraft,
-        now_ms: int,
-        *,
-        author: str = COMMAND,
-        from_settings: bool = False,
-    ) -> Meter:
-        """See the port. A namespace that has all meters it may have is a conflict too."""
-        return await _create(
-            connection, namespace, draft, now_ms, author, from_settings=from_settings
-        )
+        return await fetch_int(connection, select(catalogue_version.c.version))
 
     @writes
     async def update_meter(
@@ -79,13 +95,10 @@ class SqlCatalogueStore(SqlStore):
         author: str = COMMAND,
     ) -> Meter:
         """See the port."""
-        await rows.take_turn(connection)
-        there = await updates.found(connection, namespace, id_or_key)
+        there = await updates.in_turn(connection, namespace, id_or_key)
         waiting = await revisions.waiting(connection, there)
         # Changes add up, also where the one before is not switched yet.
-        draft = changed(there if waiting is None else waiting.meter, change)
-        if faults := faults_of(draft):
-            raise invalid(*faults)
+        draft = updates.judged(there if waiting is None else waiting.meter, change)
         asked, from_ms = Asked(author, now_ms), change.effective_from_ms
         return await updates.revise(connection, there, draft, asked, effective_from_ms=from_ms)
 
@@ -97,7 +110,9 @@ class SqlCatalogueStore(SqlStore):
         await rows.take_turn(connection)
         there = await rows.with_key(connection, namespace, draft.key)
         if there is None:
-            return await _create(connection, namespace, draft, now_ms, SETTINGS, from_settings=True)
+            return await _create(
+                connection, namespace, draft, now_ms, author=SETTINGS, from_settings=True
+            )
         asked = Asked(SETTINGS, now_ms)
         return await updates.revise(connection, there, draft, asked, from_settings=True)
 
@@ -182,43 +197,6 @@ class SqlCatalogueStore(SqlStore):
             return gone
 
         return await self.database.write(act) if await self.database.read(ask) else set()
-
-
-async def _create(
-    connection: Connection,
-    namespace: str,
-    draft: MeterDraft,
-    now_ms: int,
-    author: str,
-    *,
-    from_settings: bool,
-) -> Meter:
-    version = await rows.next_version(connection)
-    if not from_settings:
-        await mind_rate(connection, namespace, now_ms)
-    if await rows.with_key(connection, namespace, draft.key) is not None:
-        detail = f"There is a meter with the key {draft.key!r} already; choose another key."
-        raise Problem(ProblemType.CONFLICT, detail)
-    if await rows.count_live(connection, namespace) >= METERS_MAX:
-        detail = f"There are {METERS_MAX} meters, and there can be no more; delete one first."
-        raise Problem(ProblemType.CONFLICT, detail)
-    meter_id = str(ULID.from_timestamp(now_ms))
-    await rows.put_meter(
-        connection,
-        meter_id,
-        namespace,
-        draft,
-        now_ms,
-        version=version,
-        from_settings=from_settings,
-    )
-    await rows.put_revision(
-        connection, version, meter_id, draft, now_ms, state=RevisionState.IN_FORCE
-    )
-    made = await rows.found(connection, namespace, meter_id)
-    assert made is not None, "it was just written"
-    await updates.record(connection, made, Action.CREATE, Asked(author, now_ms))
-    return made
 
 
 def _in_use(meter: Meter, slug: str) -> Problem:

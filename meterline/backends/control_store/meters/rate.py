@@ -6,11 +6,10 @@ the changes themselves, which take turns, so all processes see one count.
 """
 
 from meterline.access import AGGREGATOR, SETTINGS, Kind
-from meterline.backends.control_store.access.changes import wait_s
+from meterline.backends.control_store.access import changes as recorded
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.tables.access import changes
 from meterline.limits import METER_CHANGES_MAX, METER_CHANGES_WINDOW_MS
-from meterline.problem import Problem, ProblemType
 
 
 async def mind_rate(connection: Connection, namespace: str, now_ms: int) -> None:
@@ -24,11 +23,9 @@ async def mind_rate(connection: Connection, namespace: str, now_ms: int) -> None
         changes.c.kind == Kind.METER,
         changes.c.author.not_in((SETTINGS, AGGREGATOR)),
     )
-    seconds = await wait_s(connection, which, METER_CHANGES_MAX, METER_CHANGES_WINDOW_MS, now_ms)
-    if not seconds:
-        return
-    detail = (
+    refusal = (
         f"The meters of this namespace were changed {METER_CHANGES_MAX} times in a minute, and each"
-        f" change makes counting go back a little. The next one may come in {seconds} s."
+        " change makes counting go back a little."
     )
-    raise Problem(ProblemType.RATE_LIMITED, detail, retry_after_s=seconds)
+    rate = METER_CHANGES_MAX, METER_CHANGES_WINDOW_MS
+    await recorded.mind_rate(connection, which, *rate, now_ms, refusal)

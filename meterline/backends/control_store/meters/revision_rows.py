@@ -10,6 +10,7 @@ from sqlalchemy import Row, Select, func, literal_column, select, update
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.meters.rows import meter_of, reports_on, with_revisions
+from meterline.backends.control_store.store import fetch_int, fetch_one, value_of
 from meterline.backends.control_store.tables.meters import meter_revisions, meters
 from meterline.meter import (
     PENDING,
@@ -34,15 +35,13 @@ def of_meter(meter: Meter) -> Select[Any]:
 async def one(connection: Connection, meter: Meter, number: int) -> MeterRevision | None:
     """A revision of a meter."""
     question = of_meter(meter).where(meter_revisions.c.revision == number)
-    row = (await connection.execute(question)).one_or_none()
-    return None if row is None else revision_of(row)
+    return await fetch_one(connection, question, revision_of)
 
 
 async def waiting(connection: Connection, meter: Meter) -> MeterRevision | None:
     """The revision of a meter that is switched once it is filled in."""
     question = of_meter(meter).where(_stands(RevisionState.FILLING))
-    row = (await connection.execute(question)).one_or_none()
-    return None if row is None else revision_of(row)
+    return await fetch_one(connection, question, revision_of)
 
 
 def all_waiting(namespace: str) -> Select[Any]:
@@ -77,8 +76,7 @@ def kept() -> Select[Any]:
 async def with_number(connection: Connection, number: int) -> MeterRevision | None:
     """A revision of a live meter, whichever."""
     question = _live.where(meter_revisions.c.revision == number)
-    row = (await connection.execute(question)).one_or_none()
-    return None if row is None else revision_of(row)
+    return await fetch_one(connection, question, revision_of)
 
 
 async def count_pending(connection: Connection, meter: Meter) -> int:
@@ -86,7 +84,7 @@ async def count_pending(connection: Connection, meter: Meter) -> int:
     question = select(func.count()).where(
         meter_revisions.c.meter_id == meter.id, meter_revisions.c.state.in_(PENDING)
     )
-    return int((await connection.execute(question)).scalar_one())
+    return await fetch_int(connection, question)
 
 
 async def move(
@@ -138,14 +136,9 @@ async def hold_dimensions(connection: Connection, meter_id: str, names: Collecti
 
 def revision_of(row: Row[Any]) -> MeterRevision:
     """A revision from a row of `with_revisions`."""
-    return MeterRevision(
-        meter=meter_of(row),
-        made_at_ms=int(row.made_at_ms),
-        effective_from_ms=row.effective_from_ms,
-        before=row.before_revision,
-        switched_at_ms=row.switched_at_ms,
-        ended_at_ms=row.ended_at_ms,
-        folded=row.left_at_ms is None,
+    folded = row.left_at_ms is None
+    return value_of(
+        MeterRevision, row, meter=meter_of(row), before=row.before_revision, folded=folded
     )
 
 

@@ -8,14 +8,16 @@ from typing import Any, Final
 import msgspec
 from sqlalchemy import Row, func, insert, or_, select, update
 
+from meterline.backends.control_store import engine
 from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.store import fetch_int, json_text, row_of, value_of
 from meterline.backends.control_store.tables.meters import (
     catalogue_version,
     meter_revisions,
     meters,
 )
 from meterline.backends.control_store.tables.reports import reports
-from meterline.meter import Aggregation, Meter, MeterDraft, RevisionState
+from meterline.meter import Meter, MeterDraft, RevisionState
 
 _columns = (*meters.c, *(column for column in meter_revisions.c if column.name != "meter_id"))
 
@@ -38,12 +40,7 @@ async def take_turn(connection: Connection) -> None:
 
 async def next_version(connection: Connection) -> int:
     """Take the next version, and with it the turn."""
-    statement = (
-        update(catalogue_version)
-        .values(version=catalogue_version.c.version + 1)
-        .returning(catalogue_version.c.version)
-    )
-    return int((await connection.execute(statement)).scalar_one())
+    return await engine.next_version(connection, catalogue_version)
 
 
 async def found(connection: Connection, namespace: str, id_or_key: str) -> Meter | None:
@@ -65,10 +62,8 @@ async def with_key(connection: Connection, namespace: str, key: str) -> Meter | 
 
 async def count_live(connection: Connection, namespace: str) -> int:
     """How many live meters a namespace has."""
-    question = select(func.count()).where(
-        meters.c.namespace == namespace, meters.c.deleted_at_ms.is_(None)
-    )
-    return int((await connection.execute(question)).scalar_one())
+    live = meters.c.namespace == namespace, meters.c.deleted_at_ms.is_(None)
+    return await fetch_int(connection, select(func.count()).where(*live))
 
 
 async def lock(connection: Connection, meter: Meter) -> None:
@@ -98,16 +93,17 @@ async def put_meter(
     from_settings: bool,
 ) -> None:
     """Insert a meter, without a revision yet."""
-    row = {
-        "id": meter_id,
-        "namespace": namespace,
-        "key": draft.key,
-        **_words_of(draft),
-        "from_settings": from_settings,
-        "created_version": version,
-        "created_at_ms": now_ms,
-        "updated_at_ms": now_ms,
-    }
+    row = row_of(
+        draft,
+        meters,
+        id=meter_id,
+        namespace=namespace,
+        labels=_pairs_text(draft.labels),
+        from_settings=from_settings,
+        created_version=version,
+        created_at_ms=now_ms,
+        updated_at_ms=now_ms,
+    )
     await connection.execute(insert(meters).values(row))
 
 
@@ -120,10 +116,15 @@ async def set_words(
     from_settings: bool,
 ) -> None:
     """Change what needs no new revision, and the instant of the last change."""
+    words = {
+        "name": draft.name,
+        "description": draft.description,
+        "labels": _pairs_text(draft.labels),
+    }
     await connection.execute(
         update(meters)
         .where(meters.c.id == meter.id)
-        .values(**_words_of(draft), from_settings=from_settings, updated_at_ms=now_ms)
+        .values(**words, from_settings=from_settings, updated_at_ms=now_ms)
     )
 
 
@@ -138,19 +139,17 @@ async def put_revision(
     effective_from_ms: int | None = None,
 ) -> None:
     """Insert a revision; one that is in force at once was never waited for."""
-    row = {
-        "revision": version,
-        "meter_id": meter_id,
-        "aggregation": draft.aggregation.value,
-        "event_type": draft.event_type,
-        "value_property": draft.value_property,
-        "dimensions": _pairs_text(draft.dimensions),
-        "events_from_ms": draft.events_from_ms,
-        "state": state.value,
-        "made_at_ms": now_ms,
-        "effective_from_ms": effective_from_ms,
-        "switched_at_ms": now_ms if state is RevisionState.IN_FORCE else None,
-    }
+    row = row_of(
+        draft,
+        meter_revisions,
+        revision=version,
+        meter_id=meter_id,
+        dimensions=_pairs_text(draft.dimensions),
+        state=state,
+        made_at_ms=now_ms,
+        effective_from_ms=effective_from_ms,
+        switched_at_ms=now_ms if state is RevisionState.IN_FORCE else None,
+    )
     await connection.execute(insert(meter_revisions).values(row))
 
 
@@ -185,40 +184,18 @@ def in_force_of(rows: Iterable[Row[Any]]) -> list[Meter]:
 
 def meter_of(row: Row[Any], before: Meter | None = None) -> Meter:
     """The revision of a row; without what is before it, it is told alone, for all times."""
-    state = RevisionState(row.state)
-    return Meter(
-        id=row.id,
-        revision=int(row.revision),
-        namespace=row.namespace,
-        key=row.key,
-        name=row.name,
-        description=row.description,
-        aggregation=Aggregation(row.aggregation),
-        event_type=row.event_type,
-        value_property=row.value_property,
+    return value_of(
+        Meter,
+        row,
         dimensions=_pairs(row.dimensions),
-        created_at_ms=int(row.created_at_ms),
-        updated_at_ms=int(row.updated_at_ms),
-        from_settings=bool(row.from_settings),
-        events_from_ms=row.events_from_ms,
         labels=_pairs(row.labels),
-        deleted_at_ms=row.deleted_at_ms,
-        state=state,
         effective_from_ms=None if before is None else row.effective_from_ms,
         before=before,
     )
 
 
-def _words_of(draft: MeterDraft) -> dict[str, str]:
-    return {
-        "name": draft.name,
-        "description": draft.description,
-        "labels": _pairs_text(draft.labels),
-    }
-
-
 def _pairs_text(pairs: tuple[tuple[str, str], ...]) -> str:
-    return msgspec.json.encode(dict(sorted(pairs))).decode()
+    return json_text(dict(sorted(pairs)))
 
 
 def _pairs(text: str) -> tuple[tuple[str, str], ...]:

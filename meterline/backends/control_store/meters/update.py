@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import update
 
-from meterline.access import Action, Change, Kind, members_text
+from meterline.access import COMMAND, Action, Change, Kind, members_text
 from meterline.backends.control_store.access.change_members import of_meter
 from meterline.backends.control_store.access.changes import record_change
 from meterline.backends.control_store.connection import Connection
@@ -25,6 +25,7 @@ from meterline.meter import (
     RevisionState,
     changed,
     differences,
+    faults_of,
     instant_fault,
     measures_alike,
     switched,
@@ -52,6 +53,12 @@ async def found(connection: Connection, namespace: str, id_or_key: str) -> Meter
     if there.from_settings:
         raise _defined_in_settings(there)
     return there
+
+
+async def in_turn(connection: Connection, namespace: str, id_or_key: str) -> Meter:
+    """A live meter that nobody else changes until the transaction ends. Raises as `found`."""
+    await rows.take_turn(connection)
+    return await found(connection, namespace, id_or_key)
 
 
 async def revise(
@@ -147,10 +154,17 @@ async def _made(
 
 
 async def propose(
-    connection: Connection, there: Meter, change: MeterChange, asked: Asked
+    connection: Connection,
+    namespace: str,
+    id_or_key: str,
+    change: MeterChange,
+    now_ms: int,
+    *,
+    author: str = COMMAND,
 ) -> MeterRevision:
     """Make a revision that is filled in and waits to be compared. Raises `Problem`."""
-    draft = changed(there, change)
+    there = await in_turn(connection, namespace, id_or_key)
+    draft = judged(there, change)
     differing = differences(there, draft)
     if measures_alike(differing):
         reason = "measures what the meter measures; change event_type, value_property or dimensions"
@@ -161,25 +175,29 @@ async def propose(
             "no more; delete one first."
         )
         raise Problem(ProblemType.CONFLICT, detail)
-    await mind_rate(connection, there.namespace, asked.now_ms)
+    await mind_rate(connection, there.namespace, now_ms)
     version = await rows.next_version(connection)
     await rows.put_revision(
-        connection, version, there.id, draft, asked.now_ms, state=RevisionState.PROPOSED
+        connection, version, there.id, draft, now_ms, state=RevisionState.PROPOSED
     )
     told = ", ".join([*differing, f"revision {version}"])
     members = members_text(of_meter(there), of_meter(draft))
-    await record(connection, there, Action.PROPOSE, asked, told, members)
+    await record(connection, there, Action.PROPOSE, Asked(author, now_ms), told, members)
     return await _revision(connection, there, version)
 
 
 async def ask_switch(
     connection: Connection,
-    there: Meter,
+    namespace: str,
+    id_or_key: str,
     number: int,
     effective_from_ms: int | None,
-    asked: Asked,
+    now_ms: int,
+    *,
+    author: str = COMMAND,
 ) -> MeterRevision:
     """Have a revision switched once it is filled in. Raises `Problem`."""
+    there, asked = await in_turn(connection, namespace, id_or_key), Asked(author, now_ms)
     one = await revision_of(connection, there, number)
     if one.state is RevisionState.IN_FORCE and one.effective_from_ms == effective_from_ms:
         return one
@@ -206,8 +224,17 @@ async def ask_switch(
     return await _revision(connection, there, number)
 
 
-async def discard(connection: Connection, there: Meter, number: int, asked: Asked) -> None:
+async def discard(
+    connection: Connection,
+    namespace: str,
+    id_or_key: str,
+    number: int,
+    now_ms: int,
+    *,
+    author: str = COMMAND,
+) -> None:
     """Give up a revision that waits. Raises `Problem`."""
+    there, asked = await in_turn(connection, namespace, id_or_key), Asked(author, now_ms)
     one = await revision_of(connection, there, number)
     if one.state is RevisionState.DISCARDED:
         return
@@ -282,18 +309,8 @@ async def record(
     members: str = "",
 ) -> None:
     """Tell of a change, in its transaction."""
-    change = Change(
-        namespace=meter.namespace,
-        at_ms=asked.now_ms,
-        author=asked.author,
-        action=action,
-        kind=Kind.METER,
-        subject_id=meter.id,
-        name=meter.key,
-        detail=detail,
-        members=members,
-    )
-    await record_change(connection, change)
+    of = (meter.namespace, asked.now_ms, asked.author, action, Kind.METER, meter.id, meter.key)
+    await record_change(connection, Change(*of, detail, members))
 
 
 async def revision_of(connection: Connection, there: Meter, number: int) -> MeterRevision:
@@ -329,6 +346,14 @@ def _check_instant(there: Meter, after: Meter, effective_from_ms: int | None) ->
             "instant."
         )
         raise Problem(ProblemType.CONFLICT, detail)
+
+
+def judged(there: Meter, change: MeterChange) -> MeterDraft:
+    """The definition that a change asks for. Raises `Problem` (invalid)."""
+    draft = changed(there, change)
+    if faults := faults_of(draft):
+        raise invalid(*faults)
+    return draft
 
 
 def _draft_of(meter: Meter) -> MeterDraft:

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from meterline.backends.control_store.tables.meters import metadata
+from meterline.backends.control_store.tables.columns import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Column, LargeBinary, and_, cast, func, or_, select
+from sqlalchemy import Column, LargeBinary, cast, func, select, tuple_
 from sqlalchemy.sql import ColumnElement
 
 from meterline.audit import AuditedBody, AuditedRun, AuditSpan, RunPlace, SlicePlace
 from meterline.backends.control_store.connection import Connection
-from meterline.backends.control_store.store import SqlStore, reads
+from meterline.backends.control_store.store import SqlStore, fetch_int, reads
 from meterline.backends.control_store.tables.meters import fill_marks, logs, seals
 from meterline.backends.control_store.tables.reports import (
     BODY_OF_DELIVERY,
@@ -54,7 +54,7 @@ class SqlEvidence(SqlStore):
     async def seal_count(self, connection: Connection, span: AuditSpan) -> int:
         """See the port."""
         question = select(func.count()).select_from(seals).where(*_slices_within(span))
-        return int((await connection.execute(question)).scalar_one())
+        return await fetch_int(connection, question)
 
     @reads
     async def filled(
@@ -78,10 +78,7 @@ class SqlEvidence(SqlStore):
             select(_runs.id, _runs.report_id, _runs.decided_at_ms, _runs.deliveries, _runs.digest)
             .where(
                 *_decided_within(span),
-                or_(
-                    _runs.decided_at_ms > place.decided_at_ms,
-                    and_(_runs.decided_at_ms == place.decided_at_ms, _runs.id > place.run_id),
-                ),
+                tuple_(_runs.decided_at_ms, _runs.id) > tuple_(place.decided_at_ms, place.run_id),
             )
             .order_by(_runs.decided_at_ms, _runs.id)
             .limit(limit)
@@ -104,7 +101,7 @@ class SqlEvidence(SqlStore):
     async def run_count(self, connection: Connection, span: AuditSpan) -> int:
         """See the port."""
         question = select(func.count()).select_from(report_runs).where(*_decided_within(span))
-        return int((await connection.execute(question)).scalar_one())
+        return await fetch_int(connection, question)
 
     @reads
     async def bodies(
@@ -121,11 +118,7 @@ class SqlEvidence(SqlStore):
                     "body"
                 ),
             )
-            .join(
-                report_bodies,
-                BODY_OF_DELIVERY,
-                isouter=True,
-            )
+            .join(report_bodies, BODY_OF_DELIVERY, isouter=True)
             .join(report_runs, _runs.id == _deliveries.run_id)
             .where(
                 _deliveries.run_id == run_id,

@@ -1,14 +1,14 @@
 """ProgressStore over SQL: small rows, merged by the greatest: repetition and order never matter."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Table, and_, exists, func, literal, select
-from sqlalchemy.sql import ColumnElement, Select
+from sqlalchemy import Column, and_, exists, func, literal, select
+from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert, put_greatest
-from meterline.backends.control_store.store import SqlStore, reads, writes
+from meterline.backends.control_store.store import SqlStore, fetch_one, reads, writes
 from meterline.backends.control_store.tables.meters import (
     completeness,
     fill_marks,
@@ -58,63 +58,47 @@ class SqlProgressStore(SqlStore):
     @writes
     async def seal(self, connection: Connection, seal: Seal) -> None:
         """See the port."""
-        row = {
-            "log": seal.log,
-            "partition": seal.partition,
-            "slice": seal.slice,
-            "offset_end": seal.end,
-            "events": seal.events,
-            "catalogue": seal.catalogue,
-            "append_ms": seal.append_ms,
-            "digest": seal.digest,
-            "rejects": seal.rejects,
-            "tallies": seal.tallies,
-            "members": seal.members,
-            "rejected": seal.rejected,
-        }
+        row = dict(zip(seals.c.keys(), seal, strict=True))  # `Seal` has the order of the columns
         await put_greatest(connection, seals, [row], by="catalogue")
 
-    async def last_seal(self, log: int, partition: int) -> Seal | None:
+    @reads
+    async def last_seal(self, connection: Connection, log: int, partition: int) -> Seal | None:
         """See the port."""
-        ask = (
+        question = (
             select(seals)
             .where(seals.c.log == log, seals.c.partition == partition)
             .order_by(seals.c.slice.desc())
             .limit(1)
         )
-        found = await self._seals(ask)
-        return found[0] if found else None
+        return await fetch_one(connection, question, Seal._make)
 
-    async def unfilled(self, log: int, partition: int, revision: int, limit: int) -> list[Seal]:
+    @reads
+    async def unfilled(
+        self, connection: Connection, log: int, partition: int, revision: int, limit: int
+    ) -> list[Seal]:
         """See the port."""
-        ask = (
+        question = (
             select(seals)
             .where(seals.c.partition == partition, _is_unfilled(log, revision))
             .order_by(seals.c.slice)
             .limit(limit)
         )
-        return await self._seals(ask)
+        return [Seal._make(row) for row in await connection.execute(question)]
 
     @writes
     async def mark_filled(self, connection: Connection, slice_id: SliceId, revision: int) -> None:
         """See the port."""
-        row = {
-            "log": slice_id.log,
-            "partition": slice_id.partition,
-            "slice": slice_id.slice,
-            "revision": revision,
-        }
+        row = {**slice_id._asdict(), "revision": revision}
         await connection.execute(
             insert(connection, fill_marks).values(row).on_conflict_do_nothing()
         )
 
-    async def complete(self, log: int, catalogue: int, until_ms: Mapping[int, int]) -> None:
+    @writes
+    async def complete(
+        self, connection: Connection, log: int, catalogue: int, until_ms: Mapping[int, int]
+    ) -> None:
         """See the port."""
-        rows = [
-            {"log": log, "partition": partition, "catalogue": catalogue, "until_ms": until}
-            for partition, until in sorted(until_ms.items())
-        ]
-        await self._put(completeness, rows, by="until_ms")
+        await _put_reached(connection, completeness.c.until_ms, log, catalogue, until_ms)
 
     @reads
     async def complete_until(
@@ -145,43 +129,46 @@ class SqlProgressStore(SqlStore):
     @reads
     async def completions(self, connection: Connection, log: int, catalogue: int) -> dict[int, int]:
         """See the port."""
-        question = (
-            select(completeness.c.partition, func.max(completeness.c.until_ms).label("until_ms"))
-            .where(completeness.c.log == log, completeness.c.catalogue >= catalogue)
-            .group_by(completeness.c.partition)
-        )
-        return {row.partition: row.until_ms for row in await connection.execute(question)}
+        return await _reached(connection, completeness.c.until_ms, log, catalogue)
 
-    async def flushed(self, log: int, catalogue: int, offset_ends: Mapping[int, int]) -> None:
+    @writes
+    async def flushed(
+        self, connection: Connection, log: int, catalogue: int, offset_ends: Mapping[int, int]
+    ) -> None:
         """See the port."""
-        rows = [
-            {"log": log, "partition": partition, "catalogue": catalogue, "offset_end": end}
-            for partition, end in sorted(offset_ends.items())
-        ]
-        await self._put(flushed, rows, by="offset_end")
-
-    async def _put(self, table: Table, rows: list[dict[str, int]], by: str) -> None:
-        async def act(connection: Connection) -> None:
-            await put_greatest(connection, table, rows, by=by)
-
-        if rows:
-            await self.database.write(act)
+        await _put_reached(connection, flushed.c.offset_end, log, catalogue, offset_ends)
 
     @reads
     async def flushed_ends(
         self, connection: Connection, log: int, catalogue: int
     ) -> dict[int, int]:
         """See the port."""
-        question = (
-            select(flushed.c.partition, func.max(flushed.c.offset_end).label("offset_end"))
-            .where(flushed.c.log == log, flushed.c.catalogue >= catalogue)
-            .group_by(flushed.c.partition)
-        )
-        return {row.partition: row.offset_end for row in await connection.execute(question)}
+        return await _reached(connection, flushed.c.offset_end, log, catalogue)
 
-    @reads
-    async def _seals(self, connection: Connection, question: Select[Any]) -> list[Seal]:
-        return [Seal._make(row) for row in await connection.execute(question)]
+
+async def _put_reached(
+    connection: Connection, column: Column[int], log: int, catalogue: int, ends: Mapping[int, int]
+) -> None:
+    """How far each partition is, counted with a catalogue: the furthest stays."""
+    rows = [
+        {"log": log, "partition": partition, "catalogue": catalogue, column.name: end}
+        for partition, end in sorted(ends.items())
+    ]
+    if rows:
+        await put_greatest(connection, column.table, rows, by=column.name)
+
+
+async def _reached(
+    connection: Connection, column: Column[int], log: int, catalogue: int
+) -> dict[int, int]:
+    """By partition, how far it is, counted with this catalogue or a later one."""
+    those = column.table.c
+    question = (
+        select(those.partition, func.max(column).label("end"))
+        .where(those.log == log, those.catalogue >= catalogue)
+        .group_by(those.partition)
+    )
+    return {row.partition: row.end for row in await connection.execute(question)}
 
 
 def _is_unfilled(log: int, revision: int) -> ColumnElement[bool]:

@@ -9,12 +9,11 @@ from meterline.access import Action, Change, Kind
 from meterline.backends.control_store.access.changes import record_change
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
-from meterline.backends.control_store.store import SqlStore, writes
+from meterline.backends.control_store.store import SqlStore, reads, row_of, value_of, writes
 from meterline.backends.control_store.tables.redrives import redrives
 from meterline.event import (
     Place,
     Position,
-    RefusalKind,
     RefusalState,
     Settlement,
     begun,
@@ -32,66 +31,57 @@ _CHUNK: Final = 500  # positions of one statement: a database takes so many valu
 class SqlSettlementStore(SqlStore):
     """See `meterline.event.SettlementStore`."""
 
-    async def begin(self, wanted: Sequence[Settlement]) -> list[Settlement]:
+    @writes
+    async def begin(self, connection: Connection, wanted: Sequence[Settlement]) -> list[Settlement]:
         """See the port."""
+        stands = {}
+        for one in sorted(wanted, key=lambda one: one.position):  # one order for all
+            stands[one.position] = await _put(connection, one)
+        return [stands[one.position] for one in wanted]
 
-        async def act(connection: Connection) -> list[Settlement]:
-            stands = {}
-            for one in sorted(wanted, key=lambda one: one.position):  # one order for all
-                stands[one.position] = await _put(connection, one)
-            return [stands[one.position] for one in wanted]
-
-        return await self.database.write(act) if wanted else []
-
-    async def finish(self, positions: Sequence[Position]) -> None:
+    @writes
+    async def finish(self, connection: Connection, positions: Sequence[Position]) -> None:
         """See the port."""
-        if not positions:
-            return
-
-        async def act(connection: Connection) -> None:
-            for some in _chunks(sorted(positions)):
-                await connection.execute(
-                    update(redrives)
-                    .where(tuple_(*_POSITION).in_(some), _c.state == RefusalState.REDRIVING.value)
-                    .values(state=RefusalState.REDRIVEN.value, event=None)
-                )
-
-        await self.database.write(act)
+        for some in _chunks(sorted(positions)):
+            await connection.execute(
+                update(redrives)
+                .where(tuple_(*_POSITION).in_(some), _c.state == RefusalState.REDRIVING.value)
+                .values(state=RefusalState.REDRIVEN.value, event=None)
+            )
 
     @writes
     async def dismiss(self, connection: Connection, wanted: Settlement) -> Settlement:
         """See the port."""
         return await _put(connection, wanted)
 
-    async def settlements(self, positions: Sequence[Position]) -> Mapping[Position, Settlement]:
+    @reads
+    async def settlements(
+        self, connection: Connection, positions: Sequence[Position]
+    ) -> Mapping[Position, Settlement]:
         """See the port."""
-        if not positions:
-            return {}
+        found = {}
+        for some in _chunks(positions):
+            question = select(redrives).where(tuple_(*_POSITION).in_(some))
+            for row in await connection.execute(question):
+                one = _settlement(row)
+                found[one.position] = one
+        return found
 
-        async def ask(connection: Connection) -> dict[Position, Settlement]:
-            found = {}
-            for some in _chunks(positions):
-                question = select(redrives).where(tuple_(*_POSITION).in_(some))
-                for row in await connection.execute(question):
-                    one = _settlement(row)
-                    found[one.position] = one
-            return found
-
-        return await self.database.read(ask)
-
+    @reads
     async def settled(
-        self, owners: Sequence[str], state: RefusalState, after: Place | None, limit: int
+        self,
+        connection: Connection,
+        owners: Sequence[str],
+        state: RefusalState,
+        after: Place | None,
+        limit: int,
     ) -> list[Settlement]:
         """See the port."""
         question = select(redrives).where(_c.owner.in_(owners), _c.state == state.value)
         if after is not None:
             question = question.where(tuple_(*_ORDER) < after)
         question = question.order_by(*(column.desc() for column in _ORDER)).limit(limit)
-
-        async def ask(connection: Connection) -> list[Settlement]:
-            return [_settlement(row) for row in await connection.execute(question)]
-
-        return await self.database.read(ask)
+        return [_settlement(row) for row in await connection.execute(question)]
 
 
 async def _put(connection: Connection, wanted: Settlement) -> Settlement:
@@ -129,42 +119,21 @@ async def _record(connection: Connection, one: Settlement) -> None:
 
 def _values(one: Settlement) -> dict[str, Any]:
     log, partition, offset, place = one.position
-    return {
-        "log": log,
-        "partition": partition,
-        "record_offset": offset,
-        "place": place,
-        "owner": one.owner,
-        "kind": one.kind.value,
-        "append_ms": one.append_ms,
-        "state": one.state.value,
-        "namespace": one.namespace,
-        "author": one.author,
-        "at_ms": one.at_ms,
-        "note": one.note,
-        "source": one.source,
-        "id": one.id,
-        "payload_check": one.check,
-        "event": one.text,
-    }
+    return row_of(
+        one,
+        redrives,
+        log=log,
+        partition=partition,
+        record_offset=offset,
+        place=place,
+        payload_check=one.check,
+        event=one.text,
+    )
 
 
 def _settlement(row: Row[Any]) -> Settlement:
-    return Settlement(
-        position=(row.log, row.partition, int(row.record_offset), row.place),
-        owner=row.owner,
-        kind=RefusalKind(row.kind),
-        append_ms=int(row.append_ms),
-        state=RefusalState(row.state),
-        namespace=row.namespace,
-        author=row.author,
-        at_ms=int(row.at_ms),
-        note=row.note,
-        source=row.source,
-        id=row.id,
-        check=bytes(row.payload_check),
-        text=None if row.event is None else bytes(row.event),
-    )
+    position = (row.log, row.partition, row.record_offset, row.place)
+    return value_of(Settlement, row, position=position, check=row.payload_check, text=row.event)
 
 
 def _chunks(positions: Sequence[Position]) -> list[Sequence[Position]]:

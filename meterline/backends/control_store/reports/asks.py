@@ -4,14 +4,16 @@ transaction.
 
 from sqlalchemy import select, update
 
-from meterline.access import Action
+from meterline.access import COMMAND, Action
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
-from meterline.backends.control_store.reports.definitions import tell
-from meterline.backends.control_store.reports.run_rows import run_of, run_row
+from meterline.backends.control_store.reports.definitions import locked, tell
+from meterline.backends.control_store.reports.run_rows import run_of, run_row, same_window
 from meterline.backends.control_store.tables.reports import report_runs
+from meterline.problem import not_found
 from meterline.report import (
     UNDECIDED,
+    LateWindow,
     Report,
     Run,
     RunMove,
@@ -27,16 +29,21 @@ from meterline.window import rfc3339
 async def ask(
     connection: Connection,
     report: Report,
-    window: tuple[int, int],
+    from_ms: int,
+    to_ms: int,
     now_ms: int,
-    author: str,
     *,
     revise: bool,
+    author: str = COMMAND,
 ) -> tuple[Run, bool]:
-    """The run of a window by hand, and whether it is new; the caller holds the report's lock."""
-    from_ms, to_ms = window
+    """The run of a window by hand, and whether it is new. Raises `Problem` (not found) for a report
+    that was deleted meanwhile.
+    """
+    if await locked(connection, report.id) is None:
+        raise not_found("report", report.slug)
+    window = LateWindow(report.id, from_ms, to_ms)
     detail = f"{rfc3339(from_ms)} to {rfc3339(to_ms)}"
-    there = await _runs_of(connection, report.id, window)
+    there = await _runs_of(connection, window)
     # Revisions that found nothing to say are no answer to "the run of this window".
     told = [run for run in there if not _is_unchanged(run)]
     if revise and told and told[0].trigger is Trigger.LATE and told[0].state in UNDECIDED:
@@ -52,23 +59,39 @@ async def ask(
     if told and not revise:
         return told[0], False
     revision = there[0].revision + 1 if there else 1
-    run = Run(
-        run_id(report.id, from_ms, to_ms, revision),
-        report.id,
-        report.namespace,
-        from_ms,
-        to_ms,
-        revision,
-        Trigger.MANUAL,
-        now_ms,
-        RunState.WAITING,
-        supersedes=told[0].id if told else None,
-    )
-    await connection.execute(insert(connection, report_runs).values(run_row(run)))
+    supersedes = told[0].id if told else None
+    run = await _added(connection, report, window, revision, Trigger.MANUAL, now_ms, supersedes)
     if revision > 1:
         detail += f", revision {revision}"
     await tell(connection, report, Action.RUN, now_ms, author, detail)
     return run, True
+
+
+async def _added(
+    connection: Connection,
+    report: Report,
+    window: LateWindow,
+    revision: int,
+    trigger: Trigger,
+    now_ms: int,
+    supersedes: str | None,
+    meter_revision: int | None = None,
+) -> Run:
+    run = Run(
+        run_id(report.id, window.from_ms, window.to_ms, revision),
+        report.id,
+        report.namespace,
+        window.from_ms,
+        window.to_ms,
+        revision,
+        trigger,
+        now_ms,
+        RunState.WAITING,
+        supersedes=supersedes,
+        meter_revision=meter_revision,
+    )
+    await connection.execute(insert(connection, report_runs).values(run_row(run)))
+    return run
 
 
 def _is_unchanged(run: Run) -> bool:
@@ -104,47 +127,31 @@ async def _written(connection: Connection, run: Run, **values: object) -> Run:
     return run_of(row)
 
 
-async def _runs_of(connection: Connection, report_id: str, window: tuple[int, int]) -> list[Run]:
+async def _runs_of(connection: Connection, window: LateWindow | Run) -> list[Run]:
     """The runs of a window, the newest revision first."""
     runs = report_runs.c
-    question = (
-        select(report_runs)
-        .where(runs.report_id == report_id, runs.from_ms == window[0], runs.to_ms == window[1])
-        .order_by(runs.revision.desc())
-    )
+    question = select(report_runs).where(same_window(runs, window)).order_by(runs.revision.desc())
     return [run_of(row) for row in await connection.execute(question)]
 
 
 async def followed(connection: Connection, run: Run) -> Run | None:
     """The newest run of the window, before this revision, that says something."""
-    there = await _runs_of(connection, run.report_id, (run.from_ms, run.to_ms))
+    there = await _runs_of(connection, run)
     return next(
         (it for it in there if it.manifest is not None and it.revision < run.revision), None
     )
 
 
 async def revise(
-    connection: Connection, report: Report, window: tuple[int, int], now_ms: int
+    connection: Connection, report: Report, window: LateWindow, now_ms: int
 ) -> Run | None:
     """A late run of a window, by the meter revision of the last one; None where a run of it is
     undecided, or none is decided. The caller holds the report's lock.
     """
-    there = await _runs_of(connection, report.id, window)
+    there = await _runs_of(connection, window)
     before = next((run for run in there if run.manifest is not None), None)
     if before is None or any(run.state in UNDECIDED for run in there):
         return None
-    revision = there[0].revision + 1
-    run = Run(
-        run_id(report.id, *window, revision),
-        report.id,
-        report.namespace,
-        *window,
-        revision,
-        Trigger.LATE,
-        now_ms,
-        RunState.WAITING,
-        supersedes=before.id,
-        meter_revision=before.meter_revision,
-    )
-    await connection.execute(insert(connection, report_runs).values(run_row(run)))
-    return run
+    revision, trigger = there[0].revision + 1, Trigger.LATE
+    of_before = (before.id, before.meter_revision)
+    return await _added(connection, report, window, revision, trigger, now_ms, *of_before)

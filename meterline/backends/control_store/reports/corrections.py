@@ -10,7 +10,14 @@ from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.reports.asks import followed
 from meterline.backends.control_store.reports.run_rows import filter_of, group_by_of
 from meterline.backends.control_store.reports.runs import is_held
-from meterline.backends.control_store.store import SqlStore, reads
+from meterline.backends.control_store.store import (
+    SqlStore,
+    json_text,
+    reads,
+    row_of,
+    value_of,
+    writes,
+)
 from meterline.backends.control_store.tables.reports import (
     BODY_OF_DELIVERY,
     report_bodies,
@@ -18,7 +25,7 @@ from meterline.backends.control_store.tables.reports import (
     report_runs,
 )
 from meterline.backends.control_store.tables.revisions import run_corrections
-from meterline.report import Baseline, Cause, Claim, Correction, KeptCorrection, Run
+from meterline.report import Baseline, Claim, Correction, KeptCorrection, Run
 
 _rows = run_corrections.c
 
@@ -53,27 +60,24 @@ class SqlCorrectionStore(SqlStore):
         deliveries = report_deliveries.c
         question = (
             select(deliveries.id, report_bodies.c.body)
-            .join(
-                report_bodies,
-                BODY_OF_DELIVERY,
-            )
+            .join(report_bodies, BODY_OF_DELIVERY)
             .where(deliveries.id.in_(delivery_ids))
         )
         return {row.id: row.body for row in await connection.execute(question)}
 
+    @writes
     async def stage_corrections(
-        self, claim: Claim, corrections: Sequence[Correction], number_first: int
+        self,
+        connection: Connection,
+        claim: Claim,
+        corrections: Sequence[Correction],
+        number_first: int,
     ) -> None:
         """See the port."""
         rows = [_row_of(claim, number_first + place, one) for place, one in enumerate(corrections)]
-
-        async def act(connection: Connection) -> None:
-            if await is_held(connection, claim):
-                statement = insert(connection, run_corrections).on_conflict_do_nothing()
-                await connection.execute(statement, rows)
-
-        if rows:
-            await self.database.write(act)
+        if rows and await is_held(connection, claim):
+            statement = insert(connection, run_corrections).on_conflict_do_nothing()
+            await connection.execute(statement, rows)
 
     @reads
     async def corrections(
@@ -86,11 +90,7 @@ class SqlCorrectionStore(SqlStore):
                 report_runs,
                 and_(report_runs.c.id == _rows.run_id, report_runs.c.lease_holder == _rows.holder),
             )
-            .where(
-                _rows.run_id == run_id,
-                _rows.number > after,
-                report_runs.c.digest.is_not(None),
-            )
+            .where(_rows.run_id == run_id, _rows.number > after, report_runs.c.digest.is_not(None))
             .order_by(_rows.number)
             .limit(limit)
         )
@@ -99,28 +99,24 @@ class SqlCorrectionStore(SqlStore):
 
 
 def _row_of(claim: Claim, number: int, one: Correction) -> dict[str, object]:
-    return {
-        "run_id": claim.run.id,
-        "holder": claim.holder,
-        "number": number,
-        "subject": one.subject,
-        "groups": msgspec.json.encode(dict(one.groups)).decode(),
-        "old_value": None if one.old is None else str(one.old),
-        "new_value": None if one.new is None else str(one.new),
-        "cause": one.cause.value,
-        "replaces": one.replaces,
-        "replaced_digest": one.replaced_digest,
-    }
+    return row_of(
+        one,
+        run_corrections,
+        run_id=claim.run.id,
+        holder=claim.holder,
+        number=number,
+        groups=json_text(dict(one.groups)),
+        old_value=None if one.old is None else str(one.old),
+        new_value=None if one.new is None else str(one.new),
+    )
 
 
 def _correction_of(row: Row[tuple[object, ...]]) -> Correction:
     groups = msgspec.json.decode(row.groups, type=dict[str, str])
-    return Correction(
-        subject=row.subject,
+    return value_of(
+        Correction,
+        row,
         groups=tuple(sorted(groups.items())),
         old=None if row.old_value is None else int(row.old_value),
         new=None if row.new_value is None else int(row.new_value),
-        cause=Cause(row.cause),
-        replaces=row.replaces,
-        replaced_digest=row.replaced_digest,
     )

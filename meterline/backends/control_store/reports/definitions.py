@@ -5,8 +5,7 @@ connection of one transaction.
 from collections.abc import Collection, Sequence
 from typing import Final
 
-import msgspec
-from sqlalchemy import Row, Select, and_, or_, select, tuple_, update
+from sqlalchemy import Row, Select, and_, func, or_, select, tuple_, update
 from sqlalchemy.sql import ColumnElement
 
 from meterline.access import COMMAND, DISPATCHER, Action, Change, Kind, members_text
@@ -15,17 +14,18 @@ from meterline.backends.control_store.access.changes import record_change
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.meters.revision_rows import hold_dimensions
-from meterline.backends.control_store.reports.room import check_room
+from meterline.backends.control_store.meters.rows import take_turn
 from meterline.backends.control_store.reports.run_rows import (
     filter_of,
     group_by_of,
     question_row,
     run_row,
 )
+from meterline.backends.control_store.store import fetch_int, fetch_one, json_text, row_of, value_of
 from meterline.backends.control_store.tables.meters import meters
-from meterline.backends.control_store.tables.reports import report_deliveries, report_runs, reports
-from meterline.delivery import DeliveryMove, DeliveryState, SealedHeaders, delivery_sources
-from meterline.limits import CHANGE_DETAIL_CHARS_MAX
+from meterline.backends.control_store.tables.reports import report_runs, reports
+from meterline.delivery import SealedHeaders
+from meterline.limits import CHANGE_DETAIL_CHARS_MAX, REPORTS_MAX
 from meterline.problem import Fault, Problem, ProblemType, invalid, not_found
 from meterline.report import (
     REPORT_MOVES,
@@ -35,17 +35,11 @@ from meterline.report import (
     ReportChange,
     ReportMove,
     ReportState,
-    Revisions,
     Run,
-    RunMove,
-    RunState,
     Schedule,
     Takeover,
     changed,
     in_force,
-    outcome_of,
-    run_sources,
-    run_target,
 )
 
 _live = select(reports).where(reports.c.deleted_at_ms.is_(None))
@@ -57,7 +51,7 @@ async def create(
     """Insert a report. Raises `Problem`: not found for its meter, conflict for its slug or for
     the number of reports.
     """
-    await check_room(connection, report)
+    await _check_room(connection, report)
     # Shared lock: the meter cannot be deleted before this report is there to be seen.
     meter = (
         select(meters.c.id)
@@ -67,19 +61,8 @@ async def create(
     if (await connection.execute(meter)).one_or_none() is None:
         raise not_found("meter", report.meter_id)
     await hold_dimensions(connection, report.meter_id, report.group_by)
-    row = {
-        "id": report.id,
-        "namespace": report.namespace,
-        "slug": report.slug,
-        "meter_id": report.meter_id,
-        "signing_secret_sealed": report.signing_secret_sealed,
-        "state": report.state.value,
-        "state_reason": report.state_reason,
-        "created_at_ms": report.created_at_ms,
-        "next_end_ms": report.window_end_ms(planned_until_ms),
-        "sequence_next": 1,
-        **_definition_row(report),
-    }
+    ahead = {"next_end_ms": report.window_end_ms(planned_until_ms), "sequence_next": 1}
+    row = row_of(report, reports, **_definition_row(report), **ahead)
     # Any conflict: the id is a new one, or this very report, repeated.
     statement = insert(connection, reports).values(row).on_conflict_do_nothing()
     if (await connection.execute(statement)).rowcount:
@@ -88,6 +71,25 @@ async def create(
     there = (await connection.execute(_live.where(reports.c.id == report.id))).one_or_none()
     if there is None or report_of(there) != report:
         detail = f"There is a report with the slug {report.slug!r} already; choose another slug."
+        raise Problem(ProblemType.CONFLICT, detail)
+
+
+async def _check_room(connection: Connection, report: Report) -> None:
+    """Raise `Problem` (conflict) where the namespace has all the reports that it may have besides
+    this one. Two that are created at once take turns, so that the bound holds.
+    """
+    # The turn of the catalogue comes before any row of it, as where meters are changed.
+    await take_turn(connection)
+    others = select(func.count()).where(
+        reports.c.namespace == report.namespace,
+        reports.c.deleted_at_ms.is_(None),
+        reports.c.id != report.id,  # this very report, repeated
+    )
+    if await fetch_int(connection, others) >= REPORTS_MAX:
+        detail = (
+            f"The namespace has {REPORTS_MAX} reports, and can have no more: delete one first. One"
+            " report covers all subjects of a meter; a filter of usage and subjects narrows it."
+        )
         raise Problem(ProblemType.CONFLICT, detail)
 
 
@@ -104,7 +106,7 @@ def _definition_row(report: Report) -> dict[str, object]:
         "endpoint": report.endpoint,
         "user_info_sealed": report.user_info_sealed,
         "headers_sealed": report.headers.sealed,
-        "header_names": msgspec.json.encode(report.headers.names).decode(),
+        "header_names": json_text(report.headers.names),
         "revisions": report.revisions.value,
         "grace_ms": report.grace_ms,
         "updated_at_ms": report.updated_at_ms,
@@ -159,8 +161,7 @@ async def found(connection: Connection, namespace: str, id_or_slug: str) -> Repo
         .order_by(is_id.desc())
         .limit(1)
     )
-    row = (await connection.execute(question)).one_or_none()
-    return None if row is None else report_of(row)
+    return await fetch_one(connection, question, report_of)
 
 
 async def listed(
@@ -278,85 +279,20 @@ async def _move(
         await tell(connection, report_of(row), _ACTIONS[by], now_ms, author, detail)
 
 
-async def delete(
-    connection: Connection, report_id: str, now_ms: int, *, author: str = COMMAND
-) -> None:
-    """End a report and everything of it that is open."""
-    marked = (
-        update(reports)
-        .where(reports.c.id == report_id, reports.c.deleted_at_ms.is_(None))
-        .values(deleted_at_ms=now_ms)
-        .returning(reports)
-    )
-    row = (await connection.execute(marked)).one_or_none()
-    if row is None:
-        return
-    await tell(connection, report_of(row), Action.DELETE, now_ms, author)
-    why = "the report was deleted"
-    await connection.execute(
-        update(report_runs)
-        .where(
-            report_runs.c.report_id == report_id,
-            report_runs.c.state.in_([s.value for s in run_sources(RunMove.CANCEL)]),
-        )
-        .values(
-            state=run_target(RunMove.CANCEL).value,
-            reason=why,
-            ended_at_ms=now_ms,
-            lease_until_ms=None,
-        )
-    )
-    await connection.execute(
-        update(report_deliveries)
-        .where(
-            report_deliveries.c.report_id == report_id,
-            report_deliveries.c.state.in_([s.value for s in delivery_sources(DeliveryMove.CANCEL)]),
-        )
-        .values(state=DeliveryState.CANCELLED.value, due_at_ms=None, ended_at_ms=now_ms)
-    )
-    # No delivery of these runs is open any more: what was not delivered never will be.
-    delivering = select(report_runs.c.id, report_runs.c.delivered, report_runs.c.deliveries).where(
-        report_runs.c.report_id == report_id, report_runs.c.state == RunState.DELIVERING.value
-    )
-    for run in (await connection.execute(delivering.with_for_update())).all():
-        await connection.execute(
-            update(report_runs)
-            .where(report_runs.c.id == run.id)
-            .values(
-                state=run_target(outcome_of(run.delivered, run.deliveries)).value,
-                failed=run.deliveries - run.delivered,
-                reason=why,
-                ended_at_ms=now_ms,
-            )
-        )
-
-
 def report_of(row: Row[tuple[object, ...]]) -> Report:
     """The report of a row."""
     takeover = None
     if row.takeover_at_ms is not None:
-        follower = Schedule(Interval(row.takeover_interval), int(row.takeover_start_at_ms))
-        takeover = Takeover(follower, int(row.takeover_at_ms))
-    return Report(
-        id=row.id,
-        namespace=row.namespace,
-        slug=row.slug,
-        meter_id=row.meter_id,
-        schedule=Schedule(Interval(row.interval), int(row.start_at_ms)),
+        follower = Schedule(Interval(row.takeover_interval), row.takeover_start_at_ms)
+        takeover = Takeover(follower, row.takeover_at_ms)
+    return value_of(
+        Report,
+        row,
+        schedule=Schedule(Interval(row.interval), row.start_at_ms),
         group_by=group_by_of(row.group_by),
-        endpoint=row.endpoint,
-        signing_secret_sealed=row.signing_secret_sealed,
-        created_at_ms=int(row.created_at_ms),
-        updated_at_ms=int(row.updated_at_ms),
         filter=filter_of(row.filter),
-        user_info_sealed=row.user_info_sealed,
-        state=ReportState(row.state),
-        state_reason=row.state_reason,
         takeover=takeover,
-        revisions=Revisions(row.revisions),
         headers=SealedHeaders(group_by_of(row.header_names), row.headers_sealed),
-        grace_ms=row.grace_ms,
-        skip_until_ms=row.skip_until_ms,
     )
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Final
 
 from sqlalchemy import and_, or_, select, tuple_, update
 from sqlalchemy.sql import ColumnElement
@@ -11,8 +10,8 @@ from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.reports.asks import revise
 from meterline.backends.control_store.reports.definitions import locked, report_of
-from meterline.backends.control_store.reports.run_rows import counted_of
-from meterline.backends.control_store.store import SqlStore, reads, writes
+from meterline.backends.control_store.reports.run_rows import counted_of, same_window
+from meterline.backends.control_store.store import SqlStore, read_by, reads, value_of, writes
 from meterline.backends.control_store.tables.meters import logs, seals
 from meterline.backends.control_store.tables.reports import report_runs, reports
 from meterline.backends.control_store.tables.revisions import late_looks, late_windows
@@ -23,16 +22,20 @@ from meterline.window import DAY_MS
 
 _runs = report_runs.c
 _windows = late_windows.c
-_UNDECIDED: Final = [state.value for state in UNDECIDED]
+
+
+async def _looked(connection: Connection, log: int) -> dict[int, int]:
+    """By partition, up to where the log was looked at."""
+    question = select(late_looks.c.partition, late_looks.c.looked_end).where(
+        late_looks.c.log == log
+    )
+    return {int(row.partition): int(row.looked_end) for row in await connection.execute(question)}
 
 
 class SqlLateStore(SqlStore):
     """See `revision_ports.LateStore`."""
 
-    @reads
-    async def looked(self, connection: Connection, log: int) -> dict[int, int]:
-        """See the port."""
-        return await _looked(connection, log)
+    looked = read_by(_looked)
 
     @reads
     async def unlooked(
@@ -68,8 +71,10 @@ class SqlLateStore(SqlStore):
         question = select(reports.c.meter_id).where(reports.c.deleted_at_ms.is_(None)).distinct()
         return set((await connection.execute(question)).scalars())
 
+    @reads
     async def decided_windows(
         self,
+        connection: Connection,
         meter_ids: Collection[str],
         from_ms: int,
         to_ms: int,
@@ -95,20 +100,8 @@ class SqlLateStore(SqlStore):
         if after is not None:
             place = (after.report_id, after.from_ms, after.to_ms)
             question = question.where(tuple_(*order) > tuple_(*place))
-
-        async def ask(connection: Connection) -> list[DecidedWindow]:
-            return [
-                DecidedWindow(
-                    row.report_id,
-                    row.meter_id,
-                    int(row.from_ms),
-                    int(row.to_ms),
-                    counted_of(row.counted),
-                )
-                for row in await connection.execute(question)
-            ]
-
-        return await self.database.read(ask)
+        rows = await connection.execute(question)
+        return [value_of(DecidedWindow, row, counted=counted_of(row.counted)) for row in rows]
 
     async def mark(self, windows: Sequence[DecidedWindow], due_at_ms: int) -> None:
         """See the port."""
@@ -124,12 +117,7 @@ class SqlLateStore(SqlStore):
         """See the port."""
         open_run = (
             select(_runs.id)
-            .where(
-                _runs.report_id == _windows.report_id,
-                _runs.from_ms == _windows.from_ms,
-                _runs.to_ms == _windows.to_ms,
-                _runs.state.in_(_UNDECIDED),
-            )
+            .where(same_window(_runs, _windows), _runs.state.in_(UNDECIDED))
             .correlate(late_windows)
             .exists()
         )
@@ -147,7 +135,7 @@ class SqlLateStore(SqlStore):
             .limit(limit)
         )
         found = await connection.execute(question)
-        return [LateWindow(row.report_id, int(row.from_ms), int(row.to_ms)) for row in found]
+        return [value_of(LateWindow, row) for row in found]
 
     @writes
     async def revise_late(
@@ -159,14 +147,14 @@ class SqlLateStore(SqlStore):
             return None
         due = (
             select(_windows.due_at_ms)
-            .where(_is(window), _windows.due_at_ms <= now_ms)
+            .where(same_window(_windows, window), _windows.due_at_ms <= now_ms)
             .with_for_update()
         )
         if (await connection.execute(due)).one_or_none() is None:
             return None
-        run = await revise(connection, report_of(row), (window.from_ms, window.to_ms), now_ms)
+        run = await revise(connection, report_of(row), window, now_ms)
         if run is not None:
-            cleared = update(late_windows).where(_is(window))
+            cleared = update(late_windows).where(same_window(_windows, window))
             await connection.execute(cleared.values(due_at_ms=None, revised_at_ms=now_ms))
         return run
 
@@ -188,13 +176,6 @@ async def mark_overtaken(
         if int(row.begun_end) > counted.end(counted.log, int(row.partition)):
             await _mark(connection, [(run.report_id, run.from_ms, run.to_ms)], now_ms)
             return
-
-
-async def _looked(connection: Connection, log: int) -> dict[int, int]:
-    question = select(late_looks.c.partition, late_looks.c.looked_end).where(
-        late_looks.c.log == log
-    )
-    return {int(row.partition): int(row.looked_end) for row in await connection.execute(question)}
 
 
 async def _sealed_end(
@@ -250,14 +231,6 @@ async def _mark(
     )
 
 
-def _is(window: LateWindow) -> ColumnElement[bool]:
-    return and_(
-        _windows.report_id == window.report_id,
-        _windows.from_ms == window.from_ms,
-        _windows.to_ms == window.to_ms,
-    )
-
-
 def _reaches_into(from_ms: int, to_ms: int) -> ColumnElement[bool]:
     """Windows that overlap a span: of one index those that end within a day of it, of another the
     few that are longer than that.
@@ -277,9 +250,7 @@ def _is_newest_decided() -> ColumnElement[bool]:
     exists = (
         select(newer.c.id)
         .where(
-            newer.c.report_id == _runs.report_id,
-            newer.c.from_ms == _runs.from_ms,
-            newer.c.to_ms == _runs.to_ms,
+            same_window(newer.c, _runs),
             newer.c.revision > _runs.revision,
             newer.c.digest.is_not(None),
         )
@@ -293,12 +264,7 @@ def _was_decided_before(since_ms: int) -> ColumnElement[bool]:
     older = report_runs.alias("older")
     return (
         select(older.c.id)
-        .where(
-            older.c.report_id == _runs.report_id,
-            older.c.from_ms == _runs.from_ms,
-            older.c.to_ms == _runs.to_ms,
-            older.c.decided_at_ms < since_ms,
-        )
+        .where(same_window(older.c, _runs), older.c.decided_at_ms < since_ms)
         .correlate(report_runs)
         .exists()
     )

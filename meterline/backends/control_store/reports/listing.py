@@ -5,11 +5,12 @@ transaction.
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Row, Select, and_, or_, select
+from sqlalchemy import Row, Select, and_, collate, or_, select, tuple_
 from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
-from meterline.backends.control_store.reports.run_rows import run_of
+from meterline.backends.control_store.reports.run_rows import run_of, same_window
+from meterline.backends.control_store.store import fetch_one, value_of
 from meterline.backends.control_store.tables.reports import (
     BODY_OF_DELIVERY,
     report_attempts,
@@ -18,15 +19,8 @@ from meterline.backends.control_store.tables.reports import (
     report_runs,
     reports,
 )
-from meterline.delivery import (
-    Attempt,
-    AttemptOutcome,
-    Delivery,
-    DeliveryPlace,
-    DeliveryQuery,
-    DeliveryState,
-)
-from meterline.report import EVERY_RUN, Run, RunQuery, RunState
+from meterline.delivery import Attempt, Delivery, DeliveryPlace, DeliveryQuery, DeliveryState
+from meterline.report import EVERY_RUN, Booked, Run, RunQuery, RunState
 
 _runs = report_runs.c
 _deliveries = report_deliveries.c
@@ -52,16 +46,10 @@ async def runs(
     if query.to_max_ms is not None:
         question = question.where(_runs.to_ms <= query.to_max_ms)
     if before is not None:
+        place = (before.to_ms, before.from_ms, before.revision)
         question = question.where(
-            or_(
-                _runs.to_ms < before.to_ms,
-                and_(_runs.to_ms == before.to_ms, _runs.from_ms < before.from_ms),
-                and_(
-                    _runs.to_ms == before.to_ms,
-                    _runs.from_ms == before.from_ms,
-                    _runs.revision < before.revision,
-                ),
-            )
+            _runs.to_ms <= before.to_ms,  # for the index, which cannot use the other
+            tuple_(_runs.to_ms, _runs.from_ms, _runs.revision) < tuple_(*place),
         )
     newest = question.order_by(_runs.to_ms.desc(), _runs.from_ms.desc(), _runs.revision.desc())
     return [run_of(row) for row in await connection.execute(newest.limit(limit))]
@@ -70,11 +58,11 @@ async def runs(
 async def run(connection: Connection, report_id: str, run_id: str) -> Run | None:
     """One run of a report."""
     question = select(report_runs).where(_runs.report_id == report_id, _runs.id == run_id)
-    row = (await connection.execute(question)).one_or_none()
-    return None if row is None else run_of(row)
+    return await fetch_one(connection, question, run_of)
 
 
-def _delivery_question() -> Select[tuple[object, ...]]:
+def delivery_question() -> Select[tuple[Any, ...]]:
+    """Deliveries, each with what `delivery_of` needs of its run and its report."""
     return (
         select(report_deliveries, _runs.from_ms, _runs.to_ms, reports.c.slug)
         .join(report_runs, _runs.id == _deliveries.run_id)
@@ -85,7 +73,7 @@ def _delivery_question() -> Select[tuple[object, ...]]:
 async def of_run(connection: Connection, run_id: str, limit: int, after: int = 0) -> list[Delivery]:
     """Deliveries of a run by number."""
     question = (
-        _delivery_question()
+        delivery_question()
         .where(_deliveries.run_id == run_id, _deliveries.number > after)
         .order_by(_deliveries.number)
         .limit(limit)
@@ -108,7 +96,7 @@ async def deliveries(
     conditions = asked_for(namespace, query)
     if after is not None:
         conditions += behind(after)
-    question = _delivery_question().where(*conditions).order_by(*BY_PLACE).limit(limit)
+    question = delivery_question().where(*conditions).order_by(*BY_PLACE).limit(limit)
     return [delivery_of(row) for row in await connection.execute(question)]
 
 
@@ -162,21 +150,17 @@ def behind(place: DeliveryPlace) -> list[ColumnElement[bool]]:
 
 async def delivery(connection: Connection, namespace: str, delivery_id: str) -> Delivery | None:
     """One delivery of a namespace."""
-    question = _delivery_question().where(
+    question = delivery_question().where(
         _deliveries.id == delivery_id, _runs.namespace == namespace
     )
-    row = (await connection.execute(question)).one_or_none()
-    return None if row is None else delivery_of(row)
+    return await fetch_one(connection, question, delivery_of)
 
 
 async def body(connection: Connection, namespace: str, delivery_id: str) -> bytes | None:
     """The bytes of a delivery."""
     question = (
         select(report_bodies.c.body)
-        .join(
-            report_deliveries,
-            BODY_OF_DELIVERY,
-        )
+        .join(report_deliveries, BODY_OF_DELIVERY)
         .join(report_runs, _runs.id == _deliveries.run_id)
         .where(_deliveries.id == delivery_id, _runs.namespace == namespace)
     )
@@ -191,37 +175,45 @@ async def attempts(connection: Connection, delivery_ids: Sequence[str]) -> list[
         .where(report_attempts.c.delivery_id.in_(delivery_ids))
         .order_by(report_attempts.c.delivery_id, report_attempts.c.number)
     )
-    return [_attempt_of(row) for row in await connection.execute(question)]
+    return [value_of(Attempt, row) for row in await connection.execute(question)]
 
 
 def delivery_of(row: Row[tuple[object, ...]]) -> Delivery:
     """The delivery of a row."""
-    state = DeliveryState(row.state)
-    return Delivery(
-        id=row.id,
-        run_id=row.run_id,
-        report_id=row.report_id,
-        report_slug=row.slug,
-        from_ms=int(row.from_ms),
-        to_ms=int(row.to_ms),
-        subject=row.subject,
-        number=int(row.number),
-        sequence=int(row.sequence),
-        revision=int(row.revision),
-        state=state,
-        attempts=int(row.attempts),
-        digest=row.digest,
-        created_at_ms=int(row.created_at_ms),
-        # while it is being sent the instant is the end of a lease, of no interest outside
-        next_attempt_at_ms=None if state is DeliveryState.SENDING else row.due_at_ms,
-        ended_at_ms=row.ended_at_ms,
-        supersedes=row.supersedes,
-        replayed_at_ms=row.replayed_at_ms,
-        failure=row.failure,
+    # while it is being sent the instant is the end of a lease, of no interest outside
+    next_ms = None if row.state == DeliveryState.SENDING else row.due_at_ms
+    return value_of(Delivery, row, report_slug=row.slug, next_attempt_at_ms=next_ms)
+
+
+async def booked(
+    connection: Connection, run: Run, after: str | None = None, until: str | None = None
+) -> dict[str, Booked]:
+    """By subject, what was last said by earlier revisions of the window: of subjects after one, up
+    to another.
+    """
+    subject = _by_code_points(connection)
+    question = (
+        select(_deliveries.subject, _deliveries.id, _deliveries.usage_digest, _deliveries.failure)
+        .join(report_runs, _runs.id == _deliveries.run_id)
+        .where(same_window(_runs, run), _runs.revision < run.revision)
+        .order_by(_deliveries.revision)  # so that the last one stays
     )
+    if after is not None:
+        question = question.where(subject > after)
+    if until is not None:
+        question = question.where(subject <= until)
+    held: dict[str, Booked] = {}
+    for row in await connection.execute(question):
+        name = row.id
+        if row.failure is not None:  # it never arrives: the one before stands
+            before = held.get(row.subject)
+            name = None if before is None else before.delivery_id
+        held[row.subject] = Booked(name, row.usage_digest)
+    return held
 
 
-def _attempt_of(row: Row[tuple[object, ...]]) -> Attempt:
-    values: dict[str, Any] = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's documented name
-    values["outcome"] = AttemptOutcome(row.outcome)
-    return Attempt(**values)
+def _by_code_points(connection: Connection) -> ColumnElement[str]:
+    """The subject in the order that the usage store and Python have: SQLite has it by itself."""
+    if connection.dialect.name == "postgresql":
+        return collate(_deliveries.subject, "C")
+    return _deliveries.subject

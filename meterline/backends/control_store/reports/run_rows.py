@@ -4,9 +4,10 @@ from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Row, bindparam, literal
+from sqlalchemy import Row, and_, bindparam, literal
 from sqlalchemy.sql import ColumnElement
 
+from meterline.backends.control_store.store import json_text, row_of, value_of
 from meterline.backends.control_store.tables.reports import report_runs
 from meterline.number import from_json_float
 from meterline.report import (
@@ -16,7 +17,6 @@ from meterline.report import (
     ReportFilter,
     Run,
     RunState,
-    Trigger,
     filter_document,
     parse_filter,
 )
@@ -27,79 +27,44 @@ _filter_decoder: Final = msgspec.json.Decoder(float_hook=from_json_float)
 def run_row(run: Run) -> dict[str, Any]:
     """The row of a run that was just made."""
     assert run.manifest is None, "a new run is undecided"
-    return {
-        "id": run.id,
-        "report_id": run.report_id,
-        "namespace": run.namespace,
-        "from_ms": run.from_ms,
-        "to_ms": run.to_ms,
-        "revision": run.revision,
-        "trigger": run.trigger.value,
-        "asked_at_ms": run.asked_at_ms,
-        "state": run.state.value,
-        "reason": run.reason,
-        "supersedes": run.supersedes,
-        "ended_at_ms": run.ended_at_ms,
-        "delivered": 0,
-        "failed": 0,
-        "meter_revision": run.meter_revision,
-    }
+    return row_of(run, report_runs)
 
 
 def run_of(row: Row[tuple[object, ...]]) -> Run:
     """The run of a row."""
-    return Run(
-        id=row.id,
-        report_id=row.report_id,
-        namespace=row.namespace,
-        from_ms=int(row.from_ms),
-        to_ms=int(row.to_ms),
-        revision=int(row.revision),
-        trigger=Trigger(row.trigger),
-        asked_at_ms=int(row.asked_at_ms),
-        state=RunState(row.state),
-        reason=row.reason,
-        supersedes=row.supersedes,
-        meter_revision=row.meter_revision,
-        decided_at_ms=row.decided_at_ms,
-        ended_at_ms=row.ended_at_ms,
-        delivered=int(row.delivered),
-        failed=int(row.failed),
-        manifest=None if row.digest is None else _manifest(row),
-    )
+    manifest = None if row.digest is None else _manifest(row)
+    return value_of(Run, row, manifest=manifest)
 
 
 def _manifest(row: Row[tuple[object, ...]]) -> Manifest:
-    return Manifest(
-        deliveries=int(row.deliveries),
-        entries=int(row.entries),
-        filtered_out=int(row.filtered_out),
+    return value_of(
+        Manifest,
+        row,
         total=int(row.total),
         total_filtered_out=int(row.total_filtered_out),
-        complete_until_ms=int(row.complete_until_ms),
-        digest=row.digest,
-        sequence_first=int(row.sequence_first),
-        corrections=int(row.corrections or 0),
-        corrections_digest=row.corrections_digest,
+        corrections=row.corrections or 0,
         counted=counted_of(row.counted),
     )
 
 
 def manifest_row(manifest: Manifest) -> dict[str, Any]:
     """The columns that a decision writes."""
-    return {
-        "deliveries": manifest.deliveries,
-        "entries": manifest.entries,
-        "filtered_out": manifest.filtered_out,
-        "total": str(manifest.total),
-        "total_filtered_out": str(manifest.total_filtered_out),
-        "complete_until_ms": manifest.complete_until_ms,
-        "digest": manifest.digest,
-        "sequence_first": manifest.sequence_first,
-        "corrections": manifest.corrections,
-        "corrections_digest": manifest.corrections_digest,
-        "counted": counted_text(manifest.counted),
-    }
+    return row_of(
+        manifest,
+        report_runs,
+        total=str(manifest.total),
+        total_filtered_out=str(manifest.total_filtered_out),
+        counted=counted_text(manifest.counted),
+    )
+
+
+def same_window(one: Any, other: Any) -> ColumnElement[bool]:
+    """Whether two are of one window of one report: columns of tables, or those and a value."""
+    return and_(
+        one.report_id == other.report_id,
+        one.from_ms == other.from_ms,
+        one.to_ms == other.to_ms,
+    )
 
 
 def run_states(states: Collection[RunState]) -> ColumnElement[bool]:
@@ -114,7 +79,7 @@ def run_states(states: Collection[RunState]) -> ColumnElement[bool]:
 
 def counted_text(counted: LogEnds | None) -> str | None:
     """What is kept of how far the log was counted."""
-    return None if counted is None else msgspec.json.encode(counted).decode()
+    return None if counted is None else json_text(counted)
 
 
 def counted_of(text: str | None) -> LogEnds | None:
@@ -125,8 +90,8 @@ def counted_of(text: str | None) -> LogEnds | None:
 def question_row(report: Report) -> dict[str, str]:
     """The columns that say how usage is asked for: in a report's row and in those of its runs."""
     return {
-        "group_by": msgspec.json.encode(report.group_by).decode(),
-        "filter": msgspec.json.encode(filter_document(report.filter)).decode(),
+        "group_by": json_text(report.group_by),
+        "filter": json_text(filter_document(report.filter)),
     }
 
 

@@ -13,6 +13,7 @@ from sqlalchemy.sql import ColumnElement
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.reports.asks import followed
+from meterline.backends.control_store.reports.definitions import locked, report_of
 from meterline.backends.control_store.reports.late import mark_overtaken
 from meterline.backends.control_store.reports.run_rows import (
     counted_text,
@@ -20,6 +21,7 @@ from meterline.backends.control_store.reports.run_rows import (
     question_row,
     run_of,
 )
+from meterline.backends.control_store.store import fetch_int
 from meterline.backends.control_store.tables.reports import (
     report_bodies,
     report_deliveries,
@@ -48,9 +50,26 @@ class LeaseLost(Exception):
 
 
 async def claim(
+    connection: Connection, run_id: str, holder: str, now_ms: int, lease_until_ms: int
+) -> Claim | None:
+    """Take the lease of a run."""
+    owner = select(report_runs.c.report_id).where(report_runs.c.id == run_id)
+    report_id = (await connection.execute(owner)).scalar_one_or_none()
+    if report_id is None:  # a late one that found nothing new
+        return None
+    report = await locked(connection, report_id)
+    if report is None:
+        return None
+    run = await _leased(connection, run_id, holder, now_ms, lease_until_ms)
+    if run is None:
+        return None
+    return Claim(run, report_of(report), holder, int(report.sequence_next))
+
+
+async def _leased(
     connection: Connection, run: str, holder: str, now_ms: int, lease_until_ms: int
 ) -> Run | None:
-    """Take the lease of a run; the caller holds the report's lock."""
+    """The caller holds the report's lock."""
     other = report_runs.alias("other")
     busy = (
         select(other.c.id)
@@ -95,7 +114,7 @@ async def stage(
     connection: Connection,
     claimed: Claim,
     drafts: Sequence[DeliveryDraft],
-    lease_until_ms: int | None,
+    lease_until_ms: int | None = None,
 ) -> bool:
     """Write bodies under the holder's name and hold the lease on; nothing once it is lost."""
     if not await _hold(connection, claimed, lease_until_ms):
@@ -191,7 +210,7 @@ async def _corrected(connection: Connection, claimed: Claim) -> int:
     question = select(func.count()).where(
         rows.run_id == claimed.run.id, rows.holder == claimed.holder
     )
-    return int((await connection.execute(question)).scalar_one())
+    return await fetch_int(connection, question)
 
 
 _APPOINTED: Final = (
@@ -257,7 +276,7 @@ async def _count_failures(
     """
     these = report_deliveries.c
     mine = and_(these.run_id == run_id, these.failure.is_not(None))
-    failed = int((await connection.execute(select(func.count()).where(mine))).scalar_one())
+    failed = await fetch_int(connection, select(func.count()).where(mine))
     if not failed:
         return
     first = select(these.failure).where(mine).order_by(these.number).limit(1)
@@ -287,7 +306,7 @@ async def close(
     by: RunMove,
     reason: str,
     now_ms: int,
-    counted: LogEnds | None,
+    counted: LogEnds | None = None,
 ) -> bool:
     """End a run without deliveries. Of a late one that found nothing new, nothing is left."""
     run = claimed.run

@@ -7,9 +7,19 @@ from sqlalchemy import Select, Text, bindparam, literal_column, or_, select, tup
 from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.reports.definitions import with_ids
 from meterline.backends.control_store.reports.run_rows import run_of
 from meterline.backends.control_store.tables.reports import report_runs, reports
-from meterline.report import UNDECIDED, ReportState, Run, RunMove, Trigger, run_sources, run_target
+from meterline.report import (
+    UNDECIDED,
+    Report,
+    ReportState,
+    Run,
+    RunMove,
+    Trigger,
+    run_sources,
+    run_target,
+)
 
 # As words of the statement: a partial index is used where its condition is seen to hold.
 _UNDECIDED_WORDS: Final[list[ColumnElement[str]]] = [
@@ -60,10 +70,10 @@ _AFTER: Final = _FRONT.where(
 
 
 async def undecided(
-    connection: Connection, now_ms: int, limit: int, after: tuple[str, Trigger] | None
-) -> list[Run]:
+    connection: Connection, now_ms: int, limit: int, after: tuple[str, Trigger] | None = None
+) -> list[tuple[Run, Report]]:
     """The oldest undecided run of each report and trigger, where its lease is free, from the pair
-    after that one; none of reports that are paused or gone.
+    after that one, with the report; none of reports that are paused or gone.
     """
     question = _FRONT
     asked: dict[str, object] = {"now_ms": now_ms, "most": limit}
@@ -71,7 +81,9 @@ async def undecided(
         report_id, trigger = after
         question = _AFTER
         asked |= {"after_report": report_id, "after_trigger": trigger.value}
-    return [run_of(row) for row in await connection.execute(question, asked)]
+    runs = [run_of(row) for row in await connection.execute(question, asked)]
+    by_id = {it.id: it for it in await with_ids(connection, {run.report_id for run in runs})}
+    return [(run, by_id[run.report_id]) for run in runs if run.report_id in by_id]
 
 
 async def wait(connection: Connection, run_ids: Sequence[str]) -> None:

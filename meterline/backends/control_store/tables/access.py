@@ -2,25 +2,22 @@
 
 from typing import Final
 
-from sqlalchemy import BigInteger, CheckConstraint, Index, Integer, LargeBinary, Table, Text
+from sqlalchemy import BigInteger, CheckConstraint, Index, Integer, LargeBinary, Text
 
-from meterline.backends.control_store.tables.columns import key, optional, required
-from meterline.backends.control_store.tables.meters import metadata
+from meterline.backends.control_store.tables.columns import key, optional, required, table
 
 # The version of all keys, in one row. A change of a key updates this row first, so versions become
 # visible in ascending order.
-keys_version: Final = Table(
+keys_version: Final = table(
     "keys_version",
-    metadata,
     key("one", Integer, "Always 1."),
     required("version", BigInteger, "Grows with each change of a key."),
     CheckConstraint("one = 1", name="single_row"),
 )
 
 # API keys. Revoked keys stay, because changes name them. Secrets are kept as hashes only.
-api_keys: Final = Table(
+api_keys: Final = table(
     "api_keys",
-    metadata,
     key("id", Text, "Id of the key; the part of a token that is no secret."),
     required("namespace", Text, "Namespace that the key gives access to."),
     required("name", Text, "Name for people."),
@@ -41,9 +38,8 @@ api_keys: Final = Table(
 )
 
 # The history: who changed what, and when.
-changes: Final = Table(
+changes: Final = table(
     "changes",
-    metadata,
     key("id", Text, "Id of the change."),
     required("namespace", Text, "Namespace of what was changed."),
     required("at_ms", BigInteger, "When it was changed."),

@@ -1,11 +1,26 @@
 """How the tables of the control store are written: each column with its meaning."""
 
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import Column, ForeignKey, Index, text
+from sqlalchemy import Column, ForeignKey, Index, MetaData, Table, text
+from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine
 
 _Kind = type[TypeEngine[Any]]
+metadata: Final = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def table(name: str, *items: SchemaItem) -> Table:
+    """A table of the control store, with its columns and indexes."""
+    return Table(name, metadata, *items)
 
 
 def key(name: str, kind: _Kind, meaning: str, *, of: str | None = None) -> Column[Any]:

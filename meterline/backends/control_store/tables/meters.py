@@ -9,29 +9,22 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    MetaData,
-    Table,
     Text,
     UniqueConstraint,
 )
 
-from meterline.backends.control_store.tables.columns import key, optional, partial_index, required
-
-metadata: Final = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "ck": "ck_%(table_name)s_%(constraint_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-        "pk": "pk_%(table_name)s",
-    }
+from meterline.backends.control_store.tables.columns import (
+    key,
+    optional,
+    partial_index,
+    required,
+    table,
 )
 
 # The version of the catalogue, in one row. A change of the catalogue updates this row first. So
 # changes happen one after the other, and versions become visible in ascending order.
-catalogue_version: Final = Table(
+catalogue_version: Final = table(
     "catalogue_version",
-    metadata,
     key("one", Integer, "Always 1."),
     required("version", BigInteger, "Grows with each change of what is counted."),
     CheckConstraint("one = 1", name="single_row"),
@@ -39,9 +32,8 @@ catalogue_version: Final = Table(
 
 # Meters: what may change without counting events again. Deleted meters stay, because their rows in
 # the usage store stay.
-meters: Final = Table(
+meters: Final = table(
     "meters",
-    metadata,
     key("id", Text, "Id of the meter."),
     required("namespace", Text, "Namespace of the meter."),
     required("key", Text, "Name in the API; unique among live meters of a namespace."),
@@ -60,9 +52,8 @@ meters: Final = Table(
 
 # Revisions of meters: what is counted. Of each meter one revision is in force. At most one is
 # filling: older events are counted for it, then it takes over.
-meter_revisions: Final = Table(
+meter_revisions: Final = table(
     "meter_revisions",
-    metadata,
     key("revision", BigInteger, "Catalogue version that made it; unique over all meters."),
     required("meter_id", Text, "Its meter.", of="meters.id"),
     required("aggregation", Text, "Such as `sum`, `count`, `unique_count`."),
@@ -90,9 +81,8 @@ meter_revisions: Final = Table(
 )
 
 # Logs that events were counted from, such as a Kafka topic.
-logs: Final = Table(
+logs: Final = table(
     "logs",
-    metadata,
     key("number", Integer, "Short name of the log in other tables, from 1."),
     required("id", Text, "Identity of the log; another topic has another one."),
     required("partitions", Integer, "Number of partitions; it never changes."),
@@ -100,9 +90,8 @@ logs: Final = Table(
 )
 
 # Sealed slices of the log: all their events are counted in the usage store.
-seals: Final = Table(
+seals: Final = table(
     "seals",
-    metadata,
     key("log", Integer, "Number of the log."),
     key("partition", Integer, "Partition of the log."),
     key("slice", BigInteger, "First offset of the slice."),
@@ -121,9 +110,8 @@ seals: Final = Table(
 )
 
 # Backfill: slices that were counted for a revision that is newer than their seals.
-fill_marks: Final = Table(
+fill_marks: Final = table(
     "fill_marks",
-    metadata,
     key("log", Integer, "Number of the log."),
     key("partition", Integer, "Partition of the log."),
     key("revision", BigInteger, "Revision of a meter."),
@@ -131,9 +119,8 @@ fill_marks: Final = Table(
 )
 
 # Up to which instant the usage of a partition is complete.
-completeness: Final = Table(
+completeness: Final = table(
     "completeness",
-    metadata,
     key("log", Integer, "Number of the log."),
     key("partition", Integer, "Partition of the log."),
     key("catalogue", BigInteger, "Catalogue version that it was counted with."),
@@ -141,9 +128,8 @@ completeness: Final = Table(
 )
 
 # Up to which offset the events of a partition are in the usage store.
-flushed: Final = Table(
+flushed: Final = table(
     "flushed",
-    metadata,
     key("log", Integer, "Number of the log."),
     key("partition", Integer, "Partition of the log."),
     key("catalogue", BigInteger, "Catalogue version that they were counted with."),
@@ -151,9 +137,8 @@ flushed: Final = Table(
 )
 
 # The usage store that this control store belongs to, in one row.
-usage_store: Final = Table(
+usage_store: Final = table(
     "usage_store",
-    metadata,
     key("one", Integer, "Always 1."),
     required("id", Text, "Id of the usage store; another store is refused at start."),
     CheckConstraint("one = 1", name="single_row"),

@@ -2,17 +2,15 @@
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Index, Integer, LargeBinary, Table, Text
+from sqlalchemy import BigInteger, Index, Integer, LargeBinary, Text
 
-from meterline.backends.control_store.tables.columns import key, optional, required
-from meterline.backends.control_store.tables.meters import metadata
+from meterline.backends.control_store.tables.columns import key, optional, required, table
 
 _ORDER: Final = ("append_ms", "log", "partition", "record_offset", "place")
 
 # One row for each event that was sent again or dismissed. Others have no row: they are open.
-redrives: Final = Table(
+redrives: Final = table(
     "redrives",
-    metadata,
     key("log", Integer, "Number of the log."),
     key("partition", Integer, "Partition of the log."),
     key("record_offset", BigInteger, "Offset of the record."),

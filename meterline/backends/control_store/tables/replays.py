@@ -2,15 +2,19 @@
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Index, Integer, Table, Text
+from sqlalchemy import BigInteger, Index, Integer, Text
 
-from meterline.backends.control_store.tables.columns import key, optional, partial_index, required
-from meterline.backends.control_store.tables.meters import metadata
+from meterline.backends.control_store.tables.columns import (
+    key,
+    optional,
+    partial_index,
+    required,
+    table,
+)
 
 # Replays. A replay works in steps, oldest delivery last, until no delivery is left that it covers.
-replays: Final = Table(
+replays: Final = table(
     "replays",
-    metadata,
     key("id", Text, "Id of the replay."),
     required("namespace", Text, "Namespace of the deliveries."),
     # Which deliveries it covers (`DeliveryQuery`): all conditions must hold, NULL is no condition.

@@ -15,15 +15,19 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    Table,
     Text,
     UniqueConstraint,
     and_,
     text,
 )
 
-from meterline.backends.control_store.tables.columns import key, optional, partial_index, required
-from meterline.backends.control_store.tables.meters import metadata
+from meterline.backends.control_store.tables.columns import (
+    key,
+    optional,
+    partial_index,
+    required,
+    table,
+)
 
 _LIVE: Final = "deleted_at_ms IS NULL"
 _BYTES_LEFT: Final = (
@@ -34,9 +38,8 @@ WITH_BYTES: Final = text(_BYTES_LEFT)
 """Runs that have ended and whose deliveries have their bytes, all or some."""
 
 # Reports. Deleted reports stay, because runs and deliveries refer to them.
-reports: Final = Table(
+reports: Final = table(
     "reports",
-    metadata,
     key("id", Text, "Id of the report."),
     required("namespace", Text, "Namespace of the report."),
     required("slug", Text, "Name in the API; unique among live reports of a namespace."),
@@ -72,9 +75,8 @@ reports: Final = Table(
 )
 
 # Signing secrets before the current one: they sign deliveries too, until their overlap ends.
-report_secrets: Final = Table(
+report_secrets: Final = table(
     "report_secrets",
-    metadata,
     key("report_id", Text, "Report of the secret.", of="reports.id"),
     key("number", Integer, "Place by age, the oldest first."),
     required("secret_sealed", LargeBinary, "The secret, sealed."),
@@ -82,9 +84,8 @@ report_secrets: Final = Table(
 )
 
 # The last failed attempt of each report, for its status.
-report_last_errors: Final = Table(
+report_last_errors: Final = table(
     "report_last_errors",
-    metadata,
     key("report_id", Text, "The report.", of="reports.id"),
     required("delivery_id", Text, "Delivery of the attempt."),
     required("at_ms", BigInteger, "When the attempt ended."),
@@ -94,9 +95,8 @@ report_last_errors: Final = Table(
 )
 
 # Runs. The columns from `deliveries` on are the manifest: NULL until the run is decided.
-report_runs: Final = Table(
+report_runs: Final = table(
     "report_runs",
-    metadata,
     key("id", Text, "Id of the run: a hash of report, window and revision."),
     required("report_id", Text, "Report of the run.", of="reports.id"),
     required("namespace", Text, "Namespace of the report."),
@@ -154,9 +154,8 @@ report_runs: Final = Table(
 
 # The bytes that are sent. Several holders may have written bodies for one run: those of
 # `report_runs.lease_holder` count.
-report_bodies: Final = Table(
+report_bodies: Final = table(
     "report_bodies",
-    metadata,
     key("run_id", Text, "Run of the delivery.", of="report_runs.id"),
     key("holder", Text, "Process that made the body."),
     key("number", Integer, "Place of the delivery in its run, from 1."),
@@ -171,9 +170,8 @@ report_bodies: Final = Table(
 )
 
 # Deliveries, made with the decision of their run.
-report_deliveries: Final = Table(
+report_deliveries: Final = table(
     "report_deliveries",
-    metadata,
     key("id", Text, "Id of the delivery: a hash of report, window, subject and revision."),
     required("run_id", Text, "Run of the delivery.", of="report_runs.id"),
     required("report_id", Text, "Report of the run.", of="reports.id"),
@@ -213,9 +211,8 @@ BODY_OF_DELIVERY: Final = and_(
 """How deliveries are joined with their bodies."""
 
 # Health of endpoints (`endpoint_health`); an endpoint without a row was never sent anything.
-report_endpoints: Final = Table(
+report_endpoints: Final = table(
     "report_endpoints",
-    metadata,
     key("namespace", Text, "Namespace of the reports."),
     key("endpoint", Text, "URL without user information."),
     optional("last_success_at_ms", BigInteger, "When it last accepted a delivery, to a minute."),
@@ -231,9 +228,8 @@ report_endpoints: Final = Table(
 )
 
 # Attempts: each POST of a delivery.
-report_attempts: Final = Table(
+report_attempts: Final = table(
     "report_attempts",
-    metadata,
     key("delivery_id", Text, "The delivery.", of="report_deliveries.id"),
     key("number", Integer, "Place among its attempts, from 1."),
     required("started_at_ms", BigInteger, "When it started."),

@@ -2,16 +2,20 @@
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Integer, LargeBinary, Table, Text
+from sqlalchemy import BigInteger, Integer, LargeBinary, Text
 
-from meterline.backends.control_store.tables.columns import key, optional, partial_index, required
-from meterline.backends.control_store.tables.meters import metadata
+from meterline.backends.control_store.tables.columns import (
+    key,
+    optional,
+    partial_index,
+    required,
+    table,
+)
 
 # What a run corrects of the run before it, one row for each usage entry. Several holders may have
 # written rows for one run: those of `report_runs.lease_holder` count.
-run_corrections: Final = Table(
+run_corrections: Final = table(
     "run_corrections",
-    metadata,
     key("run_id", Text, "Run that corrects.", of="report_runs.id"),
     key("holder", Text, "Process that wrote the row."),
     key("number", Integer, "Place in the run, from 1."),
@@ -25,9 +29,8 @@ run_corrections: Final = Table(
 )
 
 # How far each partition was searched for late events.
-late_looks: Final = Table(
+late_looks: Final = table(
     "late_looks",
-    metadata,
     key("log", Integer, "Number of the log."),
     key("partition", Integer, "Partition of the log."),
     required("begun_end", BigInteger, "Offset up to which a search was begun."),
@@ -35,9 +38,8 @@ late_looks: Final = Table(
 )
 
 # Windows that late events were found for.
-late_windows: Final = Table(
+late_windows: Final = table(
     "late_windows",
-    metadata,
     key("report_id", Text, "Report of the window.", of="reports.id"),
     key("from_ms", BigInteger, "Start of the window."),
     key("to_ms", BigInteger, "End of the window."),

@@ -2,15 +2,13 @@
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Index, Table, Text
+from sqlalchemy import BigInteger, Index, Text
 
-from meterline.backends.control_store.tables.columns import key, optional, required
-from meterline.backends.control_store.tables.meters import metadata
+from meterline.backends.control_store.tables.columns import key, optional, required, table
 
 # What customers of the API say of their subjects. A deleted one is erased: it may be a person.
-subjects: Final = Table(
+subjects: Final = table(
     "subjects",
-    metadata,
     key("id", Text, "Id of the subject."),
     required("namespace", Text, "Namespace of the subject."),
     required("key", Text, "The `subject` of its events."),

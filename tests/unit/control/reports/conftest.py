@@ -23,13 +23,11 @@ from meterline.access import ANONYMOUS
 from meterline.backends.clock import SystemClock
 from meterline.backends.control_store.access.keys import SqlAccessStore
 from meterline.backends.control_store.deliveries.lineage import SqlDeliveryLineage
-from meterline.backends.control_store.deliveries.pull import SqlPullStore
 from meterline.backends.control_store.deliveries.replays import SqlReplayStore
 from meterline.backends.control_store.deliveries.report_status import SqlReportStatusStore
 from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.backends.control_store.reports.corrections import SqlCorrectionStore
-from meterline.backends.control_store.reports.test_deliveries import SqlTrialStore
 from meterline.backends.secrets import FernetSecretBox
 from meterline.backends.webhook.sender import HttpWebhookSender
 from meterline.delivery import (
@@ -211,9 +209,9 @@ async def served(api: Api, tmp_path: Path) -> AsyncIterator[ReportsApi]:
         START,
         statuses,
         Trials(store, sender, box, api.clock),
-        SqlTrialStore(database),
+        SqlReportStore(database),
         replays,
-        SqlPullStore(database),
+        SqlReportStore(database),
         signed_headers,
     )
     nothing: Any = None  # the account and refusals have tests of their own

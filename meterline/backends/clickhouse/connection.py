@@ -24,6 +24,7 @@ from clickhouse_connect.driver.exceptions import (
     NotSupportedError,
     ProgrammingError,
 )
+from clickhouse_connect.driver.query import QueryResult
 from urllib3.exceptions import HTTPError
 
 from meterline.backends.clickhouse.streams import Stream, settings_clause
@@ -166,13 +167,8 @@ class Connection:
         settings: Mapping[str, Any] = QUERY_SETTINGS,
     ) -> Rows:
         """Rows of a query; parameters are bound by the server, `{name:Type}`."""
-
-        def work(client: Client) -> Rows:
-            result = client.query(sql, parameters=parameters, settings=dict(settings))
-            rows: Rows = result.result_rows
-            return rows
-
-        return await self.run(work)
+        bounds = dict(settings)
+        return await self.run(lambda client: _rows(client.query(sql, parameters, bounds)))
 
     async def insert(self, table: str, columns: Sequence[str], rows: Rows) -> None:
         """Insert rows as one block; returns when the store has synced it to disk."""
@@ -210,11 +206,7 @@ class Connection:
 
     async def execute(self, sql: str) -> None:
         """Run a statement that gives no rows."""
-
-        def work(client: Client) -> None:
-            client.command(sql)
-
-        await self.run(work)
+        await self.run(lambda client: client.command(sql))
 
     async def close(self) -> None:
         """Finish what runs and close every client."""
@@ -222,6 +214,11 @@ class Connection:
         await asyncio.to_thread(self._stream_threads.shutdown, wait=True)
         for client in self._clients:
             client.close()
+
+
+def _rows(result: QueryResult) -> Rows:
+    rows: Rows = result.result_rows
+    return rows
 
 
 @contextmanager

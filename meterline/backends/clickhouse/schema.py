@@ -1,8 +1,7 @@
 """What schema.sql wants and a store lacks, and how chDB keeps the definition of a table."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from meterline.backends.clickhouse.named_sql import TABLES
@@ -15,45 +14,25 @@ _ADD: Final = re.compile(r"ADD (COLUMN|INDEX) IF NOT EXISTS (\w+) .*?(?=,\n|\Z)"
 _LAST_LINE: Final = re.compile(rb"\nSETTINGS [^\n\0]+\n\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a store has: names of tables, and (table, name) of columns and of indexes."""
-
-    tables: frozenset[str]
-    columns: frozenset[tuple[str, str]]
-    indexes: frozenset[tuple[str, str]]
-
-
-def schema_found(rows: Sequence[Sequence[str]]) -> Found:
-    """From rows of (`table`, `column` or `index`; table; name)."""
-    return Found(
-        frozenset(table for what, table, _ in rows if what == "table"),
-        frozenset((table, name) for what, table, name in rows if what == "column"),
-        frozenset((table, name) for what, table, name in rows if what == "index"),
-    )
-
-
-def missing(have: Found) -> list[str]:
-    """The statements that bring a store to schema.sql: none where nothing is missing.
+def missing(have: Iterable[Sequence[str]]) -> list[str]:
+    """The statements that bring a store to schema.sql: none where nothing is missing. What it has
+    are rows of (`table`, `column` or `index`; table; name).
 
     The engine writes a definition anew for an ALTER that finds everything there, and a full disk
     then leaves an empty file: so nothing is altered that need not be.
     """
+    there = {(what, table, name) for what, table, name in have}
     statements = []
     for text in TABLES.values():
         if made := _CREATE.search(text):
-            if made[1] not in have.tables:
+            if ("table", made[1], "") not in there:
                 statements.append(text)
-        elif (altered := _ALTER.search(text)) and altered[1] in have.tables:
-            lacking = [one[0] for one in _ADD.finditer(text) if not _has(have, altered[1], one)]
+        elif (altered := _ALTER.search(text)) and ("table", altered[1], "") in there:
+            adds = _ADD.finditer(text)
+            lacking = [it[0] for it in adds if (it[1].lower(), altered[1], it[2]) not in there]
             if lacking:
                 statements.append(f"ALTER TABLE {altered[1]} {', '.join(lacking)}")
     return statements
-
-
-def _has(have: Found, table: str, add: re.Match[str]) -> bool:
-    names = have.columns if add[1] == "COLUMN" else have.indexes
-    return (table, add[2]) in names
 
 
 def definition(table: str, uuid: str) -> bytes | None:

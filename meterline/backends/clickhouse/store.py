@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from operator import itemgetter
 from typing import Any, Final
@@ -13,9 +13,8 @@ from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.events.listing import EventListing
 from meterline.backends.clickhouse.named_sql import QUERIES
 from meterline.backends.clickhouse.parts import PartWatch
-from meterline.backends.clickhouse.schema import missing, schema_found
-from meterline.backends.clickhouse.usage.answer import answer
-from meterline.backends.clickhouse.usage.portions import portions, total
+from meterline.backends.clickhouse.schema import missing
+from meterline.backends.clickhouse.usage.answer import answer, portions, total
 from meterline.backends.clickhouse.usage.sql import Part, rejected_statement
 from meterline.backends.clickhouse.usage.values import ValueListing
 from meterline.event import (
@@ -24,6 +23,7 @@ from meterline.event import (
     EventQuery,
     EventSubject,
     ListedEvent,
+    Position,
     SubjectQuery,
 )
 from meterline.limits import FLUSH_YEARS_MAX, SEEN_CHUNK_ROWS
@@ -38,7 +38,9 @@ from meterline.usage import (
     RejectRow,
     SeenRow,
     SliceId,
+    Stretch,
     TallyRow,
+    Touched,
     UsageQuery,
     UsageRow,
     seen_bytes,
@@ -61,10 +63,13 @@ _WINDOW_AT: Final = {
 }
 _SEEN_WIDTHS: Final = {"key": KEY_BYTES, "check": CHECK_BYTES}
 _MINUTES_PER_YEAR: Final = 525_600
+_HOWEVER_SOON: Final = -(2**62)
 
 
 class ClickHouseUsageStore:
-    """See `meterline.usage.UsageStore` and `meterline.usage.SubjectUsageStore`."""
+    """See `UsageStore`, `SubjectUsageStore` and `LateEvents` of `meterline.usage`, and
+    `meterline.event.RefusedEvents`.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection  # for what else is asked of the same store
@@ -77,8 +82,7 @@ class ClickHouseUsageStore:
         """Make the tables that are not there, and the columns that older ones lack. Where all is
         there, nothing is asked of the store that writes.
         """
-        rows = await self._connection.query(QUERIES["schema"], {})
-        for statement in missing(schema_found(rows)):
+        for statement in missing(await self._connection.query(QUERIES["schema"], {})):
             await self._connection.execute(statement)
 
     async def write(self, flush: Flush) -> None:
@@ -146,8 +150,7 @@ class ClickHouseUsageStore:
         self, slice_id: SliceId, namespaced_types: Sequence[tuple[str, str]] | None = None
     ) -> list[EventRow]:
         """The new events of a slice in order."""
-        types = [f"{namespace}\n{name}" for namespace, name in namespaced_types or ()]
-        parameters = {**slice_id._asdict(), "types": types}
+        parameters = {**slice_id._asdict(), "types": _type_names(namespaced_types or ())}
         rows = await self._connection.query(QUERIES["slice_events"], parameters)
         return [EventRow._make((*values, text.encode())) for *values, text in rows]
 
@@ -212,13 +215,40 @@ class ClickHouseUsageStore:
         """A page of the subjects that events name."""
         return await self._listing.subjects(query)
 
-    async def new_events(self, positions: Sequence[tuple[int, int, int, int]]) -> list[ListedEvent]:
+    async def new_events(self, positions: Sequence[Position]) -> list[ListedEvent]:
         """Events by position."""
         return await self._listing.whole("events", positions)
+
+    async def refused_at(self, positions: Sequence[Position]) -> list[ListedEvent]:
+        """See `meterline.event.RefusedEvents`."""
+        return await self._listing.whole("rejects", positions)
+
+    async def touched(
+        self,
+        log: int,
+        stretch: Stretch,
+        namespaced_types: Collection[tuple[str, str]],
+        late_by_ms: int | None = None,
+    ) -> list[Touched]:
+        """See `meterline.usage.LateEvents`."""
+        if not namespaced_types:
+            return []
+        parameters = {
+            "log": log,
+            **stretch._asdict(),
+            "types": _type_names(namespaced_types),
+            "late_by_ms": _HOWEVER_SOON if late_by_ms is None else late_by_ms,
+        }
+        rows = await self._connection.query(QUERIES["touched"], parameters)
+        return [Touched(stretch.partition, *row) for row in rows]
 
     async def close(self) -> None:
         """Close the connection."""
         await self._connection.close()
+
+
+def _type_names(namespaced_types: Iterable[tuple[str, str]]) -> list[str]:
+    return [f"{namespace}\n{name}" for namespace, name in namespaced_types]
 
 
 def _cursor(after: str | None) -> tuple[int, int, int, int]:

@@ -91,7 +91,8 @@ def value_of(kind: type[_T], row: Row[*tuple[Any, ...]], **others: object) -> _T
     """The value in a row: each member from the column of its name, as the type of the member says,
     such as an enum from its text. `others` are the members that no column holds as they are.
     """
-    return msgspec.convert({**row._asdict(), **others}, kind)
+    members = {str(name): value for name, value in row._asdict().items()}  # names may be quoted
+    return msgspec.convert({**members, **others}, kind)
 
 
 def row_of(value: Any, table: Table, **others: object) -> dict[str, Any]:

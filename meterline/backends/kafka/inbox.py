@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from meterline.backends.kafka.topic import check_inbox_topic
+from meterline.backends.kafka.topic import check_inbox_topic, started
 from meterline.limits import CLOCK_SKEW_MS, PRODUCE_DEADLINE_MS
 from meterline.ports import Unavailable
 
@@ -116,10 +116,5 @@ class InboxWatch:
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             **self._security,
         )
-        try:
-            await consumer.start()
-        except BaseException:
-            await consumer.stop()
-            raise
-        self._consumer = consumer
+        self._consumer = await started(consumer)
         return consumer

@@ -9,13 +9,13 @@ another log: while one appends, the topic's id is looked at again every second.
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, OffsetOutOfRangeError
 
-from meterline.backends.kafka.topic import ensure_topic, topic_now
+from meterline.backends.kafka.topic import ensure_topic, started, topic_now
 from meterline.event import Record, RecordKind
 from meterline.limits import (
     APPEND_DEADLINE_MS,
@@ -32,6 +32,7 @@ READ_WAIT_MS: Final = 20
 ASK_TIMEOUT_MS: Final = 10_000
 TOPIC_LOOK_S: Final = 1.0
 STOP_TIMEOUT_S: Final = 5.0
+_T = TypeVar("_T")
 _KINDS: Final = {kind.encode(): kind for kind in RecordKind}
 
 
@@ -67,11 +68,8 @@ class KafkaLog:
         self._appending_bytes = 0
         self._looked_s = float("-inf")  # when the topic was known to be this log
         self._looking = asyncio.Lock()
-        self._consumer: AIOKafkaConsumer | None = None
-        self._consuming = asyncio.Lock()
         # Borders have a connection of their own: behind a fetch that waits they would wait too.
-        self._asker: AIOKafkaConsumer | None = None
-        self._asking = asyncio.Lock()
+        self._reading, self._asking = (_Asked(bootstrap, topic, security) for _ in range(2))
         self._closed = False
 
     @property
@@ -129,28 +127,25 @@ class KafkaLog:
         """See `Log.read`; one read is at most what one fetch brings, 4 MiB or a single record."""
         self._check(partition)
         where = TopicPartition(self._topic, partition)
-        async with self._consuming:
-            try:
-                async with asyncio.timeout(ASK_TIMEOUT_MS / 1000):
-                    if self._consumer is None:
-                        self._consumer = await self._new_consumer()
-                    found = await self._fetch(self._consumer, where, offset, records_max)
-            except (KafkaError, OSError, TimeoutError) as error:
-                await _stopped(self._consumer)
-                self._consumer = None
-                raise Unavailable(f"Kafka topic {self._topic}: {error!r}") from error
+        found = await self._reading.ask(lambda it: _fetch(it, where, offset, records_max))
         return [kafka_record(e.partition, e.offset, e.timestamp, e.headers, e.value) for e in found]
 
     async def begin(self, partition: int) -> int:
         """See `Log.begin`."""
-        return await self._border(partition, "beginning_offsets")
+        self._check(partition)
+        where = TopicPartition(self._topic, partition)
+        begins = await self._asking.ask(lambda it: it.beginning_offsets([where]))
+        return int(begins[where])
 
     async def end(self, partition: int) -> int:
         """See `Log.end`: a ListOffsets request to the leader, every time.
 
         A leader that is new answers only when its end is past all that was acknowledged (KIP-207).
         """
-        return await self._border(partition, "end_offsets")
+        self._check(partition)
+        where = TopicPartition(self._topic, partition)
+        ends = await self._asking.ask(lambda it: it.end_offsets([where]))
+        return int(ends[where])
 
     async def trim(self, partition: int, before: int, older_than_ms: int) -> None:
         """Nothing: Kafka drops records by the topic's `retention.ms`, checked on opening."""
@@ -167,12 +162,8 @@ class KafkaLog:
             except TimeoutError:
                 await _abort(producer)
         await asyncio.gather(*self._dropping)
-        async with self._consuming:
-            await _stopped(self._consumer)
-            self._consumer = None
-        async with self._asking:
-            await _stopped(self._asker)
-            self._asker = None
+        await self._reading.close()
+        await self._asking.close()
 
     def _check(self, partition: int) -> None:
         if not 0 <= partition < self._partitions:
@@ -232,7 +223,33 @@ class KafkaLog:
         self._dropping.add(task)
         task.add_done_callback(self._dropping.discard)
 
-    async def _new_consumer(self) -> AIOKafkaConsumer:
+
+class _Asked:
+    """One consumer for one question at a time: made when first needed, and anew after an error."""
+
+    def __init__(self, bootstrap: str, topic: str, security: dict[str, Any]) -> None:
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self._security = security
+        self._consumer: AIOKafkaConsumer | None = None
+        self._turn = asyncio.Lock()
+
+    async def ask(self, question: Callable[[AIOKafkaConsumer], Awaitable[_T]]) -> _T:
+        """What a question brings. Raises `Unavailable`."""
+        async with self._turn:
+            try:
+                async with asyncio.timeout(ASK_TIMEOUT_MS / 1000):
+                    return await question(self._consumer or await self._connected())
+            except (KafkaError, OSError, TimeoutError) as error:
+                await self._stop()
+                raise Unavailable(f"Kafka topic {self._topic}: {error!r}") from error
+
+    async def close(self) -> None:
+        """Let go of the consumer, once it has answered."""
+        async with self._turn:
+            await self._stop()
+
+    async def _connected(self) -> AIOKafkaConsumer:
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self._bootstrap,
             enable_auto_commit=False,
@@ -243,55 +260,44 @@ class KafkaLog:
             request_timeout_ms=ASK_TIMEOUT_MS,
             **self._security,
         )
-        try:
-            await consumer.start()
-        except BaseException:
-            await consumer.stop()
-            raise
+        self._consumer = await started(consumer)
         return consumer
 
-    async def _fetch(
-        self, consumer: AIOKafkaConsumer, where: TopicPartition, offset: int, records_max: int
-    ) -> list[ConsumerRecord[bytes, bytes]]:
-        """Records from `offset`; empty only when the leader says that there are none."""
-        if consumer.assignment() != {where}:
-            consumer.assign([where])
-            consumer.seek(where, offset)
-        elif await consumer.position(where) != offset:
-            consumer.seek(where, offset)
-        while True:
-            try:
-                batches = await consumer.getmany(
-                    where, timeout_ms=READ_WAIT_MS, max_records=records_max
-                )
-            except OffsetOutOfRangeError:
-                borders = await consumer.beginning_offsets([where])
-                if offset >= borders[where]:
-                    return []  # beyond the end
-                consumer.seek(where, borders[where])
-                continue
-            if batches:
-                found: list[ConsumerRecord[bytes, bytes]] = batches[where]
-                return found
-            ends = await consumer.end_offsets([where])
-            if await consumer.position(where) >= ends[where]:
-                return []
+    async def _stop(self) -> None:
+        """Let go of it, whatever state it is in."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            with contextlib.suppress(KafkaError, OSError, TimeoutError):
+                async with asyncio.timeout(STOP_TIMEOUT_S):
+                    await consumer.stop()
 
-    async def _border(self, partition: int, which: str) -> int:
-        self._check(partition)
-        where = TopicPartition(self._topic, partition)
-        async with self._asking:
-            try:
-                async with asyncio.timeout(ASK_TIMEOUT_MS / 1000):
-                    if self._asker is None:
-                        self._asker = await self._new_consumer()
-                    offsets = await getattr(self._asker, which)([where])
-            except (KafkaError, OSError, TimeoutError) as error:
-                await _stopped(self._asker)
-                self._asker = None
-                raise Unavailable(f"Kafka topic {self._topic}: {error!r}") from error
-        offset: int = offsets[where]
-        return offset
+
+async def _fetch(
+    consumer: AIOKafkaConsumer, where: TopicPartition, offset: int, records_max: int
+) -> list[ConsumerRecord[bytes, bytes]]:
+    """Records from `offset`; empty only when the leader says that there are none."""
+    if consumer.assignment() != {where}:
+        consumer.assign([where])
+        consumer.seek(where, offset)
+    elif await consumer.position(where) != offset:
+        consumer.seek(where, offset)
+    while True:
+        try:
+            batches = await consumer.getmany(
+                where, timeout_ms=READ_WAIT_MS, max_records=records_max
+            )
+        except OffsetOutOfRangeError:
+            borders = await consumer.beginning_offsets([where])
+            if offset >= borders[where]:
+                return []  # beyond the end
+            consumer.seek(where, borders[where])
+            continue
+        if batches:
+            found: list[ConsumerRecord[bytes, bytes]] = batches[where]
+            return found
+        ends = await consumer.end_offsets([where])
+        if await consumer.position(where) >= ends[where]:
+            return []
 
 
 def _now_s() -> float:
@@ -333,14 +339,6 @@ async def open_kafka_log(
     """
     found = await ensure_topic(bootstrap, topic, partitions, retention_ms, security or {})
     return KafkaLog(bootstrap, topic, found.id, found.partitions, deadline_ms, security or {})
-
-
-async def _stopped(consumer: AIOKafkaConsumer | None) -> None:
-    """Let go of a consumer, whatever state it is in."""
-    if consumer is not None:
-        with contextlib.suppress(KafkaError, OSError, TimeoutError):
-            async with asyncio.timeout(STOP_TIMEOUT_S):
-                await consumer.stop()
 
 
 async def _abort(producer: AIOKafkaProducer) -> None:

@@ -7,10 +7,13 @@ spelled out here (Kafka protocol, Metadata version 12, KIP-516).
 
 import asyncio
 import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Final
 
+from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.client import AIOKafkaClient
@@ -161,8 +164,7 @@ async def ensure_topic(
 
     Raises `Unavailable`, and `Unsuitable` that names the setting where the topic cannot be a log.
     """
-    admin = await _started(bootstrap, security)
-    try:
+    async with _asked(bootstrap, name, security) as admin:
         topic = await _described(admin, name)
         if topic is None:
             await _create(admin, name, partitions, retention_ms)
@@ -170,16 +172,11 @@ async def ensure_topic(
         _check_partitions(topic, partitions)
         _check_settings(name, await _settings(admin, name), retention_ms)
         return topic
-    except (KafkaError, OSError, TimeoutError) as error:
-        raise _told(f"Kafka at {bootstrap}, topic {name}", error) from error
-    finally:
-        await admin.close()
 
 
 async def check_inbox_topic(bootstrap: str, name: str, security: dict[str, Any]) -> Topic:
     """An inbox topic, which its owner makes. Raises `Unavailable` and `Unsuitable`."""
-    admin = await _started(bootstrap, security)
-    try:
+    async with _asked(bootstrap, name, security) as admin:
         topic = await _described(admin, name)
         if topic is None:
             raise Unsuitable(f"there is no inbox topic {name} at {bootstrap}: make it first")
@@ -190,22 +187,33 @@ async def check_inbox_topic(bootstrap: str, name: str, security: dict[str, Any])
                 "recorded when the broker has it, not when its sender says"
             )
         return topic
+
+
+@asynccontextmanager
+async def _asked(
+    bootstrap: str, name: str, security: dict[str, Any]
+) -> AsyncIterator[AIOKafkaAdminClient]:
+    """A client for questions about a topic. Errors of Kafka and the network as `Unavailable`."""
+    admin = AIOKafkaAdminClient(
+        bootstrap_servers=bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS, **security
+    )
+    try:
+        await admin.start()
+        yield admin
     except (KafkaError, OSError, TimeoutError) as error:
         raise _told(f"Kafka at {bootstrap}, topic {name}", error) from error
     finally:
         await admin.close()
 
 
-async def _started(bootstrap: str, security: dict[str, Any]) -> AIOKafkaAdminClient:
-    admin = AIOKafkaAdminClient(
-        bootstrap_servers=bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS, **security
-    )
+async def started(consumer: AIOKafkaConsumer) -> AIOKafkaConsumer:
+    """The consumer, connected; where it cannot be, it is let go of."""
     try:
-        await admin.start()
-    except (KafkaError, OSError) as error:
-        await admin.close()
-        raise _told(f"Kafka at {bootstrap}", error) from error
-    return admin
+        await consumer.start()
+    except BaseException:
+        await consumer.stop()
+        raise
+    return consumer
 
 
 def _told(where: str, error: Exception) -> Unavailable:
@@ -262,8 +270,7 @@ async def _create(
     }
     new = NewTopic(name, partitions, replicas, topic_configs=settings)
     answer = await admin.create_topics([new])
-    code = answer.to_object()["topic_errors"][0]["error_code"]
-    error = for_code(code)
+    error = for_code(answer.to_object()["topic_errors"][0]["error_code"])
     if error not in (NoError, TopicAlreadyExistsError):  # another process may have been quicker
         raise error(name)
 

@@ -29,7 +29,6 @@ from meterline.backends.clickhouse import chdb_folder
 from meterline.backends.clickhouse.audit.evidence import ClickHouseEvidence
 from meterline.backends.clickhouse.connection import Connection, create_database
 from meterline.backends.clickhouse.events.lineage import ClickHouseEventLineage
-from meterline.backends.clickhouse.events.refusals import ClickHouseRefusals
 from meterline.backends.clickhouse.holdings import ClickHouseHoldings
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clickhouse.usage.accounts import ClickHouseAccounts
@@ -212,7 +211,7 @@ def ledger(settings: Settings, opened: Opened) -> Ledger:
 
 def refusal_service(opened: Opened, door: Door) -> RefusalService:
     """Where refusals are settled; events that are sent anew go through `door`."""
-    refused = CheckedRefusals(ClickHouseRefusals(opened.connection), opened.integrity)
+    refused = CheckedRefusals(opened.usage, opened.integrity)
     return RefusalService(opened.stores, refused, SqlSettlementStore(opened.database), door)
 
 

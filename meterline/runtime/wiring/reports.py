@@ -10,7 +10,6 @@ from dispatcher.runs.planner import PlanTerms, Sources
 from dispatcher.sending.signing import signed_headers
 from dispatcher.sending.test_delivery import Trials
 from dispatcher.worker import Dispatcher
-from meterline.backends.clickhouse.events.late import ClickHouseLateEvents
 from meterline.backends.control_store.deliveries.replays import SqlReplayStore
 from meterline.backends.control_store.deliveries.report_status import SqlReportStatusStore
 from meterline.backends.control_store.reports.corrections import SqlCorrectionStore
@@ -119,5 +118,5 @@ def _late_usage(settings: Settings, opened: Opened) -> LateUsage:
         revised_ms=settings.delivery_bytes_days * DAY_MS,  # compared with what was sent
     )
     late = SqlLateStore(opened.database)
-    events = CheckedLateEvents(ClickHouseLateEvents(opened.connection), opened.integrity)
+    events = CheckedLateEvents(opened.usage, opened.integrity)
     return LateUsage(LateSources(late, events, stores.catalogue, stores.progress), terms)

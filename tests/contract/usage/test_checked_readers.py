@@ -7,7 +7,6 @@ import pytest
 from meterline.audit import CheckedAccounts, CheckedLineage, CheckedRefusals, UsageEntry
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.events.lineage import ClickHouseEventLineage
-from meterline.backends.clickhouse.events.refusals import ClickHouseRefusals
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clickhouse.usage.accounts import ClickHouseAccounts
 from meterline.ports import StoreLost
@@ -40,7 +39,7 @@ async def test_no_reader_answers_from_a_store_that_lost_something(connection: Co
     integrity, asked = Lost(), AccountQuery("default", 0, HOUR_MS)
     accounts = CheckedAccounts(ClickHouseAccounts(connection), integrity)
     traces = CheckedLineage(ClickHouseEventLineage(connection), integrity)
-    refusals = CheckedRefusals(ClickHouseRefusals(connection), integrity)
+    refusals = CheckedRefusals(ClickHouseUsageStore(connection), integrity)
     entry = UsageEntry(meter(1), 0, HOUR_MS)
     asks: list[Callable[[], Awaitable[Sequence[object]]]] = [
         lambda: accounts.account_lines(asked),

@@ -8,10 +8,11 @@ from uuid import uuid4
 
 import pytest
 
+from meterline.backends.clickhouse.bounds import EVENT_BOUNDS
 from meterline.backends.clickhouse.connection import Connection, create_database
-from meterline.backends.clickhouse.events.listing import BOUNDS, EventListing
+from meterline.backends.clickhouse.events.listing import EventListing
 from meterline.backends.clickhouse.named_sql import QUERIES, TABLES
-from meterline.backends.clickhouse.schema import missing, schema_found
+from meterline.backends.clickhouse.schema import missing
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.event import (
     Column,
@@ -203,7 +204,7 @@ async def test_a_search_beyond_its_bounds_is_refused_with_words(
     await store.create_tables()
     feed = Feed(store, next(fresh_numbers), uuid4().hex)
     await feed.many(20, random.Random(8))
-    listing = EventListing(connection, {**BOUNDS, "max_rows_to_read": 1})
+    listing = EventListing(connection, {**EVENT_BOUNDS, "max_rows_to_read": 1})
     with pytest.raises(Problem, match="add a filter on stored_at or time") as raised:
         await listing.page(_query(feed))
     assert raised.value.type.status == 400
@@ -239,7 +240,7 @@ async def test_tables_of_the_version_before_get_what_they_lack(clickhouse: str) 
     for store in stores:
         await store.create_tables()
         rows = await store.connection.query(QUERIES["schema"], {})
-        assert missing(schema_found(rows)) == [], "the next start alters nothing"
+        assert missing(rows) == [], "the next start alters nothing"
     query = EventQuery("n", BEGIN_MS, 5, verdicts=frozenset({Verdict.CONFLICT}))
     (found,) = await stores[0].listed_events(query)
     assert found == ListedEvent(
@@ -303,6 +304,6 @@ async def test_subjects_are_those_of_new_events_that_meet_the_conditions(
 
 async def test_subjects_of_too_many_events_are_refused(feed: Feed) -> None:
     await feed.many(20, random.Random(3))
-    tight = EventListing(feed.store.connection, {**BOUNDS, "max_rows_to_read": 5})
+    tight = EventListing(feed.store.connection, {**EVENT_BOUNDS, "max_rows_to_read": 5})
     with pytest.raises(Problem, match="filter on stored_at"):
         await tight.subjects(SubjectQuery(feed.namespace, 7))

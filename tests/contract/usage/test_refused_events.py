@@ -4,7 +4,6 @@ import random
 from collections.abc import Iterator
 from uuid import uuid4
 
-from meterline.backends.clickhouse.events.refusals import ClickHouseRefusals
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.event import (
     Record,
@@ -27,13 +26,12 @@ async def test_what_counts_nowhere_is_found_by_its_position(
 ) -> None:
     feed = Feed(usage_store, next(fresh_numbers), uuid4().hex)
     await feed.many(40, random.Random(7))
-    refusals = ClickHouseRefusals(usage_store.connection)
-    found = await refusals.refused_at([position_of(one) for one in feed.known])
+    found = await usage_store.refused_at([position_of(one) for one in feed.known])
     refused = [one for one in feed.known if one.verdict is not Verdict.NEW]
     assert {one.verdict for one in refused} == set(Verdict) - {Verdict.NEW}
     assert sorted(found) == sorted(refused)
-    assert await refusals.refused_at([]) == []
-    assert await refusals.refused_at([(feed.log, 0, 10**17, 9)]) == []
+    assert await usage_store.refused_at([]) == []
+    assert await usage_store.refused_at([(feed.log, 0, 10**17, 9)]) == []
 
 
 async def test_a_long_refusal_is_kept_with_the_time_of_its_topic(
@@ -51,8 +49,7 @@ async def test_a_long_refusal_is_kept_with_the_time_of_its_topic(
         (item,) = decode_record(record)
         assert isinstance(item, Unreadable)
         await feed.add([item], BEGIN_MS, 0)
-    refusals = ClickHouseRefusals(usage_store.connection)
-    found = sorted(await refusals.refused_at([position_of(one) for one in feed.known]))
+    found = sorted(await usage_store.refused_at([position_of(one) for one in feed.known]))
     assert [one.text.decode() for one in found] == texts
     assert [is_whole(one.text) for one in found] == [True, False, False]
     assert {one.recorded_ms for one in found} == {BEGIN_MS - 7}

@@ -13,7 +13,7 @@ import pytest
 
 from meterline.backends.clickhouse.chdb_folder import mend
 from meterline.backends.clickhouse.named_sql import TABLES
-from meterline.backends.clickhouse.schema import Found, definition, is_whole, missing, schema_found
+from meterline.backends.clickhouse.schema import definition, is_whole, missing
 from meterline.ports import Unsuitable
 
 pytestmark = pytest.mark.standard  # it starts processes with the embedded ClickHouse
@@ -24,7 +24,7 @@ from pathlib import Path
 from meterline.backends.clickhouse.chdb_folder import mend
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.named_sql import QUERIES
-from meterline.backends.clickhouse.schema import missing, schema_found
+from meterline.backends.clickhouse.schema import missing
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 TABLES = sys.argv[2].split(",")
 async def main():
@@ -32,7 +32,7 @@ async def main():
     connection = Connection("chdb:" + sys.argv[1])
     store = ClickHouseUsageStore(connection)
     await store.create_tables()
-    assert missing(schema_found(await connection.query(QUERIES["schema"], {}))) == []
+    assert missing(await connection.query(QUERIES["schema"], {})) == []
     for table in TABLES if sys.argv[3] == "write" else ():
         await connection.execute(f"INSERT INTO {table} SELECT * FROM generateRandom("
             f"(SELECT arrayStringConcat(groupArray(name || ' ' || type), ', ') FROM system.columns"
@@ -154,9 +154,8 @@ def test_a_definition_cut_anywhere_is_known_as_damaged() -> None:
 
 
 def test_nothing_is_asked_of_a_store_that_has_all_and_only_what_is_missing_of_others() -> None:
-    empty = schema_found([])
-    assert missing(empty) == [TABLES[name] for name in NAMES]
-    older = Found(frozenset(NAMES), frozenset({("rejects", "type")}), frozenset())
+    assert missing([]) == [TABLES[name] for name in NAMES]
+    older = [*(("table", name, "") for name in NAMES), ("column", "rejects", "type")]
     of_rejects, of_events = missing(older)
     assert of_rejects.startswith("ALTER TABLE rejects ADD COLUMN IF NOT EXISTS subject String")
     assert "EXISTS type " not in of_rejects

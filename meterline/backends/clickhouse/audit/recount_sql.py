@@ -65,7 +65,7 @@ def tallies_statement(chunk: Chunk, meter: Meter, limit: int) -> tuple[str, dict
     `limit` of each slice. Rejected rows are told by their number and a hash sum of their places.
     """
     statement = Statement()
-    upto = f"{_POSITION} <= {{{statement.bind(chunk.upto)}:UInt64}}"
+    upto = f"{_POSITION} <= {statement.bind(chunk.upto, 'UInt64')}"
     sql = f"""
 SELECT slice, sum(events), countIf(times_expected > 0), sum(unsettled_events),
     countIf(refused_expected != refused_stored),
@@ -111,7 +111,7 @@ def rejected_statement(chunk: Chunk, meter: Meter, limit: int) -> tuple[str, dic
     differ.
     """
     statement = Statement()
-    upto = f"{_POSITION} <= {{{statement.bind(chunk.upto)}:UInt64}}"
+    upto = f"{_POSITION} <= {statement.bind(chunk.upto, 'UInt64')}"
     sql = f"""
 SELECT slice, subject, cell_groups, minute, offset, place, countIf(side = 0) AS times_expected,
     countIf(side = 1) AS times_stored
@@ -176,28 +176,17 @@ def _events(chunk: Chunk, meter: Meter, statement: Statement) -> str:
     doubles = " OR ".join(f"{one.name}_kind = 'Double'" for one in readings) or "0"
     columns += f"({doubles}) AND match(text, '{_LONG}') AS has_long, "
     columns += f"{f'[{groups}]' if groups else 'emptyArrayString()'} AS cell_groups,"
-    bound = {
-        name: statement.bind(value)
-        for name, value in (
-            ("log", chunk.log),
-            ("partition", chunk.partition),
-            ("first", chunk.first),
-            ("end", chunk.end),
-            ("upto", chunk.upto),
-            ("slices", list(chunk.slices)),
-            ("namespace", meter.namespace),
-            ("type", meter.event_type),
-        )
-    }
     return f"""
     SELECT slice, subject, offset, place, time_ms, recorded_ms, key, {_POSITION} AS at,
         toUInt32(intDiv(time_ms, 60000)) AS minute, {columns}
         {usable} AS usable, NOT isValidJSON(text) OR {" OR ".join(unsettled) or "0"} AS unsettled
     FROM events FINAL
-    WHERE log = {{{bound["log"]}:UInt16}} AND partition = {{{bound["partition"]}:UInt16}}
-        AND offset >= {{{bound["first"]}:UInt64}} AND offset < {{{bound["end"]}:UInt64}}
-        AND slice IN {{{bound["slices"]}:Array(UInt64)}} AND at <= {{{bound["upto"]}:UInt64}}
-        AND namespace = {{{bound["namespace"]}:String}} AND type = {{{bound["type"]}:String}}"""  # noqa: S608 - as above
+    WHERE {_slices(chunk, statement)}
+        AND offset >= {statement.bind(chunk.first, "UInt64")}
+        AND offset < {statement.bind(chunk.end, "UInt64")}
+        AND at <= {statement.bind(chunk.upto, "UInt64")}
+        AND namespace = {statement.bind(meter.namespace, "String")}
+        AND type = {statement.bind(meter.event_type, "String")}"""  # noqa: S608 - as above
 
 
 def _reading(name: str, path: str, statement: Statement) -> Reading:
@@ -209,9 +198,9 @@ def _reading(name: str, path: str, statement: Statement) -> Reading:
         if isinstance(step, int):
             # a number would also choose a member of an object, by its place
             guards.append(f"JSONType({', '.join(parts)}) = 'Array'")
-            parts.append(f"{{{statement.bind(step + 1)}:UInt32}}")
+            parts.append(f"{statement.bind(step + 1, 'UInt32')}")
         else:
-            parts.append(f"{{{statement.bind(step)}:String}}")
+            parts.append(f"{statement.bind(step, 'String')}")
     at = ", ".join(parts)
     kind = f"toString(JSONType({at}))"
     if guards:
@@ -258,13 +247,17 @@ def _refused(meter: Meter) -> str:
 
 def _cells(chunk: Chunk, meter: Meter, statement: Statement) -> str:
     """Rows of a meter's cells in a chunk; identity columns only, as FINAL asks."""
+    revision = statement.bind(meter.revision, "UInt32")
+    return f"revision = {revision} AND {_slices(chunk, statement)}"
+
+
+def _slices(chunk: Chunk, statement: Statement) -> str:
     parts = (
-        ("revision = ", meter.revision, "UInt32"),
         ("log = ", chunk.log, "UInt16"),
         ("partition = ", chunk.partition, "UInt16"),
         ("slice IN ", list(chunk.slices), "Array(UInt64)"),
     )
-    return " AND ".join(f"{text}{{{statement.bind(value)}:{kind}}}" for text, value, kind in parts)
+    return " AND ".join(text + statement.bind(value, kind) for text, value, kind in parts)
 
 
 def _expected(aggregation: Aggregation) -> str:

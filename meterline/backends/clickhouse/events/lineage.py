@@ -1,22 +1,17 @@
 """`EventLineage` on ClickHouse and chDB."""
 
-import asyncio
-from typing import Any, Final
+from typing import Final
 
 from meterline.audit import Position, UsageEntry
-from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection, Exceeded
+from meterline.backends.clickhouse.bounds import EVENT_BOUNDS, Searches
+from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.named_sql import EVIDENCE
-from meterline.limits import EVENT_SEARCHES_MAX, EVENTS_SEARCH_S_MAX, EVENTS_SEARCHED_MAX
 from meterline.meter import pieces
-from meterline.problem import Fault, invalid
+from meterline.problem import Fault
 from meterline.usage import EventRow
 
-BOUNDS: Final[dict[str, Any]] = {
-    **QUERY_SETTINGS,
-    "max_execution_time": EVENTS_SEARCH_S_MAX,
-    "max_rows_to_read": EVENTS_SEARCHED_MAX,
-}
 _BEFORE_ALL: Final = (0, 0, 0, -1)
+_SHORTER: Final = "too many events would have to be looked at; ask for a shorter span"
 
 
 class ClickHouseEventLineage:
@@ -24,7 +19,7 @@ class ClickHouseEventLineage:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._turns = asyncio.Semaphore(EVENT_SEARCHES_MAX)
+        self._searches = Searches()
 
     async def events_of(
         self, entry: UsageEntry, after: Position | None, limit: int
@@ -46,10 +41,6 @@ class ClickHouseEventLineage:
             "place": place,
             "rows": limit,
         }
-        try:
-            async with self._turns:
-                rows = await self._connection.query(EVIDENCE["events_of"], parameters, BOUNDS)
-        except Exceeded as error:
-            words = "too many events would have to be looked at; ask for a shorter span"
-            raise invalid(Fault("from", words, source="query")) from error
+        async with self._searches.turn(Fault("from", _SHORTER, source="query")):
+            rows = await self._connection.query(EVIDENCE["events_of"], parameters, EVENT_BOUNDS)
         return [EventRow._make((*values, text.encode())) for *values, text in rows]

@@ -1,10 +1,10 @@
 """A page of the list of events, from the tables `events` and `rejects`."""
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection, Exceeded
+from meterline.backends.clickhouse.bounds import EVENT_BOUNDS, Searches
+from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.events.sql import (
     Span,
     places_statement,
@@ -14,22 +14,14 @@ from meterline.backends.clickhouse.events.sql import (
 )
 from meterline.backends.clickhouse.usage.sql import ROWS_SETTINGS
 from meterline.event import EventQuery, EventSubject, ListedEvent, Place, SubjectQuery, Verdict
-from meterline.limits import (
-    EVENT_SEARCHES_MAX,
-    EVENTS_SEARCH_S_MAX,
-    EVENTS_SEARCHED_MAX,
-    EVENTS_SPANS_MS,
-)
-from meterline.problem import Fault, invalid
+from meterline.limits import EVENTS_SPANS_MS
+from meterline.problem import Fault
 
-BOUNDS: Final[dict[str, Any]] = {
-    **QUERY_SETTINGS,
-    "max_execution_time": EVENTS_SEARCH_S_MAX,
-    "max_rows_to_read": EVENTS_SEARCHED_MAX,
-}
 SPARE_ROWS: Final = 32  # copies of rows that a search allows for
-_NARROWER: Final = (
-    "too many events would have to be looked at; add a filter on stored_at or time that spans less"
+_BEYOND: Final = Fault(
+    "filter",
+    "too many events would have to be looked at; add a filter on stored_at or time that spans less",
+    source="query",
 )
 
 
@@ -39,21 +31,18 @@ class EventListing:
     def __init__(
         self,
         connection: Connection,
-        bounds: Mapping[str, Any] = BOUNDS,
+        bounds: Mapping[str, Any] = EVENT_BOUNDS,
         spare_rows: int = SPARE_ROWS,
     ) -> None:
         self._connection = connection
         self._bounds = bounds
         self._spare_rows = spare_rows
-        self._turns = asyncio.Semaphore(EVENT_SEARCHES_MAX)
+        self._searches = Searches()
 
     async def page(self, query: EventQuery) -> list[ListedEvent]:
         """The events of a page, in order. Raises `Problem` for a search beyond the bounds."""
-        try:
-            async with self._turns:
-                chosen = await self._chosen(query)
-        except Exceeded as error:
-            raise invalid(Fault("filter", _NARROWER, source="query")) from error
+        async with self._searches.turn(_BEYOND):
+            chosen = await self._chosen(query)
         rows: dict[tuple[int, ...], ListedEvent] = {}
         for table in tables_of(query):
             positions = [place[1:] for place, at in chosen if at == table]
@@ -64,11 +53,8 @@ class EventListing:
     async def subjects(self, query: SubjectQuery) -> list[EventSubject]:
         """The subjects of a page. Raises `Problem` for a search beyond the bounds."""
         settings = {**ROWS_SETTINGS, **self._bounds}
-        try:
-            async with self._turns:
-                rows = await self._connection.query(*subjects_statement(query), settings=settings)
-        except Exceeded as error:
-            raise invalid(Fault("filter", _NARROWER, source="query")) from error
+        async with self._searches.turn(_BEYOND):
+            rows = await self._connection.query(*subjects_statement(query), settings=settings)
         return [EventSubject(*row) for row in rows]
 
     async def whole(

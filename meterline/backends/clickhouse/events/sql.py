@@ -73,13 +73,12 @@ def places_statement(
     direction = "DESC" if query.order.descending else "ASC"
     parts = [_owner(query, table, statement)]
     if table == "rejects":
-        kinds = statement.bind(sorted(query.verdicts))
-        parts.append(f"kind IN {{{kinds}:Array(String)}}")
+        parts.append(f"kind IN {statement.bind(sorted(query.verdicts), 'Array(String)')}")
     parts += [_on(column, condition, statement) for column, condition in query.conditions]
     parts += _keyset(query, at, statement)
     for sign, at_ms in ((">=", span.first_ms), ("<", span.end_ms)):
         if at_ms is not None:
-            parts.append(f"{at} {sign} {{{statement.bind(at_ms)}:Int64}}")
+            parts.append(f"{at} {sign} {statement.bind(at_ms, 'Int64')}")
     order = ", ".join(f"{name} {direction}" for name in (at, *IDENTITY.split(", ")))
     sql = f"""
 SELECT {at}, {IDENTITY}
@@ -95,10 +94,10 @@ def subjects_statement(query: SubjectQuery) -> tuple[str, dict[str, object]]:
     often a row is there.
     """
     statement = Statement()
-    parts = [f"namespace = {{{statement.bind(query.namespace)}:String}}"]
+    parts = [f"namespace = {statement.bind(query.namespace, 'String')}"]
     parts += [_on(column, condition, statement) for column, condition in query.conditions]
     if query.after is not None:
-        parts.append(f"subject > {{{statement.bind(query.after)}:String}}")
+        parts.append(f"subject > {statement.bind(query.after, 'String')}")
     sql = f"""
 SELECT subject, min(time_ms), max(time_ms)
 FROM events
@@ -114,18 +113,18 @@ def whole_statement(
 ) -> tuple[str, dict[str, object]]:
     """The rows at these (log, partition, offset, place), as `ListedEvent` has its values."""
     statement = Statement()
-    tuples = statement.bind(list(positions))
+    tuples = statement.bind(list(positions), "Array(Tuple(UInt16, UInt16, UInt64, UInt16))")
     sql = f"""
 {_WHOLE[table]}
 FROM {table}
-WHERE ({IDENTITY}) IN {{{tuples}:Array(Tuple(UInt16, UInt16, UInt64, UInt16))}}
+WHERE ({IDENTITY}) IN {tuples}
 LIMIT 1 BY {IDENTITY}"""
     return sql, statement.parameters
 
 
 def _owner(query: EventQuery, table: str, statement: Statement) -> str:
     """Whose events. Namespaces are walls; what is nobody's is shown only where asked for."""
-    own = f"namespace = {{{statement.bind(query.namespace)}:String}}"
+    own = f"namespace = {statement.bind(query.namespace, 'String')}"
     return f"({own} OR namespace = '')" if query.unowned and table == "rejects" else own
 
 
@@ -134,10 +133,7 @@ def _keyset(query: EventQuery, at: str, statement: Statement) -> list[str]:
         return []
     sign = "<" if query.order.descending else ">"
     kinds = ("Int64", "UInt16", "UInt16", "UInt64", "UInt16")
-    names = [
-        f"{{{statement.bind(value)}:{kind}}}"
-        for value, kind in zip(query.after, kinds, strict=True)
-    ]
+    names = list(map(statement.bind, query.after, kinds))
     # the first alone: the index of the column can use it
     return [f"{at} {sign}= {names[0]}", f"({at}, {IDENTITY}) {sign} ({', '.join(names)})"]
 
@@ -157,11 +153,11 @@ def _condition(text: str, condition: Condition, statement: Statement, kind: str)
         case Op.EXISTS | Op.NEXISTS:
             return f"{text} {'!=' if condition.op is Op.EXISTS else '='} ''"
         case Op.IN | Op.NIN:
-            operand = f"{{{statement.bind(list(condition.values))}:Array({kind})}}"
+            operand = statement.bind(list(condition.values), f"Array({kind})")
         case op:
             value = condition.values[0]
             bound = _pattern(str(value)) if op in _PATTERNS else value
-            operand = f"{{{statement.bind(bound)}:{kind}}}"
+            operand = statement.bind(bound, kind)
     return _COMPARE[condition.op].format(text=text, operand=operand)
 
 

@@ -5,29 +5,18 @@ Rows of events and rejects are the same bytes however often they are written, so
 their columns may be filtered; of tallies only the identity is.
 """
 
-import asyncio
 from typing import Any, Final
 
-from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection, Exceeded, Rows
+from meterline.backends.clickhouse.bounds import EVENT_BOUNDS, Searches
+from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.named_sql import EVIDENCE
 from meterline.event import decode_event
-from meterline.limits import (
-    ACCOUNT_ROWS_MAX,
-    EVENT_SEARCHES_MAX,
-    EVENT_TIME_MAX_MS,
-    EVENTS_SEARCH_S_MAX,
-    EVENTS_SEARCHED_MAX,
-)
+from meterline.limits import ACCOUNT_ROWS_MAX, EVENT_TIME_MAX_MS
 from meterline.meter import BEFORE_START, Catalogue, Meter, measures_of, outcomes
-from meterline.problem import Fault, Problem, invalid
+from meterline.problem import Fault, invalid
 from meterline.usage import AccountLine, AccountQuery, MeterAccount
 from meterline.window import MINUTE_MS
 
-BOUNDS: Final[dict[str, Any]] = {
-    **QUERY_SETTINGS,
-    "max_execution_time": EVENTS_SEARCH_S_MAX,
-    "max_rows_to_read": EVENTS_SEARCHED_MAX,
-}
 _NO_TYPE: Final = ""  # no event has it: an array of nothing has no type for the engine
 
 
@@ -36,7 +25,7 @@ class ClickHouseAccounts:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._turns = asyncio.Semaphore(EVENT_SEARCHES_MAX)
+        self._searches = Searches()
 
     async def account_lines(self, query: AccountQuery) -> list[AccountLine]:
         """See the port."""
@@ -51,7 +40,7 @@ class ClickHouseAccounts:
         }
         rows = await self._asked(EVIDENCE["account_lines"], parameters)
         if len(rows) > ACCOUNT_ROWS_MAX:
-            raise _beyond(f"the answer has over {ACCOUNT_ROWS_MAX:,} rows")
+            raise invalid(_beyond(f"the answer has over {ACCOUNT_ROWS_MAX:,} rows"))
         return [AccountLine(*row) for row in rows]
 
     async def meter_accounts(self, query: AccountQuery) -> list[MeterAccount]:
@@ -70,14 +59,8 @@ class ClickHouseAccounts:
         for meter in query.meters:
             counted, rejected = sums.get(meter.revision, (0, 0))
             cut_counted, cut_rejected = await self._cut(query, meter)
-            found.append(
-                MeterAccount(
-                    meter.revision,
-                    matched.get(meter.revision, 0),
-                    counted + cut_counted,
-                    rejected + cut_rejected,
-                )
-            )
+            sums_of = (matched.get(meter.revision, 0), counted + cut_counted)
+            found.append(MeterAccount(meter.revision, *sums_of, rejected + cut_rejected))
         return found
 
     async def _cut(self, query: AccountQuery, meter: Meter) -> tuple[int, int]:
@@ -95,11 +78,8 @@ class ClickHouseAccounts:
         return counted, len(judged) - counted
 
     async def _asked(self, sql: str, parameters: dict[str, Any]) -> Rows:
-        try:
-            async with self._turns:
-                return await self._connection.query(sql, parameters, BOUNDS)
-        except Exceeded as error:
-            raise _beyond("too many events would have to be looked at") from error
+        async with self._searches.turn(_beyond("too many events would have to be looked at")):
+            return await self._connection.query(sql, parameters, EVENT_BOUNDS)
 
 
 def _span(query: AccountQuery) -> dict[str, Any]:
@@ -115,5 +95,5 @@ def _starts(meters: tuple[Meter, ...]) -> dict[str, int]:
     return starts
 
 
-def _beyond(words: str) -> Problem:
-    return invalid(Fault("from", f"{words}; ask for fewer hours", "maximum", "query"))
+def _beyond(words: str) -> Fault:
+    return Fault("from", f"{words}; ask for fewer hours", "maximum", "query")

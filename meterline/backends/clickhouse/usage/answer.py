@@ -2,7 +2,7 @@
 events. The store orders the rows, so an answer is made and passed on a part at a time.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
@@ -18,9 +18,10 @@ from meterline.backends.clickhouse.usage.sql import (
     count_statement,
     rows_settings,
     rows_statement,
+    sum_statement,
 )
 from meterline.event import Event, decode_event
-from meterline.limits import QUERY_ROWS_MAX
+from meterline.limits import QUERY_ROWS_MAX, RUN_ROWS_READ
 from meterline.meter import EMPTY, Aggregate, Aggregation, Latest, Measure, Meter, merged, pieces
 from meterline.ports import Unavailable
 from meterline.problem import Fault, Problem, invalid
@@ -90,6 +91,40 @@ async def answer(
                     yield block
     if last := rows.rest():
         yield last
+
+
+async def portions(
+    connection: Connection, query: UsageQuery, rows_max: int
+) -> AsyncIterator[list[UsageRow]]:
+    """See `run_ports.SubjectUsageStore.usage_by_subject`."""
+    assert query.from_ms is not None, "both ends are given"
+    assert query.to_ms is not None
+    assert query.window is None
+    assert query.group_by[:1] == ("subject",), "ordered by it"
+    waiting: list[UsageRow] = []
+    async with aclosing(answer(connection, query, rows_max=None)) as blocks:
+        async for block in blocks:
+            waiting += block
+            whole = len(waiting) - len(waiting) % rows_max
+            for start in range(0, whole, rows_max):
+                yield waiting[start : start + rows_max]
+            waiting = waiting[whole:]
+    if waiting:
+        yield waiting
+
+
+async def total(connection: Connection, query: UsageQuery) -> tuple[int, int]:
+    """See `run_ports.SubjectUsageStore.usage_sum`: by the store, where it can tell exactly."""
+    parts, cuts = await pieces_of(connection, query)
+    statement = sum_statement(query, Minutes(tuple(parts))) if parts else None
+    if statement is not None and not any(events for _, events in cuts):
+        ((count, value),) = await connection.query(*statement)
+        return int(count), int(value)
+    count = value = 0
+    async for rows in portions(connection, query, RUN_ROWS_READ):
+        count += len(rows)
+        value += sum(row.value for row in rows)
+    return count, value
 
 
 async def pieces_of(connection: Connection, query: UsageQuery) -> tuple[list[Part], list[Cut]]:

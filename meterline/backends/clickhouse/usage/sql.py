@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from meterline.backends.clickhouse.connection import QUERY_SETTINGS
 from meterline.limits import LARGE_READ_ROWS, QUERY_ROWS_MAX, USAGE_MEMORY_BYTES_MAX
 from meterline.meter import Aggregation, Meter
 from meterline.number import UNIT
@@ -16,21 +17,15 @@ from meterline.usage import LISTS, Comparison, Condition, Filter, Operator, Usag
 from meterline.window import WindowSize
 
 _COMPARE = {
-    Operator.EQ: "{text} = {{{name}:String}}",
-    Operator.NEQ: "{text} != {{{name}:String}}",
-    Operator.CONTAINS: "position({text}, {{{name}:String}}) > 0",
-    Operator.NCONTAINS: "position({text}, {{{name}:String}}) = 0",
+    Operator.EQ: "{text} = {operand}",
+    Operator.NEQ: "{text} != {operand}",
+    Operator.CONTAINS: "position({text}, {operand}) > 0",
+    Operator.NCONTAINS: "position({text}, {operand}) = 0",
 }
 
-_READING = {
-    "do_not_merge_across_partitions_select_final": 1,
-    "optimize_move_to_prewhere_if_final": 0,
-    "use_skip_indexes_if_final": 1,
-    "max_threads": 2,
-}
 # What does not fit is put on disk meanwhile: the embedded engine lives in our own memory.
 ROWS_SETTINGS = {
-    **_READING,
+    **QUERY_SETTINGS,
     "max_bytes_before_external_group_by": USAGE_MEMORY_BYTES_MAX,
     "max_bytes_before_external_sort": USAGE_MEMORY_BYTES_MAX,
     "max_block_size": 8_192,
@@ -38,7 +33,7 @@ ROWS_SETTINGS = {
 }
 _LARGE = {**ROWS_SETTINGS, "max_threads": 1}  # in half of the memory, and leaves a core to others
 COUNT_SETTINGS = {
-    **_READING,
+    **QUERY_SETTINGS,
     "max_rows_to_group_by": QUERY_ROWS_MAX + 1,
     "group_by_overflow_mode": "any",
 }
@@ -60,11 +55,11 @@ class Statement:
 
     parameters: dict[str, Any] = field(default_factory=dict)
 
-    def bind(self, value: object) -> str:
-        """A fresh name for a parameter."""
+    def bind(self, value: object, kind: str) -> str:
+        """The placeholder of a value; `kind` is its type for the engine, such as `UInt32`."""
         name = f"p{len(self.parameters)}"
         self.parameters[name] = value
-        return name
+        return f"{{{name}:{kind}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +190,7 @@ def values_statement(
     """
     (name,) = query.group_by
     statement = Statement()
-    found = f"SELECT arrayJoin({{{statement.bind(list(cut))}:Array(String)}}) AS v"
+    found = f"SELECT arrayJoin({statement.bind(list(cut), 'Array(String)')}) AS v"
     if minutes.parts:
         text = _key_of(minutes, name, statement)
         where = _where(query, minutes, statement)
@@ -211,9 +206,7 @@ def rejected_statement(
     """Rejected values of the revisions that answer, by position, after one."""
     statement = Statement()
     kinds = ("UInt16", "UInt16", "UInt64", "Int32")
-    cursor = ", ".join(
-        f"{{{statement.bind(value)}:{kind}}}" for value, kind in zip(after, kinds, strict=True)
-    )
+    cursor = ", ".join(map(statement.bind, after, kinds))
     minutes = " OR ".join(f"({of_minutes(part, statement)})" for part in parts)
     sql = f"""
 SELECT revision, log, partition, offset, place, slice, subject, groups, window, reason, value
@@ -235,8 +228,8 @@ def _bucket(query: UsageQuery, minutes: Minutes, statement: Statement) -> str:
         return "toUInt32(0)"
     if query.window is WindowSize.MINUTE:
         return "window"
-    starts = statement.bind(list(minutes.starts))
-    return f"toUInt32(roundDown(window, {{{starts}:Array(UInt32)}}))"
+    starts = statement.bind(list(minutes.starts), "Array(UInt32)")
+    return f"toUInt32(roundDown(window, {starts}))"
 
 
 def _key_of(minutes: Minutes, name: str, statement: Statement) -> str:
@@ -245,7 +238,7 @@ def _key_of(minutes: Minutes, name: str, statement: Statement) -> str:
     if len(set(texts)) == 1:
         return texts[0]
     cases = [
-        f"revision = {{{statement.bind(part.meter.revision)}:UInt32}}, {text}"
+        f"revision = {statement.bind(part.meter.revision, 'UInt32')}, {text}"
         for part, text in zip(minutes.parts[:-1], texts[:-1], strict=True)
     ]
     return f"multiIf({', '.join(cases)}, {texts[-1]})"
@@ -276,22 +269,18 @@ def _of_part(query: UsageQuery, part: Part, statement: Statement) -> str:
 def _of_subject(condition: Condition[str], statement: Statement) -> str:
     """The condition of a report: texts are compared by bytes, which is by code points."""
     if condition.comparison in LISTS:
-        name = statement.bind(list(condition.operands))
         word = "IN" if condition.comparison is Comparison.IN else "NOT IN"
-        return f"subject {word} {{{name}:Array(String)}}"
-    name = statement.bind(condition.operands[0])
-    return f"subject {_SIGNS[condition.comparison]} {{{name}:String}}"
+        return f"subject {word} {statement.bind(list(condition.operands), 'Array(String)')}"
+    operand = statement.bind(condition.operands[0], "String")
+    return f"subject {_SIGNS[condition.comparison]} {operand}"
 
 
 def of_minutes(part: Part, statement: Statement) -> str:
     """The condition that a row is of a revision and in its minutes."""
-    revision = statement.bind(part.meter.revision)
-    first = statement.bind(part.first)
-    end = statement.bind(part.end)
-    return (
-        f"revision = {{{revision}:UInt32}} AND window >= {{{first}:UInt32}}"
-        f" AND window < {{{end}:UInt32}}"
-    )
+    revision = statement.bind(part.meter.revision, "UInt32")
+    first = statement.bind(part.first, "UInt32")
+    end = statement.bind(part.end, "UInt32")
+    return f"revision = {revision} AND window >= {first} AND window < {end}"
 
 
 def _condition(text: str, condition: Filter, statement: Statement) -> str:
@@ -300,11 +289,10 @@ def _condition(text: str, condition: Filter, statement: Statement) -> str:
             word = f" {condition.operator.upper()} "
             return f"({word.join(_condition(text, p, statement) for p in condition.parts)})"
         case Operator.IN | Operator.NIN:
-            name = statement.bind(list(condition.values))
             word = "IN" if condition.operator is Operator.IN else "NOT IN"
-            return f"{text} {word} {{{name}:Array(String)}}"
+            return f"{text} {word} {statement.bind(list(condition.values), 'Array(String)')}"
         case Operator.EXISTS:
             return f"{text} {'!=' if condition.values[0] == 'true' else '='} ''"
         case operator:
-            name = statement.bind(condition.values[0])
-            return _COMPARE[operator].format(text=text, name=name)
+            operand = statement.bind(condition.values[0], "String")
+            return _COMPARE[operator].format(text=text, operand=operand)

@@ -1,14 +1,14 @@
 """What a meter's usage is split by, as it occurs: a page of texts, and how many there are."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from meterline.backends.clickhouse.connection import Connection, Exceeded
+from meterline.backends.clickhouse.bounds import Searches
+from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.usage.answer import folded_cuts, pieces_of
 from meterline.backends.clickhouse.usage.sql import ROWS_SETTINGS, Minutes, values_statement
 from meterline.limits import VALUE_SEARCHES_MAX, VALUES_SEARCH_S_MAX, VALUES_SEARCHED_MAX
-from meterline.problem import Fault, invalid
+from meterline.problem import Fault
 from meterline.usage import UsageQuery
 
 BOUNDS: Final[dict[str, Any]] = {
@@ -16,7 +16,9 @@ BOUNDS: Final[dict[str, Any]] = {
     "max_execution_time": VALUES_SEARCH_S_MAX,
     "max_rows_to_read": VALUES_SEARCHED_MAX,
 }
-_NARROWER: Final = "too much usage would have to be read; give from and to that span less"
+_BEYOND: Final = Fault(
+    "from", "too much usage would have to be read; give from and to that span less", source="query"
+)
 
 
 class ValueListing:
@@ -25,18 +27,15 @@ class ValueListing:
     def __init__(self, connection: Connection, bounds: Mapping[str, Any] = BOUNDS) -> None:
         self._connection = connection
         self._bounds = bounds
-        self._turns = asyncio.Semaphore(VALUE_SEARCHES_MAX)
+        self._searches = Searches(VALUE_SEARCHES_MAX)
 
     async def page(self, query: UsageQuery, limit: int, offset: int) -> tuple[list[str], int]:
         """Texts behind the first `offset`, and how many there are. Raises `Problem` for a search
         beyond the bounds.
         """
         assert query.window is None, "no row is a window"
-        try:
-            async with self._turns:
-                return await self._page(query, limit, offset)
-        except Exceeded as error:
-            raise invalid(Fault("from", _NARROWER, source="query")) from error
+        async with self._searches.turn(_BEYOND):
+            return await self._page(query, limit, offset)
 
     async def _page(self, query: UsageQuery, limit: int, offset: int) -> tuple[list[str], int]:
         parts, cuts = await pieces_of(self._connection, query)

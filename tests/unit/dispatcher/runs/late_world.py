@@ -14,7 +14,6 @@ from sqlalchemy import text
 from aggregator.step import Aggregator
 from dispatcher.runs.late import LateSources, LateTerms, glance, look, revise
 from dispatcher.runs.planner import PlanTerms, Sources, find_due, make_runs
-from meterline.backends.clickhouse.events.late import ClickHouseLateEvents
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
@@ -96,7 +95,7 @@ class LateWorld:
         self.catalogue = SqlCatalogueStore(self.database)
         self.corrections = SqlCorrectionStore(self.database)
         self.late = SqlLateStore(self.database)
-        self.events = ClickHouseLateEvents(self.usage.connection)
+        self.events = self.usage
         self.worker = Aggregator(
             self.log,
             self.usage,

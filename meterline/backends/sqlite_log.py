@@ -134,7 +134,11 @@ class SqliteLog:
             rows.close()
             return records
 
-        return await self._ask(select)
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._reader, select)
+        except sqlite3.Error as error:
+            raise Unavailable(f"the log could not be read: {error}") from error
 
     async def begin(self, partition: int) -> int:
         """See `Log.begin`."""
@@ -185,13 +189,6 @@ class SqliteLog:
     def _check(self, partition: int) -> None:
         if not 0 <= partition < self._partitions:
             raise ValueError(f"partition {partition} of a log with {self._partitions}")
-
-    async def _ask(self, select: Callable[[], list[Record]]) -> list[Record]:
-        loop = asyncio.get_running_loop()
-        try:
-            return await loop.run_in_executor(self._reader, select)
-        except sqlite3.Error as error:
-            raise Unavailable(f"the log could not be read: {error}") from error
 
     async def _submit(self, run: Callable[[sqlite3.Connection], object], size: int) -> object:
         loop = asyncio.get_running_loop()

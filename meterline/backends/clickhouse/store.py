@@ -20,11 +20,8 @@ from meterline.backends.clickhouse.usage.values import ValueListing
 from meterline.event import (
     CHECK_BYTES,
     KEY_BYTES,
-    EventQuery,
-    EventSubject,
     ListedEvent,
     Position,
-    SubjectQuery,
 )
 from meterline.limits import FLUSH_YEARS_MAX, SEEN_CHUNK_ROWS
 from meterline.meter import Meter, pieces
@@ -75,7 +72,9 @@ class ClickHouseUsageStore:
         self.connection = connection  # for what else is asked of the same store
         self._connection = connection
         self._listing = EventListing(connection)
-        self._values = ValueListing(connection)
+        self.listed_events = self._listing.page
+        self.event_subjects = self._listing.subjects
+        self.usage_values = ValueListing(connection).page
         self._parts = PartWatch(connection, {*_COLUMNS, "seen"}) if connection.embedded else None
 
     async def create_tables(self) -> None:
@@ -180,12 +179,6 @@ class ClickHouseUsageStore:
         async with aclosing(self.usage_blocks(query)) as blocks:
             return [row async for block in blocks for row in block]
 
-    async def usage_values(
-        self, query: UsageQuery, limit: int, offset: int
-    ) -> tuple[list[str], int]:
-        """See the port."""
-        return await self._values.page(query, limit, offset)
-
     def usage_blocks(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
         """The same, a part of the rows at a time."""
         return answer(self._connection, query)
@@ -206,14 +199,6 @@ class ClickHouseUsageStore:
         parts = [Part(part, span.first, span.end) for part, span in spans]
         statement = rejected_statement(parts, _cursor(after), limit)
         return [RejectedRow(*row) for row in await self._connection.query(*statement)]
-
-    async def listed_events(self, query: EventQuery) -> list[ListedEvent]:
-        """A page of the list of events."""
-        return await self._listing.page(query)
-
-    async def event_subjects(self, query: SubjectQuery) -> list[EventSubject]:
-        """A page of the subjects that events name."""
-        return await self._listing.subjects(query)
 
     async def new_events(self, positions: Sequence[Position]) -> list[ListedEvent]:
         """Events by position."""

@@ -165,16 +165,16 @@ async def next_version(connection: Connection, table: Table) -> int:
     return int((await connection.execute(statement)).scalar_one())
 
 
-async def put_greatest(
-    connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], by: str
+async def put(
+    connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], by: str | None = None
 ) -> None:
-    """Insert rows of one shape and different primary keys; where a key is there already, the row
-    with the greater `by` stays.
+    """Insert rows of one shape and different primary keys; a row whose key is there already is
+    replaced. With `by`, the row with the greater value of that column stays.
     """
     statement = insert(connection, table).values(list(rows))
     keys = list(table.primary_key.columns)
     others = {name: statement.excluded[name] for name in rows[0] if table.c[name] not in keys}
-    greater = statement.excluded[by] > table.c[by]
+    greater = None if by is None else statement.excluded[by] > table.c[by]
     await connection.execute(
         statement.on_conflict_do_update(index_elements=keys, set_=others, where=greater)
     )
@@ -185,13 +185,13 @@ def _is_broken_off(error: Exception) -> bool:
     # add eight times the same.
     if isinstance(error, DBAPIError):
         locked = _sqlite_code(error) == sqlite3.SQLITE_LOCKED
-        return locked or _sqlstate(error) in _BROKEN_OFF
+        return locked or _state_of(error) in _BROKEN_OFF
     return False
 
 
 def _is_of_the_world(error: Exception) -> bool:
     if isinstance(error, DBAPIError):
-        state = _sqlstate(error)
+        state = _state_of(error)
         return (
             error.connection_invalidated
             or state[:2] in _WORLD_CLASSES
@@ -208,10 +208,6 @@ def _state_of(error: Exception) -> str:
     """PostgreSQL's code of an error, of the driver or wrapped; "" of all others."""
     found = error.orig if isinstance(error, DBAPIError) else error
     return str(getattr(found, "sqlstate", None) or "")
-
-
-def _sqlstate(error: DBAPIError) -> str:
-    return str(getattr(error.orig, "sqlstate", None) or "")
 
 
 def _sqlite_code(error: DBAPIError) -> int | None:

@@ -8,7 +8,6 @@ from meterline.backends.control_store.deliveries import (
     pull,
     results,
     resumption,
-    returns,
     stored_bytes,
 )
 from meterline.backends.control_store.reports import (
@@ -59,7 +58,7 @@ class SqlReportStore(SqlStore):
 
     due = read_by(claims.due)
     claim_deliveries = written_by(claims.claim)
-    give_back = written_by(returns.give_back)
+    give_back = written_by(claims.give_back)
     record = written_by(results.record)
     replay = written_by(results.replay)
     remove_bytes = written_by(stored_bytes.remove)

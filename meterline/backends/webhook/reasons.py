@@ -40,15 +40,8 @@ def judged(
 ) -> Answer:
     """An answer that came whole, or as far as it is read."""
     outcome, reason, of_receiver = _judge(response, through_proxy=through_proxy)
-    return Answer(
-        outcome,
-        duration_ms,
-        response.status,
-        reason,
-        start,
-        response.headers.get("Retry-After"),
-        of_receiver,
-    )
+    retry_after = response.headers.get("Retry-After")
+    return Answer(outcome, duration_ms, response.status, reason, start, retry_after, of_receiver)
 
 
 def _judge(response: ClientResponse, *, through_proxy: bool) -> tuple[AttemptOutcome, str, bool]:
@@ -80,19 +73,12 @@ def explained(
     inner = error.os_error if isinstance(error, ClientConnectorError) else error
     if isinstance(inner, ForbiddenAddress):
         return Answer(AttemptOutcome.FORBIDDEN, duration_ms, status, str(inner.strerror))
-    of_proxy = None if proxy is None else _proxy_words(error, proxy)
-    if of_proxy is not None:
-        reason, of_receiver = of_proxy
-        return Answer(
-            AttemptOutcome.UNREACHED, duration_ms, status, reason, of_receiver=of_receiver
-        )
-    return Answer(
-        AttemptOutcome.UNREACHED,
-        duration_ms,
-        status,
-        _words(error, timeout_s),
-        of_receiver=not isinstance(inner, NameNotTold) or inner.of_name,
-    )
+    told = None if proxy is None else _proxy_words(error, proxy)
+    if told is None:
+        of_name = not isinstance(inner, NameNotTold) or inner.of_name
+        told = _words(error, timeout_s), of_name
+    reason, of_receiver = told
+    return Answer(AttemptOutcome.UNREACHED, duration_ms, status, reason, of_receiver=of_receiver)
 
 
 def _proxy_words(error: Exception, proxy: str) -> tuple[str, bool] | None:

@@ -11,7 +11,7 @@ from sqlalchemy import select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from meterline.backends.control_store.connection import Connection
-from meterline.backends.control_store.engine import Database, insert, open_database, put_greatest
+from meterline.backends.control_store.engine import Database, insert, open_database, put
 from meterline.backends.control_store.sqlite import BUSY_TIMEOUT_S, READERS
 from meterline.backends.control_store.tables.meters import flushed, logs
 from meterline.ports import AccessRefused, Unavailable
@@ -105,7 +105,7 @@ async def test_transactions_that_lock_each_other_out_all_happen(
     async def make(connection: Connection) -> None:
         for partition in (0, 1):
             row = {"log": 1, "partition": partition, "catalogue": 1, "offset_end": 0}
-            await put_greatest(connection, flushed, [row], by="offset_end")
+            await put(connection, flushed, [row], by="offset_end")
 
     await control_database.write(make)
 
@@ -140,7 +140,7 @@ async def test_two_processes_share_one_file(tmp_path: Path) -> None:
     async def make(connection: Connection) -> None:
         await connection.run_sync(flushed.create)
         row = {"log": 1, "partition": 0, "catalogue": 1, "offset_end": 0}
-        await put_greatest(connection, flushed, [row], by="offset_end")
+        await put(connection, flushed, [row], by="offset_end")
 
     await one.write(make)
 

@@ -11,7 +11,7 @@ from meterline.backends.control_store.access.changes import read_changes
 from meterline.backends.control_store.access.subjects import SqlSubjectStore
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
-from meterline.backends.control_store.tables.subjects import subjects as subjects_table
+from meterline.backends.control_store.tables.access import subjects as subjects_table
 from meterline.limits import SUBJECTS_MAX, SUBJECTS_UPSERT_MAX
 from meterline.problem import Problem, ProblemType
 

@@ -7,12 +7,13 @@ from sqlalchemy import create_engine
 
 from meterline.backends.control_store.deliveries import claims, results
 from meterline.backends.control_store.one_step import Question
+from meterline.backends.control_store.reports import listing
 from meterline.backends.control_store.tables.reports import reports
 
 STATEMENTS: Final[dict[str, Any]] = {
     "take": claims._TAKE,  # noqa: SLF001 - their plans are asked for
     "open attempts": claims._OPEN_ATTEMPTS,  # noqa: SLF001
-    "bodies": claims._BODIES,  # noqa: SLF001
+    "bodies": listing._BODIES,  # noqa: SLF001
     "senders": claims._SENDERS,  # noqa: SLF001
     "sent": results._SENT,  # noqa: SLF001
     "end": results._END,  # noqa: SLF001

@@ -1,6 +1,6 @@
 """`UsageEvidence` on ClickHouse and chDB."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ SETTINGS: Final[dict[str, Any]] = {
     "max_execution_time": AUDIT_STEP_S_MAX,
     "max_bytes_before_external_group_by": AUDIT_SPILL_BYTES,
 }
+_Cell = tuple[int, str, tuple[str, ...], int]
 PURGED_AT_ONCE: Final = 1_000
 _HASHES: Final = {
     "tallies": "concat(toString(revision), '|', toString(window), '|', subject, '|', groups, '|',"
@@ -87,11 +88,14 @@ class ClickHouseEvidence:
         self, log: int, partition: int, span: tuple[int, int], horizon_ms: int, limit: int
     ) -> list[Strange]:
         """See the port."""
-        bounds = {"log": log, "partition": partition, "rows": limit}
-        lower_ms = max(0, span[0] - horizon_ms)
-        rows = await self._asked(
-            EVIDENCE["repeated"], {**bounds, "from_ms": lower_ms, "to_ms": span[1]}
-        )
+        bounds = {
+            "log": log,
+            "partition": partition,
+            "rows": limit,
+            "from_ms": max(0, span[0] - horizon_ms),
+            "to_ms": span[1],
+        }
+        rows = await self._asked(EVIDENCE["repeated"], bounds)
         found = []
         for (key, *_, before_ms), (again, slice_, offset, place, at_ms) in pairwise(rows):
             if key == again and at_ms - before_ms <= horizon_ms and at_ms >= span[0]:
@@ -136,10 +140,9 @@ class ClickHouseEvidence:
         self, chunk: Chunk, meter: Meter, limit: int, made: Recount
     ) -> None:
         rows = await self._asked(*recount_sql.rejected_statement(chunk, meter, limit))
-        for slice_, subject, groups, window, offset, place, due, there in rows:
-            cell = (slice_, subject, tuple(groups), window)
+        for *cell, offset, place, due, there in rows:
             name = f"event at {chunk.log}.{chunk.partition}.{offset}.{place}"
-            made.differences.append(_row_difference("rejected", cell, name, due, there))
+            made.differences.append(_row_difference("rejected", _cell(cell), name, due, there))
 
     async def _compare_members(self, chunk: Chunk, meter: Meter, made: Recount) -> None:
         texts = await self._asked(*recount_sql.distinct_statement(chunk, meter))
@@ -225,10 +228,7 @@ def _bounds(chunk: Chunk) -> dict[str, int]:
     }
 
 
-_Cell = tuple[int, str, tuple[str, ...], int]
-
-
-def _cell(row: Iterable[Any]) -> _Cell:
+def _cell(row: Sequence[Any]) -> _Cell:
     slice_, subject, groups, window, *_ = row
     return slice_, subject, tuple(groups), window
 
@@ -239,7 +239,4 @@ _ROW: Final = TallyValues(0, 0, 0, 0, 0, 0, 0, 0, b"", 0)  # it is there: rows o
 def _row_difference(
     table: str, cell: _Cell, name: str, due: object, there: object
 ) -> CellDifference:
-    slice_, subject, groups, window = cell
-    return CellDifference(
-        table, slice_, subject, groups, window, name, _ROW if due else None, _ROW if there else None
-    )
+    return CellDifference(table, *cell, name, _ROW if due else None, _ROW if there else None)

@@ -18,7 +18,7 @@ from meterline.backends.control_store.store import (
     value_of,
     writes,
 )
-from meterline.backends.control_store.tables.subjects import subjects
+from meterline.backends.control_store.tables.access import subjects
 from meterline.limits import SUBJECTS_MAX
 from meterline.problem import Problem, ProblemType, not_found
 

@@ -1,5 +1,5 @@
-"""What is to be sent, in SQL: what is due, and claims of it. Functions over a connection of one
-transaction.
+"""What is to be sent, in SQL: what is due, claims of it, and claims that are undone. Functions over
+a connection of one transaction.
 """
 
 from collections import defaultdict
@@ -16,24 +16,29 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
+    delete,
     func,
     insert,
     literal,
     or_,
     select,
+    tuple_,
     update,
 )
+from sqlalchemy.sql import ColumnElement
 
 from meterline import limits
 from meterline.backends.control_store.among import among
 from meterline.backends.control_store.connection import Connection
-from meterline.backends.control_store.deliveries.attempts import write_lost
 from meterline.backends.control_store.deliveries.endpoints import (
     HEALTH_COLUMNS,
+    give_probe_back,
     health_of,
     take_probes,
 )
-from meterline.backends.control_store.one_step import Question
+from meterline.backends.control_store.deliveries.results import end_open, write_lost
+from meterline.backends.control_store.one_step import Change, Question
+from meterline.backends.control_store.reports.listing import bodies as bodies_of
 from meterline.backends.control_store.tables.reports import (
     BODY_OF_DELIVERY,
     report_attempts,
@@ -157,12 +162,9 @@ _OPEN_ATTEMPTS: Final = insert(report_attempts).from_select(
     .join(reports, reports.c.id == _deliveries.report_id)
     .where(among(_deliveries.id, "ids")),
 )
-_BODIES: Final = (
-    select(_deliveries.id, report_bodies.c.body)
-    .join(report_bodies, BODY_OF_DELIVERY)
-    .where(among(_deliveries.id, "ids"))
-)
 _of_reports = reports.c
+_NOT_SENT: Final = "not sent: its turn had not come when that was stopped"
+_UNDO: Final = Change(report_deliveries, ("id",), ("state", "attempts", "due_at_ms"))
 _SENDERS: Final = (
     select(
         _of_reports.id,
@@ -284,7 +286,7 @@ async def _claimed_deliveries(
     for row in await connection.execute(_SENDERS, asked):
         senders[row.id].append(row)
     secrets = {name: _secrets(rows) for name, rows in senders.items()}
-    bodies = await _bodies(connection, [it.id for it in taken if it.body is None])
+    bodies = await bodies_of(connection, [it.id for it in taken if it.body is None])
     return [
         ClaimedDelivery(
             delivery_id=it.id,
@@ -313,8 +315,44 @@ def _secrets(rows: Sequence[Any]) -> tuple[bytes, ...]:
     return (rows[0].signing_secret_sealed, *retired)
 
 
-async def _bodies(connection: Connection, ids: Sequence[str]) -> dict[str, bytes]:
-    """Large bodies, by delivery."""
-    if not ids:
-        return {}
-    return {row.id: row.body for row in await connection.execute(_BODIES, {"ids": ids})}
+async def give_back(
+    connection: Connection, claimed_deliveries: Sequence[ClaimedDelivery], now_ms: int
+) -> None:
+    """Undo the claims of deliveries that were never sent."""
+    deliveries = report_deliveries.c
+    question = (
+        select(deliveries.id, deliveries.attempts)
+        .where(
+            deliveries.id.in_({it.delivery_id for it in claimed_deliveries}),
+            deliveries.state == DeliveryState.SENDING.value,
+        )
+        .order_by(deliveries.id)
+        .with_for_update()
+    )
+    sending = {row.id: int(row.attempts) for row in await connection.execute(question)}
+    held = [it for it in claimed_deliveries if sending.get(it.delivery_id) == it.attempt]
+    if held:
+        await _undo(connection, held)
+    others = [it for it in claimed_deliveries if sending.get(it.delivery_id) != it.attempt]
+    if others:
+        await end_open(connection, _attempts_of(others), AttemptOutcome.UNREACHED, _NOT_SENT)
+    for address in sorted({it.address for it in held if it.probe}):
+        await give_probe_back(connection, address, now_ms)
+
+
+async def _undo(connection: Connection, claimed_deliveries: Sequence[ClaimedDelivery]) -> None:
+    rows = []
+    for claimed in sorted(claimed_deliveries, key=lambda it: it.delivery_id):
+        before = claimed.attempt - 1
+        state = DeliveryState.PENDING
+        if before != claimed.attempts_before:
+            state = DeliveryState.RETRYING
+        rows.append((claimed.delivery_id, state.value, before, claimed.due_at_ms))
+    await _UNDO.make(connection, rows)
+    await connection.execute(delete(report_attempts).where(_attempts_of(claimed_deliveries)))
+
+
+def _attempts_of(claimed_deliveries: Sequence[ClaimedDelivery]) -> ColumnElement[bool]:
+    attempts = report_attempts.c
+    names = [(it.delivery_id, it.attempt) for it in claimed_deliveries]
+    return tuple_(attempts.delivery_id, attempts.number).in_(names)

@@ -1,7 +1,7 @@
 """How endpoints fare, in SQL. Functions over a connection of one transaction."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, replace
 from http import HTTPStatus
 from typing import Any, Final
@@ -11,9 +11,10 @@ from sqlalchemy.sql import ColumnElement
 
 from meterline import limits
 from meterline.backends.control_store.connection import Connection
-from meterline.backends.control_store.engine import insert
+from meterline.backends.control_store.engine import put
 from meterline.backends.control_store.reports.definitions import park
 from meterline.backends.control_store.tables.reports import (
+    LAST_ATTEMPT,
     report_attempts,
     report_deliveries,
     report_endpoints,
@@ -33,7 +34,6 @@ from meterline.delivery import (
 _endpoints = report_endpoints.c
 _MEMBERS: Final = tuple(column.name for column in _endpoints if not column.primary_key)
 HEALTH_COLUMNS: Final = tuple(_endpoints[name] for name in _MEMBERS)
-# locked in one order: two dispatchers that record at once must not wait for each other
 _HEALTHS: Final = (
     select(report_endpoints)
     .where(
@@ -42,8 +42,9 @@ _HEALTHS: Final = (
         )
     )
     .order_by(_endpoints.namespace, _endpoints.endpoint)
-    .with_for_update()
 )
+# locked in one order: two dispatchers that record at once must not wait for each other
+_LOCKED_HEALTHS: Final = _HEALTHS.with_for_update()
 
 
 def health_of(row: Row[Any]) -> Health:
@@ -62,7 +63,7 @@ async def hear(
         signs[one.namespace, one.endpoint].append(one)
     if not signs:
         return
-    there = await _healths(connection, signs)
+    there = await healths(connection, signs, lock=True)
     changed = {}
     for address, of_address in sorted(signs.items()):
         before = health = there.get(address, UNOBSERVED)
@@ -77,7 +78,12 @@ async def hear(
             health = replace(health, failing_since_ms=None)  # a new patience, once it is resumed
         if health != before:
             changed[address] = health
-    await _keep(connection, changed)
+    rows = [
+        {"namespace": namespace, "endpoint": endpoint, **asdict(health)}
+        for (namespace, endpoint), health in changed.items()
+    ]
+    if rows:
+        await put(connection, report_endpoints, rows)
 
 
 async def _due_again(connection: Connection, address: Address, since_ms: int, now_ms: int) -> None:
@@ -88,10 +94,7 @@ async def _due_again(connection: Connection, address: Address, since_ms: int, no
     failed = (
         select(deliveries.id)
         .join(reports, reports.c.id == deliveries.report_id)
-        .join(
-            report_attempts,
-            and_(attempts.delivery_id == deliveries.id, attempts.number == deliveries.attempts),
-        )
+        .join(report_attempts, LAST_ATTEMPT)
         .where(
             reports.c.namespace == address[0],
             reports.c.endpoint == address[1],
@@ -114,24 +117,13 @@ async def _due_again(connection: Connection, address: Address, since_ms: int, no
         await connection.execute(statement)
 
 
-async def _healths(connection: Connection, addresses: Collection[Address]) -> dict[Address, Health]:
-    rows = await connection.execute(_HEALTHS, {"addresses": sorted(addresses)})
+async def healths(
+    connection: Connection, addresses: Collection[Address], *, lock: bool = False
+) -> dict[Address, Health]:
+    """How endpoints fare, of those that were ever sent anything."""
+    question = _LOCKED_HEALTHS if lock else _HEALTHS
+    rows = await connection.execute(question, {"addresses": sorted(addresses)})
     return {(row.namespace, row.endpoint): health_of(row) for row in rows}
-
-
-async def _keep(connection: Connection, changed: Mapping[Address, Health]) -> None:
-    if not changed:
-        return
-    rows = [
-        {"namespace": namespace, "endpoint": endpoint, **asdict(health)}
-        for (namespace, endpoint), health in changed.items()
-    ]
-    statement = insert(connection, report_endpoints)
-    values = {name: statement.excluded[name] for name in _MEMBERS}
-    keys = [_endpoints.namespace, _endpoints.endpoint]
-    await connection.execute(
-        statement.on_conflict_do_update(index_elements=keys, set_=values), rows
-    )
 
 
 async def renew(connection: Connection, report_id: str, now_ms: int) -> None:
@@ -158,7 +150,7 @@ async def take_probes(
     question = (
         select(reports.c.id, reports.c.namespace, reports.c.endpoint)
         .where(reports.c.id.in_(report_ids))
-        .order_by(reports.c.namespace, reports.c.endpoint, reports.c.id)  # as in `_healths`
+        .order_by(reports.c.namespace, reports.c.endpoint, reports.c.id)  # as in `healths`
     )
     got = set()
     for row in (await connection.execute(question)).all():

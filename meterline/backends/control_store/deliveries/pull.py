@@ -6,10 +6,12 @@ from typing import Any, Final
 from sqlalchemy import Row, Select, and_, func, select, tuple_
 
 from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.reports.listing import bodies as bodies_of
 from meterline.backends.control_store.reports.listing import delivery_of, delivery_question
 from meterline.backends.control_store.reports.run_rows import same_window
 from meterline.backends.control_store.tables.reports import (
     BODY_OF_DELIVERY,
+    LAST_ATTEMPT,
     report_attempts,
     report_bodies,
     report_deliveries,
@@ -36,13 +38,13 @@ async def pulled(
     found = (await connection.execute(question)).all()
     rows = _within(found[:limit], bytes_max)
     ids = [row.id for row in rows]
-    bodies = await _bodies_of(connection, ids)
+    bodies = await bodies_of(connection, ids)
     following = await _following(connection, ids)
     reasons = await _reasons(connection, ids)
     listed = [
         Pulled(
             delivery_of(row),
-            bodies[row.id],
+            bodies.get(row.id),
             following.get(row.id),
             row.failure or reasons.get(row.id, ""),
         )
@@ -83,15 +85,6 @@ def _within(rows: Sequence[Row[Any]], bytes_max: int) -> Sequence[Row[Any]]:
         if count and size > bytes_max:
             return rows[:count]
     return rows
-
-
-async def _bodies_of(connection: Connection, ids: Sequence[str]) -> dict[str, bytes | None]:
-    question = (
-        select(_deliveries.id, _bodies.body)
-        .outerjoin_from(report_deliveries, report_bodies, BODY_OF_DELIVERY)
-        .where(_deliveries.id.in_(ids))
-    )
-    return {row.id: row.body for row in await connection.execute(question)}
 
 
 async def _following(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
@@ -135,13 +128,7 @@ async def _reasons(connection: Connection, ids: Sequence[str]) -> dict[str, str]
     """By id, what its last attempt says."""
     question = (
         select(_deliveries.id, report_attempts.c.reason)
-        .join(
-            report_attempts,
-            and_(
-                report_attempts.c.delivery_id == _deliveries.id,
-                report_attempts.c.number == _deliveries.attempts,
-            ),
-        )
+        .join(report_attempts, LAST_ATTEMPT)
         .where(_deliveries.id.in_(ids))
     )
     return {row.id: row.reason for row in await connection.execute(question)}

@@ -9,8 +9,7 @@ from sqlalchemy import Row, func, select, update
 from meterline.access import COMMAND, Action, Change, Kind
 from meterline.backends.control_store.access.changes import record_change
 from meterline.backends.control_store.connection import Connection
-from meterline.backends.control_store.deliveries.attempts import in_hand
-from meterline.backends.control_store.deliveries.results import reopen
+from meterline.backends.control_store.deliveries.results import in_hand, reopen
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.reports.listing import BY_PLACE, asked_for, behind
 from meterline.backends.control_store.store import (
@@ -23,8 +22,12 @@ from meterline.backends.control_store.store import (
     value_of,
     writes,
 )
-from meterline.backends.control_store.tables.replays import replays
-from meterline.backends.control_store.tables.reports import report_deliveries, report_runs, reports
+from meterline.backends.control_store.tables.reports import (
+    replays,
+    report_deliveries,
+    report_runs,
+    reports,
+)
 from meterline.delivery import (
     DeliveryPlace,
     DeliveryQuery,

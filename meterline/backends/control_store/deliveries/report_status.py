@@ -2,17 +2,16 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import func, select, true, tuple_
+from sqlalchemy import func, select, true
 from sqlalchemy.sql import ColumnElement
 
 from meterline import limits
 from meterline.backends.control_store.connection import Connection
-from meterline.backends.control_store.deliveries.endpoints import health_of
+from meterline.backends.control_store.deliveries.endpoints import healths
 from meterline.backends.control_store.reports.run_rows import run_of, run_states
 from meterline.backends.control_store.store import SqlStore, fetch_int, reads, value_of
 from meterline.backends.control_store.tables.reports import (
     report_deliveries,
-    report_endpoints,
     report_last_errors,
     report_runs,
     reports,
@@ -26,11 +25,12 @@ _runs = report_runs.c
 class SqlReportStatusStore(SqlStore):
     """See `report_status_ports.ReportStatusStore`."""
 
-    async def statuses(self, reports: Sequence[Report]) -> dict[str, ReportStatus]:
+    @reads
+    async def statuses(
+        self, connection: Connection, reports: Sequence[Report]
+    ) -> dict[str, ReportStatus]:
         """See the port."""
-        if not reports:
-            return {}
-        return await self.database.read(lambda connection: _statuses(connection, reports))
+        return await _statuses(connection, reports) if reports else {}
 
     @reads
     async def outstanding(self, connection: Connection, report: Report, run_id: str) -> Outstanding:
@@ -126,14 +126,7 @@ async def _retrying(
 
 async def _healths(connection: Connection, asked: Sequence[Report]) -> dict[str, Health]:
     """By report, how its endpoint fares."""
-    endpoints = report_endpoints.c
-    addresses = sorted({(report.namespace, report.endpoint) for report in asked})
-    question = select(report_endpoints).where(
-        tuple_(endpoints.namespace, endpoints.endpoint).in_(addresses)
-    )
-    there = {
-        (row.namespace, row.endpoint): health_of(row) for row in await connection.execute(question)
-    }
+    there = await healths(connection, {(report.namespace, report.endpoint) for report in asked})
     return {
         report.id: there.get((report.namespace, report.endpoint), UNOBSERVED) for report in asked
     }

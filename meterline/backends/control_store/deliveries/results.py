@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sqlalchemy import bindparam, select, update
+from sqlalchemy.sql import ColumnElement
 
 from meterline.access import COMMAND, Action
 from meterline.backends.control_store.among import among
 from meterline.backends.control_store.connection import Connection
-from meterline.backends.control_store.deliveries.attempts import in_hand, write_lost
 from meterline.backends.control_store.deliveries.endpoints import hear
-from meterline.backends.control_store.engine import put_greatest
+from meterline.backends.control_store.engine import put
 from meterline.backends.control_store.one_step import Change, Question
 from meterline.backends.control_store.reports.definitions import report_of, tell
 from meterline.backends.control_store.reports.listing import delivery
@@ -28,6 +28,7 @@ from meterline.delivery import (
     DELIVERY_MOVES,
     Attempt,
     AttemptEnd,
+    AttemptOutcome,
     Delivery,
     DeliveryMove,
     DeliveryState,
@@ -85,6 +86,31 @@ _MOVE: Final = (
     .where(_runs.id == bindparam("of_id"))
     .values({name: bindparam(name) for name in ("state", "reason", "ended_at_ms")})
 )
+
+
+def in_hand(state: DeliveryState, due_at_ms: int | None, now_ms: int) -> bool:
+    """Whether a dispatcher has a delivery: what is being sent is due again when its lease ends."""
+    return state is DeliveryState.SENDING and due_at_ms is not None and due_at_ms > now_ms
+
+
+async def write_lost(connection: Connection, ids: Sequence[str]) -> None:
+    """An attempt that is still open under an ended lease: its dispatcher died, before or after
+    sending.
+    """
+    reason = "the dispatcher ended before it recorded an answer; it may have arrived"
+    of_them = report_attempts.c.delivery_id.in_(ids)
+    await end_open(connection, of_them, AttemptOutcome.LOST, reason)
+
+
+async def end_open(
+    connection: Connection, which: ColumnElement[bool], outcome: AttemptOutcome, reason: str
+) -> None:
+    """Those of some attempts that are still open end so."""
+    await connection.execute(
+        update(report_attempts)
+        .where(which, report_attempts.c.outcome == AttemptOutcome.SENDING.value)
+        .values(outcome=outcome.value, reason=reason)
+    )
 
 
 async def record(
@@ -148,7 +174,7 @@ async def _put_errors(connection: Connection, failed: Sequence[tuple[str, Attemp
         for report_id, attempt in sorted(newest.items())  # one order: nobody waits for another
     ]
     if rows:
-        await put_greatest(connection, report_last_errors, rows, "at_ms")
+        await put(connection, report_last_errors, rows, "at_ms")
 
 
 async def _write_attempts(connection: Connection, attempts: Sequence[Attempt]) -> None:

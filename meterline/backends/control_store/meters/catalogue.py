@@ -4,7 +4,7 @@ Every change first takes its turn, or the next version, in the same transaction:
 one after the other, and whoever sees a version sees every change up to it.
 """
 
-from sqlalchemy import select
+from sqlalchemy import func, insert, select, update
 from ulid import ULID
 
 from meterline.access import AGGREGATOR, COMMAND, SETTINGS, Action
@@ -14,7 +14,14 @@ from meterline.backends.control_store.meters import rows
 from meterline.backends.control_store.meters import update as updates
 from meterline.backends.control_store.meters.rate import mind_rate
 from meterline.backends.control_store.meters.update import Asked
-from meterline.backends.control_store.store import SqlStore, fetch_int, reads, writes, written_by
+from meterline.backends.control_store.store import (
+    SqlStore,
+    fetch_int,
+    reads,
+    row_of,
+    writes,
+    written_by,
+)
 from meterline.backends.control_store.tables.meters import catalogue_version, meters
 from meterline.limits import METERS_MAX
 from meterline.meter import Catalogue, Meter, MeterChange, MeterDraft, RevisionState
@@ -37,19 +44,23 @@ async def _create(
     if await rows.with_key(connection, namespace, draft.key) is not None:
         detail = f"There is a meter with the key {draft.key!r} already; choose another key."
         raise Problem(ProblemType.CONFLICT, detail)
-    if await rows.count_live(connection, namespace) >= METERS_MAX:
+    live = meters.c.namespace == namespace, meters.c.deleted_at_ms.is_(None)
+    if await fetch_int(connection, select(func.count()).where(*live)) >= METERS_MAX:
         detail = f"There are {METERS_MAX} meters, and there can be no more; delete one first."
         raise Problem(ProblemType.CONFLICT, detail)
     meter_id = str(ULID.from_timestamp(now_ms))
-    await rows.put_meter(
-        connection,
-        meter_id,
-        namespace,
+    row = row_of(
         draft,
-        now_ms,
-        version=version,
+        meters,
+        id=meter_id,
+        namespace=namespace,
+        labels=rows.pairs_text(draft.labels),
         from_settings=from_settings,
+        created_version=version,
+        created_at_ms=now_ms,
+        updated_at_ms=now_ms,
     )
+    await connection.execute(insert(meters).values(row))
     await rows.put_revision(
         connection, version, meter_id, draft, now_ms, state=RevisionState.IN_FORCE
     )
@@ -134,7 +145,9 @@ class SqlCatalogueStore(SqlStore):
             raise _in_use(there, slug)
         asked = Asked(author, now_ms)
         await updates.end_pending(connection, there, asked)
-        await rows.mark_deleted(connection, there, now_ms)
+        # Logically: rows of its usage may still be written.
+        marked = update(meters).where(meters.c.id == there.id).values(deleted_at_ms=now_ms)
+        await connection.execute(marked)
         await updates.record(connection, there, Action.DELETE, asked)
 
     @reads

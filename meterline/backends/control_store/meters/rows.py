@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Row, func, insert, or_, select, update
+from sqlalchemy import Row, insert, or_, select
 
 from meterline.backends.control_store import engine
 from meterline.backends.control_store.connection import Connection
-from meterline.backends.control_store.store import fetch_int, json_text, row_of, value_of
+from meterline.backends.control_store.store import json_text, row_of, value_of
 from meterline.backends.control_store.tables.meters import (
     catalogue_version,
     meter_revisions,
@@ -60,12 +60,6 @@ async def with_key(connection: Connection, namespace: str, key: str) -> Meter | 
     return answers[0] if answers else None
 
 
-async def count_live(connection: Connection, namespace: str) -> int:
-    """How many live meters a namespace has."""
-    live = meters.c.namespace == namespace, meters.c.deleted_at_ms.is_(None)
-    return await fetch_int(connection, select(func.count()).where(*live))
-
-
 async def lock(connection: Connection, meter: Meter) -> None:
     """Wait for those who make a report on this meter now: their foreign key holds its row."""
     await connection.execute(select(meters.c.id).where(meters.c.id == meter.id).with_for_update())
@@ -80,52 +74,6 @@ async def reports_on(connection: Connection, meter: Meter) -> list[tuple[str, li
     )
     rows = await connection.execute(question)
     return [(row.slug, msgspec.json.decode(row.group_by, type=list[str])) for row in rows]
-
-
-async def put_meter(
-    connection: Connection,
-    meter_id: str,
-    namespace: str,
-    draft: MeterDraft,
-    now_ms: int,
-    *,
-    version: int,
-    from_settings: bool,
-) -> None:
-    """Insert a meter, without a revision yet."""
-    row = row_of(
-        draft,
-        meters,
-        id=meter_id,
-        namespace=namespace,
-        labels=_pairs_text(draft.labels),
-        from_settings=from_settings,
-        created_version=version,
-        created_at_ms=now_ms,
-        updated_at_ms=now_ms,
-    )
-    await connection.execute(insert(meters).values(row))
-
-
-async def set_words(
-    connection: Connection,
-    meter: Meter,
-    draft: MeterDraft,
-    now_ms: int,
-    *,
-    from_settings: bool,
-) -> None:
-    """Change what needs no new revision, and the instant of the last change."""
-    words = {
-        "name": draft.name,
-        "description": draft.description,
-        "labels": _pairs_text(draft.labels),
-    }
-    await connection.execute(
-        update(meters)
-        .where(meters.c.id == meter.id)
-        .values(**words, from_settings=from_settings, updated_at_ms=now_ms)
-    )
 
 
 async def put_revision(
@@ -144,20 +92,13 @@ async def put_revision(
         meter_revisions,
         revision=version,
         meter_id=meter_id,
-        dimensions=_pairs_text(draft.dimensions),
+        dimensions=pairs_text(draft.dimensions),
         state=state,
         made_at_ms=now_ms,
         effective_from_ms=effective_from_ms,
         switched_at_ms=now_ms if state is RevisionState.IN_FORCE else None,
     )
     await connection.execute(insert(meter_revisions).values(row))
-
-
-async def mark_deleted(connection: Connection, meter: Meter, now_ms: int) -> None:
-    """Delete logically: rows of its usage may still be written."""
-    await connection.execute(
-        update(meters).where(meters.c.id == meter.id).values(deleted_at_ms=now_ms)
-    )
 
 
 def meters_of(rows: Iterable[Row[Any]]) -> list[Meter]:
@@ -194,7 +135,8 @@ def meter_of(row: Row[Any], before: Meter | None = None) -> Meter:
     )
 
 
-def _pairs_text(pairs: tuple[tuple[str, str], ...]) -> str:
+def pairs_text(pairs: tuple[tuple[str, str], ...]) -> str:
+    """Labels or dimensions as a column holds them."""
     return json_text(dict(sorted(pairs)))
 
 

@@ -96,7 +96,14 @@ async def revise(
             await rows.next_version(connection)
     if not told:
         return there
-    await rows.set_words(connection, there, draft, asked.now_ms, from_settings=from_settings)
+    words = {
+        "name": draft.name,
+        "description": draft.description,
+        "labels": rows.pairs_text(draft.labels),
+        "from_settings": from_settings,
+        "updated_at_ms": asked.now_ms,
+    }
+    await connection.execute(update(meters).where(meters.c.id == there.id).values(words))
     after = await rows.found(connection, there.namespace, there.id)
     assert after is not None, "it was just written"
     members = members_text(of_meter(latest), of_meter(draft))

@@ -1,5 +1,6 @@
 """`ControlEvidence` over SQL: seals, fill marks, runs and the bodies of their deliveries."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from sqlalchemy import Column, LargeBinary, cast, func, select, tuple_
@@ -86,14 +87,7 @@ class SqlEvidence(SqlStore):
         found = list(await connection.execute(question))
         parts = await _parts(connection, [row.id for row in found])
         return [
-            AuditedRun(
-                row.id,
-                row.report_id,
-                int(row.decided_at_ms),
-                int(row.deliveries or 0),
-                row.digest or "",
-                tuple(parts.get(row.id, ())),
-            )
+            AuditedRun(*row[:3], row.deliveries or 0, row.digest or "", tuple(parts[row.id]))
             for row in found
         ]
 
@@ -151,11 +145,9 @@ async def _parts(
         .where(_deliveries.run_id.in_(run_ids))
         .order_by(_deliveries.run_id, _deliveries.number)
     )
-    found: dict[str, list[tuple[int, str, bytes]]] = {}
+    found: dict[str, list[tuple[int, str, bytes]]] = defaultdict(list)
     for row in await connection.execute(question):
-        found.setdefault(row.run_id, []).append(
-            (int(row.number), row.id, _bytes(row.digest) or b"")
-        )
+        found[row.run_id].append((int(row.number), row.id, _bytes(row.digest) or b""))
     return found
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import Column, and_, exists, func, literal, select
 from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
-from meterline.backends.control_store.engine import insert, put_greatest
+from meterline.backends.control_store.engine import insert, put
 from meterline.backends.control_store.store import SqlStore, fetch_one, reads, writes
 from meterline.backends.control_store.tables.meters import (
     completeness,
@@ -59,7 +59,7 @@ class SqlProgressStore(SqlStore):
     async def seal(self, connection: Connection, seal: Seal) -> None:
         """See the port."""
         row = dict(zip(seals.c.keys(), seal, strict=True))  # `Seal` has the order of the columns
-        await put_greatest(connection, seals, [row], by="catalogue")
+        await put(connection, seals, [row], by="catalogue")
 
     @reads
     async def last_seal(self, connection: Connection, log: int, partition: int) -> Seal | None:
@@ -155,7 +155,7 @@ async def _put_reached(
         for partition, end in sorted(ends.items())
     ]
     if rows:
-        await put_greatest(connection, column.table, rows, by=column.name)
+        await put(connection, column.table, rows, by=column.name)
 
 
 async def _reached(

@@ -8,6 +8,7 @@ from sqlalchemy import Row, and_, select
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.reports.asks import followed
+from meterline.backends.control_store.reports.listing import bodies
 from meterline.backends.control_store.reports.run_rows import filter_of, group_by_of
 from meterline.backends.control_store.reports.runs import is_held
 from meterline.backends.control_store.store import (
@@ -19,12 +20,9 @@ from meterline.backends.control_store.store import (
     writes,
 )
 from meterline.backends.control_store.tables.reports import (
-    BODY_OF_DELIVERY,
-    report_bodies,
-    report_deliveries,
     report_runs,
+    run_corrections,
 )
-from meterline.backends.control_store.tables.revisions import run_corrections
 from meterline.report import Baseline, Claim, Correction, KeptCorrection, Run
 
 _rows = run_corrections.c
@@ -57,13 +55,7 @@ class SqlCorrectionStore(SqlStore):
         self, connection: Connection, delivery_ids: Collection[str]
     ) -> dict[str, bytes]:
         """See the port."""
-        deliveries = report_deliveries.c
-        question = (
-            select(deliveries.id, report_bodies.c.body)
-            .join(report_bodies, BODY_OF_DELIVERY)
-            .where(deliveries.id.in_(delivery_ids))
-        )
-        return {row.id: row.body for row in await connection.execute(question)}
+        return await bodies(connection, delivery_ids)
 
     @writes
     async def stage_corrections(

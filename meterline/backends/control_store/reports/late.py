@@ -13,8 +13,12 @@ from meterline.backends.control_store.reports.definitions import locked, report_
 from meterline.backends.control_store.reports.run_rows import counted_of, same_window
 from meterline.backends.control_store.store import SqlStore, read_by, reads, value_of, writes
 from meterline.backends.control_store.tables.meters import logs, seals
-from meterline.backends.control_store.tables.reports import report_runs, reports
-from meterline.backends.control_store.tables.revisions import late_looks, late_windows
+from meterline.backends.control_store.tables.reports import (
+    late_looks,
+    late_windows,
+    report_runs,
+    reports,
+)
 from meterline.limits import LATE_SLICES_MAX, LATE_WINDOWS_MARKED_MAX
 from meterline.report import UNDECIDED, DecidedWindow, LateWindow, LogEnds, ReportState, Run
 from meterline.usage import Stretch

@@ -8,6 +8,7 @@ from typing import Any, Final
 from sqlalchemy import Row, Select, and_, collate, or_, select, tuple_
 from sqlalchemy.sql import ColumnElement
 
+from meterline.backends.control_store.among import among
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.reports.run_rows import run_of, same_window
 from meterline.backends.control_store.store import fetch_one, value_of
@@ -26,6 +27,12 @@ _runs = report_runs.c
 _deliveries = report_deliveries.c
 BY_PLACE: Final = (_runs.decided_at_ms.desc(), _runs.id.desc(), _deliveries.number)
 """The order of deliveries in lists, see `DeliveryPlace`."""
+# Built once: to build a statement takes SQLAlchemy longer than to execute it.
+_BODIES: Final = (
+    select(_deliveries.id, report_bodies.c.body)
+    .join(report_bodies, BODY_OF_DELIVERY)
+    .where(among(_deliveries.id, "ids"))
+)
 
 
 async def runs(
@@ -166,6 +173,13 @@ async def body(connection: Connection, namespace: str, delivery_id: str) -> byte
     )
     found: bytes | None = (await connection.execute(question)).scalar_one_or_none()
     return found
+
+
+async def bodies(connection: Connection, delivery_ids: Collection[str]) -> dict[str, bytes]:
+    """The bytes of deliveries, by id; of those that have theirs."""
+    if not delivery_ids:
+        return {}
+    return {row.id: row.body for row in await connection.execute(_BODIES, {"ids": delivery_ids})}
 
 
 async def attempts(connection: Connection, delivery_ids: Sequence[str]) -> list[Attempt]:

@@ -27,8 +27,8 @@ from meterline.backends.control_store.tables.reports import (
     report_deliveries,
     report_runs,
     reports,
+    run_corrections,
 )
-from meterline.backends.control_store.tables.revisions import run_corrections
 from meterline.delivery import DeliveryDraft, DeliveryState
 from meterline.report import (
     Claim,

@@ -1,4 +1,4 @@
-"""Tables of reports, runs, deliveries and attempts.
+"""Tables of reports, runs, deliveries and attempts, of their replays and of late usage.
 
 A report has runs, one for each window. A run has deliveries, one for each subject. A delivery has
 attempts, one for each POST.
@@ -241,3 +241,75 @@ report_attempts: Final = table(
     optional("next_attempt_at_ms", BigInteger, "When the next attempt is due; NULL: none is."),
     required("endpoint", Text, "URL it went to; empty in attempts of old builds.", default="''"),
 )
+
+# Replays. A replay works in steps, oldest delivery last, until no delivery is left that it covers.
+replays: Final = table(
+    "replays",
+    key("id", Text, "Id of the replay."),
+    required("namespace", Text, "Namespace of the deliveries."),
+    # Which deliveries it covers (`DeliveryQuery`): all conditions must hold, NULL is no condition.
+    optional("report_id", Text, "Deliveries of this report."),
+    optional("run_id", Text, "Deliveries of this run."),
+    optional("subject", Text, "Deliveries of this subject."),
+    optional("from_min_ms", BigInteger, "Windows that start then or later."),
+    optional("to_max_ms", BigInteger, "Windows that end then or earlier."),
+    optional("failed_since_ms", BigInteger, "Deliveries that failed then or later."),
+    optional("decided_max_ms", BigInteger, "Runs that were decided then or earlier."),
+    required("per_second", Integer, "How many deliveries a second it sends at most."),
+    required("created_at_ms", BigInteger, "When it was created."),
+    required("state", Text, "`running`, `done` or `cancelled`."),
+    required("counted", BigInteger, "Number of deliveries that it covered at its start."),
+    required("replayed", BigInteger, "Number that it has sent again."),
+    required("in_flight", BigInteger, "Number left alone, because they were being sent."),
+    required("refused", BigInteger, "Number that could not be sent again."),
+    optional("ended_at_ms", BigInteger, "When it was done or cancelled."),
+    optional("due_at_ms", BigInteger, "When its next step is due; NULL once it ended."),
+    # The last delivery that it reached (`DeliveryPlace`); NULL before the first step.
+    optional("after_decided_at_ms", BigInteger, "When the run of that delivery was decided."),
+    optional("after_run_id", Text, "Run of that delivery."),
+    optional("after_number", Integer, "Number of that delivery in its run."),
+    Index("ix_replays_namespace", "namespace", "id"),
+    partial_index("ix_replays_due", "due_at_ms", where="due_at_ms IS NOT NULL"),
+)
+
+# What a run corrects of the run before it, one row for each usage entry. Several holders may have
+# written rows for one run: those of `report_runs.lease_holder` count.
+run_corrections: Final = table(
+    "run_corrections",
+    key("run_id", Text, "Run that corrects.", of="report_runs.id"),
+    key("holder", Text, "Process that wrote the row."),
+    key("number", Integer, "Place in the run, from 1."),
+    required("subject", Text, "Subject of the entry."),
+    required("groups", Text, "JSON object: group-by keys of the entry with their values."),
+    optional("old_value", Text, "Value as sent, a scaled integer; NULL: there was no entry."),
+    optional("new_value", Text, "Value as it is, a scaled integer; NULL: there is no entry."),
+    required("cause", Text, "Why it differs: a `Cause`, such as `late_usage`."),
+    optional("replaces", Text, "Delivery that said the old value."),
+    optional("replaced_digest", LargeBinary, "Digest of the bytes of that delivery."),
+)
+
+# How far each partition was searched for late events.
+late_looks: Final = table(
+    "late_looks",
+    key("log", Integer, "Number of the log."),
+    key("partition", Integer, "Partition of the log."),
+    required("begun_end", BigInteger, "Offset up to which a search was begun."),
+    required("looked_end", BigInteger, "Offset up to which a search was finished."),
+)
+
+# Windows that late events were found for.
+late_windows: Final = table(
+    "late_windows",
+    key("report_id", Text, "Report of the window.", of="reports.id"),
+    key("from_ms", BigInteger, "Start of the window."),
+    key("to_ms", BigInteger, "End of the window."),
+    optional("due_at_ms", BigInteger, "When it may be revised; NULL: nothing to revise."),
+    required("revised_at_ms", BigInteger, "When it was last revised; 0: never."),
+    partial_index("ix_late_windows_due", "due_at_ms", where="due_at_ms IS NOT NULL"),
+)
+
+LAST_ATTEMPT: Final = and_(
+    report_attempts.c.delivery_id == report_deliveries.c.id,
+    report_attempts.c.number == report_deliveries.c.attempts,
+)
+"""How deliveries are joined with their last attempts."""

@@ -113,6 +113,11 @@ def not_found(what: str, name: str) -> Problem:
     return Problem(ProblemType.NOT_FOUND, f"There is no {what} {name!r} here.")
 
 
+def conflict(detail: str) -> Problem:
+    """409 for what the state of things does not allow; the detail says what to do."""
+    return Problem(ProblemType.CONFLICT, detail)
+
+
 def invalid(*faults: Fault) -> Problem:
     """400 that names every fault; the detail repeats the first, for people."""
     first = faults[0]

@@ -38,7 +38,7 @@ from meterline.backends.control_store.store import (
 )
 from meterline.backends.control_store.tables.access import api_keys, keys_version
 from meterline.limits import KEYS_HELD_MAX, KEYS_MAX
-from meterline.problem import Problem, ProblemType, not_found
+from meterline.problem import conflict, not_found
 
 
 class SqlAccessStore(SqlStore):
@@ -202,11 +202,11 @@ class SqlAccessStore(SqlStore):
         )
         mine = live.where(api_keys.c.namespace == key.namespace)
         if await fetch_int(connection, mine) >= self._keys_max:
-            detail = f"There are {self._keys_max} API keys here already; revoke one first."
-            raise Problem(ProblemType.CONFLICT, detail)
+            raise conflict(f"There are {self._keys_max} API keys here already; revoke one first.")
         if await fetch_int(connection, live) >= self._held_max:
-            detail = f"This installation has {self._held_max} API keys already, which is the most."
-            raise Problem(ProblemType.CONFLICT, detail)
+            raise conflict(
+                f"This installation has {self._held_max} API keys already, which is the most."
+            )
 
 
 async def _found(connection: Connection, namespace: str, key_id: str) -> ApiKey | None:
@@ -225,8 +225,7 @@ async def _live(connection: Connection, namespace: str, key_id: str) -> ApiKey:
     """A key that can be changed."""
     key = await _there(connection, namespace, key_id)
     if key.revoked_at_ms is not None:
-        detail = f"API key {key.name!r} is revoked, for good; make another one."
-        raise Problem(ProblemType.CONFLICT, detail)
+        raise conflict(f"API key {key.name!r} is revoked, for good; make another one.")
     return key
 
 

@@ -20,7 +20,7 @@ from meterline.backends.control_store.store import (
 )
 from meterline.backends.control_store.tables.access import subjects
 from meterline.limits import SUBJECTS_MAX
-from meterline.problem import Problem, ProblemType, not_found
+from meterline.problem import conflict, not_found
 
 
 class SqlSubjectStore(SqlStore):
@@ -130,8 +130,7 @@ async def _make(
     await connection.execute(statement, [asdict(one) for one in fresh])
     count = select(func.count()).where(subjects.c.namespace == namespace)
     if await fetch_int(connection, count) > SUBJECTS_MAX:
-        detail = f"There can be {SUBJECTS_MAX} subjects, and no more; delete others first."
-        raise Problem(ProblemType.CONFLICT, detail)
+        raise conflict(f"There can be {SUBJECTS_MAX} subjects, and no more; delete others first.")
     return {one.id for one in fresh}
 
 

@@ -143,22 +143,20 @@ _TAKE: Final = (
         due_at_ms=bindparam("until_ms"),
     )
 )
+_ATTEMPT: Final[dict[str, ColumnElement[Any]]] = {
+    "delivery_id": _deliveries.id,
+    "number": _deliveries.attempts,
+    "started_at_ms": bindparam("now_ms", type_=BigInteger),
+    "outcome": literal(AttemptOutcome.SENDING.value),
+    "duration_ms": literal(0),
+    "reason": literal(""),
+    "answer": literal(b""),
+    "endpoint": reports.c.endpoint,
+}
 # From the rows themselves: a row of parameters for each costs as much as the attempt's own.
 _OPEN_ATTEMPTS: Final = insert(report_attempts).from_select(
-    (
-        *("delivery_id", "number", "started_at_ms", "outcome", "duration_ms", "reason", "answer"),
-        "endpoint",
-    ),
-    select(
-        _deliveries.id,
-        _deliveries.attempts,
-        bindparam("now_ms", type_=BigInteger),
-        literal(AttemptOutcome.SENDING.value),
-        literal(0),
-        literal(""),
-        literal(b""),
-        reports.c.endpoint,
-    )
+    list(_ATTEMPT),
+    select(*_ATTEMPT.values())
     .join(reports, reports.c.id == _deliveries.report_id)
     .where(among(_deliveries.id, "ids")),
 )

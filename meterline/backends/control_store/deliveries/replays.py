@@ -41,7 +41,7 @@ from meterline.delivery import (
     words_of,
 )
 from meterline.limits import CHANGE_DETAIL_CHARS_MAX, REPLAYS_RUNNING_MAX
-from meterline.problem import Problem, ProblemType, not_found
+from meterline.problem import conflict, not_found
 
 _c: Final = replays.c
 _deliveries: Final = report_deliveries.c
@@ -245,8 +245,7 @@ async def _check_room(connection: Connection, namespace: str) -> None:
     )
     running = await fetch_int(connection, question)
     if running >= REPLAYS_RUNNING_MAX:
-        detail = f"{running} replays are running: wait for one of them, or cancel it."
-        raise Problem(ProblemType.CONFLICT, detail)
+        raise conflict(f"{running} replays are running: wait for one of them, or cancel it.")
 
 
 async def _found(

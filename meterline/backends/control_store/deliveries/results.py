@@ -34,7 +34,7 @@ from meterline.delivery import (
     DeliveryState,
     HealthTerms,
 )
-from meterline.problem import Problem, ProblemType, not_found
+from meterline.problem import conflict, not_found
 from meterline.report import RunMove, RunState, outcome_of, run_target
 
 _FAILED: Final = frozenset({DeliveryState.FAILED, DeliveryState.CANCELLED})
@@ -251,11 +251,10 @@ async def _mind_bytes(connection: Connection, run_id: str) -> None:
     """
     question = select(report_runs.c.bytes_removed_to).where(report_runs.c.id == run_id)
     if (await connection.execute(question.with_for_update())).scalar_one() is not None:
-        detail = (
+        raise conflict(
             "Its bytes are not kept any more, only their digest. Ask for a revision of the window"
             " (`run-report` with `revise`) if its figures are wanted again."
         )
-        raise Problem(ProblemType.CONFLICT, detail)
 
 
 async def replay(
@@ -287,21 +286,18 @@ async def _replay(
     if report is None:
         raise not_found("delivery", delivery_id)
     if report.deleted_at_ms is not None:
-        detail = f"The report {report.slug!r} was deleted: nothing is sent for it any more."
-        raise Problem(ProblemType.CONFLICT, detail)
+        raise conflict(f"The report {report.slug!r} was deleted: nothing is sent for it any more.")
     question = select(
         deliveries.run_id, deliveries.state, deliveries.due_at_ms, deliveries.failure
     ).where(deliveries.id == delivery_id)
     row = (await connection.execute(question.with_for_update())).one()
     if row.failure is not None:
-        detail = f"It could not be made and has no bytes. {row.failure}"
-        raise Problem(ProblemType.CONFLICT, detail)
+        raise conflict(f"It could not be made and has no bytes. {row.failure}")
     before = DeliveryState(row.state)
     if before is DeliveryState.PENDING:
         return
     if in_hand(before, row.due_at_ms, now_ms):
-        detail = "It is being sent just now; ask again when that attempt has ended."
-        raise Problem(ProblemType.CONFLICT, detail)
+        raise conflict("It is being sent just now; ask again when that attempt has ended.")
     await _mind_bytes(connection, row.run_id)
     await reopen(connection, {delivery_id: (row.run_id, before)}, now_ms)
     await tell(connection, report_of(report), Action.REPLAY, now_ms, author, delivery_id)

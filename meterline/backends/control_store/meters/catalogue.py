@@ -25,7 +25,7 @@ from meterline.backends.control_store.store import (
 from meterline.backends.control_store.tables.meters import catalogue_version, meters
 from meterline.limits import METERS_MAX
 from meterline.meter import Catalogue, Meter, MeterChange, MeterDraft, RevisionState
-from meterline.problem import Problem, ProblemType
+from meterline.problem import conflict
 
 
 async def _create(
@@ -42,12 +42,12 @@ async def _create(
     if not from_settings:
         await mind_rate(connection, namespace, now_ms)
     if await rows.with_key(connection, namespace, draft.key) is not None:
-        detail = f"There is a meter with the key {draft.key!r} already; choose another key."
-        raise Problem(ProblemType.CONFLICT, detail)
+        raise conflict(f"There is a meter with the key {draft.key!r} already; choose another key.")
     live = meters.c.namespace == namespace, meters.c.deleted_at_ms.is_(None)
     if await fetch_int(connection, select(func.count()).where(*live)) >= METERS_MAX:
-        detail = f"There are {METERS_MAX} meters, and there can be no more; delete one first."
-        raise Problem(ProblemType.CONFLICT, detail)
+        raise conflict(
+            f"There are {METERS_MAX} meters, and there can be no more; delete one first."
+        )
     meter_id = str(ULID.from_timestamp(now_ms))
     row = row_of(
         draft,
@@ -142,7 +142,9 @@ class SqlCatalogueStore(SqlStore):
         there = await updates.found(connection, namespace, id_or_key)
         await rows.lock(connection, there)
         for slug, _ in await rows.reports_on(connection, there):
-            raise _in_use(there, slug)
+            raise conflict(
+                f"Meter {there.key!r} is used by the report {slug!r}; delete the report first."
+            )
         asked = Asked(author, now_ms)
         await updates.end_pending(connection, there, asked)
         # Logically: rows of its usage may still be written.
@@ -210,8 +212,3 @@ class SqlCatalogueStore(SqlStore):
             return gone
 
         return await self.database.write(act) if await self.database.read(ask) else set()
-
-
-def _in_use(meter: Meter, slug: str) -> Problem:
-    detail = f"Meter {meter.key!r} is used by the report {slug!r}; delete the report first."
-    return Problem(ProblemType.CONFLICT, detail)

@@ -22,7 +22,7 @@ from meterline.meter import (
     revision_sources,
     revision_target,
 )
-from meterline.problem import Problem, ProblemType
+from meterline.problem import Problem, conflict
 
 _live = with_revisions.where(meters.c.deleted_at_ms.is_(None))
 
@@ -151,4 +151,4 @@ def _not_there(key: str, name: str, *, filling: bool) -> Problem:
     why = f"is no dimension of meter {key!r}"
     if filling:
         why = f"goes with a change of meter {key!r} that is being filled in"
-    return Problem(ProblemType.CONFLICT, f"{name!r} {why}: group by others.")
+    return conflict(f"{name!r} {why}: group by others.")

@@ -31,7 +31,7 @@ from meterline.meter import (
     switched,
     timeline,
 )
-from meterline.problem import Fault, Problem, ProblemType, invalid, not_found
+from meterline.problem import Fault, conflict, invalid, not_found
 from meterline.window import rfc3339
 
 
@@ -51,7 +51,10 @@ async def found(connection: Connection, namespace: str, id_or_key: str) -> Meter
     if there is None:
         raise not_found("meter", id_or_key)
     if there.from_settings:
-        raise _defined_in_settings(there)
+        raise conflict(
+            f"Meter {there.key!r} is defined in the settings file and can be changed only there, "
+            "not by the API."
+        )
     return there
 
 
@@ -177,11 +180,10 @@ async def propose(
         reason = "measures what the meter measures; change event_type, value_property or dimensions"
         raise invalid(Fault("body", reason, "disagreement"))
     if await revisions.count_pending(connection, there) >= METER_PROPOSALS_MAX:
-        detail = (
+        raise conflict(
             f"Meter {there.key!r} has {METER_PROPOSALS_MAX} revisions that wait, and there can be "
             "no more; delete one first."
         )
-        raise Problem(ProblemType.CONFLICT, detail)
     await mind_rate(connection, there.namespace, now_ms)
     version = await rows.next_version(connection)
     await rows.put_revision(
@@ -190,7 +192,7 @@ async def propose(
     told = ", ".join([*differing, f"revision {version}"])
     members = members_text(of_meter(there), of_meter(draft))
     await record(connection, there, Action.PROPOSE, Asked(author, now_ms), told, members)
-    return await _revision(connection, there, version)
+    return await revision_of(connection, there, version)
 
 
 async def ask_switch(
@@ -209,15 +211,14 @@ async def ask_switch(
     if one.state is RevisionState.IN_FORCE and one.effective_from_ms == effective_from_ms:
         return one
     if one.state not in PENDING:
-        detail = (
+        raise conflict(
             f"Revision {number} of meter {there.key!r} is {one.state}; only one that waits can be "
             "switched. Make another one of the same definition."
         )
-        raise Problem(ProblemType.CONFLICT, detail)
     waits = one.state is RevisionState.FILLING
     if waits and one.effective_from_ms == effective_from_ms:
         return one
-    await keep_reports(connection, there, _draft_of(one.meter))
+    await keep_reports(connection, there, changed(one.meter, MeterChange()))
     _check_instant(there, one.meter, effective_from_ms)
     other = None if waits else await revisions.waiting(connection, there)
     told = await _replaced(connection, other, asked)
@@ -228,7 +229,7 @@ async def ask_switch(
     )
     told.append(f"{_named(number, effective_from_ms)} asked for")
     await record(connection, there, Action.SWITCH, asked, ", ".join(told))
-    return await _revision(connection, there, number)
+    return await revision_of(connection, there, number)
 
 
 async def discard(
@@ -246,11 +247,10 @@ async def discard(
     if one.state is RevisionState.DISCARDED:
         return
     if one.state not in PENDING:
-        detail = (
+        raise conflict(
             f"Revision {number} of meter {there.key!r} is {one.state}: usage was answered by it. "
             "Only one that waits can be discarded."
         )
-        raise Problem(ProblemType.CONFLICT, detail)
     await rows.next_version(connection)
     await _discard(connection, one, asked)
     await record(connection, there, Action.DISCARD, asked, f"revision {number}")
@@ -304,7 +304,10 @@ async def keep_reports(connection: Connection, there: Meter, draft: MeterDraft) 
     for slug, group_by in await rows.reports_on(connection, there):
         for name in group_by:
             if name in gone:
-                raise _grouped_by(there, name, slug)
+                raise conflict(
+                    f"The report {slug!r} groups by the dimension {name!r} of meter {there.key!r}:"
+                    " keep the dimension, or delete the report first."
+                )
 
 
 async def record(
@@ -328,12 +331,6 @@ async def revision_of(connection: Connection, there: Meter, number: int) -> Mete
     return one
 
 
-async def _revision(connection: Connection, there: Meter, number: int) -> MeterRevision:
-    one = await revisions.one(connection, there, number)
-    assert one is not None, "it was just written"
-    return one
-
-
 async def _discard(connection: Connection, one: MeterRevision, asked: Asked) -> None:
     now_ms = asked.now_ms
     await revisions.move(
@@ -347,12 +344,11 @@ def _check_instant(there: Meter, after: Meter, effective_from_ms: int | None) ->
     if (reason := instant_fault(effective_from_ms)) is not None:
         raise invalid(Fault("effective_from", reason, "instant"))
     if len(timeline(switched(there, after, effective_from_ms))) > METER_TIMELINE_MAX:
-        detail = (
+        raise conflict(
             f"{METER_TIMELINE_MAX} revisions answer for meter {there.key!r}, each from its first "
             "instant on, and there can be no more: leave effective_from out, or name an earlier "
             "instant."
         )
-        raise Problem(ProblemType.CONFLICT, detail)
 
 
 def judged(there: Meter, change: MeterChange) -> MeterDraft:
@@ -363,26 +359,6 @@ def judged(there: Meter, change: MeterChange) -> MeterDraft:
     return draft
 
 
-def _draft_of(meter: Meter) -> MeterDraft:
-    return changed(meter, MeterChange())
-
-
 def _named(number: int, effective_from_ms: int | None) -> str:
     since = "" if effective_from_ms is None else f" from {rfc3339(effective_from_ms)}"
     return f"revision {number}{since}"
-
-
-def _grouped_by(meter: Meter, name: str, slug: str) -> Problem:
-    detail = (
-        f"The report {slug!r} groups by the dimension {name!r} of meter {meter.key!r}: keep the "
-        "dimension, or delete the report first."
-    )
-    return Problem(ProblemType.CONFLICT, detail)
-
-
-def _defined_in_settings(meter: Meter) -> Problem:
-    detail = (
-        f"Meter {meter.key!r} is defined in the settings file and can be changed only there, "
-        "not by the API."
-    )
-    return Problem(ProblemType.CONFLICT, detail)

@@ -16,7 +16,7 @@ from meterline.backends.control_store.tables.meters import (
     logs,
     seals,
 )
-from meterline.problem import Problem, ProblemType
+from meterline.problem import Problem, conflict
 from meterline.usage import Seal, SliceId
 
 REGISTER_TRIES_MAX: Final = 20  # a race for one number is lost at most once per rival
@@ -182,9 +182,8 @@ def _is_unfilled(log: int, revision: int) -> ColumnElement[bool]:
 
 
 def _other_partitions(log_id: str, registered: int, now: int) -> Problem:
-    detail = (
+    return conflict(
         f"Log {log_id!r} was registered with {registered} partitions and has {now} now. The number "
         "is fixed when a log is made, for it decides where an event counts: give the log its "
         f"{registered} partitions back, or make a new log."
     )
-    return Problem(ProblemType.CONFLICT, detail)

@@ -26,7 +26,7 @@ from meterline.backends.control_store.tables.meters import meters
 from meterline.backends.control_store.tables.reports import report_runs, reports
 from meterline.delivery import SealedHeaders
 from meterline.limits import CHANGE_DETAIL_CHARS_MAX, REPORTS_MAX
-from meterline.problem import Fault, Problem, ProblemType, invalid, not_found
+from meterline.problem import Fault, conflict, invalid, not_found
 from meterline.report import (
     REPORT_MOVES,
     Interval,
@@ -70,8 +70,9 @@ async def create(
         return
     there = (await connection.execute(_live.where(reports.c.id == report.id))).one_or_none()
     if there is None or report_of(there) != report:
-        detail = f"There is a report with the slug {report.slug!r} already; choose another slug."
-        raise Problem(ProblemType.CONFLICT, detail)
+        raise conflict(
+            f"There is a report with the slug {report.slug!r} already; choose another slug."
+        )
 
 
 async def _check_room(connection: Connection, report: Report) -> None:
@@ -86,11 +87,10 @@ async def _check_room(connection: Connection, report: Report) -> None:
         reports.c.id != report.id,  # this very report, repeated
     )
     if await fetch_int(connection, others) >= REPORTS_MAX:
-        detail = (
+        raise conflict(
             f"The namespace has {REPORTS_MAX} reports, and can have no more: delete one first. One"
             " report covers all subjects of a meter; a filter of usage and subjects narrows it."
         )
-        raise Problem(ProblemType.CONFLICT, detail)
 
 
 def _definition_row(report: Report) -> dict[str, object]:

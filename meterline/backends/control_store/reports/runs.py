@@ -5,7 +5,7 @@ Every change is conditional on the state that it starts from, by the table of
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any
 
 from sqlalchemy import BigInteger, Table, and_, case, delete, func, literal, select, update
 from sqlalchemy.sql import ColumnElement
@@ -213,27 +213,6 @@ async def _corrected(connection: Connection, claimed: Claim) -> int:
     return await fetch_int(connection, question)
 
 
-_APPOINTED: Final = (
-    "id",
-    "run_id",
-    "report_id",
-    "holder",
-    "subject",
-    "number",
-    "sequence",
-    "revision",
-    "state",
-    "attempts",
-    "due_at_ms",
-    "ended_at_ms",
-    "created_at_ms",
-    "digest",
-    "usage_digest",
-    "supersedes",
-    "failure",
-)
-
-
 async def _appoint(connection: Connection, claimed: Claim, now_ms: int) -> int:
     """Make the staged bodies of the holder the deliveries of the run; how many. Those that could
     not be made have failed, and keep no bytes.
@@ -241,27 +220,28 @@ async def _appoint(connection: Connection, claimed: Claim, now_ms: int) -> int:
     bodies = report_bodies.c
     mine = and_(bodies.run_id == claimed.run.id, bodies.holder == claimed.holder)
     made = bodies.failure.is_(None)
-    source = select(
-        bodies.delivery_id,
-        bodies.run_id,
-        literal(claimed.report.id),
-        bodies.holder,
-        bodies.subject,
-        bodies.number,
-        bodies.sequence,
-        literal(claimed.run.revision),
-        case((made, DeliveryState.PENDING.value), else_=DeliveryState.FAILED.value),
-        literal(0),
-        case((made, literal(now_ms, BigInteger))),
-        case((bodies.failure.is_not(None), literal(now_ms, BigInteger))),
-        literal(now_ms),
-        bodies.digest,
-        bodies.usage_digest,
-        bodies.supersedes,
-        bodies.failure,
-    ).where(mine)
+    row: dict[str, ColumnElement[Any]] = {
+        "id": bodies.delivery_id,
+        "run_id": bodies.run_id,
+        "report_id": literal(claimed.report.id),
+        "holder": bodies.holder,
+        "subject": bodies.subject,
+        "number": bodies.number,
+        "sequence": bodies.sequence,
+        "revision": literal(claimed.run.revision),
+        "state": case((made, DeliveryState.PENDING.value), else_=DeliveryState.FAILED.value),
+        "attempts": literal(0),
+        "due_at_ms": case((made, literal(now_ms, BigInteger))),
+        "ended_at_ms": case((bodies.failure.is_not(None), literal(now_ms, BigInteger))),
+        "created_at_ms": literal(now_ms),
+        "digest": bodies.digest,
+        "usage_digest": bodies.usage_digest,
+        "supersedes": bodies.supersedes,
+        "failure": bodies.failure,
+    }
+    statement = insert(connection, report_deliveries)
     appointed = await connection.execute(
-        insert(connection, report_deliveries).from_select(_APPOINTED, source)
+        statement.from_select(list(row), select(*row.values()).where(mine))
     )
     await _drop_staged(connection, claimed.run.id, lambda table: table.c.holder != claimed.holder)
     await connection.execute(delete(report_bodies).where(mine, bodies.failure.is_not(None)))

@@ -11,7 +11,7 @@ from meterline.backends.control_store.reports.definitions import locked, report_
 from meterline.backends.control_store.tables.access import changes
 from meterline.backends.control_store.tables.reports import report_secrets, reports
 from meterline.limits import SECRET_SHOWN_ONCE_MS, SIGNING_SECRETS_RETIRED_MAX
-from meterline.problem import Problem, ProblemType, not_found
+from meterline.problem import conflict, not_found
 from meterline.report import Report, RetiredSecret
 from meterline.window import rfc3339
 
@@ -70,11 +70,10 @@ async def _retire(connection: Connection, report_id: str, sealed: bytes, until_m
     ).where(report_secrets.c.report_id == report_id)
     count, newest, first_end_ms = (await connection.execute(question)).one()
     if count >= SIGNING_SECRETS_RETIRED_MAX:
-        detail = (
+        raise conflict(
             f"{count} secrets from before sign still, the next ends at {rfc3339(first_end_ms)}:"
             " wait for it, or rotate with an overlap of 0, which ends them all."
         )
-        raise Problem(ProblemType.CONFLICT, detail)
     row = {
         "report_id": report_id,
         "number": (newest or 0) + 1,

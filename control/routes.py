@@ -16,7 +16,7 @@ from control.v1.events_v2 import V2Events
 from control.v1.meter_values import V1MeterValues
 from control.v1.meters import V1Meters
 from control.v1.query import V1Query
-from control.v1.reports.handlers import V1Reports
+from control.v1.reports.operations import V1Reports
 from control.v1.subjects import V1Subjects
 from control.v3.access.changes import V3Changes
 from control.v3.access.keys import V3Keys

@@ -29,6 +29,20 @@ Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 DeliveryStateName = Literal["pending", "sending", "retrying", "delivered", "failed", "cancelled"]
 
 
+RunStateName = Literal[
+    "scheduled",
+    "waiting",
+    "materializing",
+    "delivering",
+    "succeeded",
+    "partly_failed",
+    "failed",
+    "skipped",
+    "recorded",
+]
+OutcomeName = Literal["sending", "delivered", "refused", "unreached", "forbidden", "lost"]
+
+
 class WindowStartFilter(Parameters):
     """A condition on the start of the window."""
 

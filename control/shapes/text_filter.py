@@ -63,6 +63,18 @@ class TextFilter(TextConditions):
         )
 
 
+class NamedFilter(Parameters):
+    """Conditions on what has a key and a name, joined by and."""
+
+    key: TextFilter | None = None
+    name: TextFilter | None = None
+
+    def accepts(self, key: str, name: str) -> bool:
+        """Whether a thing of this key and name is listed."""
+        pairs = ((self.key, key), (self.name, name))
+        return all(one is None or one.accepts(text) for one, text in pairs)
+
+
 def items(text: str) -> list[str]:
     """The items of a comma list, without the blanks around them."""
     return [item.strip() for item in text.split(_SEPARATOR)]

@@ -14,7 +14,9 @@ from control.shapes.run import (
     DeliveryId,
     DeliveryStateName,
     Digest,
+    OutcomeName,
     RunId,
+    RunStateName,
     corrections_of,
     sequence_of,
 )
@@ -104,17 +106,7 @@ RunShown = TypedDict(
         "revision": int,
         "supersedes": RunId | None,
         "trigger": Literal["schedule", "manual", "late"],
-        "state": Literal[
-            "scheduled",
-            "waiting",
-            "materializing",
-            "delivering",
-            "succeeded",
-            "partly_failed",
-            "failed",
-            "skipped",
-            "recorded",
-        ],
+        "state": RunStateName,
         "reason": str,
         "askedAt": InstantShown,
         "decidedAt": InstantShown | None,
@@ -134,7 +126,7 @@ class AttemptShown(TypedDict):
     number: int
     startedAt: InstantShown
     durationMs: int
-    outcome: Literal["sending", "delivered", "refused", "unreached", "forbidden", "lost"]
+    outcome: OutcomeName
     status: int | None
     reason: str
     answer: str

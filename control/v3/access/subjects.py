@@ -15,7 +15,7 @@ from control.handlers import OfStores, Operation
 from control.shapes.optional_members import Maybe, present
 from control.shapes.pages import NumberMetaShown, numbered_answer, numbered_page, page_shape, part
 from control.shapes.subject import DisplayName, Key, Metadata
-from control.shapes.text_filter import TextFilter
+from control.shapes.text_filter import NamedFilter
 from meterline.access import KEPT, Kept, Scope, Subject, SubjectDraft
 from meterline.http import json_response
 from meterline.http.operation import Answer, Call, json_body
@@ -24,18 +24,8 @@ from meterline.problem import Problem, ProblemType
 from meterline.window import rfc3339
 
 
-class SubjectFilter(Parameters):
+class SubjectFilter(NamedFilter):
     """Conditions on subjects, joined by and. One without a name has the name ""."""
-
-    key: TextFilter | None = None
-    name: TextFilter | None = None
-
-    def accepts(self, subject: Subject) -> bool:
-        """Whether a subject is listed."""
-        return all(
-            one is None or one.accepts(text)
-            for one, text in ((self.key, subject.key), (self.name, subject.display_name or ""))
-        )
 
 
 class SubjectListParameters(Parameters):
@@ -109,9 +99,10 @@ class V3Subjects(OfStores, tag="Subjects"):
         """One page of the subjects that pass the filter."""
         asked = call.parameters
         subjects = await self._stores.subjects.subjects(call.namespace)
-        found = sorted(filter(asked.filter.accepts, subjects), key=lambda subject: subject.key)
-        listed = part(found, asked.page.number, asked.page.size)
-        return json_response(numbered_page(asked.page, [*map(shown, listed)], len(found)))
+        listed = (it for it in subjects if asked.filter.accepts(it.key, it.display_name or ""))
+        found = sorted(listed, key=lambda subject: subject.key)
+        shown_ = [*map(shown, part(found, asked.page.number, asked.page.size))]
+        return json_response(numbered_page(asked.page, shown_, len(found)))
 
     @Operation(
         id="create-subject",

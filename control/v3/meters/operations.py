@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from control.handlers import OfStores, Operation
 from control.shapes.optional_members import Maybe, instant, present
 from control.shapes.pages import NumberMetaShown, numbered_answer, numbered_page, page_shape, part
-from control.shapes.text_filter import TextFilter
+from control.shapes.text_filter import NamedFilter
 from control.v3.meters.bodies import MeterBody, MeterUpdateBody
 from control.v3.meters.revision_shapes import MeterRevisionShown, revision_shown
 from meterline.access import Scope
@@ -23,18 +23,8 @@ from meterline.problem import ProblemType
 from meterline.window import rfc3339
 
 
-class MeterFilter(Parameters):
+class MeterFilter(NamedFilter):
     """Conditions on meters, joined by and."""
-
-    key: TextFilter | None = None
-    name: TextFilter | None = None
-
-    def accepts(self, meter: Meter) -> bool:
-        """Whether a meter is listed."""
-        return all(
-            one is None or one.accepts(text)
-            for one, text in ((self.key, meter.key), (self.name, meter.name))
-        )
 
 
 _SORTED_BY: Final[dict[str, Callable[[Meter], Any]]] = {
@@ -152,7 +142,7 @@ class V3Meters(OfStores, tag="Meters"):
         meters = [
             meter
             for meter in await self._stores.catalogue.meters(call.namespace)
-            if asked.filter.accepts(meter)
+            if asked.filter.accepts(meter.key, meter.name)
         ]
         meters.sort(key=_SORTED_BY[member], reverse=direction == "desc")
         waiting = await self._stores.revisions.waiting(call.namespace)

@@ -17,6 +17,7 @@ from control.refusals.service import (
     taken,
 )
 from control.shapes.event import EVENT_EXAMPLE
+from control.shapes.optional_members import present
 from control.v3.refusals.operations import asked_for, place_of, reading_too
 from control.v3.refusals.shapes import (
     REFUSAL_EXAMPLE,
@@ -191,10 +192,12 @@ def _again(one: Refusal, problem: Problem) -> RefusedAgainShown:
     if not problem.faults:
         return {"id": one.name, "reason": problem.detail}
     first = problem.faults[0]
-    shown: RefusedAgainShown = {"id": one.name, "reason": first.reason}
-    if first.field:
-        shown["field"] = first.field
-    return shown
+    shown: RefusedAgainShown = {
+        "id": one.name,
+        "reason": first.reason,
+        "field": first.field or None,
+    }
+    return present(shown)
 
 
 def _with(refusal: Refusal, settlement: Settlement) -> Refusal:

@@ -82,19 +82,10 @@ UsageConditionsShown = TypedDict(
         "$nin": NotRequired[list[str]],
     },
 )
-SubjectConditionsShown = TypedDict(
-    "SubjectConditionsShown",
-    {
-        "$gt": NotRequired[str],
-        "$gte": NotRequired[str],
-        "$lt": NotRequired[str],
-        "$lte": NotRequired[str],
-        "$eq": NotRequired[str],
-        "$ne": NotRequired[str],
-        "$in": NotRequired[list[str]],
-        "$nin": NotRequired[list[str]],
-    },
-)
+
+
+class SubjectConditionsShown(UsageConditionsShown):  # noqa: D101 - the same members, of texts
+    pass
 
 
 class ReportFilterShown(TypedDict):

@@ -12,7 +12,9 @@ from control.shapes.run import (
     DeliveryId,
     DeliveryStateName,
     Digest,
+    OutcomeName,
     RunId,
+    RunStateName,
     corrections_of,
     sequence_of,
 )
@@ -21,19 +23,6 @@ from meterline.http.shapes import Closed, DecimalShown, Instant, InstantShown, U
 from meterline.number import text
 from meterline.report import Manifest, Run
 from meterline.window import rfc3339
-
-RunStateName = Literal[
-    "scheduled",
-    "waiting",
-    "materializing",
-    "delivering",
-    "succeeded",
-    "partly_failed",
-    "failed",
-    "skipped",
-    "recorded",
-]
-OutcomeName = Literal["sending", "delivered", "refused", "unreached", "forbidden", "lost"]
 
 
 class RunBody(Closed):

@@ -6,8 +6,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.shapes.optional_members import Maybe, instant, present
-from control.shapes.run import DeliveryId, RunId
-from control.v3.reports.run_shapes import OutcomeName, RunStateName
+from control.shapes.run import DeliveryId, OutcomeName, RunId, RunStateName
 from meterline.delivery import Outstanding, Standing
 from meterline.http.shapes import InstantShown
 from meterline.report import LastError, Report, ReportState, ReportStatus, Run, StartTerms

@@ -10,7 +10,7 @@ from ulid import ULID
 from control.handlers import OfReports, Operation
 from control.openapi.report_message import EXAMPLE
 from control.shapes.optional_members import Maybe, present
-from control.v3.reports.run_shapes import OutcomeName
+from control.shapes.run import OutcomeName
 from meterline.access import Scope
 from meterline.delivery import AttemptOutcome
 from meterline.http import json_response

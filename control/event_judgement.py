@@ -47,7 +47,7 @@ class Judged:
             case Verdict.CONFLICT | Verdict.INVALID:
                 return [(listed.reason, {"field": listed.field} if listed.field else {})]
             case Verdict.NEW if not self.outcomes:
-                return [(f"no meter takes events of type {listed.type}", {"type": listed.type})]
+                return [(f"no meter counts events of type {listed.type}", {"type": listed.type})]
             case Verdict.NEW:
                 return [_problem(one) for one in self.outcomes if not one.counted]
 

@@ -22,15 +22,15 @@ PAGE: Final = """<!doctype html>
 <meta name="viewport" content="width=device-width">
 <title>Meterline</title>
 <h1>Meterline {version}</h1>
-<p>It meters usage: send CloudEvents, define meters, ask for usage, have it reported.</p>
+<p>Send usage events, define meters, query usage, and get usage reports as webhooks.</p>
 <ul>
-<li><code>POST /api/v3/metering/events</code> takes events
-<li><a href="/api/v3/metering/events">/api/v3/metering/events</a>: what became of them
-<li><a href="/api/v3/metering/meters">/api/v3/metering/meters</a>: the meters; POST defines one
-<li><code>POST /api/v3/metering/meters/{{idOrKey}}/query</code> asks for usage
-<li><a href="/api/v3/metering/status">/api/v3/metering/status</a>: how far everything is
-<li><a href="/api/v1/reports">/api/v1/reports</a>: scheduled reports by webhook; POST makes one
-<li><a href="/readyz">/readyz</a>: whether all parts answer
+<li><code>POST /api/v3/metering/events</code> accepts events
+<li><a href="/api/v3/metering/events">/api/v3/metering/events</a>: events with their verdicts
+<li><a href="/api/v3/metering/meters">/api/v3/metering/meters</a>: the meters; POST creates one
+<li><code>POST /api/v3/metering/meters/{{idOrKey}}/query</code> queries usage
+<li><a href="/api/v3/metering/status">/api/v3/metering/status</a>: the progress of counting
+<li><a href="/api/v1/reports">/api/v1/reports</a>: scheduled reports; POST creates one
+<li><a href="/readyz">/readyz</a>: whether all stores respond
 </ul>
 </html>
 """
@@ -89,7 +89,7 @@ async def _ask(check: Check) -> str:
         async with asyncio.timeout(STATUS_PART_TIMEOUT_S):
             await check()
     except TimeoutError:
-        return f"did not answer within {STATUS_PART_TIMEOUT_S} s"
+        return f"did not respond within {STATUS_PART_TIMEOUT_S} s"
     except Unavailable as error:
-        return str(error) or "does not answer"
+        return str(error) or "does not respond"
     return ""

@@ -1,4 +1,4 @@
-"""What the loops of the shell share: turns that may fail, and waits between them."""
+"""Backoff of the dispatcher's loops when a store does not respond. It delays no single delivery."""
 
 import asyncio
 from collections.abc import Awaitable

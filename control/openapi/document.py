@@ -19,11 +19,11 @@ __all__ = ["About", "Document", "Webhook", "document"]
 
 _LIMITED: Final = ("RateLimit", "RateLimit-Policy")
 _HEADERS: Final = {
-    "X-Request-Id": ("The request's id; `instance` of a problem ends in it.", True),
-    "RateLimit": ("What is left, where a plan limits the key (IETF draft).", False),
-    "RateLimit-Policy": ("The limits of the key's plan (IETF draft).", False),
-    "Retry-After": ("Seconds to wait before it makes sense to ask again.", True),
-    "WWW-Authenticate": ("That a Bearer key is wanted.", True),
+    "X-Request-Id": ("Id of the request. The `instance` of a problem ends with it.", True),
+    "RateLimit": ("What is left of the limits of the plan (IETF draft).", False),
+    "RateLimit-Policy": ("The limits of the plan (IETF draft).", False),
+    "Retry-After": ("Seconds to wait before the next try.", True),
+    "WWW-Authenticate": ("The operation needs a Bearer key.", True),
 }
 
 
@@ -76,7 +76,7 @@ def document(
             "description": about.description,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "servers": [{"url": "/", "description": "Where it is installed."}],
+        "servers": [{"url": "/", "description": "The installation that serves this document."}],
         "security": [{"key": []}],
         "tags": [
             {"name": name, "description": words}

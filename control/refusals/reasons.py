@@ -8,29 +8,26 @@ from meterline.meter import Outcome
 
 AS_IT_IS: Final[Mapping[RefusalKind, str]] = {
     RefusalKind.CONFLICT: (
-        "An event with this source and id counts already, so as it is this one would be a conflict "
-        "again. Send what shall count as `event`, with another id, or dismiss it."
+        "An event with this source and id already counts, so sending this one again would be a "
+        "conflict again. Send it as `event` with another id, or dismiss the refusal."
     ),
     RefusalKind.INBOX: (
-        "Not all of the record is kept as it was: it is too long, or no UTF-8. Send the whole event"
-        " as `event`; its record lies in the topic."
+        "The record was not stored completely: it is too long, or not UTF-8. Send the whole event"
+        " as `event`. The record is still in its topic."
     ),
-    RefusalKind.UNREADABLE: (
-        "What lies in the log is no event, and will not become one. Send the event as `event`."
-    ),
+    RefusalKind.UNREADABLE: ("The record in the log is not an event. Send the event as `event`."),
     RefusalKind.VALUE: (
-        "The event was accepted, so as it is it would be a duplicate. Send the mended one as "
-        "`event`, with another id."
+        "The event was accepted, so sending it unchanged would be a duplicate. Fix it, and send it "
+        "as `event` with another id."
     ),
 }
 NEEDS_ANOTHER: Final[Mapping[RefusalKind, str]] = {
     RefusalKind.CONFLICT: (
-        "An event with this source and id counts already, so this one would not. Give it another "
-        "id."
+        "An event with this source and id already counts, so this one would not. Use another id."
     ),
     RefusalKind.VALUE: (
-        "An event with this source and id was accepted already, so this one would not count. Give "
-        "it another id."
+        "An event with this source and id was already accepted, so this one would not count. Use "
+        "another id."
     ),
 }
 
@@ -40,8 +37,8 @@ def counted_words(outcomes: Sequence[Outcome]) -> str:
     counting = ", ".join(one.meter.key for one in outcomes if one.counted)
     others = ", ".join(one.meter.key for one in outcomes if not one.counted)
     return (
-        f"The event counts in {counting}: a second one would count there twice. Change what "
-        f"{others} reads instead: a new revision counts the events that are there."
+        f"The event counts in {counting}. A second event would count there twice. Instead, change "
+        f"what {others} reads: its new revision counts the existing event."
     )
 
 
@@ -49,8 +46,8 @@ def sent_words(stands: Settlement) -> str:
     """Of a refusal for which another event was put down."""
     event = f"source {stands.source!r} and id {stands.id!r}"
     if stands.state is RefusalState.REDRIVEN:
-        return f"An event was sent for it already, of {event}."
+        return f"It was already redriven with the event of {event}."
     return (
-        f"An event is being sent for it, of {event}, and may be in. Ask for that again, with the "
-        "same event or with none: it counts once."
+        f"It is being redriven with the event of {event}, which may be in the log. Send the same "
+        "event again, or {}: it counts once."
     )

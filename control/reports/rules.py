@@ -43,8 +43,8 @@ from meterline.window import rfc3339
 _Model = TypeVar("_Model")
 _AUTHORIZED_TWICE: Final = Fault(
     "endpoint.headers.Authorization",
-    "Authorization cannot be set beside user:password in the URL, which is sent as that header;"
-    " leave one of them out (https://@... drops what is there)",
+    "cannot be set if the URL contains user:password, which is sent as this header: remove one of"
+    " them (the URL https://@... removes a stored user:password)",
     "is_header",
 )
 _SENT: Final = web.RequestKey("sent", bytes)
@@ -89,40 +89,40 @@ Slug = Annotated[
     str,
     Field(
         pattern=rf"^[A-Za-z0-9_-]{{1,{REPORT_SLUG_CHARS_MAX}}}$",
-        description="Names the report in its namespace, and in its deliveries.",
+        description="Unique name of the report in its namespace. It is in every delivery.",
         examples=["daily-tokens"],
     ),
 ]
 IntervalName = Annotated[
     Literal["1m", "1h", "1d", "PT1M", "PT1H", "P1D"],
-    Field(description="Every minute, hour or day; days are days of UTC."),
+    Field(description="Every minute, hour or day. A day is 24 hours, counted from the start."),
 ]
 OwedName = Annotated[
     Literal["all", "newest", "none"],
     Field(
-        description="What is sent of what the report owes: runs of all windows that were missed "
-        "and all deliveries, those of the newest window, or nothing. The rest is recorded as "
-        "skipped and cancelled, and can be run and replayed by hand."
+        description="What to send of what the report owes. `all`: run all missed windows and send "
+        "all deliveries. `newest`: only the newest window. `none`: nothing. The rest is recorded "
+        "as skipped or cancelled. You can run or replay it later."
     ),
 ]
 RevisionsName = Literal["record", "send"]
 REVISIONS_WORDS: Final = (
-    "What becomes of corrections, where events come for a window after its run: `record` keeps and "
-    "shows them, `send` delivers them too."
+    "What to do with corrections if events arrive for a window after its run. `record`: store and "
+    "show them. `send`: also deliver them."
 )
 GraceSeconds = Annotated[
     int,
     Field(
         ge=0,
         le=REPORT_GRACE_S_MAX,
-        description="How long a run waits after its window for late events; as long as the "
-        "installation says (`grace_ms`) if nothing is said.",
+        description="How long a run waits for late events after its window. The default is the "
+        "setting `grace_ms`.",
         examples=[300],
     ),
 ]
 StartAt = Annotated[Instant, AfterValidator(_start)]
 START_WORDS: Final = (
-    "Windows are counted from this instant; from now, floored to the interval, if absent."
+    "Windows follow from this instant. The default is now, rounded down to the interval."
 )
 Url = Annotated[
     str,
@@ -141,7 +141,7 @@ Headers = Annotated[
     ],
     Field(
         max_length=REPORT_HEADERS_MAX,
-        description="Headers that deliveries carry besides ours. Their values are never shown.",
+        description="Additional headers of deliveries. Their values are never shown.",
         examples=[{"X-Api-Key": "d3d0c5e8"}],
         json_schema_extra={
             "propertyNames": {"pattern": f"^{NAME_PATTERN}$"},
@@ -154,8 +154,8 @@ GroupNames = Annotated[
     list[Text],
     Field(
         max_length=QUERY_GROUP_BY_MAX,
-        description="Dimensions of the meter: a delivery has an entry for each of their "
-        "combinations.",
+        description="Dimensions of the meter. A delivery has one entry for each combination of "
+        "their values.",
         examples=[["model"]],
         json_schema_extra={"uniqueItems": True},
     ),
@@ -244,10 +244,10 @@ async def read_change(
     found += _group_faults(meter, document, words)
     slug, name = document.get("slug"), document.get(words.meter)
     if isinstance(slug, str) and slug != report.slug:
-        reason = f"is {report.slug!r} for ever, for deliveries name it; make another report"
+        reason = f"cannot be changed from {report.slug!r}: create another report"
         found.append(Fault("slug", reason, "immutable"))
     if isinstance(name, str) and name.upper() != meter.id and name != meter.key:
-        reason = f"is {meter.key!r} for ever; make another report"
+        reason = f"cannot be changed from {meter.key!r}: create another report"
         found.append(Fault(words.meter, reason, "immutable"))
     if found or made is None:
         raise invalid(*found)
@@ -285,7 +285,7 @@ def _grace_faults(service: ReportService, document: dict[str, Any], words: Words
     grace_s, least_ms = document.get(words.grace), service.start.grace_ms_min
     if not isinstance(grace_s, int) or grace_s < 0 or grace_s * 1_000 >= least_ms:
         return []
-    reason = f"must be at least {-(-least_ms // 1_000)}: events may be on their way so long"
+    reason = f"must be at least {-(-least_ms // 1_000)}: so long may an event take to be durable"
     return [Fault(words.grace, reason, "minimum")]
 
 
@@ -300,10 +300,10 @@ def _group_faults(meter: Meter, document: dict[str, Any], words: Words) -> list[
     for place, name in enumerate(names):
         field = f"query.{words.group_by}.{place}"
         if isinstance(name, str) and name not in known:
-            reason = f"{name[:100]!r} is no dimension of meter {meter.key}; {has}"
+            reason = f"{name[:100]!r} is not a dimension of meter {meter.key}; {has}"
             faults.append(Fault(field, reason, "enum"))
         elif name in names[:place]:
-            faults.append(Fault(field, f"{name!r} is there twice", "unique_items"))
+            faults.append(Fault(field, f"{name!r} appears more than once", "unique_items"))
     return faults
 
 

@@ -87,9 +87,8 @@ class ReportService:
             return self.box.open(sealed)
         except ValueError as error:
             detail = (
-                "A signing secret of the report cannot be opened: the installation has another"
-                " `secret_key` than before. Its operator can put that back, or a rotation with"
-                " `overlap_seconds` 0 makes a secret that can be."
+                "The signing secret of this report cannot be decrypted, because `secret_key` has"
+                " changed. Restore the old key, or rotate the secret with `overlap_seconds` 0."
             )
             raise Problem(ProblemType.UNAVAILABLE, detail, retry_after_s=KEY_BACK_S) from error
 

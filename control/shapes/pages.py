@@ -122,7 +122,7 @@ def parts_after(page: CursorPage, pattern: re.Pattern[str]) -> re.Match[str] | N
 
 
 def no_cursor(
-    reason: str = "is no cursor; take it from meta.page.next of the page before",
+    reason: str = "is not a cursor; use meta.page.next of the previous page",
 ) -> Problem:
     """What is said where a text is no cursor of the list."""
     return invalid(Fault("page[after]", reason, "matches_regex", "query"))

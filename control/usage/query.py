@@ -65,7 +65,7 @@ def query_of(meter: Meter, question: Question) -> UsageQuery:
         faults.append(Fault("from", reason, "maximum", words.source))
     known = (SUBJECT, *dimensions_ever(meter))
     listed = ", ".join(known)
-    reason = f"is no dimension of meter {meter.key}; it has {listed}"
+    reason = f"is not a dimension of meter {meter.key}; it has {listed}"
     faults += [
         Fault(words.group_by, f"{name!r} {reason}", "enum", words.source)
         for name in question.group_by

@@ -1,10 +1,12 @@
-"""Late usage: events for windows that were reported already, found and turned into revisions
-(design.md section 5; docs/decisions/0022).
+"""Late usage: finds events that arrived after the run of their window, and requests a revision of
+that run (docs/decisions/0022).
 
-What came late is a fact about the log, by no clock: each decided run tells how far the log had been
-counted when its usage was asked for, and what lies behind that came after it. Sealed slices are
-looked at once each, whoever dies on the way; open ones are glanced at before, so that a revision
-does not wait for their end.
+No clock decides what is late. Each final run records how far the log was counted when it read the
+usage. Events behind that are late for it. Each sealed slice is searched once, also after a crash.
+Open slices are searched before their end too, so that a revision does not wait for it.
+
+An event within the grace is not late: its run waits for it (`schedule.py`). An event that is too
+old is refused when it is sent (`AdmissionRules.span` in `ingest/admission.py`).
 """
 
 from bisect import bisect_left

@@ -1,4 +1,7 @@
-"""Which runs are due: windows tile time from `startAt`, without gap and without overlap."""
+"""Which runs are due, and how long a run waits for late events after its window (the grace).
+
+Windows follow each other from `startAt`, without gap and without overlap.
+"""
 
 from typing import Final
 

@@ -1,7 +1,8 @@
-"""Runs that wait, and which of them can be made (design.md section 5).
+"""Runs that wait until everything for them is counted, and which of them can start.
 
-They are looked through a page at a time: those that cannot be made yet, however many, keep no other
-from its turn.
+How long a run waits for late events is in `schedule.py` (`complete_needed_ms`). Why a delivery
+waits is in `dispatcher/sending/fairness.py`. Runs are read a page at a time, so that those that
+cannot start yet do not delay others.
 """
 
 from collections.abc import Sequence

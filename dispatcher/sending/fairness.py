@@ -1,5 +1,7 @@
-"""Who may send next: turns over endpoints, first tries before retries, a cap for each endpoint and
-one for all.
+"""Which delivery is sent next, and which must wait for its turn.
+
+Endpoints take turns. First attempts come before retries. There is a limit of deliveries in flight
+for each endpoint, and one for all.
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""How fast deliveries follow each other to one endpoint: at even distances, never in a burst."""
+"""The rate limit of an endpoint (`endpoint_per_second`): even distances, never a burst."""
 
 from collections.abc import Iterable
 from math import ceil

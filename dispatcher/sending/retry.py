@@ -1,6 +1,4 @@
-"""When a delivery is tried again: a decision from the answer, without clock and without dice of
-its own.
-"""
+"""When a delivery is retried, and when it is given up. Time and random values are arguments."""
 
 from dataclasses import dataclass
 from datetime import UTC

@@ -15,7 +15,7 @@ SAID_BY_SCHEMAS = {
 EVENTS_WITHIN = "/redrive"
 # Of these rules, what depends on other members, or on what is stored.
 BEYOND_SCHEMAS = (
-    "whole number", "must be an object", "is no dimension", "is no plan", "at most 20 digits",
+    "whole number", "must be an object", "is not a dimension", "is no plan", "at most 20 digits",
 )  # fmt: skip
 BARE = re.compile(r"filter\[[^\]]*\]|.*\[\]")
 

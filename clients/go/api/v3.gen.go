@@ -541,7 +541,7 @@ type Accounts struct {
 	From   time.Time      `json:"from"`
 	Meters []MeterAccount `json:"meters"`
 
-	// Pending Records of the log, whosever, that are not counted yet; null: a part does not answer.
+	// Pending Records of the log, of all namespaces, that are not counted yet. Null: a store does not respond.
 	Pending *int      `json:"pending"`
 	To      time.Time `json:"to"`
 
@@ -719,7 +719,7 @@ type AuditFinding struct {
 	Expected string `json:"expected"`
 	Found    string `json:"found"`
 
-	// Mended Whether it was repaired, and is so no more.
+	// Mended Whether it was repaired.
 	Mended bool `json:"mended"`
 
 	// Name What differs there, in words.
@@ -846,7 +846,7 @@ type Comparison struct {
 
 // Correction One usage entry that differs from what was delivered.
 type Correction struct {
-	// Cause Events came late; the same, for a subject without a delivery; the entry does not pass the filter any more; there is no usage any more; another revision of the meter answers; the report is grouped or filtered otherwise.
+	// Cause `late_usage`: events came late. `first_seen`: events came late, for a subject without a delivery. `filter`: the entry no longer passes the filter. `gone`: there is no usage any more. `meter_changed`: another revision of the meter is used. `report_changed`: the report is grouped or filtered differently.
 	Cause CorrectionCause `json:"cause"`
 
 	// Difference What to add to the old value; what is absent counts as 0.
@@ -874,7 +874,7 @@ type Correction struct {
 	Subject  string  `json:"subject"`
 }
 
-// CorrectionCause Events came late; the same, for a subject without a delivery; the entry does not pass the filter any more; there is no usage any more; another revision of the meter answers; the report is grouped or filtered otherwise.
+// CorrectionCause `late_usage`: events came late. `first_seen`: events came late, for a subject without a delivery. `filter`: the entry no longer passes the filter. `gone`: there is no usage any more. `meter_changed`: another revision of the meter is used. `report_changed`: the report is grouped or filtered differently.
 type CorrectionCause string
 
 // CorrectionPage A page of corrections, by number.
@@ -1439,9 +1439,9 @@ type ListedEvent struct {
 	Verdict EventVerdict `json:"verdict"`
 }
 
-// Manifest What a run that was decided says, for ever.
+// Manifest The figures of a run whose bodies are final. They never change.
 type Manifest struct {
-	// CompleteUntil All that was recorded up to then is in the figures.
+	// CompleteUntil Everything recorded up to this instant is included.
 	CompleteUntil time.Time `json:"complete_until"`
 
 	// Deliveries One for each subject.
@@ -1450,7 +1450,7 @@ type Manifest struct {
 	// Digest blake2b-256 over ids and digests of the deliveries, in order.
 	Digest string `json:"digest"`
 
-	// Entries Of usage, over all deliveries.
+	// Entries Usage entries of all deliveries.
 	Entries int `json:"entries"`
 
 	// FilteredOut Entries that did not pass the filter.
@@ -1741,11 +1741,11 @@ type MeterVerdict struct {
 // MeterVerdictOutcome defines model for MeterVerdict.Outcome.
 type MeterVerdictOutcome string
 
-// NextRun The first run by schedule that is to come.
+// NextRun The next scheduled run.
 type NextRun struct {
 	From time.Time `json:"from"`
 
-	// StartsAt The end of the window, the grace, and the report's place among those that are due at once. It is made when all that was sent by then is counted.
+	// StartsAt The end of the window, plus the grace, plus up to `start_spread_ms`. The run then waits until all events that were sent by this time are counted.
 	StartsAt time.Time `json:"starts_at"`
 	To       time.Time `json:"to"`
 }
@@ -1776,7 +1776,7 @@ type Numbers struct {
 
 // Preview defines model for Preview.
 type Preview struct {
-	// CompleteUntil Of what was received until then nothing is missing; null: unknown.
+	// CompleteUntil Everything recorded up to then is included. Null: not known.
 	CompleteUntil *time.Time `json:"complete_until"`
 
 	// Counted Those that have a usable value.
@@ -1866,7 +1866,7 @@ type PreviewRequestGranularity string
 
 // PreviewedBody The body that one subject would get.
 type PreviewedBody struct {
-	// Body The text, byte by byte as it would be sent, but for the member `run`. Left out where it would be too large.
+	// Body The exact text that would be sent, except for the member `run`. Absent if it would be too large.
 	Body *string `json:"body,omitempty"`
 
 	// Bytes Its length.
@@ -2007,23 +2007,23 @@ type QueryResult struct {
 
 // Receiver How the receiver fares.
 type Receiver struct {
-	// NextProbeAt When it is tried again while it is down.
+	// NextProbeAt While it is down: when it is tested next.
 	NextProbeAt *time.Time `json:"next_probe_at,omitempty"`
 
-	// RetryingDeliveries Those that failed and are tried again; 10,000 stands for more, too.
+	// RetryingDeliveries Deliveries that failed and are retried. 10,000 means 10,000 or more.
 	RetryingDeliveries int `json:"retrying_deliveries"`
 
-	// Since Of the first failure.
+	// Since Time of the first failure.
 	Since *time.Time `json:"since,omitempty"`
 
-	// State It takes deliveries; one delivery at a time is tried and the others wait; it is up and has taken nothing for a day, or never; nothing was sent there yet.
+	// State `well`: it accepts deliveries. `down`: one delivery at a time tests it, the others wait. `failing`: it responds, but accepted nothing for a day, or never. `untried`: nothing was sent yet.
 	State ReceiverState `json:"state"`
 
-	// Summary In words; left out where nothing is outstanding.
+	// Summary Why deliveries wait. Absent if none is waiting.
 	Summary *string `json:"summary,omitempty"`
 }
 
-// ReceiverState It takes deliveries; one delivery at a time is tried and the others wait; it is up and has taken nothing for a day, or never; nothing was sent there yet.
+// ReceiverState `well`: it accepts deliveries. `down`: one delivery at a time tests it, the others wait. `failing`: it responds, but accepted nothing for a day, or never. `untried`: nothing was sent yet.
 type ReceiverState string
 
 // Redrive The event that was sent. What became of it: `get-event-trace`.
@@ -2286,11 +2286,11 @@ type Replay struct {
 	// Replayed Have been made ready to be sent again so far.
 	Replayed int `json:"replayed"`
 
-	// State `done`: it came to its end; what it made ready may still be on its way.
+	// State `done`: all deliveries were queued. Some may not have arrived yet.
 	State ReplayState `json:"state"`
 }
 
-// ReplayState `done`: it came to its end; what it made ready may still be on its way.
+// ReplayState `done`: all deliveries were queued. Some may not have arrived yet.
 type ReplayState string
 
 // ReplayCount What a replay would come to.
@@ -2366,7 +2366,7 @@ type Report struct {
 	// Filter Which entries are reported.
 	Filter *ReportFilter `json:"filter,omitempty"`
 
-	// GraceSeconds Left out where runs wait as long as the installation says.
+	// GraceSeconds Absent if the report uses the setting `grace_ms`.
 	GraceSeconds *int `json:"grace_seconds,omitempty"`
 
 	// ID Examples: 01M7ZMF4YA7D2SQ292V0W9JPT8
@@ -2381,14 +2381,14 @@ type Report struct {
 	// Query How entries are split.
 	Query ReportQuery `json:"query"`
 
-	// Revisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+	// Revisions What to do with corrections if events arrive for a window after its run. `record`: store and show them. `send`: also deliver them.
 	Revisions ReportRevisions `json:"revisions"`
 
 	// Schedule The schedule that was asked for last.
 	Schedule ReportSchedule `json:"schedule"`
 	Slug     string         `json:"slug"`
 
-	// State `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410, or took nothing for the whole patience: runs are made and kept, nothing is sent.
+	// State `paused` by its owner: nothing is run or sent. `parked`, because its receiver answered 410 or accepted nothing for `retry_patience_s`: windows are run and kept, nothing is sent.
 	State ReportState `json:"state"`
 
 	// StateReason Why it is parked.
@@ -2402,10 +2402,10 @@ type Report struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// ReportRevisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+// ReportRevisions What to do with corrections if events arrive for a window after its run. `record`: store and show them. `send`: also deliver them.
 type ReportRevisions string
 
-// ReportState `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410, or took nothing for the whole patience: runs are made and kept, nothing is sent.
+// ReportState `paused` by its owner: nothing is run or sent. `parked`, because its receiver answered 410 or accepted nothing for `retry_patience_s`: windows are run and kept, nothing is sent.
 type ReportState string
 
 // ReportType defines model for Report.Type.
@@ -2419,7 +2419,7 @@ type ReportEndpoint struct {
 
 // ReportEndpointRequest Where to.
 type ReportEndpointRequest struct {
-	// Headers Headers that deliveries carry besides ours. Their values are never shown.
+	// Headers Additional headers of deliveries. Their values are never shown.
 	//
 	// Examples: {"X-Api-Key":"d3d0c5e8"}
 	Headers map[string]string `json:"headers,omitzero"`
@@ -2495,7 +2495,7 @@ type ReportPage struct {
 
 // ReportPreview What a run of a window would send now, a page of it, by subject.
 type ReportPreview struct {
-	// CompleteUntil All that was recorded up to then is in it; null where that is unknown.
+	// CompleteUntil Everything recorded up to then is included. Null: not known.
 	CompleteUntil *time.Time      `json:"complete_until"`
 	Data          []PreviewedBody `json:"data"`
 
@@ -2509,7 +2509,7 @@ type ReportPreview struct {
 	// Meta What is said of a page.
 	Meta CursorMeta `json:"meta"`
 
-	// TooLarge In the whole window, the first 100: their deliveries would fail, and the others be sent.
+	// TooLarge Up to 100 subjects whose body would be too large. Their deliveries would fail, the others would be sent.
 	TooLarge []TooLarge `json:"too_large"`
 
 	// Total Sum of the values that would be delivered.
@@ -2538,7 +2538,7 @@ type ReportQuery struct {
 
 // ReportQueryRequest How entries are split.
 type ReportQueryRequest struct {
-	// GroupByDimensions Dimensions of the meter: a delivery has an entry for each of their combinations.
+	// GroupByDimensions Dimensions of the meter. A delivery has one entry for each combination of their values.
 	//
 	// Examples: ["model"]
 	GroupByDimensions []string `json:"group_by_dimensions,omitzero"`
@@ -2552,7 +2552,7 @@ type ReportRequest struct {
 	// Filter Which entries are reported. Without conditions, all are.
 	Filter *ReportFilterRequest `json:"filter,omitempty"`
 
-	// GraceSeconds How long a run waits after its window for late events; as long as the installation says (`grace_ms`) if nothing is said.
+	// GraceSeconds How long a run waits for late events after its window. The default is the setting `grace_ms`.
 	//
 	// Examples: 300
 	GraceSeconds *int `json:"grace_seconds,omitempty"`
@@ -2565,13 +2565,13 @@ type ReportRequest struct {
 	// Query How entries are split.
 	Query *ReportQueryRequest `json:"query,omitempty"`
 
-	// Revisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too. `record` if absent.
+	// Revisions What to do with corrections if events arrive for a window after its run. `record`: store and show them. `send`: also deliver them. `record` if absent.
 	Revisions *ReportRequestRevisions `json:"revisions,omitempty"`
 
 	// Schedule How often, and from when.
 	Schedule ReportScheduleRequest `json:"schedule"`
 
-	// Slug Names the report in its namespace, and in its deliveries.
+	// Slug Unique name of the report in its namespace. It is in every delivery.
 	//
 	// Examples: daily-tokens
 	Slug string `json:"slug"`
@@ -2580,7 +2580,7 @@ type ReportRequest struct {
 	Type ReportRequestType `json:"type"`
 }
 
-// ReportRequestRevisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too. `record` if absent.
+// ReportRequestRevisions What to do with corrections if events arrive for a window after its run. `record`: store and show them. `send`: also deliver them. `record` if absent.
 type ReportRequestRevisions string
 
 // ReportRequestType The channel.
@@ -2599,7 +2599,7 @@ type ReportResumed struct {
 	// Filter Which entries are reported.
 	Filter *ReportFilter `json:"filter,omitempty"`
 
-	// GraceSeconds Left out where runs wait as long as the installation says.
+	// GraceSeconds Absent if the report uses the setting `grace_ms`.
 	GraceSeconds *int `json:"grace_seconds,omitempty"`
 
 	// ID Examples: 01M7ZMF4YA7D2SQ292V0W9JPT8
@@ -2617,14 +2617,14 @@ type ReportResumed struct {
 	// Query How entries are split.
 	Query ReportQuery `json:"query"`
 
-	// Revisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+	// Revisions What to do with corrections if events arrive for a window after its run. `record`: store and show them. `send`: also deliver them.
 	Revisions ReportResumedRevisions `json:"revisions"`
 
 	// Schedule The schedule that was asked for last.
 	Schedule ReportSchedule `json:"schedule"`
 	Slug     string         `json:"slug"`
 
-	// State `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410, or took nothing for the whole patience: runs are made and kept, nothing is sent.
+	// State `paused` by its owner: nothing is run or sent. `parked`, because its receiver answered 410 or accepted nothing for `retry_patience_s`: windows are run and kept, nothing is sent.
 	State ReportResumedState `json:"state"`
 
 	// StateReason Why it is parked.
@@ -2638,10 +2638,10 @@ type ReportResumed struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// ReportResumedRevisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+// ReportResumedRevisions What to do with corrections if events arrive for a window after its run. `record`: store and show them. `send`: also deliver them.
 type ReportResumedRevisions string
 
-// ReportResumedState `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410, or took nothing for the whole patience: runs are made and kept, nothing is sent.
+// ReportResumedState `paused` by its owner: nothing is run or sent. `parked`, because its receiver answered 410 or accepted nothing for `retry_patience_s`: windows are run and kept, nothing is sent.
 type ReportResumedState string
 
 // ReportResumedType defines model for ReportResumed.Type.
@@ -2661,14 +2661,14 @@ type ReportScheduleInterval string
 
 // ReportScheduleRequest How often, and from when.
 type ReportScheduleRequest struct {
-	// Interval Every minute, hour or day; days are days of UTC.
+	// Interval Every minute, hour or day. A day is 24 hours, counted from the start.
 	Interval ReportScheduleRequestInterval `json:"interval"`
 
-	// StartAt Windows are counted from this instant; from now, floored to the interval, if absent.
+	// StartAt Windows follow from this instant. The default is now, rounded down to the interval.
 	StartAt *time.Time `json:"start_at,omitempty"`
 }
 
-// ReportScheduleRequestInterval Every minute, hour or day; days are days of UTC.
+// ReportScheduleRequestInterval Every minute, hour or day. A day is 24 hours, counted from the start.
 type ReportScheduleRequestInterval string
 
 // ReportStatus Where a report stands.
@@ -2679,16 +2679,16 @@ type ReportStatus struct {
 	// LastRun The run of the newest window whose run is not still to be made.
 	LastRun *LastRun `json:"last_run,omitempty"`
 
-	// NextRun None while it is paused.
+	// NextRun Absent while it is paused.
 	NextRun *NextRun `json:"next_run,omitempty"`
 
-	// OwedDeliveries Those that have not arrived and are not given up.
+	// OwedDeliveries Deliveries that have not arrived and are not given up.
 	OwedDeliveries int `json:"owed_deliveries"`
 
-	// OwedSeconds How long ago that is.
+	// OwedSeconds Age of the oldest, in seconds.
 	OwedSeconds *int `json:"owed_seconds,omitempty"`
 
-	// OwedSince When the oldest of them was made.
+	// OwedSince When the oldest of them was created.
 	OwedSince *time.Time `json:"owed_since,omitempty"`
 
 	// Receiver How the receiver fares.
@@ -2704,7 +2704,7 @@ type ReportUpdateRequest struct {
 	// Filter Which entries are reported. Without conditions, all are.
 	Filter *ReportFilterRequest `json:"filter,omitempty"`
 
-	// GraceSeconds How long a run waits after its window for late events; as long as the installation says (`grace_ms`) if nothing is said.
+	// GraceSeconds How long a run waits for late events after its window. The default is the setting `grace_ms`.
 	//
 	// Examples: 300
 	GraceSeconds *int `json:"grace_seconds,omitempty"`
@@ -2717,13 +2717,13 @@ type ReportUpdateRequest struct {
 	// Query How entries are split.
 	Query *ReportQueryRequest `json:"query,omitempty"`
 
-	// Revisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+	// Revisions What to do with corrections if events arrive for a window after its run. `record`: store and show them. `send`: also deliver them.
 	Revisions *ReportUpdateRequestRevisions `json:"revisions,omitempty"`
 
 	// Schedule How often, and from when.
 	Schedule *ReportScheduleRequest `json:"schedule,omitempty"`
 
-	// Slug Names the report in its namespace, and in its deliveries.
+	// Slug Unique name of the report in its namespace. It is in every delivery.
 	//
 	// Examples: daily-tokens
 	Slug *string `json:"slug,omitempty"`
@@ -2732,7 +2732,7 @@ type ReportUpdateRequest struct {
 	Type *ReportUpdateRequestType `json:"type,omitempty"`
 }
 
-// ReportUpdateRequestRevisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+// ReportUpdateRequestRevisions What to do with corrections if events arrive for a window after its run. `record`: store and show them. `send`: also deliver them.
 type ReportUpdateRequestRevisions string
 
 // ReportUpdateRequestType The channel.
@@ -2751,7 +2751,7 @@ type ReportWithSecret struct {
 	// Filter Which entries are reported.
 	Filter *ReportFilter `json:"filter,omitempty"`
 
-	// GraceSeconds Left out where runs wait as long as the installation says.
+	// GraceSeconds Absent if the report uses the setting `grace_ms`.
 	GraceSeconds *int `json:"grace_seconds,omitempty"`
 
 	// ID Examples: 01M7ZMF4YA7D2SQ292V0W9JPT8
@@ -2766,7 +2766,7 @@ type ReportWithSecret struct {
 	// Query How entries are split.
 	Query ReportQuery `json:"query"`
 
-	// Revisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+	// Revisions What to do with corrections if events arrive for a window after its run. `record`: store and show them. `send`: also deliver them.
 	Revisions ReportWithSecretRevisions `json:"revisions"`
 
 	// Schedule The schedule that was asked for last.
@@ -2776,7 +2776,7 @@ type ReportWithSecret struct {
 	SigningSecret string `json:"signing_secret"`
 	Slug          string `json:"slug"`
 
-	// State `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410, or took nothing for the whole patience: runs are made and kept, nothing is sent.
+	// State `paused` by its owner: nothing is run or sent. `parked`, because its receiver answered 410 or accepted nothing for `retry_patience_s`: windows are run and kept, nothing is sent.
 	State ReportWithSecretState `json:"state"`
 
 	// StateReason Why it is parked.
@@ -2790,10 +2790,10 @@ type ReportWithSecret struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// ReportWithSecretRevisions What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+// ReportWithSecretRevisions What to do with corrections if events arrive for a window after its run. `record`: store and show them. `send`: also deliver them.
 type ReportWithSecretRevisions string
 
-// ReportWithSecretState `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410, or took nothing for the whole patience: runs are made and kept, nothing is sent.
+// ReportWithSecretState `paused` by its owner: nothing is run or sent. `parked`, because its receiver answered 410 or accepted nothing for `retry_patience_s`: windows are run and kept, nothing is sent.
 type ReportWithSecretState string
 
 // ReportWithSecretType defines model for ReportWithSecret.Type.
@@ -2831,11 +2831,11 @@ type ReportsFilter struct {
 
 // ResumeRequest What is sent of what a report owes.
 type ResumeRequest struct {
-	// Owed What is sent of what the report owes: runs of all windows that were missed and all deliveries, those of the newest window, or nothing. The rest is recorded as skipped and cancelled, and can be run and replayed by hand.
+	// Owed What to send of what the report owes. `all`: run all missed windows and send all deliveries. `newest`: only the newest window. `none`: nothing. The rest is recorded as skipped or cancelled. You can run or replay it later.
 	Owed *ResumeRequestOwed `json:"owed,omitempty"`
 }
 
-// ResumeRequestOwed What is sent of what the report owes: runs of all windows that were missed and all deliveries, those of the newest window, or nothing. The rest is recorded as skipped and cancelled, and can be run and replayed by hand.
+// ResumeRequestOwed What to send of what the report owes. `all`: run all missed windows and send all deliveries. `newest`: only the newest window. `none`: nothing. The rest is recorded as skipped or cancelled. You can run or replay it later.
 type ResumeRequestOwed string
 
 // RevisionProgress How far a revision is filled in.
@@ -2880,7 +2880,7 @@ type Run struct {
 	// ID Examples: run_cf6inwlmjqelmmezy2kklvx5tgtoar6l
 	ID string `json:"id"`
 
-	// Manifest What a run that was decided says, for ever.
+	// Manifest The figures of a run whose bodies are final. They never change.
 	Manifest      *Manifest `json:"manifest,omitempty"`
 	MeterRevision *int      `json:"meter_revision,omitempty"`
 
@@ -2946,7 +2946,7 @@ type RunRequest struct {
 	// From Start of the window.
 	From time.Time `json:"from"`
 
-	// Revise Whether a window that was run already gets a revision: it delivers the subjects whose figures differ from what was delivered, so also what was only recorded.
+	// Revise If the window was already run, create a revision. It delivers the subjects whose figures differ from what was delivered. So it also sends corrections that were only recorded.
 	Revise *bool `json:"revise,omitempty"`
 
 	// To End of the window, not in it.
@@ -2977,7 +2977,7 @@ type RunWithReceiver struct {
 	// ID Examples: run_cf6inwlmjqelmmezy2kklvx5tgtoar6l
 	ID string `json:"id"`
 
-	// Manifest What a run that was decided says, for ever.
+	// Manifest The figures of a run whose bodies are final. They never change.
 	Manifest      *Manifest `json:"manifest,omitempty"`
 	MeterRevision *int      `json:"meter_revision,omitempty"`
 
@@ -3019,7 +3019,7 @@ type Scope string
 
 // SecretRotationRequest How the secret is replaced.
 type SecretRotationRequest struct {
-	// OverlapSeconds For so long the secrets from before sign as well; 0 ends them at once.
+	// OverlapSeconds How long earlier secrets also sign. 0 ends them at once.
 	OverlapSeconds *int `json:"overlap_seconds,omitempty"`
 }
 
@@ -3038,7 +3038,7 @@ type SigningSecret struct {
 	// Previous Those that sign as well, the newest first.
 	Previous []PreviousSecret `json:"previous"`
 
-	// SigningSecret The present one; it signs first.
+	// SigningSecret The current secret.
 	SigningSecret string `json:"signing_secret"`
 }
 
@@ -3064,10 +3064,10 @@ type Status struct {
 	// CatalogueVersion Counts changes of meters, in every namespace.
 	CatalogueVersion *int `json:"catalogue_version,omitempty"`
 
-	// CaughtUp Whether all that was accepted before the request counts.
+	// CaughtUp Whether every event accepted before the request is counted.
 	CaughtUp *bool `json:"caught_up"`
 
-	// CompleteUntil Of what was received until then nothing is missing, in every meter.
+	// CompleteUntil Everything recorded up to then is counted, in every meter.
 	CompleteUntil *time.Time `json:"complete_until"`
 
 	// FreshnessMs How long ago that was.
@@ -3402,12 +3402,12 @@ type VerdictCounts struct {
 	Duplicate int `json:"duplicate"`
 	Invalid   int `json:"invalid"`
 
-	// Matched New ones that a meter of now takes.
+	// Matched New events that a current meter counts.
 	Matched  int `json:"matched"`
 	New      int `json:"new"`
 	Received int `json:"received"`
 
-	// Unmatched New ones that no meter takes.
+	// Unmatched New events that no meter counts.
 	Unmatched int `json:"unmatched"`
 }
 
@@ -4990,7 +4990,7 @@ type ClientInterface interface {
 
 	// ListAccounts List accounts of all events
 	//
-	// By hour of arrival in the log, source and type; and for each meter how many of its events counted. Of the namespace of the key only. While a meter is being filled in, it has counted fewer than it matches. What could not be read as an event of any namespace is shown to who may operate the installation.
+	// The verdicts of all events of the namespace, by hour of arrival in the log, source and type. For each meter, how many of its events were counted: fewer than it matches while it is being backfilled. Records that are not events of any namespace are shown to keys with the scope `operate`.
 	//
 	// Scope: `usage:read`.
 	//
@@ -5092,7 +5092,7 @@ type ClientInterface interface {
 
 	// AuditSpanWithBody Audit stored data against a recount
 	//
-	// One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
+	// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
 	//
 	// Scope: `operate`.
 	//
@@ -5103,7 +5103,7 @@ type ClientInterface interface {
 
 	// AuditSpan Audit stored data against a recount
 	//
-	// One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
+	// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
 	//
 	// Scope: `operate`.
 	//
@@ -5123,7 +5123,7 @@ type ClientInterface interface {
 
 	// ListDeliveries List deliveries
 	//
-	// Those of the run that was decided last come first, and those of a run by number. Deliveries of deleted reports are listed too.
+	// List deliveries: the newest final run first, within a run by number. Deliveries of deleted reports are listed too.
 	//
 	// Scope: `reports:read`.
 	//
@@ -5141,7 +5141,7 @@ type ClientInterface interface {
 
 	// GetDeliveryBody Get the body of a delivery
 	//
-	// The exact bytes that are signed and sent, in every attempt the same; `digest` of the delivery is theirs.
+	// The exact bytes that are signed and sent, the same in every attempt. `digest` of the delivery is their blake2b-256.
 	//
 	// Scope: `reports:read`.
 	//
@@ -5150,7 +5150,7 @@ type ClientInterface interface {
 
 	// ReplayDelivery Send a delivery again
 	//
-	// The same bytes under the same id, to where its report points now, whatever became of it before; receivers tell copies by the id. It begins with a first attempt and has all retries before it; its run's outcome follows. One that waits for its first attempt stays as it is. One that is just being sent is a conflict, and so is one with a `failure`: it has no body.
+	// Send a delivery again, whatever its state: the same bytes under the same id, to the current URL of its report, with all retries. A receiver recognizes it by its id. The state of its run follows. A delivery that waits for its first attempt stays as it is. 409 if it is being sent, or has a `failure` and so no body.
 	//
 	// Scope: `reports:write`.
 	//
@@ -5258,7 +5258,7 @@ type ClientInterface interface {
 
 	// PreviewMeterWithBody Preview a meter on stored events
 	//
-	// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
+	// What a meter would answer if you created it. It is computed from stored events: at most 500,000 of its event type in at most 92 days. Nothing is created.
 	//
 	// Scope: `usage:read`.
 	//
@@ -5269,7 +5269,7 @@ type ClientInterface interface {
 
 	// PreviewMeter Preview a meter on stored events
 	//
-	// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
+	// What a meter would answer if you created it. It is computed from stored events: at most 500,000 of its event type in at most 92 days. Nothing is created.
 	//
 	// Scope: `usage:read`.
 	//
@@ -5289,7 +5289,7 @@ type ClientInterface interface {
 
 	// CreateMeterWithBody Create a meter
 	//
-	// Create a meter. It also measures the events that were sent before it was made. The meters of a namespace may change 300 times a minute; beyond that: 429.
+	// Create a meter. It also counts events that were sent before it was created. The meters of a namespace may change 300 times a minute; further changes get 429.
 	//
 	// Scope: `meters:write`.
 	//
@@ -5300,7 +5300,7 @@ type ClientInterface interface {
 
 	// CreateMeter Create a meter
 	//
-	// Create a meter. It also measures the events that were sent before it was made. The meters of a namespace may change 300 times a minute; beyond that: 429.
+	// Create a meter. It also counts events that were sent before it was created. The meters of a namespace may change 300 times a minute; further changes get 429.
 	//
 	// Scope: `meters:write`.
 	//
@@ -5311,7 +5311,7 @@ type ClientInterface interface {
 
 	// DeleteMeter Delete a meter
 	//
-	// Delete a meter; a report that uses it has to go first. Its events are kept.
+	// Delete a meter. Delete reports that use it first. Its events are kept.
 	//
 	// Scope: `meters:write`.
 	//
@@ -5329,7 +5329,7 @@ type ClientInterface interface {
 
 	// UpdateMeterWithBody Update a meter
 	//
-	// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision: it is filled in from the events that are kept, shown as pending_revision meanwhile, and takes over by itself when that is done. A second change before then replaces it, and is made of what it was to be.
+	// Change a meter. Members that are left out stay as they are. key, aggregation and events_from cannot be changed. A change of event_type, value_property or dimensions creates a new revision. It is backfilled from stored events and becomes active when that is finished. Until then it is shown as pending_revision. A second change before that is applied on top of the first, and replaces it.
 	//
 	// Scope: `meters:write`.
 	//
@@ -5340,7 +5340,7 @@ type ClientInterface interface {
 
 	// UpdateMeter Update a meter
 	//
-	// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision: it is filled in from the events that are kept, shown as pending_revision meanwhile, and takes over by itself when that is done. A second change before then replaces it, and is made of what it was to be.
+	// Change a meter. Members that are left out stay as they are. key, aggregation and events_from cannot be changed. A change of event_type, value_property or dimensions creates a new revision. It is backfilled from stored events and becomes active when that is finished. Until then it is shown as pending_revision. A second change before that is applied on top of the first, and replaces it.
 	//
 	// Scope: `meters:write`.
 	//
@@ -5409,7 +5409,7 @@ type ClientInterface interface {
 
 	// CreateMeterRevisionWithBody Propose a revision of a meter
 	//
-	// Propose that a meter measure something else. The revision is filled in from the events that are kept, beside the one in force, which goes on answering. Compare them, then switch to it or delete it.
+	// Propose a new revision of a meter. It is backfilled from stored events, while the current revision keeps answering. Compare both, then switch to the new one or delete it.
 	//
 	// Scope: `meters:write`.
 	//
@@ -5420,7 +5420,7 @@ type ClientInterface interface {
 
 	// CreateMeterRevision Propose a revision of a meter
 	//
-	// Propose that a meter measure something else. The revision is filled in from the events that are kept, beside the one in force, which goes on answering. Compare them, then switch to it or delete it.
+	// Propose a new revision of a meter. It is backfilled from stored events, while the current revision keeps answering. Compare both, then switch to the new one or delete it.
 	//
 	// Scope: `meters:write`.
 	//
@@ -5449,7 +5449,7 @@ type ClientInterface interface {
 
 	// CompareMeterRevision Compare a revision with the current one
 	//
-	// What a revision makes of the events that are kept, and what the meter makes of them now, subject by subject. While it is being filled in, `progress` tells what is missing.
+	// Compare the results of a revision with those of the current one, subject by subject. While the revision is being backfilled, `progress` shows how far it is.
 	//
 	// Scope: `usage:read`.
 	//
@@ -5458,7 +5458,7 @@ type ClientInterface interface {
 
 	// SwitchMeterRevisionWithBody Switch a meter to a revision
 	//
-	// Have a revision take over: at once where it is filled in, else as soon as it is (it is `filling` then). With effective_from, usage of earlier windows stays as it was. What it supersedes is kept for 90 days where a report is on the meter, so that runs can be corrected.
+	// Make a revision active. If its backfill is not finished, the switch waits (`filling`). With effective_from, usage of earlier windows stays as it was. If a report uses the meter, the superseded revision is kept for 90 days, so that runs can be corrected.
 	//
 	// Scope: `meters:write`.
 	//
@@ -5469,7 +5469,7 @@ type ClientInterface interface {
 
 	// SwitchMeterRevision Switch a meter to a revision
 	//
-	// Have a revision take over: at once where it is filled in, else as soon as it is (it is `filling` then). With effective_from, usage of earlier windows stays as it was. What it supersedes is kept for 90 days where a report is on the meter, so that runs can be corrected.
+	// Make a revision active. If its backfill is not finished, the switch waits (`filling`). With effective_from, usage of earlier windows stays as it was. If a report uses the meter, the superseded revision is kept for 90 days, so that runs can be corrected.
 	//
 	// Scope: `meters:write`.
 	//
@@ -5489,7 +5489,7 @@ type ClientInterface interface {
 
 	// RedriveRefusalsWithBody Redrive refused inbox records unchanged
 	//
-	// Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
+	// Send open inbox records again unchanged, newest first, for example after you changed the setting that refused them. With `dry_run` it only says which would be accepted, and why others would not. Send `next` as `after` until it is null. Also needs `events:read`.
 	//
 	// Scope: `events:write`.
 	//
@@ -5500,7 +5500,7 @@ type ClientInterface interface {
 
 	// RedriveRefusals Redrive refused inbox records unchanged
 	//
-	// Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
+	// Send open inbox records again unchanged, newest first, for example after you changed the setting that refused them. With `dry_run` it only says which would be accepted, and why others would not. Send `next` as `after` until it is null. Also needs `events:read`.
 	//
 	// Scope: `events:write`.
 	//
@@ -5511,7 +5511,7 @@ type ClientInterface interface {
 
 	// ListRefusals List refusals
 	//
-	// Conflicts, records of inbox topics that are no events, and what could not be read, those last taken in first, with what was done about each. Not what the door refuses, for its sender was told; nor duplicates, which do no harm; nor values that a meter could not use: `list-rejected-values` has those.
+	// List events that were received but do not count, newest first, with the state of each: conflicts, records of inbox topics that are not events, and unreadable records. Events that were refused with an HTTP error are not listed, nor are duplicates. Values that a meter could not use are listed by `list-rejected-values`.
 	//
 	// Scope: `events:read`.
 	//
@@ -5520,7 +5520,7 @@ type ClientInterface interface {
 
 	// GetRefusal Get a refusal with its contents
 	//
-	// Of a conflict both payloads, and where they differ. Of what is no event, its text. Of an event with a value that a meter could not use, whose `position` is the id here: which other meters count it.
+	// A conflict has both payloads and their differences. A record that is not an event has its text. For a rejected value (use its `position` as the id) it shows which other meters count the event.
 	//
 	// Scope: `events:read`.
 	//
@@ -5529,7 +5529,7 @@ type ClientInterface interface {
 
 	// DismissRefusalWithBody Dismiss a refusal
 	//
-	// Asks for `events:read` too. One that was dismissed can still be sent anew.
+	// Mark a refusal as settled. It can still be redriven. Also needs `events:read`.
 	//
 	// Scope: `events:write`.
 	//
@@ -5540,7 +5540,7 @@ type ClientInterface interface {
 
 	// DismissRefusal Dismiss a refusal
 	//
-	// Asks for `events:read` too. One that was dismissed can still be sent anew.
+	// Mark a refusal as settled. It can still be redriven. Also needs `events:read`.
 	//
 	// Scope: `events:write`.
 	//
@@ -5551,7 +5551,7 @@ type ClientInterface interface {
 
 	// RedriveRefusalWithBody Redrive a refusal with an event
 	//
-	// The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
+	// Send a fixed event for a refusal. It is validated and counted like any other event. A repeated request with the same event has no further effect. Without `event` the text of an inbox record is sent unchanged. After 503 repeat the request. Also needs `events:read`.
 	//
 	// Scope: `events:write`.
 	//
@@ -5562,7 +5562,7 @@ type ClientInterface interface {
 
 	// RedriveRefusal Redrive a refusal with an event
 	//
-	// The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
+	// Send a fixed event for a refusal. It is validated and counted like any other event. A repeated request with the same event has no further effect. Without `event` the text of an inbox record is sent unchanged. After 503 repeat the request. Also needs `events:read`.
 	//
 	// Scope: `events:write`.
 	//
@@ -5582,7 +5582,7 @@ type ClientInterface interface {
 
 	// CreateReplayWithBody Send many deliveries again
 	//
-	// Those that are asked for, of runs that are decided by now, each as `replay-delivery` does: the same bytes under the same id. With `dry_run` they are only counted. Else a replay is made that is worked off at its pace, whatever restarts meanwhile; it does not wait for receivers. Deliveries that are on their way already are left alone.
+	// Send all matching deliveries again, as `replay-delivery` does: the same bytes under the same id. Only deliveries of runs that are final by now match. With `dry_run` they are only counted. The replay sends `per_second` deliveries, continues after restarts, and does not wait for receivers. Deliveries that are being sent already are left alone.
 	//
 	// Scope: `reports:write`.
 	//
@@ -5593,7 +5593,7 @@ type ClientInterface interface {
 
 	// CreateReplay Send many deliveries again
 	//
-	// Those that are asked for, of runs that are decided by now, each as `replay-delivery` does: the same bytes under the same id. With `dry_run` they are only counted. Else a replay is made that is worked off at its pace, whatever restarts meanwhile; it does not wait for receivers. Deliveries that are on their way already are left alone.
+	// Send all matching deliveries again, as `replay-delivery` does: the same bytes under the same id. Only deliveries of runs that are final by now match. With `dry_run` they are only counted. The replay sends `per_second` deliveries, continues after restarts, and does not wait for receivers. Deliveries that are being sent already are left alone.
 	//
 	// Scope: `reports:write`.
 	//
@@ -5613,7 +5613,7 @@ type ClientInterface interface {
 
 	// CancelReplay Cancel a replay
 	//
-	// It goes no further. What it had made ready to be sent again is sent. One that has ended stays as it is.
+	// End a replay. Deliveries that are already queued are still sent. A replay that has ended stays as it is.
 	//
 	// Scope: `reports:write`.
 	//
@@ -5631,7 +5631,7 @@ type ClientInterface interface {
 
 	// CreateReportWithBody Create a report
 	//
-	// Create a report. Its first run is of the first window that ends after it was made; older windows are run by hand. The answer shows the signing secret, and so does `get-report-secret`.
+	// Create a report. Its first window is the first that ends after it was created. Run older windows by hand. The answer shows the signing secret, and so does `get-report-secret`.
 	//
 	// Scope: `reports:write`.
 	//
@@ -5642,7 +5642,7 @@ type ClientInterface interface {
 
 	// CreateReport Create a report
 	//
-	// Create a report. Its first run is of the first window that ends after it was made; older windows are run by hand. The answer shows the signing secret, and so does `get-report-secret`.
+	// Create a report. Its first window is the first that ends after it was created. Run older windows by hand. The answer shows the signing secret, and so does `get-report-secret`.
 	//
 	// Scope: `reports:write`.
 	//
@@ -5653,7 +5653,7 @@ type ClientInterface interface {
 
 	// DeleteReport Delete a report
 	//
-	// Delete a report. What it has not sent yet is cancelled; runs and deliveries stay listed.
+	// Delete a report. Deliveries that were not sent yet are cancelled. Runs and deliveries stay listed.
 	//
 	// Scope: `reports:write`.
 	//
@@ -5671,7 +5671,7 @@ type ClientInterface interface {
 
 	// UpdateReportWithBody Update a report
 	//
-	// Change a report. Members that are left out stay as they are; slug, meter and type never change. Runs that were decided stay as they are, the others go by what is new. Another schedule takes over at the first border that its windows share with the present ones, so that no window is left out or there twice. The URL that is there already keeps its user information; `https://@...` drops it.
+	// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information; `https://@...` removes it.
 	//
 	// Scope: `reports:write`.
 	//
@@ -5682,7 +5682,7 @@ type ClientInterface interface {
 
 	// UpdateReport Update a report
 	//
-	// Change a report. Members that are left out stay as they are; slug, meter and type never change. Runs that were decided stay as they are, the others go by what is new. Another schedule takes over at the first border that its windows share with the present ones, so that no window is left out or there twice. The URL that is there already keeps its user information; `https://@...` drops it.
+	// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information; `https://@...` removes it.
 	//
 	// Scope: `reports:write`.
 	//
@@ -5693,7 +5693,7 @@ type ClientInterface interface {
 
 	// PauseReport Pause a report
 	//
-	// Make no runs, by hand neither, and send nothing until it is resumed. Windows that pass meanwhile are made up for then.
+	// Stop runs (also by hand) and deliveries until the report is resumed. Windows that pass meanwhile are run then.
 	//
 	// Scope: `reports:write`.
 	//
@@ -5702,7 +5702,7 @@ type ClientInterface interface {
 
 	// PreviewReportWithBody Preview what a report would send
 	//
-	// The exact bodies that a first run of a window would send now, by subject. Nothing is stored and nothing is sent. They equal the deliveries but for the member `run`, whose `sequence` is 0.
+	// Show the exact bodies that a first run of a window would send now, by subject. Nothing is stored or sent. They equal the deliveries, except for the member `run` (its `sequence` is 0).
 	//
 	// Scope: `reports:read`.
 	//
@@ -5713,7 +5713,7 @@ type ClientInterface interface {
 
 	// PreviewReport Preview what a report would send
 	//
-	// The exact bodies that a first run of a window would send now, by subject. Nothing is stored and nothing is sent. They equal the deliveries but for the member `run`, whose `sequence` is 0.
+	// Show the exact bodies that a first run of a window would send now, by subject. Nothing is stored or sent. They equal the deliveries, except for the member `run` (its `sequence` is 0).
 	//
 	// Scope: `reports:read`.
 	//
@@ -5724,7 +5724,7 @@ type ClientInterface interface {
 
 	// PullDeliveries Pull the deliveries of a report
 	//
-	// By window, whatever their state: to catch up after an outage, or to compare with what was booked. Each has the exact bytes of the push, and headers that are signed now with the same secrets, so that the code of a receiver verifies it likewise; they are good for five minutes. A delivery whose figures another one replaces says which. Nothing is changed: a delivery that is pulled is still sent. A page may have fewer entries than `page[size]`.
+	// Get deliveries by window, in any state, to catch up after an outage or to compare with what was booked. Each has the exact bytes of the webhook. Its headers are signed now with the same secrets and expire after five minutes, so the code of a receiver can verify them. `superseded_by` names the delivery that replaces its figures. A pull changes nothing: deliveries are still sent. A page may have fewer entries than `page[size]`.
 	//
 	// Scope: `reports:read`.
 	//
@@ -5733,7 +5733,7 @@ type ClientInterface interface {
 
 	// ResumeReportWithBody Resume a report
 	//
-	// Make a paused or parked report active again, and send what is asked for of what it owes: all of it if nothing is said. One that is active stays as it is.
+	// Make a paused or parked report active again. `owed` says what to send of what it owes; the default is all. An active report stays as it is.
 	//
 	// Scope: `reports:write`.
 	//
@@ -5744,7 +5744,7 @@ type ClientInterface interface {
 
 	// ResumeReport Resume a report
 	//
-	// Make a paused or parked report active again, and send what is asked for of what it owes: all of it if nothing is said. One that is active stays as it is.
+	// Make a paused or parked report active again. `owed` says what to send of what it owes; the default is all. An active report stays as it is.
 	//
 	// Scope: `reports:write`.
 	//
@@ -5764,7 +5764,7 @@ type ClientInterface interface {
 
 	// RunReportWithBody Run a report by hand
 	//
-	// Run a report for any window that is over, of its schedule or not. It waits until all that was sent before is counted. A run that was skipped or could not be made is made after all.
+	// Run a report for any window that is over, also one that is not of its schedule. The run waits until everything sent before the request is counted. A run that was skipped, or could not be computed, is computed now.
 	//
 	// Scope: `reports:write`.
 	//
@@ -5775,7 +5775,7 @@ type ClientInterface interface {
 
 	// RunReport Run a report by hand
 	//
-	// Run a report for any window that is over, of its schedule or not. It waits until all that was sent before is counted. A run that was skipped or could not be made is made after all.
+	// Run a report for any window that is over, also one that is not of its schedule. The run waits until everything sent before the request is counted. A run that was skipped, or could not be computed, is computed now.
 	//
 	// Scope: `reports:write`.
 	//
@@ -5795,7 +5795,7 @@ type ClientInterface interface {
 
 	// ListRunCorrections List the corrections of a run
 	//
-	// What a revision says otherwise than what was delivered for its window: every entry that differs, by subject. They are kept whether they are delivered or only recorded.
+	// Every entry of a revision that differs from what was delivered for its window, by subject. Corrections are stored whether they are delivered or only recorded.
 	//
 	// Scope: `reports:read`.
 	//
@@ -5813,7 +5813,7 @@ type ClientInterface interface {
 
 	// RotateReportSecretWithBody Rotate the signing secret of a report
 	//
-	// Deliveries are signed with the new secret from now on, and with those from before until the overlap ends: a receiver may change over at any moment in between.
+	// Create a new secret. Deliveries are signed with it, and until the overlap ends also with the earlier ones. A receiver can switch at any moment in between.
 	//
 	// Scope: `secrets:read`.
 	//
@@ -5824,7 +5824,7 @@ type ClientInterface interface {
 
 	// RotateReportSecret Rotate the signing secret of a report
 	//
-	// Deliveries are signed with the new secret from now on, and with those from before until the overlap ends: a receiver may change over at any moment in between.
+	// Create a new secret. Deliveries are signed with it, and until the overlap ends also with the earlier ones. A receiver can switch at any moment in between.
 	//
 	// Scope: `secrets:read`.
 	//
@@ -5835,7 +5835,7 @@ type ClientInterface interface {
 
 	// TestReport Send a test delivery
 	//
-	// Send one signed message to the report's endpoint now, whatever the report's state, and tell what came of it. It has no usage, the subject `meterline-test`, an id of its own and the `run.trigger` `test`, so that a receiver books nothing. It is kept nowhere and tried once, and parks nothing.
+	// Send one signed message to the report's endpoint now, in any state of the report. The answer says what is wrong. The message has no usage, the subject `meterline-test`, its own id, and the `run.trigger` `test`: a receiver must not book it. It is sent once, not stored, and never parks a report.
 	//
 	// Scope: `reports:write`.
 	//
@@ -5844,7 +5844,7 @@ type ClientInterface interface {
 
 	// GetStatus Get the status
 	//
-	// With it a sender can wait until its events count: `caught_up`.
+	// The progress of counting. To know when your events are counted, wait until `caught_up` is true.
 	//
 	// Scope: `status:read`.
 	//
@@ -5925,7 +5925,7 @@ type ClientInterface interface {
 
 // ListAccounts List accounts of all events
 //
-// By hour of arrival in the log, source and type; and for each meter how many of its events counted. Of the namespace of the key only. While a meter is being filled in, it has counted fewer than it matches. What could not be read as an event of any namespace is shown to who may operate the installation.
+// The verdicts of all events of the namespace, by hour of arrival in the log, source and type. For each meter, how many of its events were counted: fewer than it matches while it is being backfilled. Records that are not events of any namespace are shown to keys with the scope `operate`.
 //
 // Scope: `usage:read`.
 //
@@ -6127,7 +6127,7 @@ func (c *Client) RotateAPIKey(ctx context.Context, apiKeyID string, body RotateA
 
 // AuditSpanWithBody Audit stored data against a recount
 //
-// One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
+// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
 //
 // Scope: `operate`.
 //
@@ -6148,7 +6148,7 @@ func (c *Client) AuditSpanWithBody(ctx context.Context, contentType string, body
 
 // AuditSpan Audit stored data against a recount
 //
-// One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
+// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
 //
 // Scope: `operate`.
 //
@@ -6188,7 +6188,7 @@ func (c *Client) ListChanges(ctx context.Context, params *ListChangesParams, req
 
 // ListDeliveries List deliveries
 //
-// Those of the run that was decided last come first, and those of a run by number. Deliveries of deleted reports are listed too.
+// List deliveries: the newest final run first, within a run by number. Deliveries of deleted reports are listed too.
 //
 // Scope: `reports:read`.
 //
@@ -6226,7 +6226,7 @@ func (c *Client) GetDelivery(ctx context.Context, deliveryID string, reqEditors 
 
 // GetDeliveryBody Get the body of a delivery
 //
-// The exact bytes that are signed and sent, in every attempt the same; `digest` of the delivery is theirs.
+// The exact bytes that are signed and sent, the same in every attempt. `digest` of the delivery is their blake2b-256.
 //
 // Scope: `reports:read`.
 //
@@ -6245,7 +6245,7 @@ func (c *Client) GetDeliveryBody(ctx context.Context, deliveryID string, reqEdit
 
 // ReplayDelivery Send a delivery again
 //
-// The same bytes under the same id, to where its report points now, whatever became of it before; receivers tell copies by the id. It begins with a first attempt and has all retries before it; its run's outcome follows. One that waits for its first attempt stays as it is. One that is just being sent is a conflict, and so is one with a `failure`: it has no body.
+// Send a delivery again, whatever its state: the same bytes under the same id, to the current URL of its report, with all retries. A receiver recognizes it by its id. The state of its run follows. A delivery that waits for its first attempt stays as it is. 409 if it is being sent, or has a `failure` and so no body.
 //
 // Scope: `reports:write`.
 //
@@ -6433,7 +6433,7 @@ func (c *Client) ListEventSubjects(ctx context.Context, params *ListEventSubject
 
 // PreviewMeterWithBody Preview a meter on stored events
 //
-// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
+// What a meter would answer if you created it. It is computed from stored events: at most 500,000 of its event type in at most 92 days. Nothing is created.
 //
 // Scope: `usage:read`.
 //
@@ -6454,7 +6454,7 @@ func (c *Client) PreviewMeterWithBody(ctx context.Context, contentType string, b
 
 // PreviewMeter Preview a meter on stored events
 //
-// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
+// What a meter would answer if you created it. It is computed from stored events: at most 500,000 of its event type in at most 92 days. Nothing is created.
 //
 // Scope: `usage:read`.
 //
@@ -6494,7 +6494,7 @@ func (c *Client) ListMeters(ctx context.Context, params *ListMetersParams, reqEd
 
 // CreateMeterWithBody Create a meter
 //
-// Create a meter. It also measures the events that were sent before it was made. The meters of a namespace may change 300 times a minute; beyond that: 429.
+// Create a meter. It also counts events that were sent before it was created. The meters of a namespace may change 300 times a minute; further changes get 429.
 //
 // Scope: `meters:write`.
 //
@@ -6515,7 +6515,7 @@ func (c *Client) CreateMeterWithBody(ctx context.Context, contentType string, bo
 
 // CreateMeter Create a meter
 //
-// Create a meter. It also measures the events that were sent before it was made. The meters of a namespace may change 300 times a minute; beyond that: 429.
+// Create a meter. It also counts events that were sent before it was created. The meters of a namespace may change 300 times a minute; further changes get 429.
 //
 // Scope: `meters:write`.
 //
@@ -6536,7 +6536,7 @@ func (c *Client) CreateMeter(ctx context.Context, body CreateMeterJSONRequestBod
 
 // DeleteMeter Delete a meter
 //
-// Delete a meter; a report that uses it has to go first. Its events are kept.
+// Delete a meter. Delete reports that use it first. Its events are kept.
 //
 // Scope: `meters:write`.
 //
@@ -6574,7 +6574,7 @@ func (c *Client) GetMeter(ctx context.Context, meterID string, reqEditors ...Req
 
 // UpdateMeterWithBody Update a meter
 //
-// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision: it is filled in from the events that are kept, shown as pending_revision meanwhile, and takes over by itself when that is done. A second change before then replaces it, and is made of what it was to be.
+// Change a meter. Members that are left out stay as they are. key, aggregation and events_from cannot be changed. A change of event_type, value_property or dimensions creates a new revision. It is backfilled from stored events and becomes active when that is finished. Until then it is shown as pending_revision. A second change before that is applied on top of the first, and replaces it.
 //
 // Scope: `meters:write`.
 //
@@ -6595,7 +6595,7 @@ func (c *Client) UpdateMeterWithBody(ctx context.Context, meterID string, conten
 
 // UpdateMeter Update a meter
 //
-// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision: it is filled in from the events that are kept, shown as pending_revision meanwhile, and takes over by itself when that is done. A second change before then replaces it, and is made of what it was to be.
+// Change a meter. Members that are left out stay as they are. key, aggregation and events_from cannot be changed. A change of event_type, value_property or dimensions creates a new revision. It is backfilled from stored events and becomes active when that is finished. Until then it is shown as pending_revision. A second change before that is applied on top of the first, and replaces it.
 //
 // Scope: `meters:write`.
 //
@@ -6734,7 +6734,7 @@ func (c *Client) ListMeterRevisions(ctx context.Context, meterID string, params 
 
 // CreateMeterRevisionWithBody Propose a revision of a meter
 //
-// Propose that a meter measure something else. The revision is filled in from the events that are kept, beside the one in force, which goes on answering. Compare them, then switch to it or delete it.
+// Propose a new revision of a meter. It is backfilled from stored events, while the current revision keeps answering. Compare both, then switch to the new one or delete it.
 //
 // Scope: `meters:write`.
 //
@@ -6755,7 +6755,7 @@ func (c *Client) CreateMeterRevisionWithBody(ctx context.Context, meterID string
 
 // CreateMeterRevision Propose a revision of a meter
 //
-// Propose that a meter measure something else. The revision is filled in from the events that are kept, beside the one in force, which goes on answering. Compare them, then switch to it or delete it.
+// Propose a new revision of a meter. It is backfilled from stored events, while the current revision keeps answering. Compare both, then switch to the new one or delete it.
 //
 // Scope: `meters:write`.
 //
@@ -6814,7 +6814,7 @@ func (c *Client) GetMeterRevision(ctx context.Context, meterID string, revision 
 
 // CompareMeterRevision Compare a revision with the current one
 //
-// What a revision makes of the events that are kept, and what the meter makes of them now, subject by subject. While it is being filled in, `progress` tells what is missing.
+// Compare the results of a revision with those of the current one, subject by subject. While the revision is being backfilled, `progress` shows how far it is.
 //
 // Scope: `usage:read`.
 //
@@ -6833,7 +6833,7 @@ func (c *Client) CompareMeterRevision(ctx context.Context, meterID string, revis
 
 // SwitchMeterRevisionWithBody Switch a meter to a revision
 //
-// Have a revision take over: at once where it is filled in, else as soon as it is (it is `filling` then). With effective_from, usage of earlier windows stays as it was. What it supersedes is kept for 90 days where a report is on the meter, so that runs can be corrected.
+// Make a revision active. If its backfill is not finished, the switch waits (`filling`). With effective_from, usage of earlier windows stays as it was. If a report uses the meter, the superseded revision is kept for 90 days, so that runs can be corrected.
 //
 // Scope: `meters:write`.
 //
@@ -6854,7 +6854,7 @@ func (c *Client) SwitchMeterRevisionWithBody(ctx context.Context, meterID string
 
 // SwitchMeterRevision Switch a meter to a revision
 //
-// Have a revision take over: at once where it is filled in, else as soon as it is (it is `filling` then). With effective_from, usage of earlier windows stays as it was. What it supersedes is kept for 90 days where a report is on the meter, so that runs can be corrected.
+// Make a revision active. If its backfill is not finished, the switch waits (`filling`). With effective_from, usage of earlier windows stays as it was. If a report uses the meter, the superseded revision is kept for 90 days, so that runs can be corrected.
 //
 // Scope: `meters:write`.
 //
@@ -6894,7 +6894,7 @@ func (c *Client) ListMeterSubjects(ctx context.Context, meterID string, params *
 
 // RedriveRefusalsWithBody Redrive refused inbox records unchanged
 //
-// Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
+// Send open inbox records again unchanged, newest first, for example after you changed the setting that refused them. With `dry_run` it only says which would be accepted, and why others would not. Send `next` as `after` until it is null. Also needs `events:read`.
 //
 // Scope: `events:write`.
 //
@@ -6915,7 +6915,7 @@ func (c *Client) RedriveRefusalsWithBody(ctx context.Context, contentType string
 
 // RedriveRefusals Redrive refused inbox records unchanged
 //
-// Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
+// Send open inbox records again unchanged, newest first, for example after you changed the setting that refused them. With `dry_run` it only says which would be accepted, and why others would not. Send `next` as `after` until it is null. Also needs `events:read`.
 //
 // Scope: `events:write`.
 //
@@ -6936,7 +6936,7 @@ func (c *Client) RedriveRefusals(ctx context.Context, body RedriveRefusalsJSONRe
 
 // ListRefusals List refusals
 //
-// Conflicts, records of inbox topics that are no events, and what could not be read, those last taken in first, with what was done about each. Not what the door refuses, for its sender was told; nor duplicates, which do no harm; nor values that a meter could not use: `list-rejected-values` has those.
+// List events that were received but do not count, newest first, with the state of each: conflicts, records of inbox topics that are not events, and unreadable records. Events that were refused with an HTTP error are not listed, nor are duplicates. Values that a meter could not use are listed by `list-rejected-values`.
 //
 // Scope: `events:read`.
 //
@@ -6955,7 +6955,7 @@ func (c *Client) ListRefusals(ctx context.Context, params *ListRefusalsParams, r
 
 // GetRefusal Get a refusal with its contents
 //
-// Of a conflict both payloads, and where they differ. Of what is no event, its text. Of an event with a value that a meter could not use, whose `position` is the id here: which other meters count it.
+// A conflict has both payloads and their differences. A record that is not an event has its text. For a rejected value (use its `position` as the id) it shows which other meters count the event.
 //
 // Scope: `events:read`.
 //
@@ -6974,7 +6974,7 @@ func (c *Client) GetRefusal(ctx context.Context, refusalID string, reqEditors ..
 
 // DismissRefusalWithBody Dismiss a refusal
 //
-// Asks for `events:read` too. One that was dismissed can still be sent anew.
+// Mark a refusal as settled. It can still be redriven. Also needs `events:read`.
 //
 // Scope: `events:write`.
 //
@@ -6995,7 +6995,7 @@ func (c *Client) DismissRefusalWithBody(ctx context.Context, refusalID string, c
 
 // DismissRefusal Dismiss a refusal
 //
-// Asks for `events:read` too. One that was dismissed can still be sent anew.
+// Mark a refusal as settled. It can still be redriven. Also needs `events:read`.
 //
 // Scope: `events:write`.
 //
@@ -7016,7 +7016,7 @@ func (c *Client) DismissRefusal(ctx context.Context, refusalID string, body Dism
 
 // RedriveRefusalWithBody Redrive a refusal with an event
 //
-// The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
+// Send a fixed event for a refusal. It is validated and counted like any other event. A repeated request with the same event has no further effect. Without `event` the text of an inbox record is sent unchanged. After 503 repeat the request. Also needs `events:read`.
 //
 // Scope: `events:write`.
 //
@@ -7037,7 +7037,7 @@ func (c *Client) RedriveRefusalWithBody(ctx context.Context, refusalID string, c
 
 // RedriveRefusal Redrive a refusal with an event
 //
-// The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
+// Send a fixed event for a refusal. It is validated and counted like any other event. A repeated request with the same event has no further effect. Without `event` the text of an inbox record is sent unchanged. After 503 repeat the request. Also needs `events:read`.
 //
 // Scope: `events:write`.
 //
@@ -7077,7 +7077,7 @@ func (c *Client) ListReplays(ctx context.Context, params *ListReplaysParams, req
 
 // CreateReplayWithBody Send many deliveries again
 //
-// Those that are asked for, of runs that are decided by now, each as `replay-delivery` does: the same bytes under the same id. With `dry_run` they are only counted. Else a replay is made that is worked off at its pace, whatever restarts meanwhile; it does not wait for receivers. Deliveries that are on their way already are left alone.
+// Send all matching deliveries again, as `replay-delivery` does: the same bytes under the same id. Only deliveries of runs that are final by now match. With `dry_run` they are only counted. The replay sends `per_second` deliveries, continues after restarts, and does not wait for receivers. Deliveries that are being sent already are left alone.
 //
 // Scope: `reports:write`.
 //
@@ -7098,7 +7098,7 @@ func (c *Client) CreateReplayWithBody(ctx context.Context, contentType string, b
 
 // CreateReplay Send many deliveries again
 //
-// Those that are asked for, of runs that are decided by now, each as `replay-delivery` does: the same bytes under the same id. With `dry_run` they are only counted. Else a replay is made that is worked off at its pace, whatever restarts meanwhile; it does not wait for receivers. Deliveries that are on their way already are left alone.
+// Send all matching deliveries again, as `replay-delivery` does: the same bytes under the same id. Only deliveries of runs that are final by now match. With `dry_run` they are only counted. The replay sends `per_second` deliveries, continues after restarts, and does not wait for receivers. Deliveries that are being sent already are left alone.
 //
 // Scope: `reports:write`.
 //
@@ -7138,7 +7138,7 @@ func (c *Client) GetReplay(ctx context.Context, replayID string, reqEditors ...R
 
 // CancelReplay Cancel a replay
 //
-// It goes no further. What it had made ready to be sent again is sent. One that has ended stays as it is.
+// End a replay. Deliveries that are already queued are still sent. A replay that has ended stays as it is.
 //
 // Scope: `reports:write`.
 //
@@ -7176,7 +7176,7 @@ func (c *Client) ListReports(ctx context.Context, params *ListReportsParams, req
 
 // CreateReportWithBody Create a report
 //
-// Create a report. Its first run is of the first window that ends after it was made; older windows are run by hand. The answer shows the signing secret, and so does `get-report-secret`.
+// Create a report. Its first window is the first that ends after it was created. Run older windows by hand. The answer shows the signing secret, and so does `get-report-secret`.
 //
 // Scope: `reports:write`.
 //
@@ -7197,7 +7197,7 @@ func (c *Client) CreateReportWithBody(ctx context.Context, contentType string, b
 
 // CreateReport Create a report
 //
-// Create a report. Its first run is of the first window that ends after it was made; older windows are run by hand. The answer shows the signing secret, and so does `get-report-secret`.
+// Create a report. Its first window is the first that ends after it was created. Run older windows by hand. The answer shows the signing secret, and so does `get-report-secret`.
 //
 // Scope: `reports:write`.
 //
@@ -7218,7 +7218,7 @@ func (c *Client) CreateReport(ctx context.Context, body CreateReportJSONRequestB
 
 // DeleteReport Delete a report
 //
-// Delete a report. What it has not sent yet is cancelled; runs and deliveries stay listed.
+// Delete a report. Deliveries that were not sent yet are cancelled. Runs and deliveries stay listed.
 //
 // Scope: `reports:write`.
 //
@@ -7256,7 +7256,7 @@ func (c *Client) GetReport(ctx context.Context, reportID string, reqEditors ...R
 
 // UpdateReportWithBody Update a report
 //
-// Change a report. Members that are left out stay as they are; slug, meter and type never change. Runs that were decided stay as they are, the others go by what is new. Another schedule takes over at the first border that its windows share with the present ones, so that no window is left out or there twice. The URL that is there already keeps its user information; `https://@...` drops it.
+// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information; `https://@...` removes it.
 //
 // Scope: `reports:write`.
 //
@@ -7277,7 +7277,7 @@ func (c *Client) UpdateReportWithBody(ctx context.Context, reportID string, cont
 
 // UpdateReport Update a report
 //
-// Change a report. Members that are left out stay as they are; slug, meter and type never change. Runs that were decided stay as they are, the others go by what is new. Another schedule takes over at the first border that its windows share with the present ones, so that no window is left out or there twice. The URL that is there already keeps its user information; `https://@...` drops it.
+// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information; `https://@...` removes it.
 //
 // Scope: `reports:write`.
 //
@@ -7298,7 +7298,7 @@ func (c *Client) UpdateReport(ctx context.Context, reportID string, body UpdateR
 
 // PauseReport Pause a report
 //
-// Make no runs, by hand neither, and send nothing until it is resumed. Windows that pass meanwhile are made up for then.
+// Stop runs (also by hand) and deliveries until the report is resumed. Windows that pass meanwhile are run then.
 //
 // Scope: `reports:write`.
 //
@@ -7317,7 +7317,7 @@ func (c *Client) PauseReport(ctx context.Context, reportID string, reqEditors ..
 
 // PreviewReportWithBody Preview what a report would send
 //
-// The exact bodies that a first run of a window would send now, by subject. Nothing is stored and nothing is sent. They equal the deliveries but for the member `run`, whose `sequence` is 0.
+// Show the exact bodies that a first run of a window would send now, by subject. Nothing is stored or sent. They equal the deliveries, except for the member `run` (its `sequence` is 0).
 //
 // Scope: `reports:read`.
 //
@@ -7338,7 +7338,7 @@ func (c *Client) PreviewReportWithBody(ctx context.Context, reportID string, par
 
 // PreviewReport Preview what a report would send
 //
-// The exact bodies that a first run of a window would send now, by subject. Nothing is stored and nothing is sent. They equal the deliveries but for the member `run`, whose `sequence` is 0.
+// Show the exact bodies that a first run of a window would send now, by subject. Nothing is stored or sent. They equal the deliveries, except for the member `run` (its `sequence` is 0).
 //
 // Scope: `reports:read`.
 //
@@ -7359,7 +7359,7 @@ func (c *Client) PreviewReport(ctx context.Context, reportID string, params *Pre
 
 // PullDeliveries Pull the deliveries of a report
 //
-// By window, whatever their state: to catch up after an outage, or to compare with what was booked. Each has the exact bytes of the push, and headers that are signed now with the same secrets, so that the code of a receiver verifies it likewise; they are good for five minutes. A delivery whose figures another one replaces says which. Nothing is changed: a delivery that is pulled is still sent. A page may have fewer entries than `page[size]`.
+// Get deliveries by window, in any state, to catch up after an outage or to compare with what was booked. Each has the exact bytes of the webhook. Its headers are signed now with the same secrets and expire after five minutes, so the code of a receiver can verify them. `superseded_by` names the delivery that replaces its figures. A pull changes nothing: deliveries are still sent. A page may have fewer entries than `page[size]`.
 //
 // Scope: `reports:read`.
 //
@@ -7378,7 +7378,7 @@ func (c *Client) PullDeliveries(ctx context.Context, reportID string, params *Pu
 
 // ResumeReportWithBody Resume a report
 //
-// Make a paused or parked report active again, and send what is asked for of what it owes: all of it if nothing is said. One that is active stays as it is.
+// Make a paused or parked report active again. `owed` says what to send of what it owes; the default is all. An active report stays as it is.
 //
 // Scope: `reports:write`.
 //
@@ -7399,7 +7399,7 @@ func (c *Client) ResumeReportWithBody(ctx context.Context, reportID string, cont
 
 // ResumeReport Resume a report
 //
-// Make a paused or parked report active again, and send what is asked for of what it owes: all of it if nothing is said. One that is active stays as it is.
+// Make a paused or parked report active again. `owed` says what to send of what it owes; the default is all. An active report stays as it is.
 //
 // Scope: `reports:write`.
 //
@@ -7439,7 +7439,7 @@ func (c *Client) ListReportRuns(ctx context.Context, reportID string, params *Li
 
 // RunReportWithBody Run a report by hand
 //
-// Run a report for any window that is over, of its schedule or not. It waits until all that was sent before is counted. A run that was skipped or could not be made is made after all.
+// Run a report for any window that is over, also one that is not of its schedule. The run waits until everything sent before the request is counted. A run that was skipped, or could not be computed, is computed now.
 //
 // Scope: `reports:write`.
 //
@@ -7460,7 +7460,7 @@ func (c *Client) RunReportWithBody(ctx context.Context, reportID string, content
 
 // RunReport Run a report by hand
 //
-// Run a report for any window that is over, of its schedule or not. It waits until all that was sent before is counted. A run that was skipped or could not be made is made after all.
+// Run a report for any window that is over, also one that is not of its schedule. The run waits until everything sent before the request is counted. A run that was skipped, or could not be computed, is computed now.
 //
 // Scope: `reports:write`.
 //
@@ -7500,7 +7500,7 @@ func (c *Client) GetReportRun(ctx context.Context, reportID string, runID string
 
 // ListRunCorrections List the corrections of a run
 //
-// What a revision says otherwise than what was delivered for its window: every entry that differs, by subject. They are kept whether they are delivered or only recorded.
+// Every entry of a revision that differs from what was delivered for its window, by subject. Corrections are stored whether they are delivered or only recorded.
 //
 // Scope: `reports:read`.
 //
@@ -7538,7 +7538,7 @@ func (c *Client) GetReportSecret(ctx context.Context, reportID string, reqEditor
 
 // RotateReportSecretWithBody Rotate the signing secret of a report
 //
-// Deliveries are signed with the new secret from now on, and with those from before until the overlap ends: a receiver may change over at any moment in between.
+// Create a new secret. Deliveries are signed with it, and until the overlap ends also with the earlier ones. A receiver can switch at any moment in between.
 //
 // Scope: `secrets:read`.
 //
@@ -7559,7 +7559,7 @@ func (c *Client) RotateReportSecretWithBody(ctx context.Context, reportID string
 
 // RotateReportSecret Rotate the signing secret of a report
 //
-// Deliveries are signed with the new secret from now on, and with those from before until the overlap ends: a receiver may change over at any moment in between.
+// Create a new secret. Deliveries are signed with it, and until the overlap ends also with the earlier ones. A receiver can switch at any moment in between.
 //
 // Scope: `secrets:read`.
 //
@@ -7580,7 +7580,7 @@ func (c *Client) RotateReportSecret(ctx context.Context, reportID string, body R
 
 // TestReport Send a test delivery
 //
-// Send one signed message to the report's endpoint now, whatever the report's state, and tell what came of it. It has no usage, the subject `meterline-test`, an id of its own and the `run.trigger` `test`, so that a receiver books nothing. It is kept nowhere and tried once, and parks nothing.
+// Send one signed message to the report's endpoint now, in any state of the report. The answer says what is wrong. The message has no usage, the subject `meterline-test`, its own id, and the `run.trigger` `test`: a receiver must not book it. It is sent once, not stored, and never parks a report.
 //
 // Scope: `reports:write`.
 //
@@ -7599,7 +7599,7 @@ func (c *Client) TestReport(ctx context.Context, reportID string, reqEditors ...
 
 // GetStatus Get the status
 //
-// With it a sender can wait until its events count: `caught_up`.
+// The progress of counting. To know when your events are counted, wait until `caught_up` is true.
 //
 // Scope: `status:read`.
 //
@@ -11143,7 +11143,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListAccountsWithResponse List accounts of all events
 	//
-	// By hour of arrival in the log, source and type; and for each meter how many of its events counted. Of the namespace of the key only. While a meter is being filled in, it has counted fewer than it matches. What could not be read as an event of any namespace is shown to who may operate the installation.
+	// The verdicts of all events of the namespace, by hour of arrival in the log, source and type. For each meter, how many of its events were counted: fewer than it matches while it is being backfilled. Records that are not events of any namespace are shown to keys with the scope `operate`.
 	//
 	// Scope: `usage:read`.
 	//
@@ -11253,7 +11253,7 @@ type ClientWithResponsesInterface interface {
 
 	// AuditSpanWithBodyWithResponse Audit stored data against a recount
 	//
-	// One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
+	// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
 	//
 	// Scope: `operate`.
 	//
@@ -11264,7 +11264,7 @@ type ClientWithResponsesInterface interface {
 
 	// AuditSpanWithResponse Audit stored data against a recount
 	//
-	// One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
+	// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
 	//
 	// Scope: `operate`.
 	//
@@ -11286,7 +11286,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListDeliveriesWithResponse List deliveries
 	//
-	// Those of the run that was decided last come first, and those of a run by number. Deliveries of deleted reports are listed too.
+	// List deliveries: the newest final run first, within a run by number. Deliveries of deleted reports are listed too.
 	//
 	// Scope: `reports:read`.
 	//
@@ -11308,7 +11308,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetDeliveryBodyWithResponse Get the body of a delivery
 	//
-	// The exact bytes that are signed and sent, in every attempt the same; `digest` of the delivery is theirs.
+	// The exact bytes that are signed and sent, the same in every attempt. `digest` of the delivery is their blake2b-256.
 	//
 	// Scope: `reports:read`.
 	//
@@ -11319,7 +11319,7 @@ type ClientWithResponsesInterface interface {
 
 	// ReplayDeliveryWithResponse Send a delivery again
 	//
-	// The same bytes under the same id, to where its report points now, whatever became of it before; receivers tell copies by the id. It begins with a first attempt and has all retries before it; its run's outcome follows. One that waits for its first attempt stays as it is. One that is just being sent is a conflict, and so is one with a `failure`: it has no body.
+	// Send a delivery again, whatever its state: the same bytes under the same id, to the current URL of its report, with all retries. A receiver recognizes it by its id. The state of its run follows. A delivery that waits for its first attempt stays as it is. 409 if it is being sent, or has a `failure` and so no body.
 	//
 	// Scope: `reports:write`.
 	//
@@ -11435,7 +11435,7 @@ type ClientWithResponsesInterface interface {
 
 	// PreviewMeterWithBodyWithResponse Preview a meter on stored events
 	//
-	// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
+	// What a meter would answer if you created it. It is computed from stored events: at most 500,000 of its event type in at most 92 days. Nothing is created.
 	//
 	// Scope: `usage:read`.
 	//
@@ -11446,7 +11446,7 @@ type ClientWithResponsesInterface interface {
 
 	// PreviewMeterWithResponse Preview a meter on stored events
 	//
-	// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
+	// What a meter would answer if you created it. It is computed from stored events: at most 500,000 of its event type in at most 92 days. Nothing is created.
 	//
 	// Scope: `usage:read`.
 	//
@@ -11468,7 +11468,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateMeterWithBodyWithResponse Create a meter
 	//
-	// Create a meter. It also measures the events that were sent before it was made. The meters of a namespace may change 300 times a minute; beyond that: 429.
+	// Create a meter. It also counts events that were sent before it was created. The meters of a namespace may change 300 times a minute; further changes get 429.
 	//
 	// Scope: `meters:write`.
 	//
@@ -11479,7 +11479,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateMeterWithResponse Create a meter
 	//
-	// Create a meter. It also measures the events that were sent before it was made. The meters of a namespace may change 300 times a minute; beyond that: 429.
+	// Create a meter. It also counts events that were sent before it was created. The meters of a namespace may change 300 times a minute; further changes get 429.
 	//
 	// Scope: `meters:write`.
 	//
@@ -11490,7 +11490,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteMeterWithResponse Delete a meter
 	//
-	// Delete a meter; a report that uses it has to go first. Its events are kept.
+	// Delete a meter. Delete reports that use it first. Its events are kept.
 	//
 	// Scope: `meters:write`.
 	//
@@ -11512,7 +11512,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateMeterWithBodyWithResponse Update a meter
 	//
-	// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision: it is filled in from the events that are kept, shown as pending_revision meanwhile, and takes over by itself when that is done. A second change before then replaces it, and is made of what it was to be.
+	// Change a meter. Members that are left out stay as they are. key, aggregation and events_from cannot be changed. A change of event_type, value_property or dimensions creates a new revision. It is backfilled from stored events and becomes active when that is finished. Until then it is shown as pending_revision. A second change before that is applied on top of the first, and replaces it.
 	//
 	// Scope: `meters:write`.
 	//
@@ -11523,7 +11523,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateMeterWithResponse Update a meter
 	//
-	// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision: it is filled in from the events that are kept, shown as pending_revision meanwhile, and takes over by itself when that is done. A second change before then replaces it, and is made of what it was to be.
+	// Change a meter. Members that are left out stay as they are. key, aggregation and events_from cannot be changed. A change of event_type, value_property or dimensions creates a new revision. It is backfilled from stored events and becomes active when that is finished. Until then it is shown as pending_revision. A second change before that is applied on top of the first, and replaces it.
 	//
 	// Scope: `meters:write`.
 	//
@@ -11600,7 +11600,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateMeterRevisionWithBodyWithResponse Propose a revision of a meter
 	//
-	// Propose that a meter measure something else. The revision is filled in from the events that are kept, beside the one in force, which goes on answering. Compare them, then switch to it or delete it.
+	// Propose a new revision of a meter. It is backfilled from stored events, while the current revision keeps answering. Compare both, then switch to the new one or delete it.
 	//
 	// Scope: `meters:write`.
 	//
@@ -11611,7 +11611,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateMeterRevisionWithResponse Propose a revision of a meter
 	//
-	// Propose that a meter measure something else. The revision is filled in from the events that are kept, beside the one in force, which goes on answering. Compare them, then switch to it or delete it.
+	// Propose a new revision of a meter. It is backfilled from stored events, while the current revision keeps answering. Compare both, then switch to the new one or delete it.
 	//
 	// Scope: `meters:write`.
 	//
@@ -11644,7 +11644,7 @@ type ClientWithResponsesInterface interface {
 
 	// CompareMeterRevisionWithResponse Compare a revision with the current one
 	//
-	// What a revision makes of the events that are kept, and what the meter makes of them now, subject by subject. While it is being filled in, `progress` tells what is missing.
+	// Compare the results of a revision with those of the current one, subject by subject. While the revision is being backfilled, `progress` shows how far it is.
 	//
 	// Scope: `usage:read`.
 	//
@@ -11655,7 +11655,7 @@ type ClientWithResponsesInterface interface {
 
 	// SwitchMeterRevisionWithBodyWithResponse Switch a meter to a revision
 	//
-	// Have a revision take over: at once where it is filled in, else as soon as it is (it is `filling` then). With effective_from, usage of earlier windows stays as it was. What it supersedes is kept for 90 days where a report is on the meter, so that runs can be corrected.
+	// Make a revision active. If its backfill is not finished, the switch waits (`filling`). With effective_from, usage of earlier windows stays as it was. If a report uses the meter, the superseded revision is kept for 90 days, so that runs can be corrected.
 	//
 	// Scope: `meters:write`.
 	//
@@ -11666,7 +11666,7 @@ type ClientWithResponsesInterface interface {
 
 	// SwitchMeterRevisionWithResponse Switch a meter to a revision
 	//
-	// Have a revision take over: at once where it is filled in, else as soon as it is (it is `filling` then). With effective_from, usage of earlier windows stays as it was. What it supersedes is kept for 90 days where a report is on the meter, so that runs can be corrected.
+	// Make a revision active. If its backfill is not finished, the switch waits (`filling`). With effective_from, usage of earlier windows stays as it was. If a report uses the meter, the superseded revision is kept for 90 days, so that runs can be corrected.
 	//
 	// Scope: `meters:write`.
 	//
@@ -11688,7 +11688,7 @@ type ClientWithResponsesInterface interface {
 
 	// RedriveRefusalsWithBodyWithResponse Redrive refused inbox records unchanged
 	//
-	// Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
+	// Send open inbox records again unchanged, newest first, for example after you changed the setting that refused them. With `dry_run` it only says which would be accepted, and why others would not. Send `next` as `after` until it is null. Also needs `events:read`.
 	//
 	// Scope: `events:write`.
 	//
@@ -11699,7 +11699,7 @@ type ClientWithResponsesInterface interface {
 
 	// RedriveRefusalsWithResponse Redrive refused inbox records unchanged
 	//
-	// Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
+	// Send open inbox records again unchanged, newest first, for example after you changed the setting that refused them. With `dry_run` it only says which would be accepted, and why others would not. Send `next` as `after` until it is null. Also needs `events:read`.
 	//
 	// Scope: `events:write`.
 	//
@@ -11710,7 +11710,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListRefusalsWithResponse List refusals
 	//
-	// Conflicts, records of inbox topics that are no events, and what could not be read, those last taken in first, with what was done about each. Not what the door refuses, for its sender was told; nor duplicates, which do no harm; nor values that a meter could not use: `list-rejected-values` has those.
+	// List events that were received but do not count, newest first, with the state of each: conflicts, records of inbox topics that are not events, and unreadable records. Events that were refused with an HTTP error are not listed, nor are duplicates. Values that a meter could not use are listed by `list-rejected-values`.
 	//
 	// Scope: `events:read`.
 	//
@@ -11721,7 +11721,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetRefusalWithResponse Get a refusal with its contents
 	//
-	// Of a conflict both payloads, and where they differ. Of what is no event, its text. Of an event with a value that a meter could not use, whose `position` is the id here: which other meters count it.
+	// A conflict has both payloads and their differences. A record that is not an event has its text. For a rejected value (use its `position` as the id) it shows which other meters count the event.
 	//
 	// Scope: `events:read`.
 	//
@@ -11732,7 +11732,7 @@ type ClientWithResponsesInterface interface {
 
 	// DismissRefusalWithBodyWithResponse Dismiss a refusal
 	//
-	// Asks for `events:read` too. One that was dismissed can still be sent anew.
+	// Mark a refusal as settled. It can still be redriven. Also needs `events:read`.
 	//
 	// Scope: `events:write`.
 	//
@@ -11743,7 +11743,7 @@ type ClientWithResponsesInterface interface {
 
 	// DismissRefusalWithResponse Dismiss a refusal
 	//
-	// Asks for `events:read` too. One that was dismissed can still be sent anew.
+	// Mark a refusal as settled. It can still be redriven. Also needs `events:read`.
 	//
 	// Scope: `events:write`.
 	//
@@ -11754,7 +11754,7 @@ type ClientWithResponsesInterface interface {
 
 	// RedriveRefusalWithBodyWithResponse Redrive a refusal with an event
 	//
-	// The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
+	// Send a fixed event for a refusal. It is validated and counted like any other event. A repeated request with the same event has no further effect. Without `event` the text of an inbox record is sent unchanged. After 503 repeat the request. Also needs `events:read`.
 	//
 	// Scope: `events:write`.
 	//
@@ -11765,7 +11765,7 @@ type ClientWithResponsesInterface interface {
 
 	// RedriveRefusalWithResponse Redrive a refusal with an event
 	//
-	// The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
+	// Send a fixed event for a refusal. It is validated and counted like any other event. A repeated request with the same event has no further effect. Without `event` the text of an inbox record is sent unchanged. After 503 repeat the request. Also needs `events:read`.
 	//
 	// Scope: `events:write`.
 	//
@@ -11787,7 +11787,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateReplayWithBodyWithResponse Send many deliveries again
 	//
-	// Those that are asked for, of runs that are decided by now, each as `replay-delivery` does: the same bytes under the same id. With `dry_run` they are only counted. Else a replay is made that is worked off at its pace, whatever restarts meanwhile; it does not wait for receivers. Deliveries that are on their way already are left alone.
+	// Send all matching deliveries again, as `replay-delivery` does: the same bytes under the same id. Only deliveries of runs that are final by now match. With `dry_run` they are only counted. The replay sends `per_second` deliveries, continues after restarts, and does not wait for receivers. Deliveries that are being sent already are left alone.
 	//
 	// Scope: `reports:write`.
 	//
@@ -11798,7 +11798,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateReplayWithResponse Send many deliveries again
 	//
-	// Those that are asked for, of runs that are decided by now, each as `replay-delivery` does: the same bytes under the same id. With `dry_run` they are only counted. Else a replay is made that is worked off at its pace, whatever restarts meanwhile; it does not wait for receivers. Deliveries that are on their way already are left alone.
+	// Send all matching deliveries again, as `replay-delivery` does: the same bytes under the same id. Only deliveries of runs that are final by now match. With `dry_run` they are only counted. The replay sends `per_second` deliveries, continues after restarts, and does not wait for receivers. Deliveries that are being sent already are left alone.
 	//
 	// Scope: `reports:write`.
 	//
@@ -11820,7 +11820,7 @@ type ClientWithResponsesInterface interface {
 
 	// CancelReplayWithResponse Cancel a replay
 	//
-	// It goes no further. What it had made ready to be sent again is sent. One that has ended stays as it is.
+	// End a replay. Deliveries that are already queued are still sent. A replay that has ended stays as it is.
 	//
 	// Scope: `reports:write`.
 	//
@@ -11842,7 +11842,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateReportWithBodyWithResponse Create a report
 	//
-	// Create a report. Its first run is of the first window that ends after it was made; older windows are run by hand. The answer shows the signing secret, and so does `get-report-secret`.
+	// Create a report. Its first window is the first that ends after it was created. Run older windows by hand. The answer shows the signing secret, and so does `get-report-secret`.
 	//
 	// Scope: `reports:write`.
 	//
@@ -11853,7 +11853,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateReportWithResponse Create a report
 	//
-	// Create a report. Its first run is of the first window that ends after it was made; older windows are run by hand. The answer shows the signing secret, and so does `get-report-secret`.
+	// Create a report. Its first window is the first that ends after it was created. Run older windows by hand. The answer shows the signing secret, and so does `get-report-secret`.
 	//
 	// Scope: `reports:write`.
 	//
@@ -11864,7 +11864,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteReportWithResponse Delete a report
 	//
-	// Delete a report. What it has not sent yet is cancelled; runs and deliveries stay listed.
+	// Delete a report. Deliveries that were not sent yet are cancelled. Runs and deliveries stay listed.
 	//
 	// Scope: `reports:write`.
 	//
@@ -11886,7 +11886,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateReportWithBodyWithResponse Update a report
 	//
-	// Change a report. Members that are left out stay as they are; slug, meter and type never change. Runs that were decided stay as they are, the others go by what is new. Another schedule takes over at the first border that its windows share with the present ones, so that no window is left out or there twice. The URL that is there already keeps its user information; `https://@...` drops it.
+	// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information; `https://@...` removes it.
 	//
 	// Scope: `reports:write`.
 	//
@@ -11897,7 +11897,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateReportWithResponse Update a report
 	//
-	// Change a report. Members that are left out stay as they are; slug, meter and type never change. Runs that were decided stay as they are, the others go by what is new. Another schedule takes over at the first border that its windows share with the present ones, so that no window is left out or there twice. The URL that is there already keeps its user information; `https://@...` drops it.
+	// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information; `https://@...` removes it.
 	//
 	// Scope: `reports:write`.
 	//
@@ -11908,7 +11908,7 @@ type ClientWithResponsesInterface interface {
 
 	// PauseReportWithResponse Pause a report
 	//
-	// Make no runs, by hand neither, and send nothing until it is resumed. Windows that pass meanwhile are made up for then.
+	// Stop runs (also by hand) and deliveries until the report is resumed. Windows that pass meanwhile are run then.
 	//
 	// Scope: `reports:write`.
 	//
@@ -11919,7 +11919,7 @@ type ClientWithResponsesInterface interface {
 
 	// PreviewReportWithBodyWithResponse Preview what a report would send
 	//
-	// The exact bodies that a first run of a window would send now, by subject. Nothing is stored and nothing is sent. They equal the deliveries but for the member `run`, whose `sequence` is 0.
+	// Show the exact bodies that a first run of a window would send now, by subject. Nothing is stored or sent. They equal the deliveries, except for the member `run` (its `sequence` is 0).
 	//
 	// Scope: `reports:read`.
 	//
@@ -11930,7 +11930,7 @@ type ClientWithResponsesInterface interface {
 
 	// PreviewReportWithResponse Preview what a report would send
 	//
-	// The exact bodies that a first run of a window would send now, by subject. Nothing is stored and nothing is sent. They equal the deliveries but for the member `run`, whose `sequence` is 0.
+	// Show the exact bodies that a first run of a window would send now, by subject. Nothing is stored or sent. They equal the deliveries, except for the member `run` (its `sequence` is 0).
 	//
 	// Scope: `reports:read`.
 	//
@@ -11941,7 +11941,7 @@ type ClientWithResponsesInterface interface {
 
 	// PullDeliveriesWithResponse Pull the deliveries of a report
 	//
-	// By window, whatever their state: to catch up after an outage, or to compare with what was booked. Each has the exact bytes of the push, and headers that are signed now with the same secrets, so that the code of a receiver verifies it likewise; they are good for five minutes. A delivery whose figures another one replaces says which. Nothing is changed: a delivery that is pulled is still sent. A page may have fewer entries than `page[size]`.
+	// Get deliveries by window, in any state, to catch up after an outage or to compare with what was booked. Each has the exact bytes of the webhook. Its headers are signed now with the same secrets and expire after five minutes, so the code of a receiver can verify them. `superseded_by` names the delivery that replaces its figures. A pull changes nothing: deliveries are still sent. A page may have fewer entries than `page[size]`.
 	//
 	// Scope: `reports:read`.
 	//
@@ -11952,7 +11952,7 @@ type ClientWithResponsesInterface interface {
 
 	// ResumeReportWithBodyWithResponse Resume a report
 	//
-	// Make a paused or parked report active again, and send what is asked for of what it owes: all of it if nothing is said. One that is active stays as it is.
+	// Make a paused or parked report active again. `owed` says what to send of what it owes; the default is all. An active report stays as it is.
 	//
 	// Scope: `reports:write`.
 	//
@@ -11963,7 +11963,7 @@ type ClientWithResponsesInterface interface {
 
 	// ResumeReportWithResponse Resume a report
 	//
-	// Make a paused or parked report active again, and send what is asked for of what it owes: all of it if nothing is said. One that is active stays as it is.
+	// Make a paused or parked report active again. `owed` says what to send of what it owes; the default is all. An active report stays as it is.
 	//
 	// Scope: `reports:write`.
 	//
@@ -11985,7 +11985,7 @@ type ClientWithResponsesInterface interface {
 
 	// RunReportWithBodyWithResponse Run a report by hand
 	//
-	// Run a report for any window that is over, of its schedule or not. It waits until all that was sent before is counted. A run that was skipped or could not be made is made after all.
+	// Run a report for any window that is over, also one that is not of its schedule. The run waits until everything sent before the request is counted. A run that was skipped, or could not be computed, is computed now.
 	//
 	// Scope: `reports:write`.
 	//
@@ -11996,7 +11996,7 @@ type ClientWithResponsesInterface interface {
 
 	// RunReportWithResponse Run a report by hand
 	//
-	// Run a report for any window that is over, of its schedule or not. It waits until all that was sent before is counted. A run that was skipped or could not be made is made after all.
+	// Run a report for any window that is over, also one that is not of its schedule. The run waits until everything sent before the request is counted. A run that was skipped, or could not be computed, is computed now.
 	//
 	// Scope: `reports:write`.
 	//
@@ -12018,7 +12018,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListRunCorrectionsWithResponse List the corrections of a run
 	//
-	// What a revision says otherwise than what was delivered for its window: every entry that differs, by subject. They are kept whether they are delivered or only recorded.
+	// Every entry of a revision that differs from what was delivered for its window, by subject. Corrections are stored whether they are delivered or only recorded.
 	//
 	// Scope: `reports:read`.
 	//
@@ -12040,7 +12040,7 @@ type ClientWithResponsesInterface interface {
 
 	// RotateReportSecretWithBodyWithResponse Rotate the signing secret of a report
 	//
-	// Deliveries are signed with the new secret from now on, and with those from before until the overlap ends: a receiver may change over at any moment in between.
+	// Create a new secret. Deliveries are signed with it, and until the overlap ends also with the earlier ones. A receiver can switch at any moment in between.
 	//
 	// Scope: `secrets:read`.
 	//
@@ -12051,7 +12051,7 @@ type ClientWithResponsesInterface interface {
 
 	// RotateReportSecretWithResponse Rotate the signing secret of a report
 	//
-	// Deliveries are signed with the new secret from now on, and with those from before until the overlap ends: a receiver may change over at any moment in between.
+	// Create a new secret. Deliveries are signed with it, and until the overlap ends also with the earlier ones. A receiver can switch at any moment in between.
 	//
 	// Scope: `secrets:read`.
 	//
@@ -12062,7 +12062,7 @@ type ClientWithResponsesInterface interface {
 
 	// TestReportWithResponse Send a test delivery
 	//
-	// Send one signed message to the report's endpoint now, whatever the report's state, and tell what came of it. It has no usage, the subject `meterline-test`, an id of its own and the `run.trigger` `test`, so that a receiver books nothing. It is kept nowhere and tried once, and parks nothing.
+	// Send one signed message to the report's endpoint now, in any state of the report. The answer says what is wrong. The message has no usage, the subject `meterline-test`, its own id, and the `run.trigger` `test`: a receiver must not book it. It is sent once, not stored, and never parks a report.
 	//
 	// Scope: `reports:write`.
 	//
@@ -12073,7 +12073,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetStatusWithResponse Get the status
 	//
-	// With it a sender can wait until its events count: `caught_up`.
+	// The progress of counting. To know when your events are counted, wait until `caught_up` is true.
 	//
 	// Scope: `status:read`.
 	//
@@ -15254,7 +15254,7 @@ func (r UpdateSubjectAnswer) ContentType() string {
 
 // ListAccountsWithResponse List accounts of all events
 //
-// By hour of arrival in the log, source and type; and for each meter how many of its events counted. Of the namespace of the key only. While a meter is being filled in, it has counted fewer than it matches. What could not be read as an event of any namespace is shown to who may operate the installation.
+// The verdicts of all events of the namespace, by hour of arrival in the log, source and type. For each meter, how many of its events were counted: fewer than it matches while it is being backfilled. Records that are not events of any namespace are shown to keys with the scope `operate`.
 //
 // Scope: `usage:read`.
 //
@@ -15424,7 +15424,7 @@ func (c *ClientWithResponses) RotateAPIKeyWithResponse(ctx context.Context, apiK
 
 // AuditSpanWithBodyWithResponse Audit stored data against a recount
 //
-// One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
+// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
 //
 // Scope: `operate`.
 //
@@ -15441,7 +15441,7 @@ func (c *ClientWithResponses) AuditSpanWithBodyWithResponse(ctx context.Context,
 
 // AuditSpanWithResponse Audit stored data against a recount
 //
-// One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
+// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
 //
 // Scope: `operate`.
 //
@@ -15475,7 +15475,7 @@ func (c *ClientWithResponses) ListChangesWithResponse(ctx context.Context, param
 
 // ListDeliveriesWithResponse List deliveries
 //
-// Those of the run that was decided last come first, and those of a run by number. Deliveries of deleted reports are listed too.
+// List deliveries: the newest final run first, within a run by number. Deliveries of deleted reports are listed too.
 //
 // Scope: `reports:read`.
 //
@@ -15509,7 +15509,7 @@ func (c *ClientWithResponses) GetDeliveryWithResponse(ctx context.Context, deliv
 
 // GetDeliveryBodyWithResponse Get the body of a delivery
 //
-// The exact bytes that are signed and sent, in every attempt the same; `digest` of the delivery is theirs.
+// The exact bytes that are signed and sent, the same in every attempt. `digest` of the delivery is their blake2b-256.
 //
 // Scope: `reports:read`.
 //
@@ -15526,7 +15526,7 @@ func (c *ClientWithResponses) GetDeliveryBodyWithResponse(ctx context.Context, d
 
 // ReplayDeliveryWithResponse Send a delivery again
 //
-// The same bytes under the same id, to where its report points now, whatever became of it before; receivers tell copies by the id. It begins with a first attempt and has all retries before it; its run's outcome follows. One that waits for its first attempt stays as it is. One that is just being sent is a conflict, and so is one with a `failure`: it has no body.
+// Send a delivery again, whatever its state: the same bytes under the same id, to the current URL of its report, with all retries. A receiver recognizes it by its id. The state of its run follows. A delivery that waits for its first attempt stays as it is. 409 if it is being sent, or has a `failure` and so no body.
 //
 // Scope: `reports:write`.
 //
@@ -15690,7 +15690,7 @@ func (c *ClientWithResponses) ListEventSubjectsWithResponse(ctx context.Context,
 
 // PreviewMeterWithBodyWithResponse Preview a meter on stored events
 //
-// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
+// What a meter would answer if you created it. It is computed from stored events: at most 500,000 of its event type in at most 92 days. Nothing is created.
 //
 // Scope: `usage:read`.
 //
@@ -15707,7 +15707,7 @@ func (c *ClientWithResponses) PreviewMeterWithBodyWithResponse(ctx context.Conte
 
 // PreviewMeterWithResponse Preview a meter on stored events
 //
-// What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
+// What a meter would answer if you created it. It is computed from stored events: at most 500,000 of its event type in at most 92 days. Nothing is created.
 //
 // Scope: `usage:read`.
 //
@@ -15741,7 +15741,7 @@ func (c *ClientWithResponses) ListMetersWithResponse(ctx context.Context, params
 
 // CreateMeterWithBodyWithResponse Create a meter
 //
-// Create a meter. It also measures the events that were sent before it was made. The meters of a namespace may change 300 times a minute; beyond that: 429.
+// Create a meter. It also counts events that were sent before it was created. The meters of a namespace may change 300 times a minute; further changes get 429.
 //
 // Scope: `meters:write`.
 //
@@ -15758,7 +15758,7 @@ func (c *ClientWithResponses) CreateMeterWithBodyWithResponse(ctx context.Contex
 
 // CreateMeterWithResponse Create a meter
 //
-// Create a meter. It also measures the events that were sent before it was made. The meters of a namespace may change 300 times a minute; beyond that: 429.
+// Create a meter. It also counts events that were sent before it was created. The meters of a namespace may change 300 times a minute; further changes get 429.
 //
 // Scope: `meters:write`.
 //
@@ -15775,7 +15775,7 @@ func (c *ClientWithResponses) CreateMeterWithResponse(ctx context.Context, body 
 
 // DeleteMeterWithResponse Delete a meter
 //
-// Delete a meter; a report that uses it has to go first. Its events are kept.
+// Delete a meter. Delete reports that use it first. Its events are kept.
 //
 // Scope: `meters:write`.
 //
@@ -15809,7 +15809,7 @@ func (c *ClientWithResponses) GetMeterWithResponse(ctx context.Context, meterID 
 
 // UpdateMeterWithBodyWithResponse Update a meter
 //
-// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision: it is filled in from the events that are kept, shown as pending_revision meanwhile, and takes over by itself when that is done. A second change before then replaces it, and is made of what it was to be.
+// Change a meter. Members that are left out stay as they are. key, aggregation and events_from cannot be changed. A change of event_type, value_property or dimensions creates a new revision. It is backfilled from stored events and becomes active when that is finished. Until then it is shown as pending_revision. A second change before that is applied on top of the first, and replaces it.
 //
 // Scope: `meters:write`.
 //
@@ -15826,7 +15826,7 @@ func (c *ClientWithResponses) UpdateMeterWithBodyWithResponse(ctx context.Contex
 
 // UpdateMeterWithResponse Update a meter
 //
-// Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision: it is filled in from the events that are kept, shown as pending_revision meanwhile, and takes over by itself when that is done. A second change before then replaces it, and is made of what it was to be.
+// Change a meter. Members that are left out stay as they are. key, aggregation and events_from cannot be changed. A change of event_type, value_property or dimensions creates a new revision. It is backfilled from stored events and becomes active when that is finished. Until then it is shown as pending_revision. A second change before that is applied on top of the first, and replaces it.
 //
 // Scope: `meters:write`.
 //
@@ -15945,7 +15945,7 @@ func (c *ClientWithResponses) ListMeterRevisionsWithResponse(ctx context.Context
 
 // CreateMeterRevisionWithBodyWithResponse Propose a revision of a meter
 //
-// Propose that a meter measure something else. The revision is filled in from the events that are kept, beside the one in force, which goes on answering. Compare them, then switch to it or delete it.
+// Propose a new revision of a meter. It is backfilled from stored events, while the current revision keeps answering. Compare both, then switch to the new one or delete it.
 //
 // Scope: `meters:write`.
 //
@@ -15962,7 +15962,7 @@ func (c *ClientWithResponses) CreateMeterRevisionWithBodyWithResponse(ctx contex
 
 // CreateMeterRevisionWithResponse Propose a revision of a meter
 //
-// Propose that a meter measure something else. The revision is filled in from the events that are kept, beside the one in force, which goes on answering. Compare them, then switch to it or delete it.
+// Propose a new revision of a meter. It is backfilled from stored events, while the current revision keeps answering. Compare both, then switch to the new one or delete it.
 //
 // Scope: `meters:write`.
 //
@@ -16013,7 +16013,7 @@ func (c *ClientWithResponses) GetMeterRevisionWithResponse(ctx context.Context, 
 
 // CompareMeterRevisionWithResponse Compare a revision with the current one
 //
-// What a revision makes of the events that are kept, and what the meter makes of them now, subject by subject. While it is being filled in, `progress` tells what is missing.
+// Compare the results of a revision with those of the current one, subject by subject. While the revision is being backfilled, `progress` shows how far it is.
 //
 // Scope: `usage:read`.
 //
@@ -16030,7 +16030,7 @@ func (c *ClientWithResponses) CompareMeterRevisionWithResponse(ctx context.Conte
 
 // SwitchMeterRevisionWithBodyWithResponse Switch a meter to a revision
 //
-// Have a revision take over: at once where it is filled in, else as soon as it is (it is `filling` then). With effective_from, usage of earlier windows stays as it was. What it supersedes is kept for 90 days where a report is on the meter, so that runs can be corrected.
+// Make a revision active. If its backfill is not finished, the switch waits (`filling`). With effective_from, usage of earlier windows stays as it was. If a report uses the meter, the superseded revision is kept for 90 days, so that runs can be corrected.
 //
 // Scope: `meters:write`.
 //
@@ -16047,7 +16047,7 @@ func (c *ClientWithResponses) SwitchMeterRevisionWithBodyWithResponse(ctx contex
 
 // SwitchMeterRevisionWithResponse Switch a meter to a revision
 //
-// Have a revision take over: at once where it is filled in, else as soon as it is (it is `filling` then). With effective_from, usage of earlier windows stays as it was. What it supersedes is kept for 90 days where a report is on the meter, so that runs can be corrected.
+// Make a revision active. If its backfill is not finished, the switch waits (`filling`). With effective_from, usage of earlier windows stays as it was. If a report uses the meter, the superseded revision is kept for 90 days, so that runs can be corrected.
 //
 // Scope: `meters:write`.
 //
@@ -16081,7 +16081,7 @@ func (c *ClientWithResponses) ListMeterSubjectsWithResponse(ctx context.Context,
 
 // RedriveRefusalsWithBodyWithResponse Redrive refused inbox records unchanged
 //
-// Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
+// Send open inbox records again unchanged, newest first, for example after you changed the setting that refused them. With `dry_run` it only says which would be accepted, and why others would not. Send `next` as `after` until it is null. Also needs `events:read`.
 //
 // Scope: `events:write`.
 //
@@ -16098,7 +16098,7 @@ func (c *ClientWithResponses) RedriveRefusalsWithBodyWithResponse(ctx context.Co
 
 // RedriveRefusalsWithResponse Redrive refused inbox records unchanged
 //
-// Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
+// Send open inbox records again unchanged, newest first, for example after you changed the setting that refused them. With `dry_run` it only says which would be accepted, and why others would not. Send `next` as `after` until it is null. Also needs `events:read`.
 //
 // Scope: `events:write`.
 //
@@ -16115,7 +16115,7 @@ func (c *ClientWithResponses) RedriveRefusalsWithResponse(ctx context.Context, b
 
 // ListRefusalsWithResponse List refusals
 //
-// Conflicts, records of inbox topics that are no events, and what could not be read, those last taken in first, with what was done about each. Not what the door refuses, for its sender was told; nor duplicates, which do no harm; nor values that a meter could not use: `list-rejected-values` has those.
+// List events that were received but do not count, newest first, with the state of each: conflicts, records of inbox topics that are not events, and unreadable records. Events that were refused with an HTTP error are not listed, nor are duplicates. Values that a meter could not use are listed by `list-rejected-values`.
 //
 // Scope: `events:read`.
 //
@@ -16132,7 +16132,7 @@ func (c *ClientWithResponses) ListRefusalsWithResponse(ctx context.Context, para
 
 // GetRefusalWithResponse Get a refusal with its contents
 //
-// Of a conflict both payloads, and where they differ. Of what is no event, its text. Of an event with a value that a meter could not use, whose `position` is the id here: which other meters count it.
+// A conflict has both payloads and their differences. A record that is not an event has its text. For a rejected value (use its `position` as the id) it shows which other meters count the event.
 //
 // Scope: `events:read`.
 //
@@ -16149,7 +16149,7 @@ func (c *ClientWithResponses) GetRefusalWithResponse(ctx context.Context, refusa
 
 // DismissRefusalWithBodyWithResponse Dismiss a refusal
 //
-// Asks for `events:read` too. One that was dismissed can still be sent anew.
+// Mark a refusal as settled. It can still be redriven. Also needs `events:read`.
 //
 // Scope: `events:write`.
 //
@@ -16166,7 +16166,7 @@ func (c *ClientWithResponses) DismissRefusalWithBodyWithResponse(ctx context.Con
 
 // DismissRefusalWithResponse Dismiss a refusal
 //
-// Asks for `events:read` too. One that was dismissed can still be sent anew.
+// Mark a refusal as settled. It can still be redriven. Also needs `events:read`.
 //
 // Scope: `events:write`.
 //
@@ -16183,7 +16183,7 @@ func (c *ClientWithResponses) DismissRefusalWithResponse(ctx context.Context, re
 
 // RedriveRefusalWithBodyWithResponse Redrive a refusal with an event
 //
-// The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
+// Send a fixed event for a refusal. It is validated and counted like any other event. A repeated request with the same event has no further effect. Without `event` the text of an inbox record is sent unchanged. After 503 repeat the request. Also needs `events:read`.
 //
 // Scope: `events:write`.
 //
@@ -16200,7 +16200,7 @@ func (c *ClientWithResponses) RedriveRefusalWithBodyWithResponse(ctx context.Con
 
 // RedriveRefusalWithResponse Redrive a refusal with an event
 //
-// The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
+// Send a fixed event for a refusal. It is validated and counted like any other event. A repeated request with the same event has no further effect. Without `event` the text of an inbox record is sent unchanged. After 503 repeat the request. Also needs `events:read`.
 //
 // Scope: `events:write`.
 //
@@ -16234,7 +16234,7 @@ func (c *ClientWithResponses) ListReplaysWithResponse(ctx context.Context, param
 
 // CreateReplayWithBodyWithResponse Send many deliveries again
 //
-// Those that are asked for, of runs that are decided by now, each as `replay-delivery` does: the same bytes under the same id. With `dry_run` they are only counted. Else a replay is made that is worked off at its pace, whatever restarts meanwhile; it does not wait for receivers. Deliveries that are on their way already are left alone.
+// Send all matching deliveries again, as `replay-delivery` does: the same bytes under the same id. Only deliveries of runs that are final by now match. With `dry_run` they are only counted. The replay sends `per_second` deliveries, continues after restarts, and does not wait for receivers. Deliveries that are being sent already are left alone.
 //
 // Scope: `reports:write`.
 //
@@ -16251,7 +16251,7 @@ func (c *ClientWithResponses) CreateReplayWithBodyWithResponse(ctx context.Conte
 
 // CreateReplayWithResponse Send many deliveries again
 //
-// Those that are asked for, of runs that are decided by now, each as `replay-delivery` does: the same bytes under the same id. With `dry_run` they are only counted. Else a replay is made that is worked off at its pace, whatever restarts meanwhile; it does not wait for receivers. Deliveries that are on their way already are left alone.
+// Send all matching deliveries again, as `replay-delivery` does: the same bytes under the same id. Only deliveries of runs that are final by now match. With `dry_run` they are only counted. The replay sends `per_second` deliveries, continues after restarts, and does not wait for receivers. Deliveries that are being sent already are left alone.
 //
 // Scope: `reports:write`.
 //
@@ -16285,7 +16285,7 @@ func (c *ClientWithResponses) GetReplayWithResponse(ctx context.Context, replayI
 
 // CancelReplayWithResponse Cancel a replay
 //
-// It goes no further. What it had made ready to be sent again is sent. One that has ended stays as it is.
+// End a replay. Deliveries that are already queued are still sent. A replay that has ended stays as it is.
 //
 // Scope: `reports:write`.
 //
@@ -16319,7 +16319,7 @@ func (c *ClientWithResponses) ListReportsWithResponse(ctx context.Context, param
 
 // CreateReportWithBodyWithResponse Create a report
 //
-// Create a report. Its first run is of the first window that ends after it was made; older windows are run by hand. The answer shows the signing secret, and so does `get-report-secret`.
+// Create a report. Its first window is the first that ends after it was created. Run older windows by hand. The answer shows the signing secret, and so does `get-report-secret`.
 //
 // Scope: `reports:write`.
 //
@@ -16336,7 +16336,7 @@ func (c *ClientWithResponses) CreateReportWithBodyWithResponse(ctx context.Conte
 
 // CreateReportWithResponse Create a report
 //
-// Create a report. Its first run is of the first window that ends after it was made; older windows are run by hand. The answer shows the signing secret, and so does `get-report-secret`.
+// Create a report. Its first window is the first that ends after it was created. Run older windows by hand. The answer shows the signing secret, and so does `get-report-secret`.
 //
 // Scope: `reports:write`.
 //
@@ -16353,7 +16353,7 @@ func (c *ClientWithResponses) CreateReportWithResponse(ctx context.Context, body
 
 // DeleteReportWithResponse Delete a report
 //
-// Delete a report. What it has not sent yet is cancelled; runs and deliveries stay listed.
+// Delete a report. Deliveries that were not sent yet are cancelled. Runs and deliveries stay listed.
 //
 // Scope: `reports:write`.
 //
@@ -16387,7 +16387,7 @@ func (c *ClientWithResponses) GetReportWithResponse(ctx context.Context, reportI
 
 // UpdateReportWithBodyWithResponse Update a report
 //
-// Change a report. Members that are left out stay as they are; slug, meter and type never change. Runs that were decided stay as they are, the others go by what is new. Another schedule takes over at the first border that its windows share with the present ones, so that no window is left out or there twice. The URL that is there already keeps its user information; `https://@...` drops it.
+// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information; `https://@...` removes it.
 //
 // Scope: `reports:write`.
 //
@@ -16404,7 +16404,7 @@ func (c *ClientWithResponses) UpdateReportWithBodyWithResponse(ctx context.Conte
 
 // UpdateReportWithResponse Update a report
 //
-// Change a report. Members that are left out stay as they are; slug, meter and type never change. Runs that were decided stay as they are, the others go by what is new. Another schedule takes over at the first border that its windows share with the present ones, so that no window is left out or there twice. The URL that is there already keeps its user information; `https://@...` drops it.
+// Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information; `https://@...` removes it.
 //
 // Scope: `reports:write`.
 //
@@ -16421,7 +16421,7 @@ func (c *ClientWithResponses) UpdateReportWithResponse(ctx context.Context, repo
 
 // PauseReportWithResponse Pause a report
 //
-// Make no runs, by hand neither, and send nothing until it is resumed. Windows that pass meanwhile are made up for then.
+// Stop runs (also by hand) and deliveries until the report is resumed. Windows that pass meanwhile are run then.
 //
 // Scope: `reports:write`.
 //
@@ -16438,7 +16438,7 @@ func (c *ClientWithResponses) PauseReportWithResponse(ctx context.Context, repor
 
 // PreviewReportWithBodyWithResponse Preview what a report would send
 //
-// The exact bodies that a first run of a window would send now, by subject. Nothing is stored and nothing is sent. They equal the deliveries but for the member `run`, whose `sequence` is 0.
+// Show the exact bodies that a first run of a window would send now, by subject. Nothing is stored or sent. They equal the deliveries, except for the member `run` (its `sequence` is 0).
 //
 // Scope: `reports:read`.
 //
@@ -16455,7 +16455,7 @@ func (c *ClientWithResponses) PreviewReportWithBodyWithResponse(ctx context.Cont
 
 // PreviewReportWithResponse Preview what a report would send
 //
-// The exact bodies that a first run of a window would send now, by subject. Nothing is stored and nothing is sent. They equal the deliveries but for the member `run`, whose `sequence` is 0.
+// Show the exact bodies that a first run of a window would send now, by subject. Nothing is stored or sent. They equal the deliveries, except for the member `run` (its `sequence` is 0).
 //
 // Scope: `reports:read`.
 //
@@ -16472,7 +16472,7 @@ func (c *ClientWithResponses) PreviewReportWithResponse(ctx context.Context, rep
 
 // PullDeliveriesWithResponse Pull the deliveries of a report
 //
-// By window, whatever their state: to catch up after an outage, or to compare with what was booked. Each has the exact bytes of the push, and headers that are signed now with the same secrets, so that the code of a receiver verifies it likewise; they are good for five minutes. A delivery whose figures another one replaces says which. Nothing is changed: a delivery that is pulled is still sent. A page may have fewer entries than `page[size]`.
+// Get deliveries by window, in any state, to catch up after an outage or to compare with what was booked. Each has the exact bytes of the webhook. Its headers are signed now with the same secrets and expire after five minutes, so the code of a receiver can verify them. `superseded_by` names the delivery that replaces its figures. A pull changes nothing: deliveries are still sent. A page may have fewer entries than `page[size]`.
 //
 // Scope: `reports:read`.
 //
@@ -16489,7 +16489,7 @@ func (c *ClientWithResponses) PullDeliveriesWithResponse(ctx context.Context, re
 
 // ResumeReportWithBodyWithResponse Resume a report
 //
-// Make a paused or parked report active again, and send what is asked for of what it owes: all of it if nothing is said. One that is active stays as it is.
+// Make a paused or parked report active again. `owed` says what to send of what it owes; the default is all. An active report stays as it is.
 //
 // Scope: `reports:write`.
 //
@@ -16506,7 +16506,7 @@ func (c *ClientWithResponses) ResumeReportWithBodyWithResponse(ctx context.Conte
 
 // ResumeReportWithResponse Resume a report
 //
-// Make a paused or parked report active again, and send what is asked for of what it owes: all of it if nothing is said. One that is active stays as it is.
+// Make a paused or parked report active again. `owed` says what to send of what it owes; the default is all. An active report stays as it is.
 //
 // Scope: `reports:write`.
 //
@@ -16540,7 +16540,7 @@ func (c *ClientWithResponses) ListReportRunsWithResponse(ctx context.Context, re
 
 // RunReportWithBodyWithResponse Run a report by hand
 //
-// Run a report for any window that is over, of its schedule or not. It waits until all that was sent before is counted. A run that was skipped or could not be made is made after all.
+// Run a report for any window that is over, also one that is not of its schedule. The run waits until everything sent before the request is counted. A run that was skipped, or could not be computed, is computed now.
 //
 // Scope: `reports:write`.
 //
@@ -16557,7 +16557,7 @@ func (c *ClientWithResponses) RunReportWithBodyWithResponse(ctx context.Context,
 
 // RunReportWithResponse Run a report by hand
 //
-// Run a report for any window that is over, of its schedule or not. It waits until all that was sent before is counted. A run that was skipped or could not be made is made after all.
+// Run a report for any window that is over, also one that is not of its schedule. The run waits until everything sent before the request is counted. A run that was skipped, or could not be computed, is computed now.
 //
 // Scope: `reports:write`.
 //
@@ -16591,7 +16591,7 @@ func (c *ClientWithResponses) GetReportRunWithResponse(ctx context.Context, repo
 
 // ListRunCorrectionsWithResponse List the corrections of a run
 //
-// What a revision says otherwise than what was delivered for its window: every entry that differs, by subject. They are kept whether they are delivered or only recorded.
+// Every entry of a revision that differs from what was delivered for its window, by subject. Corrections are stored whether they are delivered or only recorded.
 //
 // Scope: `reports:read`.
 //
@@ -16625,7 +16625,7 @@ func (c *ClientWithResponses) GetReportSecretWithResponse(ctx context.Context, r
 
 // RotateReportSecretWithBodyWithResponse Rotate the signing secret of a report
 //
-// Deliveries are signed with the new secret from now on, and with those from before until the overlap ends: a receiver may change over at any moment in between.
+// Create a new secret. Deliveries are signed with it, and until the overlap ends also with the earlier ones. A receiver can switch at any moment in between.
 //
 // Scope: `secrets:read`.
 //
@@ -16642,7 +16642,7 @@ func (c *ClientWithResponses) RotateReportSecretWithBodyWithResponse(ctx context
 
 // RotateReportSecretWithResponse Rotate the signing secret of a report
 //
-// Deliveries are signed with the new secret from now on, and with those from before until the overlap ends: a receiver may change over at any moment in between.
+// Create a new secret. Deliveries are signed with it, and until the overlap ends also with the earlier ones. A receiver can switch at any moment in between.
 //
 // Scope: `secrets:read`.
 //
@@ -16659,7 +16659,7 @@ func (c *ClientWithResponses) RotateReportSecretWithResponse(ctx context.Context
 
 // TestReportWithResponse Send a test delivery
 //
-// Send one signed message to the report's endpoint now, whatever the report's state, and tell what came of it. It has no usage, the subject `meterline-test`, an id of its own and the `run.trigger` `test`, so that a receiver books nothing. It is kept nowhere and tried once, and parks nothing.
+// Send one signed message to the report's endpoint now, in any state of the report. The answer says what is wrong. The message has no usage, the subject `meterline-test`, its own id, and the `run.trigger` `test`: a receiver must not book it. It is sent once, not stored, and never parks a report.
 //
 // Scope: `reports:write`.
 //
@@ -16676,7 +16676,7 @@ func (c *ClientWithResponses) TestReportWithResponse(ctx context.Context, report
 
 // GetStatusWithResponse Get the status
 //
-// With it a sender can wait until its events count: `caught_up`.
+// The progress of counting. To know when your events are counted, wait until `caught_up` is true.
 //
 // Scope: `status:read`.
 //

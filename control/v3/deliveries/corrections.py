@@ -45,9 +45,10 @@ class CorrectionShown(TypedDict):
     cause: Annotated[
         Literal["late_usage", "first_seen", "filter", "gone", "meter_changed", "report_changed"],
         Field(
-            description="Events came late; the same, for a subject without a delivery; the entry "
-            "does not pass the filter any more; there is no usage any more; another revision of "
-            "the meter answers; the report is grouped or filtered otherwise."
+            description="`late_usage`: events came late. `first_seen`: events came late, for a "
+            "subject without a delivery. `filter`: the entry no longer passes the filter. `gone`: "
+            "there is no usage any more. `meter_changed`: another revision of the meter is used. "
+            "`report_changed`: the report is grouped or filtered differently."
         ),
     ]
     replaces: NotRequired[
@@ -84,9 +85,8 @@ class V3Corrections(OfReports, tag="Reports"):
         id="list-run-corrections",
         route="GET /reports/{reportId}/runs/{runId}/corrections",
         summary="List the corrections of a run",
-        description="What a revision says otherwise than what was delivered for its window: every "
-        "entry that differs, by subject. They are kept whether they are delivered or only "
-        "recorded.",
+        description="Every entry of a revision that differs from what was delivered for its "
+        "window, by subject. Corrections are stored whether they are delivered or only recorded.",
         scope=Scope.REPORTS_READ,
         parameters=PageParameters,
         answer=page_answer("A page of corrections.", _PAGE, CORRECTION_EXAMPLE, "1"),

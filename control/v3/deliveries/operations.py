@@ -69,8 +69,8 @@ class V3Deliveries(OfReports, tag="Deliveries"):
         id="list-deliveries",
         route="GET /deliveries",
         summary="List deliveries",
-        description="Those of the run that was decided last come first, and those of a run by "
-        "number. Deliveries of deleted reports are listed too.",
+        description="List deliveries: the newest final run first, within a run by number. "
+        "Deliveries of deleted reports are listed too.",
         scope=Scope.REPORTS_READ,
         parameters=DeliveryListParameters,
         answer=page_answer(
@@ -113,8 +113,8 @@ class V3Deliveries(OfReports, tag="Deliveries"):
         id="get-delivery-body",
         route="GET /deliveries/{deliveryId}/body",
         summary="Get the body of a delivery",
-        description="The exact bytes that are signed and sent, in every attempt the same; "
-        "`digest` of the delivery is theirs.",
+        description="The exact bytes that are signed and sent, the same in every attempt. "
+        "`digest` of the delivery is their blake2b-256.",
         scope=Scope.REPORTS_READ,
         answer=Answer(200, "The bytes.", ReportMessageShown, example=EXAMPLE),
     )
@@ -133,18 +133,17 @@ class V3Deliveries(OfReports, tag="Deliveries"):
         if delivery.failure is not None:
             detail = f"Delivery {name} has no body. {delivery.failure}"
             return Problem(ProblemType.NOT_FOUND, detail)
-        detail = f"The bytes of delivery {name} are not kept any more; its digest is, for ever."
+        detail = f"The body of delivery {name} was removed; only its digest is kept."
         return Problem(ProblemType.NOT_FOUND, detail)
 
     @Operation(
         id="replay-delivery",
         route="POST /deliveries/{deliveryId}/replay",
         summary="Send a delivery again",
-        description="The same bytes under the same id, to where its report points now, whatever "
-        "became of it before; receivers tell copies by the id. It begins with a first attempt and "
-        "has all retries before it; its run's outcome follows. One that waits for its first "
-        "attempt stays as it is. One that is just being sent is a conflict, and so is one with a "
-        "`failure`: it has no body.",
+        description="Send a delivery again, whatever its state: the same bytes under the same id, "
+        "to the current URL of its report, with all retries. A receiver recognizes it by its id. "
+        "The state of its run follows. A delivery that waits for its first attempt stays as it "
+        "is. 409 if it is being sent, or has a `failure` and so no body.",
         scope=Scope.REPORTS_WRITE,
         answer=Answer(
             202,

@@ -76,7 +76,7 @@ _PAGE: Final = page_shape(
     "PullPageShown", PulledShown, "A page of deliveries by window, the earliest first."
 )
 _NOT_STORED: Final = {"Cache-Control": "no-store"}
-_NOT_STORED_HEADERS: Final = {"Cache-Control": "Always no-store: signatures are good for minutes."}
+_NOT_STORED_HEADERS: Final = {"Cache-Control": "Always no-store: signatures expire after minutes."}
 _SIGNATURE: Final = "v1,YlDw9WPMhDYWSSNbATHqdOA+xSJmuzmRngpa3c1PypQ="
 _EXAMPLE: Final[dict[str, object]] = {
     **DELIVERY_EXAMPLE,
@@ -99,11 +99,11 @@ class V3Pull(OfReports, tag="Deliveries"):
         id="pull-deliveries",
         route="GET /reports/{reportId}/pull",
         summary="Pull the deliveries of a report",
-        description="By window, whatever their state: to catch up after an outage, or to compare "
-        "with what was booked. Each has the exact bytes of the push, and headers that are signed "
-        "now with the same secrets, so that the code of a receiver verifies it likewise; they are "
-        "good for five minutes. A delivery whose figures another one replaces says which. Nothing "
-        "is changed: a delivery that is pulled is still sent. A page may have fewer entries than "
+        description="Get deliveries by window, in any state, to catch up after an outage or to "
+        "compare with what was booked. Each has the exact bytes of the webhook. Its headers are "
+        "signed now with the same secrets and expire after five minutes, so the code of a "
+        "receiver can verify them. `superseded_by` names the delivery that replaces its figures. "
+        "A pull changes nothing: deliveries are still sent. A page may have fewer entries than "
         "`page[size]`.",
         scope=Scope.REPORTS_READ,
         parameters=PullParameters,

@@ -102,9 +102,7 @@ class ReplayShown(TypedDict):
     id: Ulid
     state: Annotated[
         Literal["running", "done", "cancelled"],
-        Field(
-            description="`done`: it came to its end; what it made ready may still be on its way."
-        ),
+        Field(description="`done`: all deliveries were queued. Some may not have arrived yet."),
     ]
     asked: ReplayedShown
     per_second: int
@@ -160,11 +158,11 @@ class V3Replays(OfReports, tag="Deliveries"):
         id="create-replay",
         route="POST /replays",
         summary="Send many deliveries again",
-        description="Those that are asked for, of runs that are decided by now, each as "
-        "`replay-delivery` does: the same bytes under the same id. With `dry_run` they are only "
-        "counted. Else a replay is made that is worked off at its pace, whatever restarts "
-        "meanwhile; it does not wait for receivers. Deliveries that are on their way already are "
-        "left alone.",
+        description="Send all matching deliveries again, as `replay-delivery` does: the same "
+        "bytes under the same id. Only deliveries of runs that are final by now match. With "
+        "`dry_run` they are only counted. The replay sends `per_second` deliveries, continues "
+        "after restarts, and does not wait for receivers. Deliveries that are being sent already "
+        "are left alone.",
         scope=Scope.REPORTS_WRITE,
         body=json_body(
             ReplayBody, {"report": "daily-tokens", "failed_since": "2026-02-01T00:00:00Z"}
@@ -232,7 +230,7 @@ class V3Replays(OfReports, tag="Deliveries"):
         id="cancel-replay",
         route="POST /replays/{replayId}/cancel",
         summary="Cancel a replay",
-        description="It goes no further. What it had made ready to be sent again is sent. One "
+        description="End a replay. Deliveries that are already queued are still sent. A replay "
         "that has ended stays as it is.",
         scope=Scope.REPORTS_WRITE,
         answer=Answer(

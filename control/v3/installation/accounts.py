@@ -50,8 +50,8 @@ class VerdictCountsShown(TypedDict):
     duplicate: Number
     conflict: Number
     invalid: Number
-    matched: Annotated[int, Field(ge=0, description="New ones that a meter of now takes.")]
-    unmatched: Annotated[int, Field(ge=0, description="New ones that no meter takes.")]
+    matched: Annotated[int, Field(ge=0, description="New events that a current meter counts.")]
+    unmatched: Annotated[int, Field(ge=0, description="New events that no meter counts.")]
 
 
 AccountLineShown = TypedDict(  # a class cannot have a member called `from`
@@ -96,8 +96,8 @@ AccountsShown = TypedDict(
             int | None,
             Field(
                 ge=0,
-                description="Records of the log, whosever, that are not counted yet; null: a part "
-                "does not answer.",
+                description="Records of the log, of all namespaces, that are not counted yet. "
+                "Null: a store does not respond.",
             ),
         ],
     },
@@ -150,10 +150,10 @@ class V3Accounts(Handlers, tag="Accounts"):
         route="GET /accounts",
         summary="List accounts of all events",
         description=(
-            "By hour of arrival in the log, source and type; and for each meter how many of its "
-            "events counted. Of the namespace of the key only. While a meter is being filled in, "
-            "it has counted fewer than it matches. What could not be read as an event of any "
-            "namespace is shown to who may operate the installation."
+            "The verdicts of all events of the namespace, by hour of arrival in the log, source "
+            "and type. For each meter, how many of its events were counted: fewer than it matches "
+            "while it is being backfilled. Records that are not events of any namespace are shown "
+            "to keys with the scope `operate`."
         ),
         scope=Scope.USAGE_READ,
         parameters=AccountParameters,

@@ -56,7 +56,7 @@ class AuditFindingShown(TypedDict):
     name: Annotated[str, Field(description="What differs there, in words.")]
     expected: str
     found: str
-    mended: Annotated[bool, Field(description="Whether it was repaired, and is so no more.")]
+    mended: Annotated[bool, Field(description="Whether it was repaired.")]
 
 
 class AuditCheckedShown(TypedDict):
@@ -134,11 +134,10 @@ class V3Audit(Handlers, tag="Accounts"):
         route="POST /audit",
         summary="Audit stored data against a recount",
         description=(
-            "One step of an audit, of the whole installation: rows against accounts, seals and "
-            "the log, every meter's tallies against a recount of the raw events by other means, "
-            "and bodies of deliveries against their digests. Follow `next` until it is null; "
-            "steps depend on nothing but their cursor, so an audit that broke off goes on. "
-            "`meterline audit` does."
+            "One step of an audit of the whole installation. It compares rows with accounts, "
+            "seals and log, tallies with a recount of the raw events, and bodies of deliveries "
+            "with their digests. Send `next` as `after` until it is null. A step depends only on "
+            "its cursor, so an interrupted audit can continue. `meterline audit` does this."
         ),
         scope=Scope.OPERATE,
         body=json_body(AuditBody, {"from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}),

@@ -103,7 +103,7 @@ class StatusShown(TypedDict):
 
     caught_up: Annotated[
         bool | None,
-        Field(description="Whether all that was accepted before the request counts."),
+        Field(description="Whether every event accepted before the request is counted."),
     ]
     backfilling: Annotated[
         bool | None, Field(description="Whether a meter is being filled in from older events.")
@@ -111,7 +111,7 @@ class StatusShown(TypedDict):
     lag_records: Annotated[int | None, Field(description="Records of the log not yet counted.")]
     complete_until: Annotated[
         InstantShown | None,
-        Field(description="Of what was received until then nothing is missing, in every meter."),
+        Field(description="Everything recorded up to then is counted, in every meter."),
     ]
     freshness_ms: Annotated[int | None, Field(description="How long ago that was.")]
     catalogue_version: NotRequired[
@@ -153,7 +153,8 @@ class V3Status(OfStores, tag="Status"):
         id="get-status",
         route="GET /status",
         summary="Get the status",
-        description="With it a sender can wait until its events count: `caught_up`.",
+        description="The progress of counting. To know when your events are counted, wait until "
+        "`caught_up` is true.",
         scope=Scope.STATUS_READ,
         answer=Answer(200, "The status.", StatusShown, example=_EXAMPLE),
     )

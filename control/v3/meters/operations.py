@@ -110,9 +110,9 @@ class V3Meters(OfStores, tag="Meters"):
         route="POST /meters",
         summary="Create a meter",
         description=(
-            "Create a meter. It also measures the events that were sent before it was made. The "
-            f"meters of a namespace may change {METER_CHANGES_MAX} times a minute; beyond that: "
-            "429."
+            "Create a meter. It also counts events that were sent before it was created. The "
+            f"meters of a namespace may change {METER_CHANGES_MAX} times a minute; further changes "
+            "get 429."
         ),
         scope=Scope.METERS_WRITE,
         body=json_body(MeterBody, _SENT),
@@ -169,11 +169,11 @@ class V3Meters(OfStores, tag="Meters"):
         route="PUT /meters/{meterId}",
         summary="Update a meter",
         description=(
-            "Change a meter. Members that are left out stay as they are; key, aggregation and "
-            "events_from never change. Another event_type, value_property or other dimensions "
-            "make a new revision: it is filled in from the events that are kept, shown as "
-            "pending_revision meanwhile, and takes over by itself when that is done. A second "
-            "change before then replaces it, and is made of what it was to be."
+            "Change a meter. Members that are left out stay as they are. key, aggregation and "
+            "events_from cannot be changed. A change of event_type, value_property or dimensions "
+            "creates a new revision. It is backfilled from stored events and becomes active when "
+            "that is finished. Until then it is shown as pending_revision. A second change before "
+            "that is applied on top of the first, and replaces it."
         ),
         scope=Scope.METERS_WRITE,
         body=json_body(MeterUpdateBody, {"name": "All tokens", "description": "Of every model."}),
@@ -197,7 +197,7 @@ class V3Meters(OfStores, tag="Meters"):
         id="delete-meter",
         route="DELETE /meters/{meterId}",
         summary="Delete a meter",
-        description="Delete a meter; a report that uses it has to go first. Its events are kept.",
+        description="Delete a meter. Delete reports that use it first. Its events are kept.",
         scope=Scope.METERS_WRITE,
         answer=Answer(204, "It is deleted."),
         problems=(ProblemType.CONFLICT,),

@@ -82,7 +82,7 @@ PreviewShown = TypedDict(  # a class cannot have a member called `from`
         "to": InstantShown,
         "complete_until": Annotated[
             InstantShown | None,
-            Field(description="Of what was received until then nothing is missing; null: unknown."),
+            Field(description="Everything recorded up to then is included. Null: not known."),
         ],
         "matched": Annotated[int, Field(ge=0, description="Events that pass the filters.")],
         "counted": Annotated[int, Field(ge=0, description="Those that have a usable value.")],
@@ -155,9 +155,9 @@ class V3MeterPreview(Handlers, tag="Meters"):
         route="POST /meter-preview",
         summary="Preview a meter on stored events",
         description=(
-            "What a meter would answer, were it there: the events that are kept are folded as it "
-            f"would, at most {PREVIEW_EVENTS_MAX:,} of its event type in at most "
-            f"{PREVIEW_DAYS_MAX} days. Nothing is made."
+            "What a meter would answer if you created it. It is computed from stored events: at "
+            f"most {PREVIEW_EVENTS_MAX:,} of its event type in at most {PREVIEW_DAYS_MAX} days. "
+            "Nothing is created."
         ),
         scope=Scope.USAGE_READ,
         body=json_body(PreviewBody, _ASKED),

@@ -61,9 +61,9 @@ class V3MeterRevisions(OfStores, tag="Meters"):
         route="POST /meters/{meterId}/revisions",
         summary="Propose a revision of a meter",
         description=(
-            "Propose that a meter measure something else. The revision is filled in from the "
-            "events that are kept, beside the one in force, which goes on answering. Compare "
-            "them, then switch to it or delete it."
+            "Propose a new revision of a meter. It is backfilled from stored events, while the "
+            "current revision keeps answering. Compare both, then switch to the new one or delete "
+            "it."
         ),
         scope=Scope.METERS_WRITE,
         body=json_body(MeterRevisionBody, {"value_property": "$.tokens_billed"}),
@@ -118,9 +118,8 @@ class V3MeterRevisions(OfStores, tag="Meters"):
         route=f"GET {_ONE}/comparison",
         summary="Compare a revision with the current one",
         description=(
-            "What a revision makes of the events that are kept, and what the meter makes of them "
-            "now, subject by subject. While it is being filled in, `progress` tells what is "
-            "missing."
+            "Compare the results of a revision with those of the current one, subject by subject. "
+            "While the revision is being backfilled, `progress` shows how far it is."
         ),
         scope=Scope.USAGE_READ,
         parameters=ComparisonParameters,
@@ -160,10 +159,10 @@ class V3MeterRevisions(OfStores, tag="Meters"):
         route=f"POST {_ONE}/switch",
         summary="Switch a meter to a revision",
         description=(
-            "Have a revision take over: at once where it is filled in, else as soon as it is (it "
-            "is `filling` then). With effective_from, usage of earlier windows stays as it was. "
-            f"What it supersedes is kept for {SUPERSEDED_KEPT_MS // DAY_MS} days where a report is "
-            "on the meter, so that runs can be corrected."
+            "Make a revision active. If its backfill is not finished, the switch waits "
+            "(`filling`). With effective_from, usage of earlier windows stays as it was. If a "
+            "report uses the meter, the superseded revision is kept for "
+            f"{SUPERSEDED_KEPT_MS // DAY_MS} days, so that runs can be corrected."
         ),
         scope=Scope.METERS_WRITE,
         body=json_body(MeterSwitchBody, {"effective_from": "2026-03-01T00:00:00Z"}),

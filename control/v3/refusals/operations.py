@@ -50,10 +50,10 @@ class V3Refusals(Handlers, tag="Refusals"):
         route="GET /refusals",
         summary="List refusals",
         description=(
-            "Conflicts, records of inbox topics that are no events, and what could not be read, "
-            "those last taken in first, with what was done about each. Not what the door refuses, "
-            "for its sender was told; nor duplicates, which do no harm; nor values that a meter "
-            "could not use: `list-rejected-values` has those."
+            "List events that were received but do not count, newest first, with the state of "
+            "each: conflicts, records of inbox topics that are not events, and unreadable "
+            "records. Events that were refused with an HTTP error are not listed, nor are "
+            "duplicates. Values that a meter could not use are listed by `list-rejected-values`."
         ),
         scope=Scope.EVENTS_READ,
         parameters=RefusalsParameters,
@@ -88,9 +88,9 @@ class V3Refusals(Handlers, tag="Refusals"):
         route="GET /refusals/{refusalId}",
         summary="Get a refusal with its contents",
         description=(
-            "Of a conflict both payloads, and where they differ. Of what is no event, its text. "
-            "Of an event with a value that a meter could not use, whose `position` is the id "
-            "here: which other meters count it."
+            "A conflict has both payloads and their differences. A record that is not an event "
+            "has its text. For a rejected value (use its `position` as the id) it shows which "
+            "other meters count the event."
         ),
         scope=Scope.EVENTS_READ,
         answer=Answer(200, "The refusal.", RefusalContentsShown, example=CONFLICT_EXAMPLE),
@@ -121,7 +121,8 @@ class V3Refusals(Handlers, tag="Refusals"):
         id="dismiss-refusal",
         route="POST /refusals/{refusalId}/dismiss",
         summary="Dismiss a refusal",
-        description="Asks for `events:read` too. One that was dismissed can still be sent anew.",
+        description="Mark a refusal as settled. It can still be redriven. Also needs "
+        "`events:read`.",
         scope=Scope.EVENTS_WRITE,
         body=json_body(DismissalBody, {"note": "A test of ours."}),
         answer=Answer(200, "The refusal.", RefusalShown, example=_DISMISSED),

@@ -55,9 +55,10 @@ class V3RefusalRedrives(Handlers, tag="Refusals"):
         route="POST /refusal-redrives",
         summary="Redrive refused inbox records unchanged",
         description=(
-            "Those about which nothing was done, the last ones first: for when a setting was what "
-            "refused them. With `dry_run` it only says which would be accepted, and why others "
-            "would not. Go on with `after`, until `next` is null. Asks for `events:read` too."
+            "Send open inbox records again unchanged, newest first, for example after you changed "
+            "the setting that refused them. With `dry_run` it only says which would be accepted, "
+            "and why others would not. Send `next` as `after` until it is null. Also needs "
+            "`events:read`."
         ),
         scope=Scope.EVENTS_WRITE,
         body=json_body(RedrivesBody, {"filter": {"source": "orders"}, "dry_run": True}),
@@ -109,10 +110,10 @@ class V3RefusalRedrives(Handlers, tag="Refusals"):
         route="POST /refusals/{refusalId}/redrive",
         summary="Redrive a refusal with an event",
         description=(
-            "The event goes through the same door as every other, and counts once by its own "
-            "identity: asking again with the same event does nothing more. Without `event` the "
-            "text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks "
-            "for `events:read` too."
+            "Send a fixed event for a refusal. It is validated and counted like any other event. "
+            "A repeated request with the same event has no further effect. Without `event` the "
+            "text of an inbox record is sent unchanged. After 503 repeat the request. Also needs "
+            "`events:read`."
         ),
         scope=Scope.EVENTS_WRITE,
         body=json_body(RedriveBody, {"event": _EVENT}),

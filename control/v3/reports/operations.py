@@ -47,8 +47,8 @@ class V3Reports(OfReports, tag="Reports"):
         id="create-report",
         route="POST /reports",
         summary="Create a report",
-        description="Create a report. Its first run is of the first window that ends after it was "
-        "made; older windows are run by hand. The answer shows the signing secret, and so does "
+        description="Create a report. Its first window is the first that ends after it was "
+        "created. Run older windows by hand. The answer shows the signing secret, and so does "
         "`get-report-secret`.",
         scope=Scope.REPORTS_WRITE,
         body=raw_body({JSON: ReportBody}, REPORT_SENT, CONTROL_BODY_BYTES_MAX),
@@ -130,11 +130,11 @@ class V3Reports(OfReports, tag="Reports"):
         id="update-report",
         route="PUT /reports/{reportId}",
         summary="Update a report",
-        description="Change a report. Members that are left out stay as they are; slug, meter and "
-        "type never change. Runs that were decided stay as they are, the others go by what is "
-        "new. Another schedule takes over at the first border that its windows share with the "
-        "present ones, so that no window is left out or there twice. The URL that is there "
-        "already keeps its user information; `https://@...` drops it.",
+        description="Change a report. Members that are left out stay as they are. Slug, meter and "
+        "type cannot be changed. Final runs stay as they are; others use the new definition. A "
+        "new schedule starts at the first boundary that its windows share with the current ones, "
+        "so no window is missing or doubled. An unchanged URL keeps its user information; "
+        "`https://@...` removes it.",
         scope=Scope.REPORTS_WRITE,
         body=raw_body(
             {JSON: ReportUpdateBody},
@@ -159,8 +159,8 @@ class V3Reports(OfReports, tag="Reports"):
         id="delete-report",
         route="DELETE /reports/{reportId}",
         summary="Delete a report",
-        description="Delete a report. What it has not sent yet is cancelled; runs and deliveries "
-        "stay listed.",
+        description="Delete a report. Deliveries that were not sent yet are cancelled. Runs and "
+        "deliveries stay listed.",
         scope=Scope.REPORTS_WRITE,
         answer=Answer(204, "It is deleted."),
     )
@@ -175,8 +175,8 @@ class V3Reports(OfReports, tag="Reports"):
         id="pause-report",
         route="POST /reports/{reportId}/pause",
         summary="Pause a report",
-        description="Make no runs, by hand neither, and send nothing until it is resumed. Windows "
-        "that pass meanwhile are made up for then.",
+        description="Stop runs (also by hand) and deliveries until the report is resumed. Windows "
+        "that pass meanwhile are run then.",
         scope=Scope.REPORTS_WRITE,
         answer=Answer(
             200,
@@ -196,8 +196,8 @@ class V3Reports(OfReports, tag="Reports"):
         id="resume-report",
         route="POST /reports/{reportId}/resume",
         summary="Resume a report",
-        description="Make a paused or parked report active again, and send what is asked for of "
-        "what it owes: all of it if nothing is said. One that is active stays as it is.",
+        description="Make a paused or parked report active again. `owed` says what to send of "
+        "what it owes; the default is all. An active report stays as it is.",
         scope=Scope.REPORTS_WRITE,
         body=optional_json_body(ResumeBody, {"owed": "newest"}),
         answer=Answer(

@@ -61,8 +61,8 @@ class PreviewedBodyShown(TypedDict):
         Annotated[
             Maybe[str],
             Field(
-                description="The text, byte by byte as it would be sent, but for the member `run`. "
-                "Left out where it would be too large."
+                description="The exact text that would be sent, except for the member `run`. "
+                "Absent if it would be too large."
             ),
         ]
     ]
@@ -87,13 +87,13 @@ class ReportPreviewShown(TypedDict):
     total_filtered_out: DecimalShown
     complete_until: Annotated[
         InstantShown | None,
-        Field(description="All that was recorded up to then is in it; null where that is unknown."),
+        Field(description="Everything recorded up to then is included. Null: not known."),
     ]
     too_large: Annotated[
         list[TooLargeShown],
         Field(
-            description=f"In the whole window, the first {PREVIEW_TOO_LARGE_SHOWN}: their "
-            "deliveries would fail, and the others be sent."
+            description=f"Up to {PREVIEW_TOO_LARGE_SHOWN} subjects whose body would be too large. "
+            "Their deliveries would fail, the others would be sent."
         ),
     ]
     data: list[PreviewedBodyShown]
@@ -111,9 +111,9 @@ class V3ReportPreview(OfReports, tag="Reports"):
         id="preview-report",
         route="POST /reports/{reportId}/preview",
         summary="Preview what a report would send",
-        description="The exact bodies that a first run of a window would send now, by subject. "
-        "Nothing is stored and nothing is sent. They equal the deliveries but for the member "
-        "`run`, whose `sequence` is 0.",
+        description="Show the exact bodies that a first run of a window would send now, by "
+        "subject. Nothing is stored or sent. They equal the deliveries, except for the member "
+        "`run` (its `sequence` is 0).",
         scope=Scope.REPORTS_READ,
         parameters=PageParameters,
         body=json_body(

@@ -33,22 +33,23 @@ class RunBody(Closed):
     revise: Annotated[
         bool,
         Field(
-            description="Whether a window that was run already gets a revision: it delivers the "
-            "subjects whose figures differ from what was delivered, so also what was only recorded."
+            description="If the window was already run, create a revision. It delivers the "
+            "subjects whose figures differ from what was delivered. So it also sends corrections "
+            "that were only recorded."
         ),
     ] = False
 
 
 class ManifestShown(TypedDict):
-    """What a run that was decided says, for ever."""
+    """The figures of a run whose bodies are final. They never change."""
 
     deliveries: Annotated[int, Field(description="One for each subject.")]
-    entries: Annotated[int, Field(description="Of usage, over all deliveries.")]
+    entries: Annotated[int, Field(description="Usage entries of all deliveries.")]
     filtered_out: Annotated[int, Field(description="Entries that did not pass the filter.")]
     total: Annotated[DecimalShown, Field(description="Sum of the values that are delivered.")]
     total_filtered_out: DecimalShown
     complete_until: Annotated[
-        InstantShown, Field(description="All that was recorded up to then is in the figures.")
+        InstantShown, Field(description="Everything recorded up to this instant is included.")
     ]
     digest: Annotated[
         str, Field(description="blake2b-256 over ids and digests of the deliveries, in order.")

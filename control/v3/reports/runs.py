@@ -32,9 +32,9 @@ class V3Runs(OfReports, tag="Reports"):
         id="run-report",
         route="POST /reports/{reportId}/runs",
         summary="Run a report by hand",
-        description="Run a report for any window that is over, of its schedule or not. It waits "
-        "until all that was sent before is counted. A run that was skipped or could not be made "
-        "is made after all.",
+        description="Run a report for any window that is over, also one that is not of its "
+        "schedule. The run waits until everything sent before the request is counted. A run that "
+        "was skipped, or could not be computed, is computed now.",
         scope=Scope.REPORTS_WRITE,
         body=json_body(RunBody, {"from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}),
         answer=(
@@ -102,15 +102,15 @@ class V3Runs(OfReports, tag="Reports"):
         scope=Scope.REPORTS_READ,
         answer=Answer(
             200,
-            "The run, and how its receiver fares.",
+            "The run, and the state of its receiver.",
             RunWithReceiverShown,
             example={
                 **RUN_EXAMPLE,
                 "receiver": {
                     "state": "well",
                     "retrying_deliveries": 300,
-                    "summary": "300 deliveries are retried, each by itself (the receiver "
-                    "answered 500; expected is 2xx); the receiver is well.",
+                    "summary": "300 deliveries are retried without delaying others (the receiver "
+                    "answered 500; expected 2xx). The receiver accepts other deliveries.",
                 },
             },
         ),

@@ -30,7 +30,7 @@ class SecretRotationBody(Closed):
         Field(
             ge=0,
             le=SIGNING_OVERLAP_S_MAX,
-            description="For so long the secrets from before sign as well; 0 ends them at once.",
+            description="How long earlier secrets also sign. 0 ends them at once.",
         ),
     ] = SIGNING_OVERLAP_S
 
@@ -45,7 +45,7 @@ class PreviousSecretShown(TypedDict):
 class SigningSecretShown(TypedDict):
     """The secrets that sign the deliveries of a report."""
 
-    signing_secret: Annotated[SecretText, Field(description="The present one; it signs first.")]
+    signing_secret: Annotated[SecretText, Field(description="The current secret.")]
     previous: Annotated[
         list[PreviousSecretShown], Field(description="Those that sign as well, the newest first.")
     ]
@@ -85,8 +85,8 @@ class V3ReportSecrets(OfReports, tag="Reports"):
         id="rotate-report-secret",
         route="POST /reports/{reportId}/secret/rotate",
         summary="Rotate the signing secret of a report",
-        description="Deliveries are signed with the new secret from now on, and with those from "
-        "before until the overlap ends: a receiver may change over at any moment in between.",
+        description="Create a new secret. Deliveries are signed with it, and until the overlap "
+        "ends also with the earlier ones. A receiver can switch at any moment in between.",
         scope=Scope.SECRETS_READ,
         body=json_body(SecretRotationBody, {"overlap_seconds": 86_400}),
         answer=secret_answer(200, "The secrets that sign now.", SigningSecretShown, _EXAMPLE),

@@ -91,7 +91,7 @@ class ReportUpdateBody(Closed):
     filter: Maybe[ReportFilterBody] = None
     revisions: Annotated[Maybe[RevisionsName], Field(description=REVISIONS_WORDS)] = None
     grace_seconds: Annotated[
-        GraceSeconds | None, Field(description="Null: as long as the installation says again.")
+        GraceSeconds | None, Field(description="Null: use the setting `grace_ms` again.")
     ] = None
 
     def definition(self) -> Definition:
@@ -176,14 +176,14 @@ class ReportShown(TypedDict):
     grace_seconds: NotRequired[
         Annotated[
             Maybe[int],
-            Field(description="Left out where runs wait as long as the installation says."),
+            Field(description="Absent if the report uses the setting `grace_ms`."),
         ]
     ]
     state: Annotated[
         Literal["active", "paused", "parked"],
         Field(
-            description="`paused` by its owner: no runs are made and nothing is sent. `parked` for "
-            "its receiver answered 410, or took nothing for the whole patience: runs are made and "
+            description="`paused` by its owner: nothing is run or sent. `parked`, because its "
+            "receiver answered 410 or accepted nothing for `retry_patience_s`: windows are run and "
             "kept, nothing is sent."
         ),
     ]

@@ -45,13 +45,13 @@ NextRunShown = TypedDict(
         "starts_at": Annotated[
             InstantShown,
             Field(
-                description="The end of the window, the grace, and the report's place among those "
-                "that are due at once. It is made when all that was sent by then is counted."
+                description="The end of the window, plus the grace, plus up to `start_spread_ms`. "
+                "The run then waits until all events that were sent by this time are counted."
             ),
         ],
     },
 )
-NextRunShown.__doc__ = "The first run by schedule that is to come."
+NextRunShown.__doc__ = "The next scheduled run."
 
 
 class ReceiverShown(TypedDict):
@@ -60,22 +60,25 @@ class ReceiverShown(TypedDict):
     state: Annotated[
         Literal["well", "down", "failing", "untried"],
         Field(
-            description="It takes deliveries; one delivery at a time is tried and the others wait; "
-            "it is up and has taken nothing for a day, or never; nothing was sent there yet."
+            description="`well`: it accepts deliveries. `down`: one delivery at a time tests it, "
+            "the others wait. `failing`: it responds, but accepted nothing for a day, or never. "
+            "`untried`: nothing was sent yet."
         ),
     ]
-    since: NotRequired[Annotated[Maybe[InstantShown], Field(description="Of the first failure.")]]
+    since: NotRequired[
+        Annotated[Maybe[InstantShown], Field(description="Time of the first failure.")]
+    ]
     next_probe_at: NotRequired[
         Annotated[
-            Maybe[InstantShown], Field(description="When it is tried again while it is down.")
+            Maybe[InstantShown], Field(description="While it is down: when it is tested next.")
         ]
     ]
     retrying_deliveries: Annotated[
         int,
-        Field(description="Those that failed and are tried again; 10,000 stands for more, too."),
+        Field(description="Deliveries that failed and are retried. 10,000 means 10,000 or more."),
     ]
     summary: NotRequired[
-        Annotated[Maybe[str], Field(description="In words; left out where nothing is outstanding.")]
+        Annotated[Maybe[str], Field(description="Why deliveries wait. Absent if none is waiting.")]
     ]
 
 
@@ -99,15 +102,17 @@ class ReportStatusShown(TypedDict):
     last_run: NotRequired[Maybe[LastRunShown]]
     last_error: NotRequired[Maybe[LastErrorShown]]
     next_run: NotRequired[
-        Annotated[Maybe[NextRunShown], Field(description="None while it is paused.")]
+        Annotated[Maybe[NextRunShown], Field(description="Absent while it is paused.")]
     ]
     owed_deliveries: Annotated[
-        int, Field(description="Those that have not arrived and are not given up.")
+        int, Field(description="Deliveries that have not arrived and are not given up.")
     ]
     owed_since: NotRequired[
-        Annotated[Maybe[InstantShown], Field(description="When the oldest of them was made.")]
+        Annotated[Maybe[InstantShown], Field(description="When the oldest of them was created.")]
     ]
-    owed_seconds: NotRequired[Annotated[Maybe[int], Field(description="How long ago that is.")]]
+    owed_seconds: NotRequired[
+        Annotated[Maybe[int], Field(description="Age of the oldest, in seconds.")]
+    ]
     receiver: ReceiverShown
 
 
@@ -172,7 +177,7 @@ STATUS_EXAMPLE: Final[ReportStatusShown] = {
         "at": "2026-02-01T00:01:01.204Z",
         "outcome": "refused",
         "status": 503,
-        "reason": "the receiver answered 503; expected is 2xx",
+        "reason": "the receiver answered 503; expected 2xx",
     },
     "next_run": {
         "from": "2026-02-01T00:00:00Z",
@@ -185,7 +190,7 @@ STATUS_EXAMPLE: Final[ReportStatusShown] = {
     "receiver": {
         "state": "well",
         "retrying_deliveries": 1,
-        "summary": "1 delivery is retried, each by itself (the receiver answered 500; expected is "
-        "2xx); the receiver is well.",
+        "summary": "1 delivery is retried without delaying others (the receiver answered 500; "
+        "expected 2xx). The receiver accepts other deliveries.",
     },
 }

@@ -44,10 +44,10 @@ class V3ReportTest(OfReports, tag="Reports"):
         id="test-report",
         route="POST /reports/{reportId}/test",
         summary="Send a test delivery",
-        description="Send one signed message to the report's endpoint now, whatever the report's "
-        f"state, and tell what came of it. It has no usage, the subject `{TRIAL_SUBJECT}`, an id "
-        f"of its own and the `run.trigger` `{TRIAL_TRIGGER}`, so that a receiver books nothing. It "
-        "is kept nowhere and tried once, and parks nothing.",
+        description="Send one signed message to the report's endpoint now, in any state of the "
+        "report. The answer says what is wrong. The message has no usage, the subject "
+        f"`{TRIAL_SUBJECT}`, its own id, and the `run.trigger` `{TRIAL_TRIGGER}`: a receiver must "
+        "not book it. It is sent once, not stored, and never parks a report.",
         scope=Scope.REPORTS_WRITE,
         answer=Answer(
             200,

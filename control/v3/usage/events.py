@@ -169,7 +169,7 @@ def _entry(meter: Meter, asked: UsageEventsParameters) -> UsageEntry:
     faults += [
         Fault(
             f"dimensions[{name}]",
-            f"is no dimension of meter {meter.key}; it has {listed}",
+            f"is not a dimension of meter {meter.key}; it has {listed}",
             "enum",
             "query",
         )

@@ -60,7 +60,7 @@ def _judge(response: ClientResponse, *, through_proxy: bool) -> tuple[AttemptOut
     who = "the receiver"
     if through_proxy and response.url.scheme == "http" and status in _GATEWAY_FAULTS:
         who = "the receiver, or the egress proxy before it,"
-    return AttemptOutcome.REFUSED, f"{who} answered {status}; expected is 2xx", True
+    return AttemptOutcome.REFUSED, f"{who} answered {status}; expected 2xx", True
 
 
 def explained(

@@ -1,20 +1,21 @@
-"""How an endpoint fares: what its answers make of it, how many deliveries it is sent at once, and
-when it is no longer believed in.
+"""The health of an endpoint: whether it is down, how many deliveries it may be sent at once, and
+when its reports are parked.
 
-An endpoint is a URL without user information, within a namespace. What an answer says is about the
-endpoint or about one delivery, and only what is about the endpoint holds up other deliveries:
+An endpoint is a URL without user information, within a namespace. An answer is about one delivery
+or about the endpoint. Only answers about the endpoint delay other deliveries:
 
 | answer | is about |
 |---|---|
-| 2xx | the endpoint: it is well |
-| 3xx, 4xx | the delivery: the receiver is up, and reads |
-| 500 and other 5xx | the delivery, until `faults` different ones in a row are answered so |
+| 2xx | the endpoint: it is up |
+| 3xx, 4xx | the delivery: the receiver is up, and refuses this one |
+| 500 and other 5xx | the delivery, until `faults` different ones in a row fail like this |
 | 502, 503, 504, no connection, no answer in time | the endpoint, after `outages` in a row |
 | 429, or any refusal with `Retry-After` | the endpoint, at once |
 
-An endpoint that is `out` gets one delivery at a time, a probe, after pauses that grow; all others
-wait without an attempt. The first answer opens it again: two places, and one more with each further
-answer, so that what has gathered does not fall upon it at once. Decision 24 has the reasons.
+An endpoint that is `out` (down) gets one delivery at a time, a probe. The pauses between probes
+grow. All other deliveries wait and use no attempt. The first success ends the outage: two
+deliveries are then sent at a time, and one more after each further answer. Decision 24 has the
+reasons.
 """
 
 from dataclasses import dataclass, replace
@@ -166,9 +167,9 @@ def distrusted(health: Health, now_ms: int, terms: HealthTerms) -> str:
     taken = health.last_success_at_ms
     before = "" if taken is None else f" (the last success was at {rfc3339(taken)})"
     return (
-        f"the receiver has taken nothing since {rfc3339(since_ms)}{before}, though it was tried all"
-        f" along; the last error: {health.reason}. Resume the report when the receiver is well:"
-        " what is owed is kept"
+        f"the receiver has accepted nothing since {rfc3339(since_ms)}{before}, although it was"
+        f" tried regularly; the last error: {health.reason}. Repair the receiver, then resume the"
+        " report: what is owed is kept"
     )
 
 

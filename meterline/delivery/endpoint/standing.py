@@ -1,4 +1,7 @@
-"""How an endpoint stands, in words for whoever asks why deliveries have not arrived."""
+"""Why deliveries wait: the state of their endpoint, and the sentence that explains it.
+
+The API shows both as `receiver`, of a report and of a run.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,9 +15,9 @@ from meterline.window import DAY_MS, rfc3339
 class Standing(StrEnum):
     """How an endpoint stands."""
 
-    WELL = "well"  # it takes deliveries; one that fails there fails by itself
-    DOWN = "down"  # one delivery at a time is tried, the others wait
-    FAILING = "failing"  # it is up, and has taken nothing for a day, or never
+    WELL = "well"  # it accepts deliveries; one that fails is retried on its own schedule
+    DOWN = "down"  # one delivery at a time is sent to test it, the others wait
+    FAILING = "failing"  # it responds, but accepted nothing for a day, or never
     UNTRIED = "untried"  # nothing was sent there yet
 
 
@@ -46,17 +49,17 @@ class Outstanding:
         if health.probe_at_ms is not None:
             since = "" if health.failing_since_ms is None else _since(health.failing_since_ms)
             return (
-                f"The receiver is down{since} ({health.reason}). One delivery at a time is tried,"
-                f" the next at {rfc3339(health.probe_at_ms)}; the others wait and lose no attempt."
+                f"The receiver is down{since} ({health.reason}). One delivery at a time tests it,"
+                f" the next at {rfc3339(health.probe_at_ms)}. The others wait and use no attempt."
             )
         if not self.retrying:
             return ""
         if self.standing is Standing.FAILING and health.failing_since_ms is not None:
             since = _since(health.failing_since_ms)
-            return f"{many} retried: the receiver has taken nothing{since} ({health.reason})."
+            return f"{many} retried. The receiver accepted nothing{since} ({health.reason})."
         last = f" ({health.reason})" if health.reason else ""
-        well = "; the receiver is well" if self.standing is Standing.WELL else ""
-        return f"{many} retried, each by itself{last}{well}."
+        well = " The receiver accepts other deliveries." if self.standing is Standing.WELL else ""
+        return f"{many} retried without delaying others{last}.{well}"
 
 
 NOTHING_OUTSTANDING: Final = Outstanding()

@@ -195,7 +195,7 @@ async def test_an_endpoint_that_took_nothing_for_the_whole_patience_is_parked_wi
     found = await store.report("default", report.id)
     assert found is not None
     assert found.state is ReportState.PARKED
-    assert "taken nothing since 2026-02-02T02:40:00Z" in found.state_reason
+    assert "accepted nothing since 2026-02-02T02:40:00Z" in found.state_reason
     assert "last error: answered 503" in found.state_reason
     assert await store.due(NOW * 2) == []
     (delivery,) = await store.deliveries(run.id, 9)

@@ -210,10 +210,10 @@ def answered(status: str, *headers: str) -> bytes:
         (
             "http",
             "504 No",
-            "the receiver, or the egress proxy before it, answered 504; expected is 2xx",
+            "the receiver, or the egress proxy before it, answered 504; expected 2xx",
             True,
         ),
-        ("http", "500 No", "the receiver answered 500; expected is 2xx", True),
+        ("http", "500 No", "the receiver answered 500; expected 2xx", True),
     ],
 )
 async def test_faults_of_the_proxy_are_told_as_its_own(

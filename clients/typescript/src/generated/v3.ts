@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * List accounts of all events
-         * @description By hour of arrival in the log, source and type; and for each meter how many of its events counted. Of the namespace of the key only. While a meter is being filled in, it has counted fewer than it matches. What could not be read as an event of any namespace is shown to who may operate the installation.
+         * @description The verdicts of all events of the namespace, by hour of arrival in the log, source and type. For each meter, how many of its events were counted: fewer than it matches while it is being backfilled. Records that are not events of any namespace are shown to keys with the scope `operate`.
          *
          *     Scope: `usage:read`.
          */
@@ -121,7 +121,7 @@ export interface paths {
         put?: never;
         /**
          * Audit stored data against a recount
-         * @description One step of an audit, of the whole installation: rows against accounts, seals and the log, every meter's tallies against a recount of the raw events by other means, and bodies of deliveries against their digests. Follow `next` until it is null; steps depend on nothing but their cursor, so an audit that broke off goes on. `meterline audit` does.
+         * @description One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
          *
          *     Scope: `operate`.
          */
@@ -163,7 +163,7 @@ export interface paths {
         };
         /**
          * List deliveries
-         * @description Those of the run that was decided last come first, and those of a run by number. Deliveries of deleted reports are listed too.
+         * @description List deliveries: the newest final run first, within a run by number. Deliveries of deleted reports are listed too.
          *
          *     Scope: `reports:read`.
          */
@@ -207,7 +207,7 @@ export interface paths {
         };
         /**
          * Get the body of a delivery
-         * @description The exact bytes that are signed and sent, in every attempt the same; `digest` of the delivery is theirs.
+         * @description The exact bytes that are signed and sent, the same in every attempt. `digest` of the delivery is their blake2b-256.
          *
          *     Scope: `reports:read`.
          */
@@ -231,7 +231,7 @@ export interface paths {
         put?: never;
         /**
          * Send a delivery again
-         * @description The same bytes under the same id, to where its report points now, whatever became of it before; receivers tell copies by the id. It begins with a first attempt and has all retries before it; its run's outcome follows. One that waits for its first attempt stays as it is. One that is just being sent is a conflict, and so is one with a `failure`: it has no body.
+         * @description Send a delivery again, whatever its state: the same bytes under the same id, to the current URL of its report, with all retries. A receiver recognizes it by its id. The state of its run follows. A delivery that waits for its first attempt stays as it is. 409 if it is being sent, or has a `failure` and so no body.
          *
          *     Scope: `reports:write`.
          */
@@ -332,7 +332,7 @@ export interface paths {
         put?: never;
         /**
          * Preview a meter on stored events
-         * @description What a meter would answer, were it there: the events that are kept are folded as it would, at most 500,000 of its event type in at most 92 days. Nothing is made.
+         * @description What a meter would answer if you created it. It is computed from stored events: at most 500,000 of its event type in at most 92 days. Nothing is created.
          *
          *     Scope: `usage:read`.
          */
@@ -360,7 +360,7 @@ export interface paths {
         put?: never;
         /**
          * Create a meter
-         * @description Create a meter. It also measures the events that were sent before it was made. The meters of a namespace may change 300 times a minute; beyond that: 429.
+         * @description Create a meter. It also counts events that were sent before it was created. The meters of a namespace may change 300 times a minute; further changes get 429.
          *
          *     Scope: `meters:write`.
          */
@@ -387,7 +387,7 @@ export interface paths {
         get: operations["get-meter"];
         /**
          * Update a meter
-         * @description Change a meter. Members that are left out stay as they are; key, aggregation and events_from never change. Another event_type, value_property or other dimensions make a new revision: it is filled in from the events that are kept, shown as pending_revision meanwhile, and takes over by itself when that is done. A second change before then replaces it, and is made of what it was to be.
+         * @description Change a meter. Members that are left out stay as they are. key, aggregation and events_from cannot be changed. A change of event_type, value_property or dimensions creates a new revision. It is backfilled from stored events and becomes active when that is finished. Until then it is shown as pending_revision. A second change before that is applied on top of the first, and replaces it.
          *
          *     Scope: `meters:write`.
          */
@@ -395,7 +395,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a meter
-         * @description Delete a meter; a report that uses it has to go first. Its events are kept.
+         * @description Delete a meter. Delete reports that use it first. Its events are kept.
          *
          *     Scope: `meters:write`.
          */
@@ -510,7 +510,7 @@ export interface paths {
         put?: never;
         /**
          * Propose a revision of a meter
-         * @description Propose that a meter measure something else. The revision is filled in from the events that are kept, beside the one in force, which goes on answering. Compare them, then switch to it or delete it.
+         * @description Propose a new revision of a meter. It is backfilled from stored events, while the current revision keeps answering. Compare both, then switch to the new one or delete it.
          *
          *     Scope: `meters:write`.
          */
@@ -558,7 +558,7 @@ export interface paths {
         };
         /**
          * Compare a revision with the current one
-         * @description What a revision makes of the events that are kept, and what the meter makes of them now, subject by subject. While it is being filled in, `progress` tells what is missing.
+         * @description Compare the results of a revision with those of the current one, subject by subject. While the revision is being backfilled, `progress` shows how far it is.
          *
          *     Scope: `usage:read`.
          */
@@ -582,7 +582,7 @@ export interface paths {
         put?: never;
         /**
          * Switch a meter to a revision
-         * @description Have a revision take over: at once where it is filled in, else as soon as it is (it is `filling` then). With effective_from, usage of earlier windows stays as it was. What it supersedes is kept for 90 days where a report is on the meter, so that runs can be corrected.
+         * @description Make a revision active. If its backfill is not finished, the switch waits (`filling`). With effective_from, usage of earlier windows stays as it was. If a report uses the meter, the superseded revision is kept for 90 days, so that runs can be corrected.
          *
          *     Scope: `meters:write`.
          */
@@ -626,7 +626,7 @@ export interface paths {
         put?: never;
         /**
          * Redrive refused inbox records unchanged
-         * @description Those about which nothing was done, the last ones first: for when a setting was what refused them. With `dry_run` it only says which would be accepted, and why others would not. Go on with `after`, until `next` is null. Asks for `events:read` too.
+         * @description Send open inbox records again unchanged, newest first, for example after you changed the setting that refused them. With `dry_run` it only says which would be accepted, and why others would not. Send `next` as `after` until it is null. Also needs `events:read`.
          *
          *     Scope: `events:write`.
          */
@@ -646,7 +646,7 @@ export interface paths {
         };
         /**
          * List refusals
-         * @description Conflicts, records of inbox topics that are no events, and what could not be read, those last taken in first, with what was done about each. Not what the door refuses, for its sender was told; nor duplicates, which do no harm; nor values that a meter could not use: `list-rejected-values` has those.
+         * @description List events that were received but do not count, newest first, with the state of each: conflicts, records of inbox topics that are not events, and unreadable records. Events that were refused with an HTTP error are not listed, nor are duplicates. Values that a meter could not use are listed by `list-rejected-values`.
          *
          *     Scope: `events:read`.
          */
@@ -668,7 +668,7 @@ export interface paths {
         };
         /**
          * Get a refusal with its contents
-         * @description Of a conflict both payloads, and where they differ. Of what is no event, its text. Of an event with a value that a meter could not use, whose `position` is the id here: which other meters count it.
+         * @description A conflict has both payloads and their differences. A record that is not an event has its text. For a rejected value (use its `position` as the id) it shows which other meters count the event.
          *
          *     Scope: `events:read`.
          */
@@ -692,7 +692,7 @@ export interface paths {
         put?: never;
         /**
          * Dismiss a refusal
-         * @description Asks for `events:read` too. One that was dismissed can still be sent anew.
+         * @description Mark a refusal as settled. It can still be redriven. Also needs `events:read`.
          *
          *     Scope: `events:write`.
          */
@@ -714,7 +714,7 @@ export interface paths {
         put?: never;
         /**
          * Redrive a refusal with an event
-         * @description The event goes through the same door as every other, and counts once by its own identity: asking again with the same event does nothing more. Without `event` the text of an inbox record is sent as it is, in its own time. After 503 ask again. Asks for `events:read` too.
+         * @description Send a fixed event for a refusal. It is validated and counted like any other event. A repeated request with the same event has no further effect. Without `event` the text of an inbox record is sent unchanged. After 503 repeat the request. Also needs `events:read`.
          *
          *     Scope: `events:write`.
          */
@@ -742,7 +742,7 @@ export interface paths {
         put?: never;
         /**
          * Send many deliveries again
-         * @description Those that are asked for, of runs that are decided by now, each as `replay-delivery` does: the same bytes under the same id. With `dry_run` they are only counted. Else a replay is made that is worked off at its pace, whatever restarts meanwhile; it does not wait for receivers. Deliveries that are on their way already are left alone.
+         * @description Send all matching deliveries again, as `replay-delivery` does: the same bytes under the same id. Only deliveries of runs that are final by now match. With `dry_run` they are only counted. The replay sends `per_second` deliveries, continues after restarts, and does not wait for receivers. Deliveries that are being sent already are left alone.
          *
          *     Scope: `reports:write`.
          */
@@ -786,7 +786,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a replay
-         * @description It goes no further. What it had made ready to be sent again is sent. One that has ended stays as it is.
+         * @description End a replay. Deliveries that are already queued are still sent. A replay that has ended stays as it is.
          *
          *     Scope: `reports:write`.
          */
@@ -814,7 +814,7 @@ export interface paths {
         put?: never;
         /**
          * Create a report
-         * @description Create a report. Its first run is of the first window that ends after it was made; older windows are run by hand. The answer shows the signing secret, and so does `get-report-secret`.
+         * @description Create a report. Its first window is the first that ends after it was created. Run older windows by hand. The answer shows the signing secret, and so does `get-report-secret`.
          *
          *     Scope: `reports:write`.
          */
@@ -841,7 +841,7 @@ export interface paths {
         get: operations["get-report"];
         /**
          * Update a report
-         * @description Change a report. Members that are left out stay as they are; slug, meter and type never change. Runs that were decided stay as they are, the others go by what is new. Another schedule takes over at the first border that its windows share with the present ones, so that no window is left out or there twice. The URL that is there already keeps its user information; `https://@...` drops it.
+         * @description Change a report. Members that are left out stay as they are. Slug, meter and type cannot be changed. Final runs stay as they are; others use the new definition. A new schedule starts at the first boundary that its windows share with the current ones, so no window is missing or doubled. An unchanged URL keeps its user information; `https://@...` removes it.
          *
          *     Scope: `reports:write`.
          */
@@ -849,7 +849,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a report
-         * @description Delete a report. What it has not sent yet is cancelled; runs and deliveries stay listed.
+         * @description Delete a report. Deliveries that were not sent yet are cancelled. Runs and deliveries stay listed.
          *
          *     Scope: `reports:write`.
          */
@@ -870,7 +870,7 @@ export interface paths {
         put?: never;
         /**
          * Pause a report
-         * @description Make no runs, by hand neither, and send nothing until it is resumed. Windows that pass meanwhile are made up for then.
+         * @description Stop runs (also by hand) and deliveries until the report is resumed. Windows that pass meanwhile are run then.
          *
          *     Scope: `reports:write`.
          */
@@ -892,7 +892,7 @@ export interface paths {
         put?: never;
         /**
          * Preview what a report would send
-         * @description The exact bodies that a first run of a window would send now, by subject. Nothing is stored and nothing is sent. They equal the deliveries but for the member `run`, whose `sequence` is 0.
+         * @description Show the exact bodies that a first run of a window would send now, by subject. Nothing is stored or sent. They equal the deliveries, except for the member `run` (its `sequence` is 0).
          *
          *     Scope: `reports:read`.
          */
@@ -912,7 +912,7 @@ export interface paths {
         };
         /**
          * Pull the deliveries of a report
-         * @description By window, whatever their state: to catch up after an outage, or to compare with what was booked. Each has the exact bytes of the push, and headers that are signed now with the same secrets, so that the code of a receiver verifies it likewise; they are good for five minutes. A delivery whose figures another one replaces says which. Nothing is changed: a delivery that is pulled is still sent. A page may have fewer entries than `page[size]`.
+         * @description Get deliveries by window, in any state, to catch up after an outage or to compare with what was booked. Each has the exact bytes of the webhook. Its headers are signed now with the same secrets and expire after five minutes, so the code of a receiver can verify them. `superseded_by` names the delivery that replaces its figures. A pull changes nothing: deliveries are still sent. A page may have fewer entries than `page[size]`.
          *
          *     Scope: `reports:read`.
          */
@@ -936,7 +936,7 @@ export interface paths {
         put?: never;
         /**
          * Resume a report
-         * @description Make a paused or parked report active again, and send what is asked for of what it owes: all of it if nothing is said. One that is active stays as it is.
+         * @description Make a paused or parked report active again. `owed` says what to send of what it owes; the default is all. An active report stays as it is.
          *
          *     Scope: `reports:write`.
          */
@@ -964,7 +964,7 @@ export interface paths {
         put?: never;
         /**
          * Run a report by hand
-         * @description Run a report for any window that is over, of its schedule or not. It waits until all that was sent before is counted. A run that was skipped or could not be made is made after all.
+         * @description Run a report for any window that is over, also one that is not of its schedule. The run waits until everything sent before the request is counted. A run that was skipped, or could not be computed, is computed now.
          *
          *     Scope: `reports:write`.
          */
@@ -1006,7 +1006,7 @@ export interface paths {
         };
         /**
          * List the corrections of a run
-         * @description What a revision says otherwise than what was delivered for its window: every entry that differs, by subject. They are kept whether they are delivered or only recorded.
+         * @description Every entry of a revision that differs from what was delivered for its window, by subject. Corrections are stored whether they are delivered or only recorded.
          *
          *     Scope: `reports:read`.
          */
@@ -1052,7 +1052,7 @@ export interface paths {
         put?: never;
         /**
          * Rotate the signing secret of a report
-         * @description Deliveries are signed with the new secret from now on, and with those from before until the overlap ends: a receiver may change over at any moment in between.
+         * @description Create a new secret. Deliveries are signed with it, and until the overlap ends also with the earlier ones. A receiver can switch at any moment in between.
          *
          *     Scope: `secrets:read`.
          */
@@ -1074,7 +1074,7 @@ export interface paths {
         put?: never;
         /**
          * Send a test delivery
-         * @description Send one signed message to the report's endpoint now, whatever the report's state, and tell what came of it. It has no usage, the subject `meterline-test`, an id of its own and the `run.trigger` `test`, so that a receiver books nothing. It is kept nowhere and tried once, and parks nothing.
+         * @description Send one signed message to the report's endpoint now, in any state of the report. The answer says what is wrong. The message has no usage, the subject `meterline-test`, its own id, and the `run.trigger` `test`: a receiver must not book it. It is sent once, not stored, and never parks a report.
          *
          *     Scope: `reports:write`.
          */
@@ -1094,7 +1094,7 @@ export interface paths {
         };
         /**
          * Get the status
-         * @description With it a sender can wait until its events count: `caught_up`.
+         * @description The progress of counting. To know when your events are counted, wait until `caught_up` is true.
          *
          *     Scope: `status:read`.
          */
@@ -1235,7 +1235,7 @@ export interface components {
             /** @description By hour, source and type; none without any. */
             data: components["schemas"]["AccountLine"][];
             meters: components["schemas"]["MeterAccount"][];
-            /** @description Records of the log, whosever, that are not counted yet; null: a part does not answer. */
+            /** @description Records of the log, of all namespaces, that are not counted yet. Null: a store does not respond. */
             pending: number | null;
         };
         /**
@@ -1430,7 +1430,7 @@ export interface components {
             name: string;
             expected: string;
             found: string;
-            /** @description Whether it was repaired, and is so no more. */
+            /** @description Whether it was repaired. */
             mended: boolean;
         };
         /** @description A step of an audit. It is clean when no step has findings. */
@@ -1518,7 +1518,7 @@ export interface components {
             /** @description What to add to the old value; what is absent counts as 0. */
             difference: string;
             /**
-             * @description Events came late; the same, for a subject without a delivery; the entry does not pass the filter any more; there is no usage any more; another revision of the meter answers; the report is grouped or filtered otherwise.
+             * @description `late_usage`: events came late. `first_seen`: events came late, for a subject without a delivery. `filter`: the entry no longer passes the filter. `gone`: there is no usage any more. `meter_changed`: another revision of the meter is used. `report_changed`: the report is grouped or filtered differently.
              * @enum {string}
              */
             cause: "late_usage" | "first_seen" | "filter" | "gone" | "meter_changed" | "report_changed";
@@ -2007,11 +2007,11 @@ export interface components {
             validation_errors?: components["schemas"]["EventError"][];
             verdict: components["schemas"]["EventVerdict"];
         };
-        /** @description What a run that was decided says, for ever. */
+        /** @description The figures of a run whose bodies are final. They never change. */
         Manifest: {
             /** @description One for each subject. */
             deliveries: number;
-            /** @description Of usage, over all deliveries. */
+            /** @description Usage entries of all deliveries. */
             entries: number;
             /** @description Entries that did not pass the filter. */
             filtered_out: number;
@@ -2021,7 +2021,7 @@ export interface components {
             total_filtered_out: string;
             /**
              * Format: date-time
-             * @description All that was recorded up to then is in the figures.
+             * @description Everything recorded up to this instant is included.
              */
             complete_until: string;
             /** @description blake2b-256 over ids and digests of the deliveries, in order. */
@@ -2314,7 +2314,7 @@ export interface components {
             /** @description What stands there, its start. */
             value?: string;
         };
-        /** @description The first run by schedule that is to come. */
+        /** @description The next scheduled run. */
         NextRun: {
             /** Format: date-time */
             from: string;
@@ -2322,7 +2322,7 @@ export interface components {
             to: string;
             /**
              * Format: date-time
-             * @description The end of the window, the grace, and the report's place among those that are due at once. It is made when all that was sent by then is counted.
+             * @description The end of the window, plus the grace, plus up to `start_spread_ms`. The run then waits until all events that were sent by this time are counted.
              */
             starts_at: string;
         };
@@ -2431,7 +2431,7 @@ export interface components {
             from: string;
             /** Format: date-time */
             to: string;
-            /** @description Of what was received until then nothing is missing; null: unknown. */
+            /** @description Everything recorded up to then is included. Null: not known. */
             complete_until: string | null;
             /** @description Events that pass the filters. */
             matched: number;
@@ -2450,7 +2450,7 @@ export interface components {
             entries: number;
             /** @description Its length. */
             bytes: number;
-            /** @description The text, byte by byte as it would be sent, but for the member `run`. Left out where it would be too large. */
+            /** @description The exact text that would be sent, except for the member `run`. Absent if it would be too large. */
             body?: string;
         };
         /** @description A secret from before that signs as well. */
@@ -2582,23 +2582,23 @@ export interface components {
         /** @description How the receiver fares. */
         Receiver: {
             /**
-             * @description It takes deliveries; one delivery at a time is tried and the others wait; it is up and has taken nothing for a day, or never; nothing was sent there yet.
+             * @description `well`: it accepts deliveries. `down`: one delivery at a time tests it, the others wait. `failing`: it responds, but accepted nothing for a day, or never. `untried`: nothing was sent yet.
              * @enum {string}
              */
             state: "well" | "down" | "failing" | "untried";
             /**
              * Format: date-time
-             * @description Of the first failure.
+             * @description Time of the first failure.
              */
             since?: string;
             /**
              * Format: date-time
-             * @description When it is tried again while it is down.
+             * @description While it is down: when it is tested next.
              */
             next_probe_at?: string;
-            /** @description Those that failed and are tried again; 10,000 stands for more, too. */
+            /** @description Deliveries that failed and are retried. 10,000 means 10,000 or more. */
             retrying_deliveries: number;
-            /** @description In words; left out where nothing is outstanding. */
+            /** @description Why deliveries wait. Absent if none is waiting. */
             summary?: string;
         };
         /** @description The event to send. Without it the record's own text is sent. */
@@ -2847,7 +2847,7 @@ export interface components {
             /** @example 01M7ZMF4YA7D2SQ292V0W9JPT8 */
             id: string;
             /**
-             * @description `done`: it came to its end; what it made ready may still be on its way.
+             * @description `done`: all deliveries were queued. Some may not have arrived yet.
              * @enum {string}
              */
             state: "running" | "done" | "cancelled";
@@ -2883,7 +2883,7 @@ export interface components {
         /** @description What defines a report. */
         ReportRequest: {
             /**
-             * @description Names the report in its namespace, and in its deliveries.
+             * @description Unique name of the report in its namespace. It is in every delivery.
              * @example daily-tokens
              */
             slug: string;
@@ -2902,7 +2902,7 @@ export interface components {
             query?: components["schemas"]["ReportQueryRequest"];
             filter?: components["schemas"]["ReportFilterRequest"];
             /**
-             * @description What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too. `record` if absent.
+             * @description What to do with corrections if events arrive for a window after its run. `record`: store and show them. `send`: also deliver them. `record` if absent.
              * @default record
              * @enum {string}
              */
@@ -2918,7 +2918,7 @@ export interface components {
              */
             url: string;
             /**
-             * @description Headers that deliveries carry besides ours. Their values are never shown.
+             * @description Additional headers of deliveries. Their values are never shown.
              * @example {
              *       "X-Api-Key": "d3d0c5e8"
              *     }
@@ -3005,9 +3005,9 @@ export interface components {
             total: string;
             /** @description An exact decimal number. */
             total_filtered_out: string;
-            /** @description All that was recorded up to then is in it; null where that is unknown. */
+            /** @description Everything recorded up to then is included. Null: not known. */
             complete_until: string | null;
-            /** @description In the whole window, the first 100: their deliveries would fail, and the others be sent. */
+            /** @description Up to 100 subjects whose body would be too large. Their deliveries would fail, the others would be sent. */
             too_large: components["schemas"]["TooLarge"][];
             data: components["schemas"]["PreviewedBody"][];
             meta: components["schemas"]["CursorMeta"];
@@ -3015,7 +3015,7 @@ export interface components {
         /** @description How entries are split. */
         ReportQueryRequest: {
             /**
-             * @description Dimensions of the meter: a delivery has an entry for each of their combinations.
+             * @description Dimensions of the meter. A delivery has one entry for each combination of their values.
              * @example [
              *       "model"
              *     ]
@@ -3040,14 +3040,14 @@ export interface components {
             filter?: components["schemas"]["ReportFilter"];
             endpoint: components["schemas"]["ReportEndpoint"];
             /**
-             * @description What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+             * @description What to do with corrections if events arrive for a window after its run. `record`: store and show them. `send`: also deliver them.
              * @enum {string}
              */
             revisions: "record" | "send";
-            /** @description Left out where runs wait as long as the installation says. */
+            /** @description Absent if the report uses the setting `grace_ms`. */
             grace_seconds?: number;
             /**
-             * @description `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410, or took nothing for the whole patience: runs are made and kept, nothing is sent.
+             * @description `paused` by its owner: nothing is run or sent. `parked`, because its receiver answered 410 or accepted nothing for `retry_patience_s`: windows are run and kept, nothing is sent.
              * @enum {string}
              */
             state: "active" | "paused" | "parked";
@@ -3068,13 +3068,13 @@ export interface components {
         /** @description How often, and from when. */
         ReportScheduleRequest: {
             /**
-             * @description Every minute, hour or day; days are days of UTC.
+             * @description Every minute, hour or day. A day is 24 hours, counted from the start.
              * @enum {string}
              */
             interval: "1m" | "1h" | "1d" | "PT1M" | "PT1H" | "P1D";
             /**
              * Format: date-time
-             * @description Windows are counted from this instant; from now, floored to the interval, if absent.
+             * @description Windows follow from this instant. The default is now, rounded down to the interval.
              */
             start_at?: string;
         };
@@ -3105,14 +3105,14 @@ export interface components {
             filter?: components["schemas"]["ReportFilter"];
             endpoint: components["schemas"]["ReportEndpoint"];
             /**
-             * @description What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+             * @description What to do with corrections if events arrive for a window after its run. `record`: store and show them. `send`: also deliver them.
              * @enum {string}
              */
             revisions: "record" | "send";
-            /** @description Left out where runs wait as long as the installation says. */
+            /** @description Absent if the report uses the setting `grace_ms`. */
             grace_seconds?: number;
             /**
-             * @description `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410, or took nothing for the whole patience: runs are made and kept, nothing is sent.
+             * @description `paused` by its owner: nothing is run or sent. `parked`, because its receiver answered 410 or accepted nothing for `retry_patience_s`: windows are run and kept, nothing is sent.
              * @enum {string}
              */
             state: "active" | "paused" | "parked";
@@ -3133,16 +3133,16 @@ export interface components {
         ReportStatus: {
             last_run?: components["schemas"]["LastRun"];
             last_error?: components["schemas"]["LastError"];
-            /** @description None while it is paused. */
+            /** @description Absent while it is paused. */
             next_run?: components["schemas"]["NextRun"];
-            /** @description Those that have not arrived and are not given up. */
+            /** @description Deliveries that have not arrived and are not given up. */
             owed_deliveries: number;
             /**
              * Format: date-time
-             * @description When the oldest of them was made.
+             * @description When the oldest of them was created.
              */
             owed_since?: string;
-            /** @description How long ago that is. */
+            /** @description Age of the oldest, in seconds. */
             owed_seconds?: number;
             receiver: components["schemas"]["Receiver"];
         };
@@ -3152,7 +3152,7 @@ export interface components {
          */
         ReportUpdateRequest: {
             /**
-             * @description Names the report in its namespace, and in its deliveries.
+             * @description Unique name of the report in its namespace. It is in every delivery.
              * @example daily-tokens
              */
             slug?: string;
@@ -3171,11 +3171,11 @@ export interface components {
             endpoint?: components["schemas"]["ReportEndpointRequest"];
             filter?: components["schemas"]["ReportFilterRequest"];
             /**
-             * @description What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+             * @description What to do with corrections if events arrive for a window after its run. `record`: store and show them. `send`: also deliver them.
              * @enum {string}
              */
             revisions?: "record" | "send";
-            /** @description Null: as long as the installation says again. */
+            /** @description Null: use the setting `grace_ms` again. */
             grace_seconds?: number | null;
         };
         /** @description A new report, with its signing secret. */
@@ -3192,14 +3192,14 @@ export interface components {
             filter?: components["schemas"]["ReportFilter"];
             endpoint: components["schemas"]["ReportEndpoint"];
             /**
-             * @description What becomes of corrections, where events come for a window after its run: `record` keeps and shows them, `send` delivers them too.
+             * @description What to do with corrections if events arrive for a window after its run. `record`: store and show them. `send`: also deliver them.
              * @enum {string}
              */
             revisions: "record" | "send";
-            /** @description Left out where runs wait as long as the installation says. */
+            /** @description Absent if the report uses the setting `grace_ms`. */
             grace_seconds?: number;
             /**
-             * @description `paused` by its owner: no runs are made and nothing is sent. `parked` for its receiver answered 410, or took nothing for the whole patience: runs are made and kept, nothing is sent.
+             * @description `paused` by its owner: nothing is run or sent. `parked`, because its receiver answered 410 or accepted nothing for `retry_patience_s`: windows are run and kept, nothing is sent.
              * @enum {string}
              */
             state: "active" | "paused" | "parked";
@@ -3244,7 +3244,7 @@ export interface components {
         /** @description What is sent of what a report owes. */
         ResumeRequest: {
             /**
-             * @description What is sent of what the report owes: runs of all windows that were missed and all deliveries, those of the newest window, or nothing. The rest is recorded as skipped and cancelled, and can be run and replayed by hand.
+             * @description What to send of what the report owes. `all`: run all missed windows and send all deliveries. `newest`: only the newest window. `none`: nothing. The rest is recorded as skipped or cancelled. You can run or replay it later.
              * @default all
              * @enum {string}
              */
@@ -3283,7 +3283,7 @@ export interface components {
              */
             to: string;
             /**
-             * @description Whether a window that was run already gets a revision: it delivers the subjects whose figures differ from what was delivered, so also what was only recorded.
+             * @description If the window was already run, create a revision. It delivers the subjects whose figures differ from what was delivered. So it also sends corrections that were only recorded.
              * @default false
              */
             revise?: boolean;
@@ -3439,7 +3439,7 @@ export interface components {
         /** @description How the secret is replaced. */
         SecretRotationRequest: {
             /**
-             * @description For so long the secrets from before sign as well; 0 ends them at once.
+             * @description How long earlier secrets also sign. 0 ends them at once.
              * @default 86400
              */
             overlap_seconds?: number;
@@ -3455,7 +3455,7 @@ export interface components {
         };
         /** @description The secrets that sign the deliveries of a report. */
         SigningSecret: {
-            /** @description The present one; it signs first. */
+            /** @description The current secret. */
             signing_secret: string;
             /** @description Those that sign as well, the newest first. */
             previous: components["schemas"]["PreviousSecret"][];
@@ -3500,13 +3500,13 @@ export interface components {
          *     the installation is shown to who may operate it.
          */
         Status: {
-            /** @description Whether all that was accepted before the request counts. */
+            /** @description Whether every event accepted before the request is counted. */
             caught_up: boolean | null;
             /** @description Whether a meter is being filled in from older events. */
             backfilling: boolean | null;
             /** @description Records of the log not yet counted. */
             lag_records: number | null;
-            /** @description Of what was received until then nothing is missing, in every meter. */
+            /** @description Everything recorded up to then is counted, in every meter. */
             complete_until: string | null;
             /** @description How long ago that was. */
             freshness_ms: number | null;
@@ -3773,9 +3773,9 @@ export interface components {
             duplicate: number;
             conflict: number;
             invalid: number;
-            /** @description New ones that a meter of now takes. */
+            /** @description New events that a current meter counts. */
             matched: number;
-            /** @description New ones that no meter takes. */
+            /** @description New events that no meter counts. */
             unmatched: number;
         };
         /**
@@ -4038,15 +4038,15 @@ export interface components {
     parameters: never;
     requestBodies: never;
     headers: {
-        /** @description The request's id; `instance` of a problem ends in it. */
+        /** @description Id of the request. The `instance` of a problem ends with it. */
         "X-Request-Id": string;
-        /** @description What is left, where a plan limits the key (IETF draft). */
+        /** @description What is left of the limits of the plan (IETF draft). */
         RateLimit: string;
-        /** @description The limits of the key's plan (IETF draft). */
+        /** @description The limits of the plan (IETF draft). */
         "RateLimit-Policy": string;
-        /** @description Seconds to wait before it makes sense to ask again. */
+        /** @description Seconds to wait before the next try. */
         "Retry-After": number;
-        /** @description That a Bearer key is wanted. */
+        /** @description The operation needs a Bearer key. */
         "WWW-Authenticate": string;
     };
     pathItems: never;
@@ -7198,7 +7198,7 @@ export interface operations {
                      *               "at": "2026-02-01T00:01:01.204Z",
                      *               "outcome": "refused",
                      *               "status": 503,
-                     *               "reason": "the receiver answered 503; expected is 2xx"
+                     *               "reason": "the receiver answered 503; expected 2xx"
                      *             },
                      *             "next_run": {
                      *               "from": "2026-02-01T00:00:00Z",
@@ -7211,7 +7211,7 @@ export interface operations {
                      *             "receiver": {
                      *               "state": "well",
                      *               "retrying_deliveries": 1,
-                     *               "summary": "1 delivery is retried, each by itself (the receiver answered 500; expected is 2xx); the receiver is well."
+                     *               "summary": "1 delivery is retried without delaying others (the receiver answered 500; expected 2xx). The receiver accepts other deliveries."
                      *             }
                      *           }
                      *         }
@@ -7339,7 +7339,7 @@ export interface operations {
                      *           "at": "2026-02-01T00:01:01.204Z",
                      *           "outcome": "refused",
                      *           "status": 503,
-                     *           "reason": "the receiver answered 503; expected is 2xx"
+                     *           "reason": "the receiver answered 503; expected 2xx"
                      *         },
                      *         "next_run": {
                      *           "from": "2026-02-01T00:00:00Z",
@@ -7352,7 +7352,7 @@ export interface operations {
                      *         "receiver": {
                      *           "state": "well",
                      *           "retrying_deliveries": 1,
-                     *           "summary": "1 delivery is retried, each by itself (the receiver answered 500; expected is 2xx); the receiver is well."
+                     *           "summary": "1 delivery is retried without delaying others (the receiver answered 500; expected 2xx). The receiver accepts other deliveries."
                      *         }
                      *       },
                      *       "signing_secret": "whsec_c2lnbmluZyBzZWNyZXQgb2YgYSByZXBvcnQ="
@@ -7444,7 +7444,7 @@ export interface operations {
                      *           "at": "2026-02-01T00:01:01.204Z",
                      *           "outcome": "refused",
                      *           "status": 503,
-                     *           "reason": "the receiver answered 503; expected is 2xx"
+                     *           "reason": "the receiver answered 503; expected 2xx"
                      *         },
                      *         "next_run": {
                      *           "from": "2026-02-01T00:00:00Z",
@@ -7457,7 +7457,7 @@ export interface operations {
                      *         "receiver": {
                      *           "state": "well",
                      *           "retrying_deliveries": 1,
-                     *           "summary": "1 delivery is retried, each by itself (the receiver answered 500; expected is 2xx); the receiver is well."
+                     *           "summary": "1 delivery is retried without delaying others (the receiver answered 500; expected 2xx). The receiver accepts other deliveries."
                      *         }
                      *       },
                      *       "last_run": {
@@ -7584,7 +7584,7 @@ export interface operations {
                      *           "at": "2026-02-01T00:01:01.204Z",
                      *           "outcome": "refused",
                      *           "status": 503,
-                     *           "reason": "the receiver answered 503; expected is 2xx"
+                     *           "reason": "the receiver answered 503; expected 2xx"
                      *         },
                      *         "next_run": {
                      *           "from": "2026-02-01T00:00:00Z",
@@ -7597,7 +7597,7 @@ export interface operations {
                      *         "receiver": {
                      *           "state": "well",
                      *           "retrying_deliveries": 1,
-                     *           "summary": "1 delivery is retried, each by itself (the receiver answered 500; expected is 2xx); the receiver is well."
+                     *           "summary": "1 delivery is retried without delaying others (the receiver answered 500; expected 2xx). The receiver accepts other deliveries."
                      *         }
                      *       }
                      *     }
@@ -7721,7 +7721,7 @@ export interface operations {
                      *           "at": "2026-02-01T00:01:01.204Z",
                      *           "outcome": "refused",
                      *           "status": 503,
-                     *           "reason": "the receiver answered 503; expected is 2xx"
+                     *           "reason": "the receiver answered 503; expected 2xx"
                      *         },
                      *         "next_run": {
                      *           "from": "2026-02-01T00:00:00Z",
@@ -7734,7 +7734,7 @@ export interface operations {
                      *         "receiver": {
                      *           "state": "well",
                      *           "retrying_deliveries": 1,
-                     *           "summary": "1 delivery is retried, each by itself (the receiver answered 500; expected is 2xx); the receiver is well."
+                     *           "summary": "1 delivery is retried without delaying others (the receiver answered 500; expected 2xx). The receiver accepts other deliveries."
                      *         }
                      *       }
                      *     }
@@ -7858,7 +7858,7 @@ export interface operations {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
                     RateLimit: components["headers"]["RateLimit"];
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
-                    /** @description Always no-store: signatures are good for minutes. */
+                    /** @description Always no-store: signatures expire after minutes. */
                     "Cache-Control"?: string;
                     [name: string]: unknown;
                 };
@@ -7999,7 +7999,7 @@ export interface operations {
                      *           "at": "2026-02-01T00:01:01.204Z",
                      *           "outcome": "refused",
                      *           "status": 503,
-                     *           "reason": "the receiver answered 503; expected is 2xx"
+                     *           "reason": "the receiver answered 503; expected 2xx"
                      *         },
                      *         "next_run": {
                      *           "from": "2026-02-01T00:00:00Z",
@@ -8012,7 +8012,7 @@ export interface operations {
                      *         "receiver": {
                      *           "state": "well",
                      *           "retrying_deliveries": 1,
-                     *           "summary": "1 delivery is retried, each by itself (the receiver answered 500; expected is 2xx); the receiver is well."
+                     *           "summary": "1 delivery is retried without delaying others (the receiver answered 500; expected 2xx). The receiver accepts other deliveries."
                      *         }
                      *       },
                      *       "owed": {
@@ -8239,7 +8239,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The run, and how its receiver fares. */
+            /** @description The run, and the state of its receiver. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -8277,7 +8277,7 @@ export interface operations {
                      *       "receiver": {
                      *         "state": "well",
                      *         "retrying_deliveries": 300,
-                     *         "summary": "300 deliveries are retried, each by itself (the receiver answered 500; expected is 2xx); the receiver is well."
+                     *         "summary": "300 deliveries are retried without delaying others (the receiver answered 500; expected 2xx). The receiver accepts other deliveries."
                      *       }
                      *     }
                      */

@@ -252,8 +252,8 @@ async def _mind_bytes(connection: Connection, run_id: str) -> None:
     question = select(report_runs.c.bytes_removed_to).where(report_runs.c.id == run_id)
     if (await connection.execute(question.with_for_update())).scalar_one() is not None:
         raise conflict(
-            "Its bytes are not kept any more, only their digest. Ask for a revision of the window"
-            " (`run-report` with `revise`) if its figures are wanted again."
+            "The body of this delivery was removed; only its digest is kept. To send its figures"
+            " again, request a revision of the window (`run-report` with `revise`)."
         )
 
 

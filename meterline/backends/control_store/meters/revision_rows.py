@@ -148,7 +148,7 @@ def _stands(state: RevisionState) -> Any:
 
 
 def _not_there(key: str, name: str, *, filling: bool) -> Problem:
-    why = f"is no dimension of meter {key!r}"
+    why = f"is not a dimension of meter {key!r}"
     if filling:
         why = f"goes with a change of meter {key!r} that is being filled in"
     return conflict(f"{name!r} {why}: group by others.")

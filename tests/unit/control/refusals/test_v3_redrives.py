@@ -34,9 +34,9 @@ async def test_a_mended_event_is_sent_once_however_often_it_is_asked_for(
     assert await refusing.changes() == [("key:1", "redrive", "1.0.4.0", "")]
     for other in ({**EVENT, "id": "2"}, {**EVENT, "data": {"v": 1}}):
         problem = await api.json("POST", path, 409, json={"event": other})
-        assert "An event was sent for it already" in problem["detail"]
+        assert "It was already redriven" in problem["detail"]
     problem = await api.json("POST", f"{REFUSALS}/1.0.4.0/dismiss", 409, json={"note": "x"})
-    assert "was sent for it already" in problem["detail"]
+    assert "was already redriven" in problem["detail"]
     assert (await api.json("GET", f"{REFUSALS}/1.0.4.0"))["state"] == "redriven"
     assert refusing.door.counted == [1, 1, 1, 1]
 
@@ -52,7 +52,7 @@ async def test_what_breaks_off_can_be_asked_for_again(refusing: Refusing, *, aft
     assert (one["state"], one["redrive"]["event"]["id"]) == ("redriving", "1")
     door.fails_before = door.fails_after = False
     problem = await api.json("POST", path, 409, json={"event": {**EVENT, "id": "2"}})
-    assert "may be in" in problem["detail"]
+    assert "may be in the log" in problem["detail"]
     await api.json("POST", f"{REFUSALS}/1.0.4.0/dismiss", 409, json={"note": "x"})
     done = await api.json("POST", path, 202, json={})  # the event is still known
     assert done["state"] == "redriven"
@@ -89,7 +89,7 @@ async def test_a_conflict_needs_an_event_with_another_identity(refusing: Refusin
     path = f"{REFUSALS}/1.0.3.0/redrive"
     own = {**EVENT, "source": "s", "id": "e1"}
     assert "conflict again" in (await api.json("POST", path, 409, json={}))["detail"]
-    assert "Give it another" in (await api.json("POST", path, 409, json={"event": own}))["detail"]
+    assert "Use another id" in (await api.json("POST", path, 409, json={"event": own}))["detail"]
     wrong = {**EVENT, "namespace": "other"}
     await api.json("POST", path, 400, json={"event": wrong})
     await api.json("POST", path, 202, json={"event": {**EVENT, "id": "mended"}})

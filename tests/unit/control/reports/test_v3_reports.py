@@ -304,7 +304,7 @@ async def test_its_status_is_told_in_lists_too(served: ReportsApi) -> None:
             "receiver": {
                 "state": "untried",  # nothing was heard of it here
                 "retrying_deliveries": 1,
-                "summary": "1 delivery is retried, each by itself.",
+                "summary": "1 delivery is retried without delaying others.",
             },
         }
     )

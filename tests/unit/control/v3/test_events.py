@@ -147,7 +147,7 @@ async def test_an_event_that_no_meter_takes_is_told(api: Api) -> None:
     found = await one(api)
     assert found["verdict"] == {"kind": "new", "meters": []}
     assert [e["message"] for e in found["validation_errors"]] == [
-        "no meter takes events of type landing"
+        "no meter counts events of type landing"
     ]
 
 

@@ -134,7 +134,7 @@ async def test_a_receiver_that_never_takes_anything_is_parked_and_owed_all(
         assert len(box.posts) <= posts + len(SUBJECTS), "what was in flight, and nothing more"
         found = await rig.reports.report("default", report.id)
         assert found is not None
-        assert "has taken nothing since" in found.state_reason
+        assert "has accepted nothing since" in found.state_reason
         assert "answered 404" in found.state_reason
         box.answers = []
         await rig.reports.resume_report(report.id, real_now_ms())

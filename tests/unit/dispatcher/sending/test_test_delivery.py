@@ -92,7 +92,7 @@ async def test_a_rotated_secret_signs_as_well(rig: Rig, mailbox: Start) -> None:
         (404, "Check the path of the report's URL."),
         (410, "every report to this URL is parked"),
         (500, "read its log"),
-        (418, "The receiver answered 418; expected is 2xx."),
+        (418, "The receiver answered 418; expected 2xx."),
     ],
 )
 async def test_a_refusal_is_explained(rig: Rig, mailbox: Start, status: int, said: str) -> None:

@@ -19,15 +19,15 @@ REASON = "the receiver answered 500"
             Health(NOW, NOW + 5, NOW + HOUR_MS, faults=3, reason=REASON),
             Standing.WELL,
             (
-                "300 deliveries are retried, each by itself (the receiver answered 500);"
-                " the receiver is well."
+                "300 deliveries are retried without delaying others (the receiver answered 500)."
+                " The receiver accepts other deliveries."
             ),
         ),
         (
             Health(NOW, NOW + 5, NOW + 2 * DAY_MS, reason=REASON),
             Standing.FAILING,
             (
-                "300 deliveries are retried: the receiver has taken nothing since"
+                "300 deliveries are retried. The receiver accepted nothing since"
                 " 2026-02-02T02:40:00.005Z (the receiver answered 500)."
             ),
         ),
@@ -36,7 +36,7 @@ REASON = "the receiver answered 500"
             Standing.DOWN,
             (
                 "The receiver is down since 2026-02-02T02:40:01Z (no connection). One delivery at a"
-                " time is tried, the next at 2026-02-02T02:40:09Z; the others wait and lose no"
+                " time tests it, the next at 2026-02-02T02:40:09Z. The others wait and use no"
                 " attempt."
             ),
         ),

@@ -5,19 +5,27 @@ that the control store knows too. A store that is empty, another one, or restore
 is found by comparing the two, and nothing is answered, sealed or delivered from it.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, ParamSpec, Protocol, TypeVar
 
-from meterline.event import EventQuery, EventSubject, ListedEvent, SubjectQuery
-from meterline.meter import Meter
 from meterline.ports import StoreLost, Unsuitable
-from meterline.usage.ports import LateEvents, Stretch, Touched, UsageStore
+from meterline.usage.ports import LateEvents, UsageStore
 from meterline.usage.query import UsageQuery, UsageRow
-from meterline.usage.rows import AccountRow, Counted, EventRow, Flush, RejectedRow, SeenRow, SliceId
+from meterline.usage.rows import SeenRow
 
 BEFORE: Final = -1  # below the first slice of a partition
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class SealedRows(NamedTuple):
@@ -188,6 +196,18 @@ class UsageIntegrity:
         if words:
             raise StoreLost(lost_words(words) + _way_on(self.store_id))
 
+    def checked(
+        self, ask: Callable[_P, Coroutine[Any, Any, _T]]
+    ) -> Callable[_P, Coroutine[Any, Any, _T]]:
+        """The same question to the usage store, with a `check` before its answer is given out."""
+
+        async def answered(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+            answer = await ask(*args, **kwargs)
+            await self.check()
+            return answer
+
+        return answered
+
     async def _look(self) -> tuple[Sealed, Holdings]:
         """The control store first: what was sealed by then must be there afterwards."""
         last = self._known.last
@@ -240,37 +260,19 @@ class CheckedUsageStore:
     def __init__(self, store: UsageStore, integrity: UsageIntegrity) -> None:
         self._store = store
         self._check = integrity.check
-
-    async def write(self, flush: Flush) -> None:
-        """See the port."""
-        await self._store.write(flush)
-        await self._check()
-
-    async def count_back(self, slice_id: SliceId, revisions: Sequence[int]) -> dict[str, Counted]:
-        """See the port."""
-        counted = await self._store.count_back(slice_id, revisions)
-        await self._check()
-        return counted
-
-    async def account(self, slice_id: SliceId) -> AccountRow | None:
-        """See the port."""
-        account = await self._store.account(slice_id)
-        await self._check()
-        return account
-
-    async def accounts(self, log: int) -> AccountRow:
-        """See the port."""
-        account = await self._store.accounts(log)
-        await self._check()
-        return account
-
-    async def slice_events(
-        self, slice_id: SliceId, namespaced_types: Sequence[tuple[str, str]] | None = None
-    ) -> list[EventRow]:
-        """See the port."""
-        events = await self._store.slice_events(slice_id, namespaced_types)
-        await self._check()
-        return events
+        self.write = integrity.checked(store.write)
+        self.count_back = integrity.checked(store.count_back)
+        self.account = integrity.checked(store.account)
+        self.accounts = integrity.checked(store.accounts)
+        self.slice_events = integrity.checked(store.slice_events)
+        self.usage = integrity.checked(store.usage)
+        self.usage_values = integrity.checked(store.usage_values)
+        self.usage_sum = integrity.checked(store.usage_sum)
+        self.rejected = integrity.checked(store.rejected)
+        self.listed_events = integrity.checked(store.listed_events)
+        self.event_subjects = integrity.checked(store.event_subjects)
+        self.new_events = integrity.checked(store.new_events)
+        self.close = store.close
 
     async def seen_between(
         self, log: int, partition: int, offset_first: int, offset_end: int
@@ -279,12 +281,6 @@ class CheckedUsageStore:
         async for rows in self._store.seen_between(log, partition, offset_first, offset_end):
             yield rows
         await self._check()
-
-    async def usage(self, query: UsageQuery) -> list[UsageRow]:
-        """See the port."""
-        rows = await self._store.usage(query)
-        await self._check()
-        return rows
 
     async def usage_blocks(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
         """See the port; the first part is checked: what the others tell was read by then, too."""
@@ -298,14 +294,6 @@ class CheckedUsageStore:
         if not checked:
             await self._check()
 
-    async def usage_values(
-        self, query: UsageQuery, limit: int, offset: int
-    ) -> tuple[list[str], int]:
-        """See the port."""
-        found = await self._store.usage_values(query, limit, offset)
-        await self._check()
-        return found
-
     async def usage_by_subject(
         self, query: UsageQuery, rows_max: int
     ) -> AsyncIterator[list[UsageRow]]:
@@ -315,40 +303,6 @@ class CheckedUsageStore:
             yield rows
         await self._check()
 
-    async def usage_sum(self, query: UsageQuery) -> tuple[int, int]:
-        """See the port."""
-        found = await self._store.usage_sum(query)
-        await self._check()
-        return found
-
-    async def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:
-        """See the port."""
-        rows = await self._store.rejected(meter, limit, after)
-        await self._check()
-        return rows
-
-    async def listed_events(self, query: EventQuery) -> list[ListedEvent]:
-        """See the port."""
-        events = await self._store.listed_events(query)
-        await self._check()
-        return events
-
-    async def event_subjects(self, query: SubjectQuery) -> list[EventSubject]:
-        """See the port."""
-        found = await self._store.event_subjects(query)
-        await self._check()
-        return found
-
-    async def new_events(self, positions: Sequence[tuple[int, int, int, int]]) -> list[ListedEvent]:
-        """See the port."""
-        events = await self._store.new_events(positions)
-        await self._check()
-        return events
-
-    async def close(self) -> None:
-        """See the port."""
-        await self._store.close()
-
 
 class CheckedLateEvents:
     """`LateEvents` of a store that has lost nothing: what is overlooked now is never looked for
@@ -356,17 +310,4 @@ class CheckedLateEvents:
     """
 
     def __init__(self, events: LateEvents, integrity: UsageIntegrity) -> None:
-        self._events = events
-        self._check = integrity.check
-
-    async def touched(
-        self,
-        log: int,
-        stretch: Stretch,
-        namespaced_types: Collection[tuple[str, str]],
-        late_by_ms: int | None = None,
-    ) -> list[Touched]:
-        """See the port."""
-        found = await self._events.touched(log, stretch, namespaced_types, late_by_ms)
-        await self._check()
-        return found
+        self.touched = integrity.checked(events.touched)

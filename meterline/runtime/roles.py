@@ -7,11 +7,12 @@ from functools import partial
 import structlog
 from aiohttp import web
 
-from control.health import Check, Health, checks_of
+from control.health import Health, checks_of
 from control.openapi import published
 from control.reports.service import ReportService
 from control.routes import Api, bound_v1, bound_v3
 from control.routes import routes as control_routes
+from dispatcher.replayer import Replayer
 from dispatcher.worker import Dispatcher
 from ingest.gateway import Gateway
 from ingest.gateway import routes as event_routes
@@ -53,10 +54,7 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         gateway = await _gateway(settings, log, gate.gate, stack, with_inbox=True)
         service = reports.report_service(settings, opened, box, stack, dispatcher.wake)
         api = _whole_api(settings, opened, service, gate, gateway)
-        port = await _serve(stack, settings, api)
-        logger.info(
-            "ready", role="all", url=f"http://{settings.host}:{port}", data=str(settings.data_dir)
-        )
+        await _serve(stack, settings, "all", api, data=str(settings.data_dir))
         await _until_stopped(stop, worker, dispatcher, reports.replayer(opened, dispatcher))
 
 
@@ -70,8 +68,7 @@ async def ingest(settings: Settings, stop: asyncio.Event) -> None:
         gateway = await _gateway(settings, log, gate.gate, stack, with_inbox=True)
         health = Health({"log": lambda: log.end(0), **gate.checks})
         routes = event_routes(gateway, gate.gate) + health.routes()
-        port = await _serve(stack, settings, routes)
-        logger.info("ready", role="ingest", url=f"http://{settings.host}:{port}")
+        await _serve(stack, settings, "ingest", routes)
         await stop.wait()
 
 
@@ -86,7 +83,7 @@ async def aggregate(settings: Settings, stop: asyncio.Event) -> None:
         )
         checks = checks_of(opened.stores)
         checks["disk"] = partial(adapters.check_disk, settings)
-        await _serve_health(stack, settings, "aggregate", checks)
+        await _serve(stack, settings, "aggregate", Health(checks).routes())
         await worker.run(stop)
 
 
@@ -98,7 +95,7 @@ async def dispatch(settings: Settings, stop: asyncio.Event) -> None:
         sender = reports.webhook_sender(settings, stack)
         box = await _box(settings, patience, opened)
         dispatcher = reports.dispatcher(settings, opened, box, sender)
-        await _serve_health(stack, settings, "dispatch", checks_of(opened.stores))
+        await _serve(stack, settings, "dispatch", Health(checks_of(opened.stores)).routes())
         await _until_stopped(stop, None, dispatcher, reports.replayer(opened, dispatcher))
 
 
@@ -114,8 +111,7 @@ async def control(settings: Settings, stop: asyncio.Event) -> None:
         # a dispatcher of another process finds by itself what there is to do
         service = reports.report_service(settings, opened, box, stack, lambda: None)
         api = _whole_api(settings, opened, service, gate, gateway)
-        port = await _serve(stack, settings, api)
-        logger.info("ready", role="control", url=f"http://{settings.host}:{port}")
+        await _serve(stack, settings, "control", api)
         await stop.wait()
 
 
@@ -199,9 +195,13 @@ def _whole_api(
     return routes + published.routes(documents.v1(v1), published.V1_PLACES)
 
 
-async def _serve(stack: AsyncExitStack, settings: Settings, routes: list[web.RouteDef]) -> int:
+async def _serve(
+    stack: AsyncExitStack, settings: Settings, role: str, routes: list[web.RouteDef], **more: str
+) -> None:
+    """Answer requests; a line of the log tells where."""
     address = settings.host, settings.port
-    return await serve(stack, routes, address, CLOCK, host_guard(settings))
+    port = await serve(stack, routes, address, CLOCK, host_guard(settings))
+    logger.info("ready", role=role, url=f"http://{settings.host}:{port}", **more)
 
 
 async def _ask_log(settings: Settings, log: OpenLog) -> None:
@@ -210,21 +210,15 @@ async def _ask_log(settings: Settings, log: OpenLog) -> None:
     await log.end(0)
 
 
-async def _serve_health(
-    stack: AsyncExitStack, settings: Settings, role: str, checks: dict[str, Check]
-) -> None:
-    port = await _serve(stack, settings, Health(checks).routes())
-    logger.info("ready", role=role, url=f"http://{settings.host}:{port}")
-
-
 async def _until_stopped(
-    stop: asyncio.Event, worker: Worker | None, dispatcher: Dispatcher, replayer: Worker
+    stop: asyncio.Event, worker: Worker | None, dispatcher: Dispatcher, replayer: Replayer
 ) -> None:
     """Run until `stop`; a worker that fails ends the others, and its error is raised."""
 
     async def stop_dispatcher() -> None:
         await stop.wait()
         dispatcher.stop()
+        replayer.stop()
 
     async def count() -> None:
         if worker is not None:
@@ -237,4 +231,4 @@ async def _until_stopped(
         group.create_task(count())
         group.create_task(stop_dispatcher())
         group.create_task(dispatcher.run())
-        group.create_task(replayer.run(stop))
+        group.create_task(replayer.run())

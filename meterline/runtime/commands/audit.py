@@ -7,29 +7,32 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
 import click
 import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn
 
-from meterline.runtime.commands.send.command import API_KEY_VARIABLE
-from meterline.window import parse_instant, rfc3339
+from meterline.runtime.commands.asking import (
+    RETRY_DELAY_S,
+    SERVER,
+    V3,
+    AskingFailed,
+    api_key_option,
+    ask,
+    authorization,
+    fail,
+    instant,
+    progress,
+)
+from meterline.window import rfc3339
 
 EXIT_DIFFERS: Final = 1
 EXIT_NOT_MADE: Final = 3
-AUDIT_PATH: Final = "/api/v3/metering/audit"
 STEP_TIMEOUT_S: Final = 900  # a slice that is mended has its table rewritten
-TRIES_MAX: Final = 5
-RETRY_DELAY_S: Final = 2
-OK: Final = 200
-SERVER_FAULTS: Final = 500
-
-
-class NotMade(Exception):
-    """The audit could not be made, or not to its end."""
+_COUNTED: Final = "{task.completed:,}/{task.total} slices and runs, {task.fields[found]} differ"
 
 
 class Finding(msgspec.Struct):
@@ -112,55 +115,25 @@ async def follow(
     body: dict[str, object],
     retry_delay_s: float = RETRY_DELAY_S,
 ) -> AsyncIterator[Step]:
-    """The steps of an audit. Raises `NotMade`."""
-    cursor: str | None = None
+    """The steps of an audit. Raises `AskingFailed`."""
+    url, asked = f"{server}{V3}/audit", body
     while True:
-        asked = body if cursor is None else {**body, "after": cursor}
-        step = await _step(session, server + AUDIT_PATH, asked, retry_delay_s)
-        yield step
-        cursor = step.next
-        if cursor is None:
-            return
-
-
-async def _step(
-    session: aiohttp.ClientSession, url: str, body: dict[str, object], retry_delay_s: float
-) -> Step:
-    words = ""
-    for tries in range(TRIES_MAX):
-        if tries:
-            await asyncio.sleep(retry_delay_s * tries)
+        said = await ask(session, "POST", url, STEP_TIMEOUT_S, retry_delay_s, json=asked)
         try:
-            timeout = aiohttp.ClientTimeout(total=STEP_TIMEOUT_S)
-            async with session.post(url, json=body, timeout=timeout) as response:
-                said, code = await response.read(), response.status
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            words = f"{url}: {str(error) or type(error).__name__}"
-            continue
-        if code == OK:
-            try:
-                return msgspec.json.decode(said, type=Step)
-            except msgspec.DecodeError as error:
-                raise NotMade(f"{url} did not answer as Meterline does: {error}") from error
-        words = f"{url} answered {code}: {_detail(said)}"
-        if code < SERVER_FAULTS:
-            break
-    raise NotMade(words)
-
-
-def _detail(said: bytes) -> str:
-    try:
-        return str(msgspec.json.decode(said, type=dict[str, Any]).get("detail", ""))
-    except msgspec.DecodeError:
-        return said[:200].decode(errors="replace")
+            step = msgspec.json.decode(said, type=Step)
+        except msgspec.DecodeError as error:
+            raise AskingFailed(f"{url} did not answer as Meterline does: {error}") from error
+        yield step
+        if step.next is None:
+            return
+        asked = {**body, "after": step.next}
 
 
 async def run(server: str, body: dict[str, object], api_key: str | None, bar: Progress) -> Outcome:
-    """Make the whole audit; a line on stdout for each difference. Raises `NotMade`."""
+    """Make the whole audit; a line on stdout for each difference. Raises `AskingFailed`."""
     outcome = Outcome()
     task = bar.add_task("auditing", total=None, found=0)
-    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    async with aiohttp.ClientSession(headers=headers) as session:
+    async with aiohttp.ClientSession(headers=authorization(api_key)) as session:
         async for step in follow(session, server, body):
             outcome.checked.add(step.checked)
             outcome.differences += len(step.findings) + step.omitted
@@ -175,44 +148,18 @@ async def run(server: str, body: dict[str, object], api_key: str | None, bar: Pr
     return outcome
 
 
-def _bar(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,}/{task.total} slices and runs, {task.fields[found]} differ"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-
-
-def _instant(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
-    if text is None:
-        return None
-    try:
-        return rfc3339(parse_instant(text))
-    except (ValueError, OverflowError) as error:
-        raise click.BadParameter(str(error)) from error
-
-
 @click.command("audit")
-@click.option("--server", default="http://127.0.0.1:8888", show_default=True, help="Its address.")
-@click.option("--from", "from_", callback=_instant, help="Only events that arrived from then on.")
-@click.option("--to", callback=_instant, help="Only events that arrived before then.")
+@click.option("--server", default=SERVER, show_default=True, help="Its address.")
+@click.option("--from", "from_", callback=instant, help="Only events that arrived from then on.")
+@click.option("--to", callback=instant, help="Only events that arrived before then.")
 @click.option("--payloads", is_flag=True, help="Also hash the contents of every event (slow).")
 @click.option("--repair", is_flag=True, help="Rebuild rows that differ from the raw events.")
 @click.option("--quiet", is_flag=True, help="Print differences only.")
-@click.option(
-    "--api-key",
-    envvar=API_KEY_VARIABLE,
-    help=f"API key with the scope operate. Set it in {API_KEY_VARIABLE}: other users of this"
-    " machine can see command lines.",
-)
+@api_key_option("operate")
 def audit(
     server: str,
-    from_: str | None,
-    to: str | None,
+    from_: int | None,
+    to: int | None,
     quiet: bool,  # noqa: FBT001 - the command line's flags
     payloads: bool,  # noqa: FBT001
     repair: bool,  # noqa: FBT001
@@ -225,14 +172,15 @@ def audit(
     difference, 1 differences (repaired or not), 2 wrong usage, 3 the audit failed.
     """
     body: dict[str, object] = {"payloads": payloads, "repair": repair}
-    body |= {name: at for name, at in (("from", from_), ("to", to)) if at is not None}
+    bounds = (("from", from_), ("to", to))
+    body |= {name: rfc3339(at_ms) for name, at_ms in bounds if at_ms is not None}
     console = Console(stderr=True, quiet=quiet)
+    columns = BarColumn(), TextColumn(_COUNTED)
     try:
-        with _bar(console) as bar:
+        with progress(console, *columns) as bar:
             outcome = asyncio.run(run(server.rstrip("/"), body, api_key, bar))
-    except NotMade as error:
-        click.echo(f"meterline audit: {error}", err=True)
-        sys.exit(EXIT_NOT_MADE)
+    except AskingFailed as error:
+        fail("audit", error, EXIT_NOT_MADE)
     if not quiet:
         click.echo(outcome.words, err=True)
     if outcome.differences:

@@ -11,22 +11,13 @@ import msgspec
 
 from meterline.delivery import digest_of
 from meterline.number import from_text
+from meterline.runtime.commands.asking import RETRY_DELAY_S, V3, AskingFailed, ask
 from meterline.runtime.commands.reconciliation import Elsewhere, SentDelivery
 from meterline.window import parse_instant
 
-V3: Final = "/api/v3/metering"
 PAGE_SIZE: Final = 100
 TIMEOUT_S: Final = 60
-TRIES_MAX: Final = 5
-RETRY_DELAY_S: Final = 2
-OK: Final = 200
 NOT_FOUND: Final = 404
-TOO_MANY: Final = 429
-SERVER_FAULTS: Final = 500
-
-
-class NotPulled(Exception):
-    """The deliveries could not be had, or not be believed."""
 
 
 class _Entry(msgspec.Struct, rename={"value_text": "valueText"}):
@@ -90,13 +81,13 @@ class Puller:
         self._retry_delay_s = retry_delay_s
 
     async def names(self) -> frozenset[str]:
-        """What bookings may call the report. Raises `NotPulled`."""
+        """What bookings may call the report. Raises `AskingFailed`."""
         found = await self._asked(f"/reports/{quote(self._report, safe='')}", {})
         report = _decoded(found, _Report)
         return frozenset({report.id, report.slug})
 
     async def pages(self, window: dict[str, str]) -> AsyncIterator[Sequence[SentDelivery]]:
-        """Its deliveries, page by page. Raises `NotPulled`."""
+        """Its deliveries, page by page. Raises `AskingFailed`."""
         asked = {**window, "page[size]": str(PAGE_SIZE)}
         path = f"/reports/{quote(self._report, safe='')}/pull"
         while True:
@@ -110,11 +101,13 @@ class Puller:
             asked["page[after]"] = page.meta.page.next
 
     async def elsewhere(self, delivery_id: str) -> Elsewhere | None:
-        """Where a delivery belongs; None where there is none. Raises `NotPulled`."""
-        path = f"/deliveries/{quote(delivery_id, safe='')}"
-        found = await self._asked(path, {}, may_lack=True)
-        if found is None:
-            return None
+        """Where a delivery belongs; None where there is none. Raises `AskingFailed`."""
+        try:
+            found = await self._asked(f"/deliveries/{quote(delivery_id, safe='')}", {})
+        except AskingFailed as error:
+            if error.status == NOT_FOUND:
+                return None
+            raise
         one = _decoded(found, _Delivery)
         return Elsewhere(one.report.slug, parse_instant(one.from_), parse_instant(one.to))
 
@@ -142,7 +135,7 @@ class Puller:
 
     def _verify(self, one: _Delivery, body: bytes) -> None:
         if digest_of(body).hex() != one.digest:
-            raise NotPulled(f"{one.id}: its body does not match its digest")
+            raise AskingFailed(f"{one.id}: its body does not match its digest")
         if self._secret is None:
             return
         from svix.webhooks import Webhook  # noqa: PLC0415 - 0.3 s that every command would pay
@@ -151,44 +144,19 @@ class Puller:
             Webhook(self._secret).verify(body, one.headers or {})
         except Exception as error:
             words = "check that --secret is of this report, and the clock of this machine"
-            raise NotPulled(f"{one.id}: its signature is invalid ({error}): {words}") from error
+            raise AskingFailed(f"{one.id}: its signature is invalid ({error}): {words}") from error
         if one.headers is None or one.headers.get("svix-id") != one.id:
-            raise NotPulled(f"{one.id}: its signature belongs to another delivery")
+            raise AskingFailed(f"{one.id}: its signature belongs to another delivery")
 
-    async def _asked(
-        self, path: str, parameters: dict[str, str], *, may_lack: bool = False
-    ) -> bytes | None:
-        url, words = f"{self._server}{V3}{path}", ""
-        for tries in range(TRIES_MAX):
-            if tries:
-                await asyncio.sleep(self._retry_delay_s * tries)
-            try:
-                timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
-                async with self._session.get(url, params=parameters, timeout=timeout) as response:
-                    said, code = await response.read(), response.status
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                words = f"{url}: {str(error) or type(error).__name__}"
-                continue
-            if code == OK:
-                return said
-            if code == NOT_FOUND and may_lack:
-                return None
-            words = f"{url} answered {code}: {_detail(said)}"
-            if code < SERVER_FAULTS and code != TOO_MANY:
-                break
-        raise NotPulled(words)
+    async def _asked(self, path: str, parameters: dict[str, str]) -> bytes:
+        url = f"{self._server}{V3}{path}"
+        return await ask(
+            self._session, "GET", url, TIMEOUT_S, self._retry_delay_s, params=parameters
+        )
 
 
-def _decoded(said: bytes | None, shape: Any) -> Any:
-    assert said is not None, "only what may lack can be None"
+def _decoded(said: bytes, shape: Any) -> Any:
     try:
         return msgspec.json.decode(said, type=shape)
     except msgspec.DecodeError as error:
-        raise NotPulled(f"the server did not answer as Meterline does: {error}") from error
-
-
-def _detail(said: bytes) -> str:
-    try:
-        return str(msgspec.json.decode(said, type=dict[str, Any]).get("detail", ""))
-    except msgspec.DecodeError:
-        return said[:200].decode(errors="replace")
+        raise AskingFailed(f"the server did not answer as Meterline does: {error}") from error

@@ -9,10 +9,19 @@ from typing import Any, Final, TextIO
 import aiohttp
 import click
 from rich.console import Console
-from rich.progress import Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, TextColumn
 
+from meterline.runtime.commands.asking import (
+    SERVER,
+    AskingFailed,
+    api_key_option,
+    authorization,
+    fail,
+    instant,
+    progress,
+)
 from meterline.runtime.commands.booked import Unreadable, bookings
-from meterline.runtime.commands.pulling import NotPulled, Puller
+from meterline.runtime.commands.pulling import Puller
 from meterline.runtime.commands.reconciliation import (
     Booking,
     Difference,
@@ -25,8 +34,7 @@ from meterline.runtime.commands.reconciliation import (
     standing,
     unknown,
 )
-from meterline.runtime.commands.send.command import API_KEY_VARIABLE
-from meterline.window import parse_instant, rfc3339
+from meterline.window import rfc3339
 
 EXIT_DIFFERS: Final = 1
 EXIT_USAGE: Final = 2
@@ -48,9 +56,8 @@ class Asked:
 
 
 async def compare(booked: list[Booking], asked: Asked, bar: Progress) -> Reconciliation:
-    """Pull everything that was asked for and compare. Raises `NotPulled`."""
-    headers = {"Authorization": f"Bearer {asked.api_key}"} if asked.api_key else {}
-    async with aiohttp.ClientSession(headers=headers) as session:
+    """Pull everything that was asked for and compare. Raises `AskingFailed`."""
+    async with aiohttp.ClientSession(headers=authorization(asked.api_key)) as session:
         puller = Puller(session, asked.server, asked.report, asked.secret)
         return await _compared(booked, puller, asked.from_ms, asked.to_ms, bar)
 
@@ -115,32 +122,12 @@ def words_of(found: Reconciliation) -> str:
     return "\n".join(lines)
 
 
-def _instant(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return parse_instant(text)
-    except (ValueError, OverflowError) as error:
-        raise click.BadParameter(str(error)) from error
-
-
-def _bar(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        TextColumn("{task.completed:,} deliveries"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-
-
 @click.command("reconcile")
 @click.argument("file", type=click.File("r", encoding="utf-8"))
-@click.option("--server", default="http://127.0.0.1:8888", show_default=True, help="Its address.")
+@click.option("--server", default=SERVER, show_default=True, help="Its address.")
 @click.option("--report", required=True, help="Id or slug of the report.")
-@click.option("--from", "from_ms", callback=_instant, help="Only windows that start from then on.")
-@click.option("--to", "to_ms", callback=_instant, help="Only windows that end by then.")
+@click.option("--from", "from_ms", callback=instant, help="Only windows that start from then on.")
+@click.option("--to", "to_ms", callback=instant, help="Only windows that end by then.")
 @click.option(
     "--secret",
     envvar=SECRET_VARIABLE,
@@ -148,12 +135,7 @@ def _bar(console: Console) -> Progress:
     f" {SECRET_VARIABLE}.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
-@click.option(
-    "--api-key",
-    envvar=API_KEY_VARIABLE,
-    help=f"API key with the scope reports:read. Set it in {API_KEY_VARIABLE}: other users of this"
-    " machine can see command lines.",
-)
+@api_key_option("reports:read")
 def reconcile_booked(
     file: TextIO,
     server: str,
@@ -174,14 +156,12 @@ def reconcile_booked(
     console = Console(stderr=True)
     try:
         booked = standing(bookings(file))
-        with _bar(console) as bar:
+        with progress(console, TextColumn("{task.completed:,} deliveries")) as bar:
             found = asyncio.run(compare(booked, asked, bar))
     except (Unreadable, UnicodeDecodeError) as error:
-        click.echo(f"meterline reconcile: {file.name}: {error}", err=True)
-        sys.exit(EXIT_USAGE)
-    except NotPulled as error:
-        click.echo(f"meterline reconcile: {error}", err=True)
-        sys.exit(EXIT_NOT_MADE)
+        fail("reconcile", f"{file.name}: {error}", EXIT_USAGE)
+    except AskingFailed as error:
+        fail("reconcile", error, EXIT_NOT_MADE)
     if as_json:
         click.echo(json.dumps(document(found), ensure_ascii=False, indent=2))
     else:

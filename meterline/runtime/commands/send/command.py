@@ -1,8 +1,7 @@
 """`meterline send`: CloudEvents from a file or a pipe to a server, as fast as it takes them."""
 
 import asyncio
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,15 +11,25 @@ import aiohttp
 import click
 import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from meterline.backends.clock import SystemClock
 from meterline.limits import BATCH_EVENTS_MAX
 from meterline.ports import Clock
+from meterline.runtime.commands.asking import (
+    SERVER,
+    V3,
+    api_key_option,
+    authorization,
+    fail,
+    failed_words,
+    progress,
+)
 from meterline.runtime.commands.send.batches import (
     Batch,
     InputError,
+    Line,
     batches,
     csv_lines,
     ndjson_lines,
@@ -42,149 +51,17 @@ BATCH_BYTES_MAX: Final = 4 * 1024 * 1024  # well below what a server takes in on
 IN_FLIGHT_MAX: Final = 64
 POLL_S: Final = 0.2
 POLL_TIMEOUT_S: Final = 10
-EVENTS_PATH: Final = "/api/v3/metering/events"
-STATUS_PATH: Final = "/api/v3/metering/status"
-API_KEY_VARIABLE: Final = "METERLINE_API_KEY"
+_COUNTED: Final = "{task.fields[events]:,} events"
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What to read and how: NDJSON, or CSV where there are entries of a mapping."""
+    """What to read: the events of a source, which are closed after it."""
 
     source: BinaryIO
     name: str
     bytes: int | None  # None for a pipe
-    entries: Sequence[Entry] = ()
-    nulls: Sequence[str] = ("",)
-    delimiter: str = ","
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Where to send, and how."""
-
-    server: str
-    status_server: str
-    batch: int
-    in_flight: int
-    compressed: bool
-    patience_s: int
-    wait: bool
-    wait_s: int
-    api_key: str | None = field(default=None, repr=False)
-
-
-class NotCounted(Exception):
-    """Everything was accepted, and it is not known that everything counts."""
-
-
-async def send_all(given: Input, plan: Plan, clock: Clock, bar: Bar) -> str:
-    """Send the whole input and, if asked to, wait until it counts. Returns the summary.
-
-    Raises `InputError`, `Refused`, `Unreachable` (with what was accepted until then), `NotCounted`.
-    """
-    lines = (
-        csv_lines(given.source, given.entries, given.nulls, given.delimiter)
-        if given.entries
-        else ndjson_lines(given.source)
-    )
-    source = batches(lines, given.source, plan.batch, BATCH_BYTES_MAX)
-    with closing(lines), closing(source):
-        return await _send_batches(source, given, plan, clock, bar)
-
-
-async def _send_batches(
-    source: Iterator[Batch], given: Input, plan: Plan, clock: Clock, bar: Bar
-) -> str:
-    task = bar.add_task("sending", total=given.bytes, events=0)
-
-    def told(progress: Progress) -> None:
-        bar.update(task, completed=progress.read, events=progress.events)
-
-    terms = Terms(
-        plan.server + EVENTS_PATH, plan.in_flight, plan.patience_s * 1_000, plan.compressed
-    )
-    started_ms = clock.now_ms()
-    connector = aiohttp.TCPConnector(limit=plan.in_flight)
-    headers = {"Authorization": f"Bearer {plan.api_key}"} if plan.api_key else {}
-    async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
-        sender = Sender(session, terms, clock, told)
-        try:
-            await sender.send(source)
-        except (InputError, Refused, Unreachable) as error:
-            accepted = f"{sender.progress.events:,} events were accepted before. {SAFE}"
-            raise type(error)(f"{given.name}: {error}\n{accepted}") from error
-        sent_ms = clock.now_ms()
-        summary = _summary(sender.progress, sent_ms - started_ms)
-        if plan.wait:
-            bar.update(task, description="waiting until all are counted")
-            await wait_until_counted(session, plan, clock)
-            summary += f"\nAll were counted {(clock.now_ms() - sent_ms) / 1000:.1f} s later."
-    return summary
-
-
-def _summary(progress: Progress, took_ms: int) -> str:
-    took_s = max(took_ms, 1) / 1000
-    again = f", {progress.retries:,} retries" if progress.retries else ""
-    noun = "request" if progress.requests == 1 else "requests"
-    return (
-        f"{progress.events:,} events in {progress.requests:,} {noun}{again}: "
-        f"{took_s:.1f} s, {progress.events / took_s:,.0f} events/s."
-    )
-
-
-class Status(msgspec.Struct):
-    """The server's status, as far as it is read here."""
-
-    caught_up: bool | None = None
-    lag_records: int | None = None
-
-
-async def wait_until_counted(session: aiohttp.ClientSession, plan: Plan, clock: Clock) -> None:
-    """Ask until everything that was accepted counts in every meter. Raises `NotCounted`."""
-    url = plan.status_server + STATUS_PATH
-    deadline_ms = clock.now_ms() + plan.wait_s * 1_000
-    while True:
-        caught_up, words = await _ask(session, url)
-        if caught_up:
-            return
-        if clock.now_ms() > deadline_ms:
-            raise NotCounted(f"not all events were counted after {plan.wait_s} s: {words}")
-        await asyncio.sleep(POLL_S)
-
-
-async def _ask(session: aiohttp.ClientSession, url: str) -> tuple[bool, str]:
-    timeout = aiohttp.ClientTimeout(total=POLL_TIMEOUT_S)
-    try:
-        async with session.get(url, timeout=timeout) as response:
-            said = await response.read()
-            code = response.status
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        return False, f"{url}: {str(error) or type(error).__name__}"
-    if 400 <= code < 500:  # noqa: PLR2004 - the class of errors that stay
-        raise NotCounted(f"{url} answered {code}: name the control server with --status")
-    if code != 200:  # noqa: PLR2004 - the one good answer
-        return False, f"{url} answered {code}"
-    try:
-        status = msgspec.json.decode(said, type=Status)
-    except msgspec.DecodeError as error:
-        raise NotCounted(f"{url} did not answer as Meterline does: {error}") from error
-    if status.caught_up is None:
-        return False, "a store of the server does not respond"
-    return status.caught_up, f"{status.lag_records} records of the log are not counted yet"
-
-
-def _bar(console: Console) -> Bar:
-    return Bar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(show_speed=False),
-        TextColumn("{task.fields[events]:,} events"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
+    lines: Generator[Line]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,20 +84,14 @@ class Options:
     api_key: str | None = field(repr=False)
 
     @property
-    def plan(self) -> Plan:
-        """Where and how to send."""
-        server = self.server.rstrip("/")
-        return Plan(
-            server,
-            (self.status_server or server).rstrip("/"),
-            self.batch,
-            self.in_flight,
-            self.compressed,
-            self.patience_s,
-            self.wait,
-            self.wait_s,
-            self.api_key,
-        )
+    def events_url(self) -> str:
+        """Where events are sent to."""
+        return f"{self.server.rstrip('/')}{V3}/events"
+
+    @property
+    def status_url(self) -> str:
+        """Where it is asked how far they count."""
+        return f"{(self.status_server or self.server).rstrip('/')}{V3}/status"
 
     @contextmanager
     def opened(self) -> Iterator[Input]:
@@ -230,17 +101,117 @@ class Options:
             raise MappingError("a CSV file needs a mapping: see meterline send --help")
         if self.file == "-":
             stdin = click.get_binary_stream("stdin")
-            yield Input(stdin, "standard input", None, entries, self.nulls, self.delimiter)
+            yield Input(stdin, "standard input", None, self._lines(stdin, entries))
             return
         path = Path(self.file)
         with path.open("rb") as source:
             size = path.stat().st_size if path.is_file() else None
-            yield Input(source, self.file, size, entries, self.nulls, self.delimiter)
+            yield Input(source, self.file, size, self._lines(source, entries))
+
+    def _lines(self, source: BinaryIO, entries: Sequence[Entry]) -> Generator[Line]:
+        if entries:
+            return csv_lines(source, entries, self.nulls, self.delimiter)
+        return ndjson_lines(source)
+
+
+class NotCounted(Exception):
+    """Everything was accepted, and it is not known that everything counts."""
+
+
+async def send_all(given: Input, options: Options, clock: Clock, bar: Bar) -> str:
+    """Send the whole input and, if asked to, wait until it counts. Returns the summary.
+
+    Raises `InputError`, `Refused`, `Unreachable` (with what was accepted until then), `NotCounted`.
+    """
+    source = batches(given.lines, given.source, options.batch, BATCH_BYTES_MAX)
+    with closing(given.lines), closing(source):
+        return await _send_batches(source, given, options, clock, bar)
+
+
+async def _send_batches(
+    source: Iterator[Batch], given: Input, options: Options, clock: Clock, bar: Bar
+) -> str:
+    task = bar.add_task("sending", total=given.bytes, events=0)
+
+    def told(sent: Progress) -> None:
+        bar.update(task, completed=sent.read, events=sent.events)
+
+    patience_ms = options.patience_s * 1_000
+    terms = Terms(options.events_url, options.in_flight, patience_ms, options.compressed)
+    started_ms = clock.now_ms()
+    connector = aiohttp.TCPConnector(limit=options.in_flight)
+    headers = authorization(options.api_key)
+    async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
+        sender = Sender(session, terms, clock, told)
+        try:
+            await sender.send(source)
+        except (InputError, Refused, Unreachable) as error:
+            accepted = f"{sender.progress.events:,} events were accepted before. {SAFE}"
+            raise type(error)(f"{given.name}: {error}\n{accepted}") from error
+        sent_ms = clock.now_ms()
+        summary = _summary(sender.progress, sent_ms - started_ms)
+        if options.wait:
+            bar.update(task, description="waiting until all are counted")
+            await wait_until_counted(session, options, clock)
+            summary += f"\nAll were counted {(clock.now_ms() - sent_ms) / 1000:.1f} s later."
+    return summary
+
+
+def _summary(progress: Progress, took_ms: int) -> str:
+    took_s = max(took_ms, 1) / 1000
+    again = f", {progress.retries:,} retries" if progress.retries else ""
+    noun = "request" if progress.requests == 1 else "requests"
+    return (
+        f"{progress.events:,} events in {progress.requests:,} {noun}{again}: "
+        f"{took_s:.1f} s, {progress.events / took_s:,.0f} events/s."
+    )
+
+
+class Status(msgspec.Struct):
+    """The server's status, as far as it is read here."""
+
+    caught_up: bool | None = None
+    lag_records: int | None = None
+
+
+async def wait_until_counted(
+    session: aiohttp.ClientSession, options: Options, clock: Clock
+) -> None:
+    """Ask until everything that was accepted counts in every meter. Raises `NotCounted`."""
+    deadline_ms = clock.now_ms() + options.wait_s * 1_000
+    while True:
+        caught_up, words = await _ask(session, options.status_url)
+        if caught_up:
+            return
+        if clock.now_ms() > deadline_ms:
+            raise NotCounted(f"not all events were counted after {options.wait_s} s: {words}")
+        await asyncio.sleep(POLL_S)
+
+
+async def _ask(session: aiohttp.ClientSession, url: str) -> tuple[bool, str]:
+    timeout = aiohttp.ClientTimeout(total=POLL_TIMEOUT_S)
+    try:
+        async with session.get(url, timeout=timeout) as response:
+            said = await response.read()
+            code = response.status
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        return False, f"{url}: {failed_words(error)}"
+    if 400 <= code < 500:  # noqa: PLR2004 - the class of errors that stay
+        raise NotCounted(f"{url} answered {code}: name the control server with --status")
+    if code != 200:  # noqa: PLR2004 - the one good answer
+        return False, f"{url} answered {code}"
+    try:
+        status = msgspec.json.decode(said, type=Status)
+    except msgspec.DecodeError as error:
+        raise NotCounted(f"{url} did not answer as Meterline does: {error}") from error
+    if status.caught_up is None:
+        return False, "a store of the server does not respond"
+    return status.caught_up, f"{status.lag_records} records of the log are not counted yet"
 
 
 @click.command("send")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("--to", "server", default="http://127.0.0.1:8888", show_default=True, help="Address.")
+@click.option("--to", "server", default=SERVER, show_default=True, help="Address.")
 @click.option(
     "--map",
     "mapping",
@@ -293,12 +264,7 @@ class Options:
 )
 @click.option("--status", "status_server", help="Address of the control server. [default: --to]")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
-@click.option(
-    "--api-key",
-    envvar=API_KEY_VARIABLE,
-    help="API key with the scope events:write, and with --wait also status:read. Set it in"
-    f" {API_KEY_VARIABLE}: other users of this machine can see command lines.",
-)
+@api_key_option("events:write, and with --wait also status:read")
 def send(**given: Any) -> None:
     """Send the events of FILE: CloudEvents, one JSON object per line, or the rows of a CSV file.
 
@@ -310,22 +276,18 @@ def send(**given: Any) -> None:
     if len(options.delimiter) != 1:
         raise click.BadParameter("must be one character", param_hint="--delimiter")
     console = Console(stderr=True, quiet=options.quiet)
+    columns = BarColumn(), TaskProgressColumn(show_speed=False), TextColumn(_COUNTED)
     try:
-        with options.opened() as opened, _bar(console) as bar:
-            summary = asyncio.run(send_all(opened, options.plan, SystemClock(), bar))
+        with options.opened() as opened, progress(console, *columns) as bar:
+            summary = asyncio.run(send_all(opened, options, SystemClock(), bar))
     except MappingError as error:
         raise click.BadParameter(str(error), param_hint="--map") from error
     except (InputError, Refused) as error:
-        _fail(str(error), EXIT_REFUSED)
+        fail("send", error, EXIT_REFUSED)
     except Unreachable as error:
-        _fail(str(error), EXIT_UNREACHABLE)
+        fail("send", error, EXIT_UNREACHABLE)
     except NotCounted as error:
-        _fail(str(error), EXIT_NOT_COUNTED)
+        fail("send", error, EXIT_NOT_COUNTED)
     else:
         if not options.quiet:
             click.echo(summary)
-
-
-def _fail(words: str, code: int) -> None:
-    click.echo(f"meterline send: {words}", err=True)
-    sys.exit(code)

@@ -1,7 +1,6 @@
 """Posting batches: a few requests in flight, retries of what passes, a stop at what does not."""
 
 import asyncio
-import email.utils
 import gzip
 import io
 import random
@@ -12,7 +11,10 @@ from typing import Final
 import aiohttp
 import msgspec
 
+from dispatcher.sending.retry import retry_after_ms
+from meterline.backoff import Backoff
 from meterline.ports import Clock
+from meterline.runtime.commands.asking import TOO_MANY, failed_words
 from meterline.runtime.commands.send.batches import Batch
 
 REQUEST_TIMEOUT_S: Final = 60  # the server answers within its produce deadline, 10 s by default
@@ -20,7 +22,6 @@ RETRY_DELAY_S: Final = 0.25  # before the first retry, at most; doubled with eac
 RETRY_DELAY_MAX_S: Final = 15
 RETRY_AFTER_MAX_S: Final = 3_600
 GZIP_LEVEL: Final = 1  # a fifth of the size for a tenth of the time
-TOO_MANY: Final = 429
 SAFE: Final = "You can send the same input again: duplicates are never counted."
 
 
@@ -101,18 +102,16 @@ class Sender:
             body = await asyncio.to_thread(gzip.compress, body, GZIP_LEVEL)
             headers["Content-Encoding"] = "gzip"
         started_ms = self._clock.now_ms()
-        tries = 0
+        backoff = Backoff(RETRY_DELAY_S, RETRY_DELAY_MAX_S)
         while (again := await self._try(batch, body, headers)) is not None:
             waited_ms = self._clock.now_ms() - started_ms
             if waited_ms + again.after_s * 1_000 > self._terms.patience_ms:
                 raise Unreachable(
                     f"{self._terms.url}: {again.reason}, for {waited_ms / 1000:.0f} s"
                 )
-            # doubled thirty times it is years: more would be no number at last
-            most_s = min(RETRY_DELAY_MAX_S, RETRY_DELAY_S * 2 ** min(tries, 30))
             # never before Retry-After (contract section 8), and not all senders at once after it
-            await asyncio.sleep(again.after_s + random.uniform(0, most_s))  # noqa: S311 - jitter
-            tries += 1
+            spread_s = backoff.next_s(random.random())  # noqa: S311 - jitter
+            await asyncio.sleep(again.after_s + spread_s)
             self.progress.retries += 1
         self.progress.events += len(batch.lines)
         self.progress.requests += 1
@@ -136,7 +135,7 @@ class Sender:
         except TimeoutError:
             return Again(0, f"no answer within {REQUEST_TIMEOUT_S} s")
         except (aiohttp.ClientError, OSError) as error:
-            return Again(0, str(error) or type(error).__name__)
+            return Again(0, failed_words(error))
         if 200 <= status < 300:  # noqa: PLR2004 - the class of success
             return None
         if status == TOO_MANY or status >= 500:  # noqa: PLR2004 - the class of passing errors
@@ -154,15 +153,7 @@ class Again:
 
 def retry_after_s(text: str | None, now_ms: int) -> float:
     """Seconds that a `Retry-After` header asks for: a number or a date (RFC 9110 10.2.3)."""
-    if text is None:
-        return 0
-    if text.strip().isdecimal():
-        return min(RETRY_AFTER_MAX_S, int(text))
-    try:
-        at = email.utils.parsedate_to_datetime(text)
-    except ValueError:
-        return 0
-    return min(RETRY_AFTER_MAX_S, max(0.0, at.timestamp() - now_ms / 1000))
+    return min(RETRY_AFTER_MAX_S, retry_after_ms(text, now_ms) / 1000)
 
 
 class Fault(msgspec.Struct):

@@ -12,6 +12,7 @@ from aiohttp.test_utils import TestServer
 from click.testing import CliRunner, Result
 
 from meterline.runtime.commands import audit as command
+from meterline.runtime.commands.asking import V3, AskingFailed
 from tests.services.local import nobody_at
 
 CHECKED = {"slices": 2, "events": 1_000, "cells": 7, "runs": 1, "deliveries": 3}
@@ -58,7 +59,7 @@ class Server:
 async def server() -> AsyncIterator[Server]:
     made = Server()
     app = web.Application()
-    app.router.add_post(command.AUDIT_PATH, made.answer)
+    app.router.add_post(f"{V3}/audit", made.answer)
     served = TestServer(app)
     await served.start_server()
     made.url = f"http://127.0.0.1:{served.port}"
@@ -124,5 +125,5 @@ async def test_a_server_that_is_away_is_told() -> None:
         async with aiohttp.ClientSession() as session:
             url = f"http://127.0.0.1:{port}"
             steps = command.follow(session, url, {}, retry_delay_s=0.01)
-            with pytest.raises(command.NotMade, match=f"{url}.*Cannot connect"):
+            with pytest.raises(AskingFailed, match=f"{url}.*Cannot connect"):
                 await anext(steps)

@@ -18,7 +18,8 @@ from dispatcher.sending.signing import signed_headers
 from meterline.backends.clock import SystemClock
 from meterline.delivery import digest_of
 from meterline.runtime.commands import reconcile as command
-from meterline.runtime.commands.pulling import V3, NotPulled, Puller
+from meterline.runtime.commands.asking import V3, AskingFailed
+from meterline.runtime.commands.pulling import Puller
 from tests.services.local import nobody_at
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -200,5 +201,5 @@ async def test_a_server_that_is_away_is_told() -> None:
         async with aiohttp.ClientSession() as session:
             url = f"http://127.0.0.1:{port}"
             puller = Puller(session, url, "tokens", None, retry_delay_s=0.01)
-            with pytest.raises(NotPulled, match=f"{url}.*Cannot connect"):
+            with pytest.raises(AskingFailed, match=f"{url}.*Cannot connect"):
                 await puller.names()

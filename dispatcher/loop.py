@@ -1,47 +1,58 @@
-"""Backoff of the dispatcher's loops when a store does not respond. It delays no single delivery."""
+"""A loop of the dispatcher: turns, and a backoff when a store does not respond. It delays no single
+delivery.
+"""
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 import structlog
 
-from meterline import limits
+from meterline.backoff import Backoff
 from meterline.ports import Unavailable
 
 _log: Final = structlog.get_logger("dispatcher")
-_T = TypeVar("_T")
 
 
-async def turn(loop: str, act: Awaitable[_T]) -> _T | None:
-    """What one turn of a loop came to; None where it failed, which is logged. A fault of one turn
-    must not end the dispatcher.
+class Loop:
+    """Takes turns until it is stopped. After one that failed, which is logged under `name`, it
+    waits longer and longer: a fault of one turn must not end the dispatcher.
     """
-    try:
-        return await act
-    except Unavailable as error:
-        _log.warning(loop, action="unavailable", reason=str(error))
-    except Exception:  # noqa: BLE001 - see above
-        _log.exception(loop, action="failed")
-    return None
 
+    def __init__(self, name: str, idle_s: float) -> None:
+        self._name = name
+        self._backoff = Backoff(idle_s)
+        self._woken = asyncio.Event()
+        self.stopped = False
 
-class Pause:
-    """A wait that doubles while nothing works."""
+    def wake(self) -> None:
+        """Something may have to be done: take the next turn now."""
+        self._woken.set()
 
-    def __init__(self, first_s: float) -> None:
-        self._first_s = first_s
-        self._next_s = first_s
+    def stop(self) -> None:
+        """Begin to end: a turn under way is finished."""
+        self.stopped = True
+        self._woken.set()
 
-    def longer(self) -> float:
-        """The next wait, in seconds."""
-        now_s = self._next_s
-        self._next_s = min(2 * now_s, limits.WORKER_BACKOFF_MAX_S)
-        return now_s
+    async def run(self, turn: Callable[[], Awaitable[float]]) -> None:
+        """Work until `stop`. A turn returns how many seconds the next one may wait."""
+        while not self.stopped:
+            self._woken.clear()
+            wait_s = await self._taken(turn)
+            if wait_s:
+                await wait(self._woken, wait_s)
 
-    def reset(self) -> None:
-        """Something worked."""
-        self._next_s = self._first_s
+    async def _taken(self, turn: Callable[[], Awaitable[float]]) -> float:
+        try:
+            wait_s = await turn()
+        except Unavailable as error:
+            _log.warning(self._name, action="unavailable", reason=str(error))
+        except Exception:  # noqa: BLE001 - see above
+            _log.exception(self._name, action="failed")
+        else:
+            self._backoff.reset()
+            return wait_s
+        return self._backoff.next_s()
 
 
 async def wait(event: asyncio.Event, at_most_s: float) -> None:

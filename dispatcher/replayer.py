@@ -1,12 +1,11 @@
 """The shell that works off replays of many deliveries: steps at their pace, until it is stopped."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Final
 
 import structlog
 
-from dispatcher.pause import turn, wait
+from dispatcher.loop import Loop
 from meterline import limits
 from meterline.delivery import ReplayState, ReplayStore
 from meterline.ports import Clock
@@ -31,17 +30,19 @@ class Replayer:
         self._clock = clock
         self._wake = wake
         self._idle_s = idle_s
+        self._loop = Loop("replay", idle_s)
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set."""
-        while not stop.is_set():
-            await wait(stop, await self._turn())
+    def stop(self) -> None:
+        """Begin to end: a step under way is finished."""
+        self._loop.stop()
+
+    async def run(self) -> None:
+        """Work until `stop`."""
+        await self._loop.run(self._turn)
 
     async def _turn(self) -> float:
         """One step; how long the next one may wait."""
-        worked = await turn("replay", self._replays.work(self._clock.now_ms()))
-        if worked is None:
-            return self._idle_s
+        worked = await self._replays.work(self._clock.now_ms())
         if worked.replay is not None:
             self._wake()
             if worked.replay.state is not ReplayState.RUNNING:

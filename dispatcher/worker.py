@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import structlog
 
-from dispatcher.pause import Pause, turn, wait
+from dispatcher.loop import Loop
 from dispatcher.runs import planner
 from dispatcher.runs.late import LateUsage
 from dispatcher.runs.planner import PlanTerms, Sources
@@ -42,78 +42,53 @@ class Dispatcher:
         self._plan_terms = plan_terms
         self._outgoing = DeliverySender(sources.reports, sender, box, clock, send_terms, idle_s)
         self._idle_s = idle_s
-        self._stopping = False
-        self._plan_wake = asyncio.Event()
-        self._late_wake = asyncio.Event()
-        self._forget_wake = asyncio.Event()
+        self._planning = Loop("plan", idle_s)
+        self._revising = Loop("late", idle_s)
+        self._forgetting = Loop("forget", idle_s)
 
     def wake(self) -> None:
         """Something was made: look now rather than at the next turn."""
-        self._plan_wake.set()
+        self._planning.wake()
         self._outgoing.wake()
 
     def stop(self) -> None:
         """Begin to end: nothing new is claimed; what is in flight is finished and recorded."""
-        self._stopping = True
-        self._late_wake.set()
-        self._forget_wake.set()
-        self._plan_wake.set()
-        self._outgoing.stop()
+        for part in (self._planning, self._revising, self._forgetting, self._outgoing):
+            part.stop()
 
     async def run(self) -> None:
         """Work until `stop`; returns when all that was sent is recorded."""
         await asyncio.to_thread(signing.load)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._plan())
-            group.create_task(self._revise())
+            group.create_task(self._planning.run(self._plan))
+            group.create_task(self._revising.run(self._revise))
             group.create_task(self._outgoing.run())
-            group.create_task(self._forget())
+            group.create_task(self._forgetting.run(self._forget))
 
-    async def _plan(self) -> None:
-        pause = Pause(self._idle_s)
-        while not self._stopping:
-            self._plan_wake.clear()
-            made = await turn("plan", self._plan_once())
-            if made is None:
-                await wait(self._plan_wake, pause.longer())
-                continue
-            pause.reset()
-            if made:
-                self._outgoing.wake()
-            else:
-                await wait(self._plan_wake, self._idle_s)
-
-    async def _revise(self) -> None:
-        """Beside the plan: runs that are due do not wait for the search for late usage."""
-        pause = Pause(self._idle_s)
-        while not self._stopping:
-            self._late_wake.clear()
-            asked = await turn("late", self._late.turn(self._clock.now_ms()))
-            if asked is None:
-                await wait(self._late_wake, pause.longer())
-                continue
-            pause.reset()
-            if asked:
-                _log.info("late", action="asked", runs=asked)
-                self._plan_wake.set()
-            await wait(self._late_wake, self._idle_s)
-
-    async def _forget(self) -> None:
-        """Remove bytes that were kept for their time, a step at a time and without haste."""
-        terms = self._plan_terms
-        while not self._stopping:
-            until_ms = self._clock.now_ms() - terms.bytes_kept_ms
-            act = self._sources.bytes.remove_bytes(until_ms, limits.BYTES_REMOVED_MAX)
-            removed = await turn("forget", act)
-            if removed:
-                _log.info("forget", action="removed", deliveries=removed)
-            await wait(self._forget_wake, self._idle_s if removed else limits.BYTES_LOOK_S)
-
-    async def _plan_once(self) -> int:
+    async def _plan(self) -> float:
         now_ms = self._clock.now_ms()
         terms = self._plan_terms
         found = await planner.find_due(self._sources.reports, now_ms, terms.catch_up_max)
         made = await planner.make_runs(self._sources, terms, self._clock.now_ms, uuid4().hex)
-        if found or made:
-            _log.info("plan", action="planned", found=found, made=made)
-        return found + made
+        if not found and not made:
+            return self._idle_s
+        _log.info("plan", action="planned", found=found, made=made)
+        self._outgoing.wake()
+        return 0
+
+    async def _revise(self) -> float:
+        """Beside the plan: runs that are due do not wait for the search for late usage."""
+        asked = await self._late.turn(self._clock.now_ms())
+        if asked:
+            _log.info("late", action="asked", runs=asked)
+            self._planning.wake()
+        return self._idle_s
+
+    async def _forget(self) -> float:
+        """Remove bytes that were kept for their time, a step at a time and without haste."""
+        until_ms = self._clock.now_ms() - self._plan_terms.bytes_kept_ms
+        removed = await self._sources.bytes.remove_bytes(until_ms, limits.BYTES_REMOVED_MAX)
+        if not removed:
+            return limits.BYTES_LOOK_S
+        _log.info("forget", action="removed", deliveries=removed)
+        return self._idle_s

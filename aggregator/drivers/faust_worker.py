@@ -15,7 +15,7 @@ from typing import Any
 import faust
 import structlog
 
-from aggregator.drivers.watermark_loop import claim_for_ever
+from aggregator.drivers.turns import Turns, claim_for_ever
 from aggregator.housekeeping import Housekeeping
 from aggregator.lag_watch import LagWatch
 from aggregator.step import Aggregator
@@ -27,10 +27,8 @@ from meterline.limits import (
     FAUST_STOP_TIMEOUT_S,
     HOUSEKEEPING_INTERVAL_S,
     REREAD_TURN_S,
-    WORKER_BACKOFF_MAX_S,
-    WORKER_BACKOFF_MIN_S,
 )
-from meterline.ports import Clock, Unavailable
+from meterline.ports import Clock
 
 logger = structlog.get_logger()
 
@@ -129,16 +127,9 @@ class FaustWorker:
         number = record.partition
         self._lag.brought(self._clock.now_ms())
         self._held[number].append(event)
-        backoff_s = WORKER_BACKOFF_MIN_S
-        while True:
-            try:
-                await self._absorb(record)
-                break
-            except Unavailable as error:
-                logger.warning("aggregator_waits", reason=str(error), wait_s=backoff_s)
-                await asyncio.sleep(backoff_s)
-                backoff_s = min(2 * backoff_s, WORKER_BACKOFF_MAX_S)
-                self._lag.reset()
+        turns = Turns()
+        while not await turns.take(self._absorb(record)):
+            self._lag.reset()
         self._ack(number)
 
     async def _absorb(self, record: Record) -> None:
@@ -159,21 +150,18 @@ class FaustWorker:
             held.popleft().ack()
 
     async def _tick_for_ever(self) -> None:
-        backoff_s = WORKER_BACKOFF_MIN_S
-        while True:
-            await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
-            try:
-                async with self._lock:
-                    await self._tick()
-                backoff_s = WORKER_BACKOFF_MIN_S
-            except Unavailable as error:
-                logger.warning("aggregator_waits", reason=str(error), wait_s=backoff_s)
-                await asyncio.sleep(backoff_s)
-                backoff_s = min(2 * backoff_s, WORKER_BACKOFF_MAX_S)
-                self._lag.reset()
-            except Exception as error:  # noqa: BLE001 - reported by `run`
-                self._fail(error)
-                return
+        turns = Turns()
+        try:
+            while True:
+                await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
+                if not await turns.take(self._tick_alone()):
+                    self._lag.reset()
+        except Exception as error:  # noqa: BLE001 - reported by `run`
+            self._fail(error)
+
+    async def _tick_alone(self) -> None:
+        async with self._lock:
+            await self._tick()
 
     async def _tick(self) -> None:
         self._close_revoked()

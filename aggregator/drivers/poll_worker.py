@@ -2,15 +2,11 @@
 
 import asyncio
 
-import structlog
-
-from aggregator.drivers.watermark_loop import claim_for_ever
+from aggregator.drivers.turns import Turns, claim_for_ever
 from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
-from meterline.limits import POLL_IDLE_S, WORKER_BACKOFF_MAX_S, WORKER_BACKOFF_MIN_S
-from meterline.ports import Clock, Unavailable
-
-logger = structlog.get_logger()
+from meterline.limits import POLL_IDLE_S
+from meterline.ports import Clock
 
 
 class PollWorker:
@@ -22,22 +18,16 @@ class PollWorker:
         self._aggregator = aggregator
         self._housekeeping = housekeeping
         self._clock = clock
-        self._backoff_s = WORKER_BACKOFF_MIN_S
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set. Errors that are not of the world end it: see `LogTruncated`,
         `CountBackDiffers`.
         """
+        turns = Turns()
         claiming = asyncio.create_task(claim_for_ever(self._housekeeping, self._clock))
         try:
             while not stop.is_set() and not claiming.done():
-                try:
-                    await self._round()
-                    self._backoff_s = WORKER_BACKOFF_MIN_S
-                except Unavailable as error:
-                    logger.warning("aggregator_waits", reason=str(error), wait_s=self._backoff_s)
-                    await asyncio.sleep(self._backoff_s)
-                    self._backoff_s = min(2 * self._backoff_s, WORKER_BACKOFF_MAX_S)
+                await turns.take(self._round())
             if claiming.done():
                 claiming.result()
         finally:

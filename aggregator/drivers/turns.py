@@ -1,22 +1,47 @@
-"""Shell: the loop that tells how far everything is complete, beside either worker."""
+"""What the loops of both workers share: turns that wait while something outside is away, and the
+loop that tells how far everything is complete.
+"""
 
 import asyncio
+from collections.abc import Awaitable
 
 import structlog
 
 from aggregator.housekeeping import Housekeeping
-from meterline.limits import HOUSEKEEPING_INTERVAL_S, WORKER_BACKOFF_MIN_S
+from meterline.backoff import Backoff
+from meterline.limits import HOUSEKEEPING_INTERVAL_S
 from meterline.ports import Clock, Unavailable
 
 logger = structlog.get_logger()
 
 
+class Turns:
+    """The turns of one loop. Errors that are not of the world end it: see `LogTruncated`,
+    `CountBackDiffers`.
+    """
+
+    def __init__(self, event: str = "aggregator_waits") -> None:
+        self._event = event  # of the log
+        self._backoff = Backoff()
+
+    async def take(self, act: Awaitable[object]) -> bool:
+        """Whether the turn worked. Where something outside was away, it has waited: the longer, the
+        more turns failed in a row.
+        """
+        try:
+            await act
+        except Unavailable as error:
+            wait_s = self._backoff.next_s()
+            logger.warning(self._event, reason=str(error), wait_s=wait_s)
+            await asyncio.sleep(wait_s)
+            return False
+        self._backoff.reset()
+        return True
+
+
 async def claim_for_ever(housekeeping: Housekeeping, clock: Clock) -> None:
     """Until cancelled. Whatever is not of the world ends it, and is the worker's to raise."""
+    turns = Turns("claims_wait")
     while True:
         await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
-        try:
-            await housekeeping.claim(clock.now_ms())
-        except Unavailable as error:
-            logger.warning("claims_wait", reason=str(error))
-            await asyncio.sleep(WORKER_BACKOFF_MIN_S)
+        await turns.take(housekeeping.claim(clock.now_ms()))

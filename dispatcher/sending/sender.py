@@ -7,13 +7,14 @@ from typing import Final
 
 import structlog
 
-from dispatcher.pause import Pause, turn, wait
+from dispatcher.loop import Loop, wait
 from dispatcher.sending import attempt
 from dispatcher.sending.attempt import SendTerms, Sent
 from dispatcher.sending.fairness import Load
 from dispatcher.sending.prefetch import Answered, Waiting
 from dispatcher.sending.rate import Pace
 from meterline import limits
+from meterline.backoff import Backoff
 from meterline.delivery import Address, ClaimedDelivery, EndpointSignal, SecretBox, WebhookSender
 from meterline.ports import Clock, Unavailable
 from meterline.report import ReportStore
@@ -39,7 +40,7 @@ class DeliverySender:
         self._clock = clock
         self._terms = terms
         self._idle_s = idle_s
-        self._stopping = False
+        self._claiming = Loop("send", idle_s)
         self._claimed: Counter[Address] = Counter()  # and not recorded yet
         self._claimed_bytes = 0
         self._waiting = Waiting()
@@ -51,47 +52,33 @@ class DeliverySender:
         self._posts: set[asyncio.Task[None]] = set()
         self._sent: list[Sent] = []  # to be recorded; both are bounded by what is claimed
         self._returned: list[ClaimedDelivery] = []  # to be given back
-        self._claim_wake = asyncio.Event()
         self._record_wake = asyncio.Event()
 
     def wake(self) -> None:
         """Something may be due."""
-        self._claim_wake.set()
+        self._claiming.wake()
 
     def stop(self) -> None:
         """Claim nothing more; what has not begun is given back, what is under way is recorded."""
-        self._stopping = True
         self._return(self._waiting.all())
-        self.wake()
+        self._claiming.stop()
 
     async def run(self) -> None:
         """Work until `stop`; returns when all that was sent is recorded."""
         recorder = asyncio.create_task(self._record_all())
         try:
-            await self._claim_all()
+            await self._claiming.run(self._claim)
             if self._posts:
                 await asyncio.wait(self._posts)
         finally:
-            self._stopping = True
+            self._claiming.stop()
             self._returned += self._waiting.all()
             self._record_wake.set()
             await recorder
 
-    async def _claim_all(self) -> None:
-        pause = Pause(self._idle_s)
-        while not self._stopping:
-            self._claim_wake.clear()
-            self._return(self._waiting.older_than(self._clock.now_ms() - limits.AHEAD_WAIT_MS))
-            found = await turn("send", self._claim())
-            if found is None:
-                await wait(self._claim_wake, pause.longer())
-                continue
-            pause.reset()
-            if not found:
-                await wait(self._claim_wake, self._idle_s)
-
-    async def _claim(self) -> bool:
+    async def _claim(self) -> float:
         now_ms = self._clock.now_ms()
+        self._return(self._waiting.older_than(now_ms - limits.AHEAD_WAIT_MS))
         found = await attempt.claim_due(
             self._reports, self._terms, self._load(now_ms), now_ms, self._pace
         )
@@ -99,12 +86,12 @@ class DeliverySender:
             self._claimed[claimed.address] += 1
             self._claimed_bytes += len(claimed.body)
             self._waiting.add(claimed, self._clock.now_ms())
-        if self._stopping:
+        if self._claiming.stopped:
             self._return(self._waiting.all())
         for address in self._failing():  # it was claimed before that was known
             self._return(self._waiting.of(address))
         self._begin()
-        return bool(found)
+        return 0 if found else self._idle_s
 
     def _load(self, now_ms: int) -> Load:
         for address in self._faults.keys() - self._claimed.keys():
@@ -208,8 +195,8 @@ class DeliverySender:
         """Record what was sent and give back what was not, all that has gathered in one
         transaction each.
         """
-        pause = Pause(self._idle_s)
-        while self._sent or self._returned or self._posts or not self._stopping:
+        backoff = Backoff(self._idle_s)
+        while self._sent or self._returned or self._posts or not self._claiming.stopped:
             if not self._sent and not self._returned:
                 await wait(self._record_wake, self._idle_s)
                 self._record_wake.clear()
@@ -219,11 +206,11 @@ class DeliverySender:
                 await self._record()
             except Unavailable as error:
                 _log.warning("record", action="unavailable", reason=str(error))
-                if self._stopping:
+                if self._claiming.stopped:
                     return  # at least once: after their leases they are sent again
-                await asyncio.sleep(pause.longer())
+                await asyncio.sleep(backoff.next_s())
                 continue
-            pause.reset()
+            backoff.reset()
 
     async def _give_back(self) -> None:
         batch = self._returned[:]
@@ -275,4 +262,4 @@ class DeliverySender:
         if not self._claimed[address]:
             del self._claimed[address]
             self._outs.pop(address, None)
-        self._claim_wake.set()
+        self._claiming.wake()

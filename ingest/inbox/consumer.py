@@ -18,6 +18,7 @@ from ingest.admission import AdmissionRules, Admitted
 from ingest.inbox.admission import InboxRecord, admit_record, refusal_partition, refuse
 from ingest.inbox.reading import consumed, read_carefully
 from ingest.publisher import Publisher
+from meterline.backoff import Backoff
 from meterline.event import Log, RecordKind, Refusal, encode_refusal
 from meterline.limits import INBOX_READ_RECORDS_MAX, READ_BYTES_MAX
 from meterline.ports import Unavailable, Unsuitable
@@ -25,7 +26,6 @@ from meterline.problem import Problem
 
 WAIT_MS: Final = 500
 BACKOFF_FIRST_S: Final = 0.1
-BACKOFF_MAX_S: Final = 10.0
 UNDECODABLE: Final = "cannot be read: the name of a header is not UTF-8"
 
 _log: Final = structlog.get_logger("ingest.inbox.consumer")
@@ -89,7 +89,7 @@ class Inbox:
 
     async def run(self) -> None:
         """Consume until cancelled; whatever else goes wrong is logged and tried again."""
-        backoff_s = BACKOFF_FIRST_S
+        backoff = Backoff(BACKOFF_FIRST_S)
         while True:
             try:
                 await self._prepare()
@@ -101,16 +101,16 @@ class Inbox:
                         self._careful = False
                     while True:
                         await self._turn(consumer)
-                        backoff_s = BACKOFF_FIRST_S
+                        backoff.reset()
             except (KafkaError, OSError, TimeoutError, Unavailable, Unsuitable) as error:
-                _log.warning("inbox", action="waits", reason=str(error), seconds=backoff_s)
+                _log.warning("inbox", action="waits", reason=str(error))
             except UnicodeDecodeError as error:  # no record of ours raises: it is the client
                 self._careful = True
-                _log.warning("inbox", action="undecodable", reason=str(error), seconds=backoff_s)
+                _log.warning("inbox", action="undecodable", reason=str(error))
             except Exception:  # noqa: BLE001 - a fault of one turn must not end the inbox
-                _log.exception("inbox", action="failed", seconds=backoff_s)
-            await asyncio.sleep(backoff_s * random.uniform(0.5, 1))  # noqa: S311 - spreads retries
-            backoff_s = min(2 * backoff_s, BACKOFF_MAX_S)
+                _log.exception("inbox", action="failed")
+            spread = random.uniform(0.5, 1)  # noqa: S311 - several processes do not retry at once
+            await asyncio.sleep(backoff.next_s(spread))
 
     @contextlib.asynccontextmanager
     async def _consumer(self) -> AsyncIterator[AIOKafkaConsumer]:
@@ -163,16 +163,16 @@ class Inbox:
                     consumer.seek(where, end)
 
     async def _take_all(self, topic: str, records: Sequence[InboxRecord | Refusal]) -> None:
-        backoff_s = BACKOFF_FIRST_S
+        backoff = Backoff(BACKOFF_FIRST_S)
         while True:
             try:
                 await take(
                     records, self._namespaces[topic], self._publisher, self._log, self._rules
                 )
             except (Problem, Unavailable) as error:
-                _log.warning("inbox", action="log_away", reason=str(error), seconds=backoff_s)
-                await asyncio.sleep(backoff_s)
-                backoff_s = min(2 * backoff_s, BACKOFF_MAX_S)
+                wait_s = backoff.next_s()
+                _log.warning("inbox", action="log_away", reason=str(error), seconds=wait_s)
+                await asyncio.sleep(wait_s)
             else:
                 return
 

@@ -52,12 +52,12 @@ class Script:
 
 @asynccontextmanager
 async def at_work(script: Script, idle_s: float) -> AsyncIterator[None]:
-    stop = asyncio.Event()
-    task = asyncio.create_task(Replayer(script, SystemClock(), script.wake, idle_s).run(stop))
+    replayer = Replayer(script, SystemClock(), script.wake, idle_s)
+    task = asyncio.create_task(replayer.run())
     try:
         yield
     finally:
-        stop.set()
+        replayer.stop()
         async with asyncio.timeout(30):
             await task
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from aggregator.backfill import backfilled_one
 from aggregator.catalogue_pace import CataloguePace, passed
 from aggregator.completeness import Completeness
-from aggregator.revision_switch import switch_filled
 from aggregator.slice.partition import Partition
 from aggregator.step import Aggregator
 from meterline.event import encode_pack
@@ -18,6 +17,8 @@ from meterline.limits import (
     SWITCH_CHECK_MS,
     TRIM_INTERVAL_MS,
 )
+from meterline.meter import CatalogueStore
+from meterline.usage import ProgressStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +147,17 @@ class Housekeeping:
                 return True
             self._filled[partition] = (aggregator.catalogue.version, now_ms)
         return False
+
+
+async def switch_filled(
+    catalogue: CatalogueStore, progress: ProgressStore, log: int, partitions: int, now_ms: int
+) -> list[int]:
+    """Switch the revisions that wait and are filled in, in every partition of the log; their
+    numbers. Any worker does it, any number of times: the store lets one (design.md section 4.4).
+    """
+    done = []
+    for revision in await catalogue.filling():
+        until_ms = await progress.complete_until(log, partitions, revision)
+        if until_ms is not None and await catalogue.switch_filled(revision, now_ms) is not None:
+            done.append(revision)
+    return done

@@ -3,7 +3,9 @@
 It needs the log and nothing else: it goes on while every other part is away.
 """
 
-from typing import Final
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -11,8 +13,8 @@ from ingest.admission import AdmissionRules, BodyForm, admit, body_form
 from ingest.binary_mode import HTTP_PREFIX, event_text, http_attributes
 from ingest.event_shape import EXAMPLE, EventBatch, EventBody
 from ingest.publisher import Publisher
-from ingest.redriving import Redriving
 from meterline.access import Principal, Scope
+from meterline.event import Event, decode_event
 from meterline.http import read_body
 from meterline.http.gate import Gate
 from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES, mount
@@ -70,7 +72,9 @@ V1_INGEST: Final = Operation(
 
 
 class Gateway:
-    """The door of events."""
+    """The door of events: of those that are posted, and of those at hand that are sent anew on
+    behalf of a person (`control.refusals.service.Door`).
+    """
 
     def __init__(
         self,
@@ -88,35 +92,46 @@ class Gateway:
 
     def v3(self) -> list[Bound]:
         """What it answers below the prefixes of v3."""
-        return [bind(INGEST, self.accept)]
+        return [bind(INGEST, partial(self._post, 202))]
 
     def v1(self) -> list[Bound]:
         """What it answers in v1."""
-        return [bind(V1_INGEST, self.take)]
+        return [bind(V1_INGEST, partial(self._post, 204))]
 
-    def redriving(self) -> Redriving:
-        """The same door for events that are sent anew."""
-        return Redriving(self._publisher, self._rules, self._clock, self._gate)
+    def judge(self, namespace: str, text: bytes) -> Event:
+        """The event that a text would be. Raises `Problem` (invalid-event) with every fault."""
+        now_ms = self._clock.now_ms()
+        ((_, spliced),) = admit(text, BodyForm.ONE, namespace, now_ms, self._rules)
+        return decode_event(spliced)
 
-    async def accept(self, call: Call[NoParameters, None]) -> web.Response:
-        """202 once all is durable."""
-        await self._let_in(call.request, call.principal)
-        return web.Response(status=202)
+    def take(self, request: web.Request, principal: Principal, count: int) -> None:
+        """Count events against the caller's plan. Raises `Problem` (rate-limited)."""
+        self._gate.take_events(request, principal, count)
 
-    async def take(self, call: Call[AnyParameters, None]) -> web.Response:
-        """204 once all is durable."""
-        await self._let_in(call.request, call.principal)
-        return web.Response(status=204)
+    async def let_in(self, namespace: str, texts: Sequence[bytes]) -> None:
+        """Return once all are durable. Raises `Problem`: invalid-event, then none is in; or
+        unavailable, then it is not known, and sending them again is safe.
+        """
+        now_ms = self._clock.now_ms()
+        admitted = [
+            one
+            for text in texts
+            for one in admit(text, BodyForm.ONE, namespace, now_ms, self._rules)
+        ]
+        await self._publisher.publish(admitted, now_ms)
 
-    async def _let_in(self, request: web.Request, principal: Principal) -> None:
+    async def _post(self, status: int, call: Call[Any, None]) -> web.Response:
+        """The answer once all is durable."""
+        request, principal = call.request, call.principal
         form, attributes = _form_of(request)
         body = await read_body(request, self._body_bytes_max)
         if attributes:
             body = event_text(attributes, _media_type(request), body, HTTP_PREFIX)
         recorded_ms = self._clock.now_ms()
         admitted = admit(body, form, principal.namespace, recorded_ms, self._rules)
-        self._gate.take_events(request, principal, len(admitted))
+        self.take(request, principal, len(admitted))
         await self._publisher.publish(admitted, recorded_ms)
+        return web.Response(status=status)
 
 
 def _form_of(request: web.Request) -> tuple[BodyForm, list[tuple[str, bytes]]]:

@@ -6,7 +6,7 @@ whatever its owner wants to find again.
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 
 class Kept(Enum):
@@ -17,6 +17,7 @@ class Kept(Enum):
 
 KEPT: Final = Kept.KEPT
 _Keep = Literal[Kept.KEPT]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +56,13 @@ def described(subject: Subject, draft: SubjectDraft) -> Subject:
         subject,
         display_name=_said(draft.display_name, subject.display_name),
         metadata=_said(draft.metadata, subject.metadata),
-        current_period_start_ms=_at(draft.current_period_start_ms, subject.current_period_start_ms),
-        current_period_end_ms=_at(draft.current_period_end_ms, subject.current_period_end_ms),
+        current_period_start_ms=_said(
+            draft.current_period_start_ms, subject.current_period_start_ms
+        ),
+        current_period_end_ms=_said(draft.current_period_end_ms, subject.current_period_end_ms),
         stripe_customer_id=_said(draft.stripe_customer_id, subject.stripe_customer_id),
     )
 
 
-def _said(asked: str | _Keep | None, there: str | None) -> str | None:
-    return there if asked is KEPT else asked
-
-
-def _at(asked: int | _Keep | None, there: int | None) -> int | None:
+def _said(asked: _T | _Keep, there: _T) -> _T:
     return there if asked is KEPT else asked

@@ -183,7 +183,7 @@ def _whole_api(
         SqlAccessStore(opened.database),
         settings.plans,
         adapters.ledger(settings, opened),
-        adapters.refusal_service(opened, gateway.redriving()),
+        adapters.refusal_service(opened, gateway),
         gate.catch_up,
     )
     checks = {**checks_of(opened.stores), **gate.checks}

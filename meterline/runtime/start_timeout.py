@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from meterline.backoff import Backoff
 from meterline.limits import (
     START_PROBE_S,
     START_REFUSALS_MAX,
@@ -94,7 +95,8 @@ class Patience:
         access a few times; what an embedded part raises passes at once, for no wait mends it.
         Raises `asyncio.CancelledError` when the process is told to stop first.
         """
-        server, refused, wait_s = self._servers[part], 0, self._pace.first_s
+        server, refused = self._servers[part], 0
+        backoff = Backoff(self._pace.first_s, self._pace.longest_s)
         while not self._stop.is_set():
             try:
                 with _quiet():
@@ -103,6 +105,7 @@ class Patience:
                 if not server.addresses:
                     raise
                 refused += isinstance(error, AccessRefused)
+                wait_s = backoff.next_s()
                 reason, advice = await _reason(server, error), _advice(server, error)
                 if refused == START_REFUSALS_MAX:
                     raise Unsuitable(f"{server}: {reason}. {_then(advice)}") from error
@@ -119,7 +122,6 @@ class Patience:
                     left_s=round(self._left_s()),
                 )
                 await self._pause(wait_s)
-                wait_s = min(2 * wait_s, self._pace.longest_s)
         raise asyncio.CancelledError
 
     async def _attempt(self, part: Part, server: Server, act: Callable[[], Awaitable[T]]) -> T:

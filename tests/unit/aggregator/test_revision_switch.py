@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.revision_switch import switch_filled
+from aggregator.housekeeping import switch_filled
 from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore

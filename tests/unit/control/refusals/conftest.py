@@ -87,7 +87,7 @@ async def refusing(api: Api, serve: ServeApi, tmp_path: Path) -> AsyncIterator[R
     made: Refusing
     gate = Gate(api.clock, lambda _header, _now_ms: made.caller)
     rules = AdmissionRules(api.stores.log.partitions)
-    door = Door(Gateway(publisher, rules, api.clock, gate).redriving())
+    door = Door(Gateway(publisher, rules, api.clock, gate))
     service = RefusalService(api.stores, api.usage, SqlSettlementStore(database), door)
     client = await serve(api.stores, gate, refusals=service)
     made = Refusing(Api(client, api.stores, api.usage, api.clock), door, SqlAccessStore(database))

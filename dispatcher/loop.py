@@ -8,8 +8,8 @@ from typing import Final
 
 import structlog
 
-from meterline.backoff import Backoff
 from meterline.ports import Unavailable
+from meterline.window import Backoff
 
 _log: Final = structlog.get_logger("dispatcher")
 

@@ -29,7 +29,7 @@ def event_text(
         try:
             text = raw.decode()
         except UnicodeDecodeError as error:
-            raise _refused(prefix + name, "is not UTF-8", "header") from error
+            raise refused(prefix + name, "is not UTF-8", "header") from error
         typed = typed or name == "datacontenttype"
         members.append(_member(name, text))
     if media_type and not typed:
@@ -41,7 +41,7 @@ def event_text(
             # Data goes in as it is; being one whole JSON value, it cannot reach out of its place.
             msgspec.json.decode(data, type=msgspec.Raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise _refused("data", f"not JSON: {error}", "body") from error
+            raise refused("data", f"not JSON: {error}", "body") from error
         members.append(b'"data":' + data)
     return b"{" + b",".join(members) + b"}"
 
@@ -70,6 +70,7 @@ def _member(name: str, text: str) -> bytes:
     return msgspec.json.encode(name) + b":" + msgspec.json.encode(text)
 
 
-def _refused(field: str, reason: str, source: str) -> Problem:
+def refused(field: str, reason: str, source: str) -> Problem:
+    """The problem of a header, or of the data, that no event can be made of."""
     fault = Fault(field, reason, source=source)
     return Problem(ProblemType.INVALID_EVENT, f"{field}: {reason}", (fault,))

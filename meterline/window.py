@@ -1,5 +1,5 @@
 """Windows: half-open spans of time. Stored windows are one minute, by event time, as integer
-minutes of UTC.
+minutes of UTC. With them instants as text, and waits between tries.
 
 Hours, days, months and time zones are made of them at query time (design.md section 4.1).
 """
@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 from zoneinfo import ZoneInfo
+
+from meterline.limits import WORKER_BACKOFF_MAX_S, WORKER_BACKOFF_MIN_S
 
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
@@ -135,3 +137,28 @@ def parse_instant(text: str) -> int:
         message = f"{text!r} is no RFC 3339 timestamp: second 60 is only at 23:59 in UTC"
         raise ValueError(message)
     return at_ms
+
+
+class Backoff:
+    """Waits that double from one failure to the next, up to a bound, in seconds; the first one is
+    `first_s`. Every loop that tries again waits by it.
+    """
+
+    def __init__(
+        self, first_s: float = WORKER_BACKOFF_MIN_S, longest_s: float = WORKER_BACKOFF_MAX_S
+    ) -> None:
+        self._first_s = first_s
+        self._longest_s = longest_s
+        self._full_s = first_s
+
+    def next_s(self, draw: float = 1.0) -> float:
+        """The next wait. `draw`, from 0 to 1, is the part of it that is waited: a random one
+        spreads those that failed together.
+        """
+        full_s = self._full_s
+        self._full_s = min(2 * full_s, self._longest_s)
+        return full_s * draw
+
+    def reset(self) -> None:
+        """Something worked."""
+        self._full_s = self._first_s

@@ -8,9 +8,9 @@ from collections.abc import Awaitable
 import structlog
 
 from aggregator.housekeeping import Housekeeping
-from meterline.backoff import Backoff
-from meterline.limits import HOUSEKEEPING_INTERVAL_S
+from meterline.limits import HOUSEKEEPING_INTERVAL_S, WORKER_BACKOFF_MIN_S
 from meterline.ports import Clock, Unavailable
+from meterline.window import Backoff
 
 logger = structlog.get_logger()
 
@@ -20,8 +20,7 @@ class Turns:
     `CountBackDiffers`.
     """
 
-    def __init__(self, event: str = "aggregator_waits") -> None:
-        self._event = event  # of the log
+    def __init__(self) -> None:
         self._backoff = Backoff()
 
     async def take(self, act: Awaitable[object]) -> bool:
@@ -32,7 +31,7 @@ class Turns:
             await act
         except Unavailable as error:
             wait_s = self._backoff.next_s()
-            logger.warning(self._event, reason=str(error), wait_s=wait_s)
+            logger.warning("aggregator_waits", reason=str(error), wait_s=wait_s)
             await asyncio.sleep(wait_s)
             return False
         self._backoff.reset()
@@ -41,7 +40,10 @@ class Turns:
 
 async def claim_for_ever(housekeeping: Housekeeping, clock: Clock) -> None:
     """Until cancelled. Whatever is not of the world ends it, and is the worker's to raise."""
-    turns = Turns("claims_wait")
     while True:
         await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
-        await turns.take(housekeeping.claim(clock.now_ms()))
+        try:
+            await housekeeping.claim(clock.now_ms())
+        except Unavailable as error:
+            logger.warning("claims_wait", reason=str(error))
+            await asyncio.sleep(WORKER_BACKOFF_MIN_S)

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from dispatcher.sending.fairness import Caps, Load, grant_sends
 from dispatcher.sending.rate import Pace
-from dispatcher.sending.request import Sealed, delivery_headers
+from dispatcher.sending.request import Sealed, send_signed
 from dispatcher.sending.retry import GiveUp, RetryPolicy, decide, retry_after_ms
 from meterline import limits
 from meterline.delivery import (
@@ -95,13 +95,11 @@ async def deliver(
     """Sign the stored bytes as of now, post them, and judge the answer. Never raises for the
     receiver's doings.
     """
-    try:
-        headers = _headers(claimed, box, now_ms)
-    except ValueError as error:
-        reason = f"not sent: a secret of the report cannot be decrypted ({error})"
-        answer = Answer(AttemptOutcome.UNREACHED, 0, reason=reason, of_receiver=False)
-    else:
-        answer = await sender.send(claimed.endpoint, claimed.body, headers)
+    secrets = claimed.signing_secrets_sealed
+    sealed = Sealed(secrets, claimed.user_info_sealed, claimed.headers_sealed)
+    answer = await send_signed(
+        sender, box, claimed.endpoint, claimed.delivery_id, claimed.body, sealed, now_ms
+    )
     return judged(claimed, answer, policy, now_ms, draw)
 
 
@@ -185,9 +183,3 @@ async def record(
     gone = {(it.claimed.namespace, it.claimed.endpoint): it for it in sent if it.gone}
     for (namespace, endpoint), it in gone.items():
         await reports.park_endpoint(namespace, endpoint, it.end.attempt.reason, now_ms)
-
-
-def _headers(claimed: ClaimedDelivery, box: SecretBox, now_ms: int) -> dict[str, str]:
-    secrets = claimed.signing_secrets_sealed
-    sealed = Sealed(secrets, claimed.user_info_sealed, claimed.headers_sealed)
-    return delivery_headers(claimed.delivery_id, claimed.body, sealed, box, now_ms)

@@ -1,11 +1,16 @@
-"""The headers of a delivery, real or a test: one function, so that a test shows what will be
-sent.
-"""
+"""The request of a delivery, real or a test: one function, so that a test shows what is sent."""
 
 from dataclasses import dataclass
 
 from dispatcher.sending.signing import signed_headers
-from meterline.delivery import SecretBox, basic_authorization, headers_of
+from meterline.delivery import (
+    Answer,
+    AttemptOutcome,
+    SecretBox,
+    WebhookSender,
+    basic_authorization,
+    headers_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +24,27 @@ class Sealed:
     headers: bytes | None
 
 
-def delivery_headers(
+async def send_signed(
+    sender: WebhookSender,
+    box: SecretBox,
+    endpoint: str,
+    delivery_id: str,
+    body: bytes,
+    sealed: Sealed,
+    now_ms: int,
+) -> Answer:
+    """What came of posting a body, signed as of now. Nothing is sent where something sealed cannot
+    be opened or read: that is a fault of ours.
+    """
+    try:
+        headers = _headers(delivery_id, body, sealed, box, now_ms)
+    except ValueError as error:
+        reason = f"not sent: a secret of the report cannot be decrypted ({error})"
+        return Answer(AttemptOutcome.UNREACHED, 0, reason=reason, of_receiver=False)
+    return await sender.send(endpoint, body, headers)
+
+
+def _headers(
     delivery_id: str, body: bytes, sealed: Sealed, box: SecretBox, now_ms: int
 ) -> dict[str, str]:
     """The headers to send a body with, signed as of now: the report's own, and ours, which prevail.

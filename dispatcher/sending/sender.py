@@ -14,10 +14,10 @@ from dispatcher.sending.fairness import Load
 from dispatcher.sending.prefetch import Answered, Waiting
 from dispatcher.sending.rate import Pace
 from meterline import limits
-from meterline.backoff import Backoff
 from meterline.delivery import Address, ClaimedDelivery, EndpointSignal, SecretBox, WebhookSender
 from meterline.ports import Clock, Unavailable
 from meterline.report import ReportStore
+from meterline.window import Backoff
 
 _log: Final = structlog.get_logger("dispatcher")
 

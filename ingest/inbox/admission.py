@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ingest.admission import AdmissionRules, Admitted, BodyForm, admit
-from ingest.binary_mode import event_text
+from ingest.binary_mode import event_text, refused
 from meterline.event import Refusal, identity_key, partition_of
 from meterline.limits import REJECT_TEXT_BYTES_MAX
-from meterline.problem import Fault, Problem, ProblemType
+from meterline.problem import Fault, Problem
 
 CONTENT_TYPE: Final = "content-type"
 PREFIX: Final = "ce_"
@@ -78,7 +78,7 @@ def _text_of(record: InboxRecord) -> bytes:
     if media_type.startswith(STRUCTURED):
         if media_type != BodyForm.ONE.value:
             reason = f"must be {BodyForm.ONE.value}: an inbox record is one event as JSON"
-            raise _refused(CONTENT_TYPE, reason)
+            raise refused(CONTENT_TYPE, reason, "header")
         return record.value
     if not any(name.startswith(PREFIX) for name in headers):
         return record.value
@@ -86,8 +86,3 @@ def _text_of(record: InboxRecord) -> bytes:
         (name.removeprefix(PREFIX), raw) for name, raw in headers.items() if name.startswith(PREFIX)
     ]
     return event_text(attributes, media_type, record.value, PREFIX)
-
-
-def _refused(field: str, reason: str) -> Problem:
-    fault = Fault(field, reason, source="header")
-    return Problem(ProblemType.INVALID_EVENT, f"{field}: {reason}", (fault,))

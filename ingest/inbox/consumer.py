@@ -18,11 +18,11 @@ from ingest.admission import AdmissionRules, Admitted
 from ingest.inbox.admission import InboxRecord, admit_record, refusal_partition, refuse
 from ingest.inbox.reading import consumed, read_carefully
 from ingest.publisher import Publisher
-from meterline.backoff import Backoff
 from meterline.event import Log, RecordKind, Refusal, encode_refusal
 from meterline.limits import INBOX_READ_RECORDS_MAX, READ_BYTES_MAX
 from meterline.ports import Unavailable, Unsuitable
 from meterline.problem import Problem
+from meterline.window import Backoff
 
 WAIT_MS: Final = 500
 BACKOFF_FIRST_S: Final = 0.1

@@ -20,12 +20,12 @@ from meterline.limits import (
     LEFT_OUT_KEPT_MAX,
 )
 from meterline.number import text
+from meterline.report.correction import Groups
 from meterline.report.filter import ReportFilter
 from meterline.report.run import Run
 from meterline.usage import UsageRow
 from meterline.window import rfc3339_ms
 
-Groups = tuple[tuple[str, str], ...]
 _DIGEST_BYTES: Final = 32
 
 

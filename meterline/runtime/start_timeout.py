@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from meterline.backoff import Backoff
 from meterline.limits import (
     START_PROBE_S,
     START_REFUSALS_MAX,
@@ -23,6 +22,7 @@ from meterline.limits import (
 )
 from meterline.ports import AccessRefused, Unavailable, Unsuitable
 from meterline.runtime.settings.reading import Settings
+from meterline.window import Backoff
 
 logger = structlog.get_logger()
 T = TypeVar("T")

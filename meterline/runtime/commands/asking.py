@@ -11,8 +11,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 
-from meterline.backoff import Backoff
-from meterline.window import parse_instant, rfc3339
+from meterline.window import Backoff, parse_instant, rfc3339
 
 V3: Final = "/api/v3/metering"
 SERVER: Final = "http://127.0.0.1:8888"  # if none is named

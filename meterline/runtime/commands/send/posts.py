@@ -12,10 +12,10 @@ import aiohttp
 import msgspec
 
 from dispatcher.sending.retry import retry_after_ms
-from meterline.backoff import Backoff
 from meterline.ports import Clock
 from meterline.runtime.commands.asking import TOO_MANY, failed_words
 from meterline.runtime.commands.send.batches import Batch
+from meterline.window import Backoff
 
 REQUEST_TIMEOUT_S: Final = 60  # the server answers within its produce deadline, 10 s by default
 RETRY_DELAY_S: Final = 0.25  # before the first retry, at most; doubled with each further one

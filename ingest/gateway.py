@@ -19,7 +19,7 @@ from meterline.http import read_body
 from meterline.http.gate import Gate
 from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES, mount
 from meterline.http.operation import Answer, Bound, Call, Operation, bind, raw_body
-from meterline.http.shapes import AnyParameters, NoParameters
+from meterline.http.shapes import AnyParameters
 from meterline.limits import BODY_BYTES_MAX
 from meterline.ports import Clock
 from meterline.problem import ProblemType

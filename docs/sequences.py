@@ -27,8 +27,8 @@ class Arrow:
 
 
 EVENT: Final = (
-    Arrow("ingest/gateway.py::Gateway.accept", "self._let_in", "sender", "ingest", "POST events"),
-    Arrow("ingest/gateway.py::Gateway._let_in", "admit", "ingest", "ingest", "validate events"),
+    Arrow("ingest/gateway.py::Gateway._post", "read_body", "sender", "ingest", "POST events"),
+    Arrow("ingest/gateway.py::Gateway._post", "admit", "ingest", "ingest", "validate events"),
     Arrow(
         "ingest/publisher.py::Publisher._append",
         "self._log.append",
@@ -36,7 +36,7 @@ EVENT: Final = (
         "log",
         "append a pack, durable",
     ),
-    Arrow("ingest/gateway.py::Gateway.accept", "web.Response", "ingest", "sender", "202"),
+    Arrow("ingest/gateway.py::Gateway._post", "web.Response", "ingest", "sender", "202"),
     Arrow(
         "aggregator/step.py::Aggregator.read_some",
         "self.log.read",
@@ -73,7 +73,7 @@ EVENT: Final = (
         "read the usage of a window",
     ),
     Arrow(
-        "dispatcher/sending/attempt.py::deliver",
+        "dispatcher/sending/request.py::send_signed",
         "sender.send",
         "dispatcher",
         "receiver",
@@ -217,14 +217,14 @@ DELIVERED: Final = (
         "claim due deliveries (sending)",
     ),
     Arrow(
-        "dispatcher/sending/attempt.py::deliver",
+        "dispatcher/sending/request.py::send_signed",
         "_headers",
         "dispatcher",
         "dispatcher",
         "sign the stored bytes",
     ),
     Arrow(
-        "dispatcher/sending/attempt.py::deliver",
+        "dispatcher/sending/request.py::send_signed",
         "sender.send",
         "dispatcher",
         "receiver",

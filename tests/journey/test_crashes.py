@@ -126,7 +126,7 @@ def totals_equal_pandas(setup: SetUp, flights: int) -> None:
 
 
 def test_the_totals_are_the_same(battered: Battered) -> None:
-    assert "sent again" in battered.words, "requests were cut off"
+    assert "retries" in battered.words, "requests were cut off"
     totals_equal_pandas(battered.setup, FLIGHTS)
 
 

@@ -339,6 +339,6 @@ def test_what_cannot_be_compared_is_no_difference(product: Delivering) -> None:
     assert "its signature is invalid" in wrong.stderr
     absent = product.reconciled(book, slug="absent", secret="")
     assert (absent.returncode, absent.stdout) == (3, "")
-    assert "answers 404" in absent.stderr
+    assert "answered 404" in absent.stderr
     unreadable = product.reconciled("value,subject\n1,2\n")
     assert (unreadable.returncode, unreadable.stdout) == (2, "")

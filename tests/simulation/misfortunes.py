@@ -143,9 +143,11 @@ async def losses(world: World, slots: list[Slot], workers: list[Slot]) -> None:
     rng = world.rng
     await asyncio.sleep(0.5 + ROUGH_S / 4 * rng.random())
     loss, older = rng.choice(list(Loss)), copied(world.usage)
-    # Of parts that are gone, no more is told than what cannot be made up by what is not sealed yet.
+    # Of a store that keeps its id, no more is told than what cannot be made up by rows that are not
+    # sealed yet: a second owner of a slice writes its account again, too.
     events_max = world.profile.senders * world.profile.events
-    enough = events_max // 2 + 1 if loss is Loss.PARTS else 1
+    keeps_id = loss in (Loss.PARTS, Loss.TRUNCATED)
+    enough = events_max // 2 + 1 if keeps_id else 1
     sealed = await _sealed(world, workers, enough)
     if not sealed:
         world.fates.note("nothing was sealed that could be lost")

@@ -120,6 +120,11 @@ LARGE_ANSWERS_WAITING_OF_NAMESPACE_MAX: Final = 4
 LARGE_ANSWER_WAIT_S: Final = 60  # for a place; a client waits longer for an answer
 ANSWER_STALL_S: Final = 30  # a reader that takes nothing for so long has gone
 ANSWER_S_MAX: Final = 600  # of one answer: its place and its statement are free again after it
+CELL_RANGES_MAX: Final = 64  # of days or hours in one statement; more of them join to smaller cells
+BLOCK_FAN: Final = (
+    8  # so many columns of blocks become one: a row is written again at most thrice in 64
+)
+BLOCK_ROWS_MAX: Final = 1 << 28  # of one block, all tables: its merging takes minutes, not hours
 QUERY_WINDOWS_MAX: Final = 100_000  # windows of one answer: eleven years of hours
 QUERY_SUBJECTS_MAX: Final = 1_000
 QUERY_GROUP_BY_MAX: Final = 100  # peer-api.md 1.6

@@ -226,7 +226,7 @@ class V1Query(Handlers, tag="Meters"):
         as_csv = wants_csv(call.request)
         meter = await self._stores.meter(call.namespace, call.names["meterIdOrSlug"])
         asked_for = await asked(self._stores, query_of(meter, question))
-        ask = partial(self._stores.usage.usage_blocks, asked_for.query)
+        ask = partial(self._stores.usage.usage_rows, asked_for.query)
         form = _rows(asked_for)
         if as_csv:  # as the peer makes it
             form = table(asked_for, ("window_start", "window_end"), fixed, "\n")

@@ -1,6 +1,24 @@
 """Usage: the rows that counting writes, usage queries and their answers."""
 
 from meterline.usage.account import AccountLine, AccountQuery, MeterAccount
+from meterline.usage.block import (
+    Block,
+    BlockState,
+    Column,
+    Coverage,
+    Held,
+    Merge,
+    Stretches,
+    block_number,
+    columns_of,
+    coverage_of,
+    ends_of,
+    may_be_readable,
+    merge_due,
+    withdrawn,
+)
+from meterline.usage.block_ports import BlockLedger, BlockRows
+from meterline.usage.cells import Cells, Range, cells_of
 from meterline.usage.condition import LISTS, Comparison, Condition, Operand
 from meterline.usage.fold import EventFold, Key, RowMaker, minutes_of, rows_of, span_of, starts_of
 from meterline.usage.integrity import (

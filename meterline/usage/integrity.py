@@ -282,10 +282,10 @@ class CheckedUsageStore:
             yield rows
         await self._check()
 
-    async def usage_blocks(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
+    async def usage_rows(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
         """See the port; the first part is checked: what the others tell was read by then, too."""
         checked = False
-        async with aclosing(self._store.usage_blocks(query)) as blocks:
+        async with aclosing(self._store.usage_rows(query)) as blocks:
             async for rows in blocks:
                 if not checked:
                     await self._check()

@@ -325,7 +325,7 @@ class SimulatedUsage(InPortions):
     ) -> tuple[list[str], int]:
         return values_among(await self.usage(query), limit, offset)
 
-    async def usage_blocks(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
+    async def usage_rows(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
         yield await self.usage(query)
 
     async def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:

@@ -242,7 +242,7 @@ class V3Query(Handlers, tag="Meters"):
         form = rows_form(_head(asked_for), asked_for.headers)
         if as_csv:
             form = table(asked_for, ("from", "to"), text)
-        ask = partial(self._stores.usage.usage_blocks, asked_for.query)
+        ask = partial(self._stores.usage.usage_rows, asked_for.query)
         return await self._answers.send(call, form, ask)
 
 

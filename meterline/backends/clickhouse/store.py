@@ -176,10 +176,10 @@ class ClickHouseUsageStore:
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         """Whole minutes from tallies and members, cut minutes from raw events."""
-        async with aclosing(self.usage_blocks(query)) as blocks:
+        async with aclosing(self.usage_rows(query)) as blocks:
             return [row async for block in blocks for row in block]
 
-    def usage_blocks(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
+    def usage_rows(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
         """The same, a part of the rows at a time."""
         return answer(self._connection, query)
 

@@ -85,7 +85,7 @@ class ShelfUsage(InPortions):
     ) -> tuple[list[str], int]:
         return values_among(await self.usage(query), limit, offset)
 
-    async def usage_blocks(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
+    async def usage_rows(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
         rows = await self.usage(query)
         for number, first in enumerate(range(0, len(rows), self.block_rows), start=1):
             yield rows[first : first + self.block_rows]

@@ -97,7 +97,7 @@ class CellUsage(InPortions):
             for (subject, groups), value in sorted(sums.items())
         ]
 
-    async def usage_blocks(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
+    async def usage_rows(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
         yield await self.usage(query)
 
     async def touched(

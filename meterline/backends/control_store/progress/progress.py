@@ -79,7 +79,7 @@ class SqlProgressStore(SqlStore):
         """See the port."""
         question = (
             select(seals)
-            .where(seals.c.partition == partition, _is_unfilled(log, revision))
+            .where(seals.c.partition == partition, is_unfilled(log, revision))
             .order_by(seals.c.slice)
             .limit(limit)
         )
@@ -119,7 +119,7 @@ class SqlProgressStore(SqlStore):
         question = select(
             func.count().label("partitions"),
             func.min(claims.c.until_ms).label("until_ms"),
-            exists(select(seals.c.slice).where(_is_unfilled(log, revision))).label("filling"),
+            exists(select(seals.c.slice).where(is_unfilled(log, revision))).label("filling"),
         ).select_from(claims)
         row = (await connection.execute(question)).one()
         if row.filling or row.partitions < partitions:
@@ -171,7 +171,8 @@ async def _reached(
     return {row.partition: row.end for row in await connection.execute(question)}
 
 
-def _is_unfilled(log: int, revision: int) -> ColumnElement[bool]:
+def is_unfilled(log: int, revision: int) -> ColumnElement[bool]:
+    """Whether a sealed slice is not counted for a revision yet."""
     marked = exists().where(
         fill_marks.c.log == seals.c.log,
         fill_marks.c.partition == seals.c.partition,

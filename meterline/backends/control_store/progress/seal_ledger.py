@@ -7,6 +7,7 @@ from sqlalchemy import and_, delete, exists, func, literal, or_, select, update
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.store import SqlStore, reads, writes
+from meterline.backends.control_store.tables.blocks import blocks
 from meterline.backends.control_store.tables.meters import (
     completeness,
     fill_marks,
@@ -64,7 +65,7 @@ class SqlSealLedger(SqlStore):
         if lost is not None:
             change = update(usage_store).where(usage_store.c.id == lost).values(id=store_id)
             if (await connection.execute(change)).rowcount:
-                for table in (seals, fill_marks, completeness, flushed):
+                for table in (seals, fill_marks, completeness, flushed, blocks):
                     await connection.execute(delete(table))
         row = {"one": 1, "id": store_id}
         await connection.execute(

@@ -1,4 +1,4 @@
-"""Contract of `UsageStore.usage_blocks`, over chDB and a ClickHouse server: the rows of `usage`, a
+"""Contract of `UsageStore.usage_rows`, over chDB and a ClickHouse server: the rows of `usage`, a
 part at a time.
 """
 
@@ -47,7 +47,7 @@ def _tally(of: Meter, number: int, window: int, slice_: int) -> TallyRow:
 async def test_many_rows_come_in_parts_that_are_bounded(
     usage_store: ClickHouseUsageStore, asked: UsageQuery
 ) -> None:
-    async with aclosing(usage_store.usage_blocks(asked)) as found:
+    async with aclosing(usage_store.usage_rows(asked)) as found:
         blocks = [block async for block in found]
     assert len(blocks) > 2
     assert max(map(len, blocks)) <= ANSWER_PIECE_BYTES // LINE_BYTES_MIN + 1
@@ -63,7 +63,7 @@ async def test_who_stops_early_or_goes_away_holds_nothing(
     usage_store: ClickHouseUsageStore, asked: UsageQuery
 ) -> None:
     for _ in range(USAGE_STREAMS_MAX + 1):
-        async with aclosing(usage_store.usage_blocks(asked)) as found:
+        async with aclosing(usage_store.usage_rows(asked)) as found:
             assert await anext(found)
     for _ in range(USAGE_STREAMS_MAX + 1):
         waiting = asyncio.ensure_future(usage_store.usage(asked))
@@ -112,9 +112,9 @@ async def test_no_part_is_given_out_of_a_store_that_lost_something(
 ) -> None:
     integrity = Lost()
     checked = CheckedUsageStore(usage_store, integrity)
-    rows = [row async for block in checked.usage_blocks(asked) for row in block]
+    rows = [row async for block in checked.usage_rows(asked) for row in block]
     assert (len(rows), integrity.asked) == (SUBJECTS, 1)
     integrity.lost = True
     for query in (asked, UsageQuery(meter(next(fresh_numbers)))):
         with pytest.raises(StoreLost):
-            await anext(checked.usage_blocks(query))
+            await anext(checked.usage_rows(query))

@@ -1,0 +1,150 @@
+"""`BlockLedger` over SQL: which blocks there are, and which of them are read."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Row, and_, delete, exists, or_, select, update
+
+from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.engine import insert
+from meterline.backends.control_store.progress.progress import is_unfilled
+from meterline.backends.control_store.store import SqlStore, json_text, reads, writes
+from meterline.backends.control_store.tables.blocks import blocks
+from meterline.backends.control_store.tables.meters import logs, seals
+from meterline.usage import Block, BlockState, Seal, Stretches, may_be_readable, withdrawn
+
+_STRETCHES: Final = msgspec.json.Decoder(Stretches)
+_ROWS: Final = msgspec.json.Decoder(dict[str, int])
+
+
+class SqlBlockLedger(SqlStore):
+    """See `meterline.usage.BlockLedger`."""
+
+    @reads
+    async def blocks(self, connection: Connection, log: int) -> list[Block]:
+        """See the port."""
+        return await _blocks(connection, log)
+
+    @writes
+    async def begin(self, connection: Connection, block: Block) -> None:
+        """See the port."""
+        row = {
+            "number": block.number,
+            "log": block.log,
+            "stretches": json_text(block.stretches),
+            "revision_after": block.after,
+            "revision_upto": block.upto,
+            "state": BlockState.MAKING,
+            "changed_at_ms": block.made_at_ms,
+        }
+        await connection.execute(insert(connection, blocks).values(row).on_conflict_do_nothing())
+
+    @writes
+    async def publish(
+        self,
+        connection: Connection,
+        block: Block,
+        rows: Mapping[str, int],
+        sources: Collection[int],
+        now_ms: int,
+    ) -> bool:
+        """See the port."""
+        await _lock(connection, block.log)
+        if not may_be_readable(block, await _blocks(connection, block.log), sources):
+            return False
+        await _move(connection, sources, BlockState.REPLACED, now_ms)
+        await _move(connection, [block.number], BlockState.READABLE, now_ms)
+        counted = update(blocks).where(blocks.c.number == block.number)
+        await connection.execute(counted.values(row_counts=json_text(dict(rows))))
+        return True
+
+    @writes
+    async def give_up(self, connection: Connection, numbers: Collection[int], now_ms: int) -> None:
+        """See the port."""
+        await _move(connection, numbers, BlockState.GONE, now_ms, unless=BlockState.READABLE)
+
+    @writes
+    async def forget(self, connection: Connection, numbers: Collection[int]) -> None:
+        """See the port."""
+        those = and_(blocks.c.number.in_(numbers), blocks.c.state == BlockState.GONE)
+        await connection.execute(delete(blocks).where(those))
+
+    @writes
+    async def withdraw(
+        self, connection: Connection, log: int, numbers: Collection[int], now_ms: int
+    ) -> None:
+        """See the port."""
+        await _lock(connection, log)
+        behind = withdrawn(await _blocks(connection, log), numbers)
+        await _move(connection, behind, BlockState.REPLACED, now_ms)
+
+    @reads
+    async def sealed_after(
+        self, connection: Connection, log: int, partition: int, offset: int, limit: int
+    ) -> list[Seal]:
+        """See the port."""
+        question = (
+            select(seals)
+            .where(seals.c.log == log, seals.c.partition == partition, seals.c.slice >= offset)
+            .order_by(seals.c.slice)
+            .limit(limit)
+        )
+        return [Seal._make(row) for row in await connection.execute(question)]
+
+    @reads
+    async def lacking(
+        self, connection: Connection, log: int, stretches: Stretches, revisions: Sequence[int]
+    ) -> int | None:
+        """See the port."""
+        within = or_(
+            *(
+                and_(
+                    seals.c.partition == stretch.partition,
+                    seals.c.slice >= stretch.first,
+                    seals.c.slice < stretch.end,
+                )
+                for stretch in stretches
+            )
+        )
+        for revision in revisions:
+            unfilled = exists(select(seals.c.slice).where(is_unfilled(log, revision), within))
+            if (await connection.execute(select(unfilled))).scalar_one():
+                return revision
+        return None
+
+
+async def _lock(connection: Connection, log: int) -> None:
+    """Of those who change what is read of a log, one at a time."""
+    await connection.execute(select(logs.c.number).where(logs.c.number == log).with_for_update())
+
+
+async def _move(
+    connection: Connection,
+    numbers: Collection[int],
+    state: BlockState,
+    now_ms: int,
+    unless: BlockState | None = None,
+) -> None:
+    change = update(blocks).where(blocks.c.number.in_(numbers), blocks.c.state != state)
+    if unless is not None:
+        change = change.where(blocks.c.state != unless)
+    await connection.execute(change.values(state=state, changed_at_ms=now_ms))
+
+
+async def _blocks(connection: Connection, log: int) -> list[Block]:
+    question = select(blocks).where(blocks.c.log == log).order_by(blocks.c.number)
+    return [_block(row) for row in await connection.execute(question)]
+
+
+def _block(row: Row[*tuple[Any, ...]]) -> Block:
+    return Block(
+        row.number,
+        row.log,
+        _STRETCHES.decode(row.stretches),
+        row.revision_after,
+        row.revision_upto,
+        BlockState(row.state),
+        row.changed_at_ms,
+        None if row.row_counts is None else _ROWS.decode(row.row_counts),
+    )

@@ -1,0 +1,266 @@
+"""Blocks: tallies of sealed slices, added up by hour and day (pure).
+
+A block covers a stretch of each partition of a log, for the revisions of meters in an interval of
+numbers. Its rows follow from the tallies of these slices alone. A late event lies in a later slice,
+so no block is ever revised. Blocks with the same stretches make a column: each answers for other
+revisions. The columns of a log lie one behind the other, without a gap.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from meterline.limits import BLOCK_FAN, BLOCK_ROWS_MAX
+from meterline.usage.ports import Stretch
+
+Stretches = tuple[Stretch, ...]
+_RANDOM_BITS: Final = 20
+
+
+class BlockState(StrEnum):
+    """Where a block stands. Only a readable one is read."""
+
+    MAKING = "making"
+    READABLE = "readable"
+    REPLACED = "replaced"  # a larger one has its rows; readers may still hold it
+    GONE = "gone"  # its rows are dropped, or about to be
+
+
+class Held(NamedTuple):
+    """What one table holds of a block: rows, and the sum of their hashes (mod 2**64)."""
+
+    rows: int
+    digest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block: `stretches` by ascending partition, for revisions in (after, upto].
+
+    `rows` are those of each table, by its name; known once it is readable.
+    """
+
+    number: int
+    log: int
+    stretches: Stretches
+    after: int
+    upto: int
+    state: BlockState = BlockState.MAKING
+    changed_at_ms: int = 0
+    rows: Mapping[str, int] | None = None
+
+    @property
+    def size(self) -> int:
+        """All rows that it has."""
+        return sum((self.rows or {}).values())
+
+    @property
+    def made_at_ms(self) -> int:
+        """When its number was given."""
+        return self.number >> _RANDOM_BITS
+
+
+def block_number(now_ms: int, chance: int) -> int:
+    """A number that no other block has: the time, and 20 random bits."""
+    return now_ms << _RANDOM_BITS | chance % (1 << _RANDOM_BITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Readable blocks with the same stretches, by ascending revision: they leave out none."""
+
+    stretches: Stretches
+    blocks: tuple[Block, ...]
+
+    @property
+    def upto(self) -> int:
+        """It answers for revisions up to this one."""
+        return self.blocks[-1].upto
+
+    @property
+    def size(self) -> int:
+        """All rows that it has."""
+        return sum(block.size for block in self.blocks)
+
+
+def columns_of(blocks: Iterable[Block]) -> tuple[Column, ...]:
+    """The columns that readable blocks of one log make, from the beginning of the log on.
+
+    What does not follow without a gap, in the log or in the revisions, is left out: it answers
+    nothing.
+    """
+    by_stretches: dict[Stretches, list[Block]] = defaultdict(list)
+    for block in blocks:
+        if block.state is BlockState.READABLE:
+            by_stretches[block.stretches].append(block)
+    found: list[Column] = []
+    ends: Mapping[int, int] = {}
+    for stretches in sorted(by_stretches, key=_ends):
+        whole = _without_gap(by_stretches[stretches])
+        if not whole or not follows(stretches, ends):
+            continue
+        found.append(Column(stretches, whole))
+        ends = ends_of(stretches)
+    return tuple(found)
+
+
+def _ends(stretches: Stretches) -> int:
+    return sum(stretch.end for stretch in stretches)
+
+
+def _without_gap(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    found: list[Block] = []
+    upto = 0
+    for block in sorted(blocks, key=lambda it: it.after):
+        if block.after != upto:
+            break
+        found.append(block)
+        upto = block.upto
+    return tuple(found)
+
+
+def ends_of(stretches: Iterable[Stretch]) -> dict[int, int]:
+    """By partition, the offset behind its stretch."""
+    return {stretch.partition: stretch.end for stretch in stretches}
+
+
+def follows(stretches: Stretches, ends: Mapping[int, int]) -> bool:
+    """Whether stretches begin where those before them end, in every partition, and grow."""
+    grow = any(stretch.first < stretch.end for stretch in stretches)
+    return grow and all(
+        stretch.first == ends.get(stretch.partition, 0) and stretch.first <= stretch.end
+        for stretch in stretches
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What blocks answer of one log: slices below `ends` (by partition), from these blocks."""
+
+    log: int
+    ends: Mapping[int, int]
+    blocks: tuple[int, ...]
+
+
+def coverage_of(log: int, columns: Sequence[Column], revisions: Collection[int]) -> Coverage:
+    """The longest beginning of a log that blocks answer for all of these revisions, and which
+    blocks hold their rows.
+    """
+    ends: dict[int, int] = {}
+    blocks: list[int] = []
+    newest = max(revisions, default=0)
+    for column in columns:
+        if column.upto < newest:
+            break
+        ends = ends_of(column.stretches)
+        blocks += [
+            block.number
+            for block in column.blocks
+            if block.rows and block.size and any(block.after < r <= block.upto for r in revisions)
+        ]
+    return Coverage(log, ends, tuple(blocks))
+
+
+class Merge(NamedTuple):
+    """Blocks to be replaced by one: of columns that follow each other, or of one column."""
+
+    stretches: Stretches
+    upto: int
+    sources: tuple[Block, ...]
+
+
+def merge_due(columns: Sequence[Column]) -> Merge | None:
+    """The next blocks to be made one: at least BLOCK_FAN columns that follow each other, none of
+    them much larger than all others together; or a column of so many blocks. None where there is
+    nothing to merge.
+
+    So a row is written again once in half of BLOCK_FAN times its block's growth, and the columns
+    are as few as the logarithm of their rows.
+    """
+    for column in columns:
+        if len(column.blocks) >= BLOCK_FAN:
+            return Merge(column.stretches, column.upto, column.blocks)
+    for length in range(BLOCK_FAN, len(columns) + 1):
+        for at in range(len(columns) - length, -1, -1):
+            group = columns[at : at + length]
+            if _worth_merging(group):
+                return Merge(_joined(group), group[0].upto, _blocks(group))
+    return None
+
+
+def _worth_merging(group: Sequence[Column]) -> bool:
+    sizes = [column.size for column in group]
+    grows = sum(sizes) * 2 >= max(sizes) * BLOCK_FAN
+    return grows and sum(sizes) <= BLOCK_ROWS_MAX and len({column.upto for column in group}) == 1
+
+
+def _joined(columns: Sequence[Column]) -> Stretches:
+    first, last = columns[0].stretches, ends_of(columns[-1].stretches)
+    return tuple(Stretch(it.partition, it.first, last[it.partition]) for it in first)
+
+
+def _blocks(columns: Sequence[Column]) -> tuple[Block, ...]:
+    return tuple(block for column in columns for block in column.blocks)
+
+
+def may_be_readable(block: Block, there: Iterable[Block], sources: Collection[int]) -> bool:
+    """Whether a block may become readable beside those that are there, in place of its `sources`.
+
+    It must still be in the making, and its sources readable. Then no slice and revision is read
+    twice: without its sources nothing overlaps it. And nothing is missing: it continues the
+    columns, or it has just what its sources have.
+    """
+    known = {it.number: it for it in there}
+    mine = known.get(block.number)
+    if mine is None or mine.state is not BlockState.MAKING:
+        return False
+    readable = [it for it in known.values() if it.state is BlockState.READABLE]
+    if sources:
+        whole = {it.number for it in readable if _overlap(it.stretches, block.stretches)}
+        return whole == set(sources) and _replaces(block, [known[number] for number in sources])
+    columns = columns_of(readable)
+    if block.after:
+        same = (column for column in columns if column.stretches == block.stretches)
+        return any(column.upto == block.after < block.upto for column in same)
+    ends = ends_of(columns[-1].stretches) if columns else {}
+    return follows(block.stretches, ends)
+
+
+def withdrawn(there: Iterable[Block], numbers: Collection[int]) -> list[int]:
+    """The readable blocks that are not read any more once these are not: their columns, and those
+    behind them.
+    """
+    columns = columns_of(there)
+    first = next(
+        (at for at, it in enumerate(columns) if any(b.number in numbers for b in it.blocks)),
+        len(columns),
+    )
+    return [block.number for column in columns[first:] for block in column.blocks]
+
+
+def _overlap(one: Stretches, other: Stretches) -> bool:
+    """Whether they have a slice in common."""
+    others = {stretch.partition: stretch for stretch in other}
+    return any(
+        it.partition in others
+        and max(it.first, others[it.partition].first) < min(it.end, others[it.partition].end)
+        for it in one
+    )
+
+
+def _replaces(block: Block, sources: Sequence[Block]) -> bool:
+    """Whether a block covers what its sources cover together, and nothing else."""
+    by_stretches: dict[Stretches, list[Block]] = defaultdict(list)
+    for source in sources:
+        by_stretches[source.stretches].append(source)
+    ends = {stretch.partition: stretch.first for stretch in block.stretches}
+    for stretches in sorted(by_stretches, key=_ends):
+        whole = _without_gap(by_stretches[stretches])
+        if len(whole) < len(by_stretches[stretches]) or whole[-1].upto != block.upto:
+            return False
+        if not follows(stretches, ends):
+            return False
+        ends = ends_of(stretches)
+    return block.after == 0 and ends == ends_of(block.stretches)

@@ -1,0 +1,82 @@
+"""The ports of blocks: their records in the control store, their rows in the usage store.
+
+The rules of `meterline.ports` hold here too.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from meterline.usage.block import Block, Held, Stretches
+from meterline.usage.rows import Seal
+
+
+class BlockLedger(Protocol):
+    """The records of blocks. What a record says decides what is read, never what rows there are."""
+
+    async def blocks(self, log: int) -> list[Block]:
+        """All blocks of a log that have a record, by number."""
+        ...
+
+    async def begin(self, block: Block) -> None:
+        """Record a block in the making, before any row of it is written."""
+        ...
+
+    async def publish(
+        self, block: Block, rows: Mapping[str, int], sources: Collection[int], now_ms: int
+    ) -> bool:
+        """Make a block readable in place of its sources, in one transaction; False where
+        `may_be_readable` says no by now. Of makers at once, one wins.
+        """
+        ...
+
+    async def give_up(self, numbers: Collection[int], now_ms: int) -> None:
+        """These blocks are gone, unless they are readable: their rows may be dropped."""
+        ...
+
+    async def forget(self, numbers: Collection[int]) -> None:
+        """Remove the records of blocks that are gone."""
+        ...
+
+    async def withdraw(self, log: int, numbers: Collection[int], now_ms: int) -> None:
+        """These blocks, and the columns behind them, are not read any more: they are made again."""
+        ...
+
+    async def sealed_after(self, log: int, partition: int, offset: int, limit: int) -> list[Seal]:
+        """The first sealed slices of a partition that begin at an offset or behind it."""
+        ...
+
+    async def lacking(self, log: int, stretches: Stretches, revisions: Sequence[int]) -> int | None:
+        """The lowest of these revisions, given in ascending order, that a sealed slice in the
+        stretches is not counted for yet; None where all are.
+        """
+        ...
+
+
+class BlockRows(Protocol):
+    """The rows of blocks. Every block is a partition of its own in each table of blocks."""
+
+    async def make(self, block: Block, sources: Sequence[int]) -> None:
+        """Write the rows of a block: from the tallies of its slices or, with sources, from the rows
+        of these blocks. Where it fails, some of them may be there.
+        """
+        ...
+
+    async def due(self, block: Block, sources: Sequence[int]) -> Mapping[str, Held]:
+        """What each table must hold of the block, computed from what it is made from."""
+        ...
+
+    async def held(self, number: int) -> Mapping[str, Held]:
+        """What each table holds of the block."""
+        ...
+
+    async def tallies(self, log: int, stretches: Stretches) -> int:
+        """How many tallies there are of the slices, of all revisions."""
+        ...
+
+    async def drop(self, numbers: Collection[int]) -> None:
+        """Remove all rows of these blocks."""
+        ...
+
+    async def present(self) -> set[int]:
+        """The numbers of all blocks that there are any rows of."""
+        ...

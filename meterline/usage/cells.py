@@ -1,0 +1,78 @@
+"""Which stored cells answer which part of a span (pure): UTC days where they fit, then hours, then
+minutes.
+
+A cell answers a part only if it lies in one window of the query and within the span. So a window of
+any time zone is put together exactly: nothing is prorated.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from meterline.limits import CELL_RANGES_MAX
+
+HOUR_MINUTES: Final = 60
+DAY_MINUTES: Final = 24 * HOUR_MINUTES
+Range = tuple[int, int]  # [first, end), in minutes since 1970 UTC
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Disjoint ranges by the size of the cells that answer them, each in ascending order. Those of
+    days and hours begin and end with a day or an hour (UTC).
+    """
+
+    days: tuple[Range, ...] = ()
+    hours: tuple[Range, ...] = ()
+    minutes: tuple[Range, ...] = ()
+
+
+def cells_of(first: int, end: int, starts: Sequence[int] | None) -> Cells:
+    """The coarsest cells that answer [first, end), in minutes. `starts` are the ascending starts of
+    windows: none where everything is one window, None where each minute is one.
+
+    Where windows need very many ranges of days, hours answer instead: their ranges join.
+    """
+    if first >= end:
+        return Cells()
+    if starts is None:
+        return Cells(minutes=((first, end),))
+    parts = _parts(first, end, starts)
+    hourly, minutes = _whole(parts, HOUR_MINUTES)
+    days, hours = _whole(hourly, DAY_MINUTES)
+    if len(_joined(days)) > CELL_RANGES_MAX:
+        days, hours = [], hourly
+    if len(_joined(hours)) > CELL_RANGES_MAX:
+        days, hours, minutes = [], [], parts
+    return Cells(_joined(days), _joined(hours), _joined(minutes))
+
+
+def _parts(first: int, end: int, starts: Sequence[int]) -> list[Range]:
+    """The span cut at the starts of windows."""
+    cuts = [first, *(start for start in starts if first < start < end), end]
+    return list(pairwise(cuts))
+
+
+def _whole(parts: Iterable[Range], size: int) -> tuple[list[Range], list[Range]]:
+    """Of each part the whole cells of a size, and what is left at its ends."""
+    whole, rest = [], []
+    for first, end in parts:
+        begin, until = -(-first // size) * size, end // size * size
+        if begin >= until:
+            rest.append((first, end))
+            continue
+        whole.append((begin, until))
+        rest += [(low, high) for low, high in ((first, begin), (until, end)) if low < high]
+    return whole, rest
+
+
+def _joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """The same minutes in as few ranges as can be."""
+    joined: list[Range] = []
+    for first, end in sorted(ranges):
+        if joined and joined[-1][1] == first:
+            joined[-1] = joined[-1][0], end
+        else:
+            joined.append((first, end))
+    return tuple(joined)

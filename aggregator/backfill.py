@@ -8,7 +8,7 @@ from aggregator.slice.fold import SliceFold
 from meterline.event import decode_event, position
 from meterline.limits import BACKFILL_YIELD_EVENTS
 from meterline.meter import Catalogue, Meter, measures_of
-from meterline.usage import Flush, ProgressStore, Seal, SliceId, UsageStore
+from meterline.usage import Flush, ProgressStore, Seal, SliceId, UsageStore, late_before, late_rows
 
 
 async def backfilled_one(
@@ -48,4 +48,11 @@ async def refolded(
         if upto is None or at <= upto:
             fold.add(decode_event(row.text), at)
     tallies, members, rejected = fold.take()
-    return Flush(tallies=tallies, members=members, rejected=rejected)
+    before = late_before(rows[0].append_ms) if rows else 0
+    return Flush(
+        tallies=tallies,
+        members=members,
+        rejected=rejected,
+        late_tallies=late_rows(tallies, before),
+        late_members=late_rows(members, before),
+    )

@@ -255,7 +255,7 @@ class Aggregator:
             partition.append_ms,
             open_slice.last_digest(),
             *(counted[table].rows for table in ("rejects", "tallies", "members", "rejected")),
-        )
+        )._replace(late=counted["late_tallies"].rows + counted["late_members"].rows)
         await self.progress.seal(seal)
         partition.seal_slice()
 

@@ -121,6 +121,7 @@ LARGE_ANSWER_WAIT_S: Final = 60  # for a place; a client waits longer for an ans
 ANSWER_STALL_S: Final = 30  # a reader that takes nothing for so long has gone
 ANSWER_S_MAX: Final = 600  # of one answer: its place and its statement are free again after it
 CELL_RANGES_MAX: Final = 64  # of days or hours in one statement; more of them join to smaller cells
+LATE_ROW_MS: Final = 15 * 60 * 1_000  # behind its slice: most producers are faster
 BLOCK_FAN: Final = (
     8  # so many columns of blocks become one: a row is written again at most thrice in 64
 )

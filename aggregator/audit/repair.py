@@ -18,7 +18,7 @@ from meterline.meter import Meter
 from meterline.usage import TEXTS, AccountRow, EventRow, Flush, Seal, SeenRow, SliceId, UsageStore
 
 REBUILDS_MAX = 3
-_CELLS = ("tallies", "members", "rejected")
+_CELLS = ("tallies", "members", "rejected", "late_tallies", "late_members")
 
 
 class SliceRepair:

@@ -12,7 +12,7 @@ from typing import Final
 from meterline.event import Event, index_of, offset_of
 from meterline.limits import TALLIES_HASHED_AT_ONCE
 from meterline.meter import Aggregation, Cell, Latest, Measure, Measures, Tally
-from meterline.usage import Counted, MemberRow, RejectedRow, SliceId, TallyRow, counted
+from meterline.usage import Counted, MemberRow, RejectedRow, SliceId, TallyRow, counted, late_rows
 from meterline.window import MINUTE_MS
 
 NO_KEY: Final = bytes(16)
@@ -110,9 +110,9 @@ class SliceFold:
         self._new_members, self._rejected = [], []
         return changed, members, rejected
 
-    def counted(self) -> Iterator[Counted]:
+    def counted(self, late_before: int) -> Iterator[tuple[Counted, Counted]]:
         """The tallies, all of which must be taken, in portions: how many, and the sum of the hashes
-        of their rows.
+        of their rows; and the same of those before a minute.
 
         They are hashed here, once a slice: most are taken many times before, each time with other
         values.
@@ -120,7 +120,9 @@ class SliceFold:
         assert not self._changed, "rows that were never written are not counted back"
         left = iter(self._tallies.items())
         while portion := list(islice(left, TALLIES_HASHED_AT_ONCE)):
-            yield counted("tallies", [self._row(*one) for one in portion])
+            rows = [self._row(*one) for one in portion]
+            late = late_rows(rows, late_before)
+            yield counted("tallies", rows), counted("late_tallies", late)
 
     def _row(self, cell: Cell, tally: Tally) -> TallyRow:
         time_ms, recorded_ms, key, latest = tally.latest or _NO_LATEST

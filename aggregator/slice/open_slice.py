@@ -23,6 +23,8 @@ from meterline.usage import (
     SeenRow,
     SliceId,
     counted,
+    late_before,
+    late_rows,
     together,
 )
 
@@ -43,6 +45,7 @@ class OpenSlice:
         ] = []  # of the whole slice: goes to the seen store when it is sealed
         self.last: Record | None = None  # taken in
         self.verdicts = dict.fromkeys(Verdict, 0)
+        self._late_before = late_before(append_ms)
         self._fold = SliceFold(slice_id, measures)
         self._overlay: dict[bytes, SeenRow] = {}  # the latest of `seen` for each key
         self._version = position(slice_id.slice, 0)
@@ -222,10 +225,12 @@ class OpenSlice:
             members,
             rejected,
             [self.account()],
+            late_rows(tallies, self._late_before),
+            late_rows(members, self._late_before),
         )
         self._events, self._rejects = [], []
         self._seen_taken = len(self.seen)
-        for table in ("events", "rejects", "seen", "members", "rejected"):
+        for table in ("events", "rejects", "seen", "members", "rejected", "late_members"):
             fresh = counted(table, getattr(flush, table))
             self._counted[table] = together(self._counted.get(table, _EMPTY), fresh)
         return flush
@@ -239,11 +244,11 @@ class OpenSlice:
         """`counted`, as far as it has come, for whoever must not stay away for so long: all tallies
         are hashed. The last one is whole.
         """
-        tallies = _EMPTY
-        yield {**self._counted, "tallies": tallies}
-        for portion in self._fold.counted():
-            tallies = together(tallies, portion)
-            yield {**self._counted, "tallies": tallies}
+        tallies = late = _EMPTY
+        yield {**self._counted, "tallies": tallies, "late_tallies": late}
+        for portion, late_portion in self._fold.counted(self._late_before):
+            tallies, late = together(tallies, portion), together(late, late_portion)
+            yield {**self._counted, "tallies": tallies, "late_tallies": late}
 
 
 def _seen(row: SeenRow) -> Seen:

@@ -29,6 +29,7 @@ from meterline.usage.integrity import (
     SealedRows,
     UsageIntegrity,
 )
+from meterline.usage.late import late_before, late_rows
 from meterline.usage.ports import (
     AccountStore,
     LateEvents,

@@ -39,8 +39,8 @@ class UsageStore(SubjectUsageStore, Protocol):
         ...
 
     async def count_back(self, slice_id: SliceId, revisions: Sequence[int]) -> dict[str, Counted]:
-        """By table (events, rejects, seen, tallies, members, rejected): what the store holds of a
-        slice, of these revisions only where rows belong to one.
+        """By table (events, rejects, seen, tallies, members, rejected, late_tallies, late_members):
+        what the store holds of a slice, of these revisions only where rows belong to one.
         """
         ...
 

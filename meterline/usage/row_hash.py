@@ -82,6 +82,8 @@ TEXTS: Final[dict[str, Callable[[Any], bytes]]] = {
     "tallies": tally_text,
     "members": member_text,
     "rejected": rejected_text,
+    "late_tallies": tally_text,
+    "late_members": member_text,
 }
 _BYTES: Final[dict[str, Callable[[Any], Iterable[bytes]]]] = {
     "events": event_bytes,

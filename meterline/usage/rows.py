@@ -155,8 +155,8 @@ class AccountRow(NamedTuple):
 
 @dataclass(slots=True)
 class Flush:
-    """Rows to be made durable together: events, rejects, seen -> tallies, members, rejected ->
-    accounts.
+    """Rows to be made durable together: events, rejects, seen -> tallies, members, rejected, and
+    the late ones of them -> accounts.
     """
 
     events: list[EventRow] = field(default_factory=list)
@@ -166,6 +166,9 @@ class Flush:
     members: list[MemberRow] = field(default_factory=list)
     rejected: list[RejectedRow] = field(default_factory=list)
     accounts: list[AccountRow] = field(default_factory=list)
+    # Of tallies and members those that are late (`late_rows`), written together with them.
+    late_tallies: list[TallyRow] = field(default_factory=list)
+    late_members: list[MemberRow] = field(default_factory=list)
 
     def extend(self, other: "Flush") -> None:
         """Take the rows of another flush, so that a worker writes all its partitions in one block
@@ -178,6 +181,8 @@ class Flush:
         self.members += other.members
         self.rejected += other.rejected
         self.accounts += other.accounts
+        self.late_tallies += other.late_tallies
+        self.late_members += other.late_members
 
 
 class Counted(NamedTuple):
@@ -203,3 +208,4 @@ class Seal(NamedTuple):
     tallies: int = 0
     members: int = 0
     rejected: int = 0
+    late: int | None = None  # rows in both tables of late rows; None: of a build that kept none

@@ -41,7 +41,7 @@ from tests.simulation.stores import REPLICA_ASKED
 
 STAGES: Final = (
     ("events", "rejects", "seen"),
-    ("tallies", "members", "rejected"),
+    ("tallies", "members", "rejected", "late_tallies", "late_members"),
     ("accounts",),
 )
 _Identity = tuple[Any, ...]
@@ -53,8 +53,10 @@ _IDENTITIES: Final[dict[str, Callable[[Any], _Identity]]] = {
     "members": lambda row: row,
     "rejected": lambda row: row[:5],
     "accounts": lambda row: row[:3],
+    "late_tallies": lambda row: row[:7],
+    "late_members": lambda row: row,
 }
-_VERSIONS: Final = {"tallies": 7, "accounts": 3}
+_VERSIONS: Final = {"tallies": 7, "late_tallies": 7, "accounts": 3}
 SEEN_CHUNK: Final = 7  # rows: so that catch-up takes several steps here too
 
 

@@ -34,6 +34,18 @@ UNION ALL
 SELECT 'rejected', count(), sum(xxHash64(concat(toString(revision), '|', toString(offset), '|', toString(place), '|',
     subject, '|', groups, '|', toString(window), '|', reason, '|', value)))
 FROM rejected FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
+    AND revision IN {revisions:Array(UInt32)}
+UNION ALL
+SELECT 'late_tallies', count(), sum(xxHash64(concat(toString(revision), '|', toString(window), '|', subject, '|', groups,
+    '|', toString(version), '|', toString(total), '|', toString(counted), '|', toString(rejected), '|',
+    toString(minimum), '|', toString(maximum), '|', toString(latest_time_ms), '|', toString(latest_recorded_ms), '|',
+    toString(latest), '|', latest_key)))
+FROM late_tallies FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
+    AND revision IN {revisions:Array(UInt32)}
+UNION ALL
+SELECT 'late_members', count(), sum(xxHash64(concat(toString(revision), '|', toString(window), '|', subject, '|', groups,
+    '|', member)))
+FROM late_members FINAL WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
     AND revision IN {revisions:Array(UInt32)};
 
 -- name: account

@@ -75,6 +75,7 @@ CREATE TABLE IF NOT EXISTS tallies (
     log UInt16, partition UInt16, slice UInt64, version UInt64,
     total Int256, counted UInt64, rejected UInt64, minimum Int128, maximum Int128,
     latest_time_ms Int64, latest_recorded_ms Int64, latest_key FixedString(16), latest Int128,
+    INDEX along_log slice TYPE minmax GRANULARITY 1,
     INDEX by_slice slice TYPE bloom_filter(0.001) GRANULARITY 1,
     INDEX by_subject subject TYPE bloom_filter(0.01) GRANULARITY 1
 ) ENGINE = ReplacingMergeTree(version)
@@ -87,12 +88,42 @@ ORDER BY (revision, window, subject, groups, log, partition, slice)
 CREATE TABLE IF NOT EXISTS members (
     revision UInt32, subject String, groups String, window UInt32, member FixedString(16),
     log UInt16, partition UInt16, slice UInt64,
+    INDEX along_log slice TYPE minmax GRANULARITY 1,
     INDEX by_slice slice TYPE bloom_filter(0.001) GRANULARITY 1,
     INDEX by_subject subject TYPE bloom_filter(0.01) GRANULARITY 1
 ) ENGINE = ReplacingMergeTree
 PARTITION BY toYear(toDateTime(window * 60, 'UTC'))
 ORDER BY (revision, window, subject, groups, member, log, partition, slice)
 {durable};
+
+-- name: late_tallies
+-- Late tallies once more, ordered along the log: the newest slices are found without reading all of history.
+CREATE TABLE IF NOT EXISTS late_tallies (
+    revision UInt32, subject String, groups String, window UInt32,
+    log UInt16, partition UInt16, slice UInt64, version UInt64,
+    total Int256, counted UInt64, rejected UInt64, minimum Int128, maximum Int128,
+    latest_time_ms Int64, latest_recorded_ms Int64, latest_key FixedString(16), latest Int128
+) ENGINE = ReplacingMergeTree(version)
+ORDER BY (log, partition, slice, revision, window, subject, groups)
+{durable};
+
+-- name: late_members
+-- Late distinct values once more, as for tallies.
+CREATE TABLE IF NOT EXISTS late_members (
+    revision UInt32, subject String, groups String, window UInt32, member FixedString(16),
+    log UInt16, partition UInt16, slice UInt64
+) ENGINE = ReplacingMergeTree
+ORDER BY (log, partition, slice, revision, window, subject, groups, member)
+{durable};
+
+-- name: along_log
+-- Finds the newest slices among rows that are ordered by time.
+ALTER TABLE tallies
+    ADD INDEX IF NOT EXISTS along_log slice TYPE minmax GRANULARITY 1;
+
+-- name: members_along_log
+ALTER TABLE members
+    ADD INDEX IF NOT EXISTS along_log slice TYPE minmax GRANULARITY 1;
 
 -- name: rejected
 -- Events that a meter matched without a usable value: they can be listed.

@@ -1,6 +1,7 @@
 """`UsageStore` on ClickHouse and chDB (design.md sections 4.1 to 4.5)."""
 
 import asyncio
+import re
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -51,6 +52,8 @@ _COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "members": MemberRow._fields,
     "rejected": RejectedRow._fields,
     "accounts": AccountRow._fields,
+    "late_tallies": TallyRow._fields,
+    "late_members": MemberRow._fields,
 }
 # Where a table's rows fall into partitions by the year of their window.
 _WINDOW_AT: Final = {
@@ -59,6 +62,7 @@ _WINDOW_AT: Final = {
     "rejected": RejectedRow._fields.index("window"),
 }
 _SEEN_WIDTHS: Final = {"key": KEY_BYTES, "check": CHECK_BYTES}
+_INDEXED: Final = re.compile(r"ALTER TABLE (\w+) ADD INDEX IF NOT EXISTS along_log ")
 _MINUTES_PER_YEAR: Final = 525_600
 _HOWEVER_SOON: Final = -(2**62)
 
@@ -83,6 +87,10 @@ class ClickHouseUsageStore:
         """
         for statement in missing(await self._connection.query(QUERIES["schema"], {})):
             await self._connection.execute(statement)
+            if added := _INDEXED.match(statement):  # rows that are there get it in the background
+                await self._connection.execute(
+                    f"ALTER TABLE {added[1]} MATERIALIZE INDEX along_log"
+                )
 
     async def write(self, flush: Flush) -> None:
         """Three stages, each durable before the next: an account never speaks of rows that are not
@@ -111,6 +119,8 @@ class ClickHouseUsageStore:
             self._insert("tallies", flush.tallies),
             self._insert("members", flush.members),
             self._insert("rejected", flush.rejected),
+            self._insert("late_tallies", flush.late_tallies),
+            self._insert("late_members", flush.late_members),
         )
 
     async def _insert(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:

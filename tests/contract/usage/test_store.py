@@ -315,7 +315,7 @@ async def test_nothing_is_there_at_first(
     assert await store.accounts(log) == AccountRow(log, 0, 0, 0, 0, 0, 0, 0, 0)
     counted = await store.count_back(SliceId(log, 0, 0), [])
     assert {c.rows for c in counted.values()} == {0}
-    assert len(counted) == 6
+    assert len(counted) == 8
 
 
 async def test_a_store_that_is_away_is_unavailable() -> None:

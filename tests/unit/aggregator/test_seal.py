@@ -77,7 +77,8 @@ async def test_a_seal_says_what_its_slice_is(world: World, fresh_numbers: Iterat
         assert seal.append_ms == records[-1].append_ms == world.clock.at_ms
         assert seal.digest == record_digest(records[-1])
         tables = ("rejects", "tallies", "members", "rejected")
-        assert seal[8:] == tuple(back[table].rows for table in tables)
+        assert seal[8:-1] == tuple(back[table].rows for table in tables)
+        assert seal.late == back["late_tallies"].rows + back["late_members"].rows
         assert seal.tallies > seal.members > seal.rejects > seal.rejected == 0
     await worker.close_all()
     worker = world.worker(meters)

@@ -29,7 +29,7 @@ SETTINGS: Final[dict[str, Any]] = {
 }
 _Cell = tuple[int, str, tuple[str, ...], int]
 PURGED_AT_ONCE: Final = 1_000
-_HASHES: Final = {
+_ROW_HASHES: Final[dict[str, str]] = {
     "tallies": "concat(toString(revision), '|', toString(window), '|', subject, '|', groups, '|',"
     " toString(version), '|', toString(total), '|', toString(counted), '|', toString(rejected),"
     " '|', toString(minimum), '|', toString(maximum), '|', toString(latest_time_ms), '|',"
@@ -39,6 +39,8 @@ _HASHES: Final = {
     "rejected": "concat(toString(revision), '|', toString(offset), '|', toString(place), '|',"
     " subject, '|', groups, '|', toString(window), '|', reason, '|', value)",
 }
+for _table in ("tallies", "members"):
+    _ROW_HASHES[f"late_{_table}"] = _ROW_HASHES[_table]
 
 
 class ClickHouseEvidence:
@@ -170,7 +172,7 @@ class ClickHouseEvidence:
 
     async def row_hashes(self, slice_id: SliceId, table: str, revision: int) -> list[int]:
         """See the port."""
-        sql = f"SELECT xxHash64({_HASHES[table]}) FROM {table} WHERE {_of(slice_id, revision)}"  # noqa: S608
+        sql = f"SELECT xxHash64({_ROW_HASHES[table]}) FROM {table} WHERE {_of(slice_id, revision)}"  # noqa: S608
         return [row[0] for row in await self._asked(sql, {})]
 
     async def purge(
@@ -180,7 +182,7 @@ class ClickHouseEvidence:
         listed = sorted(hashes)
         for first in range(0, len(listed), PURGED_AT_ONCE):
             some = ", ".join(map(str, listed[first : first + PURGED_AT_ONCE]))
-            where = f"{_of(slice_id, revision)} AND xxHash64({_HASHES[table]}) IN ({some})"
+            where = f"{_of(slice_id, revision)} AND xxHash64({_ROW_HASHES[table]}) IN ({some})"
             await self._delete(table, where)
 
     async def purge_account(self, slice_id: SliceId) -> None:

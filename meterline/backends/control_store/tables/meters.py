@@ -106,6 +106,7 @@ seals: Final = table(
     required("tallies", BigInteger, "Rows in `tallies`.", default="0"),
     required("members", BigInteger, "Rows in `members`.", default="0"),
     required("rejected", BigInteger, "Rows in `rejected`.", default="0"),
+    optional("late", BigInteger, "Rows in the tables of late rows; NULL: of a build without them."),
     Index("ix_seals_log_catalogue", "log", "catalogue"),  # finds slices to backfill
 )
 

@@ -1,4 +1,4 @@
-"""The table of blocks: tallies of sealed slices, added up by hour and day."""
+"""The table of blocks (tallies added up by hour and day), and how many late rows a seal has."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -21,4 +21,5 @@ def upgrade() -> None:
         sa.Column("row_counts", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("number", name="pk_blocks"),
     )
+    op.add_column("seals", sa.Column("late", sa.BigInteger(), nullable=True))
     op.create_index("ix_blocks_log", "blocks", ["log"])

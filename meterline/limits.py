@@ -371,6 +371,11 @@ CLAIM_INTERVAL_MS: Final = 500  # completeness is asked for so often
 FILL_CHECK_MS: Final = 10_000  # how long it is believed that no slice needs filling in
 SWITCH_CHECK_MS: Final = 1_000  # a revision that is filled in answers so soon
 TRIM_INTERVAL_MS: Final = 60_000
+RETENTION_INTERVAL_MS: Final = 60 * 60 * 1_000  # periods that are too old are looked for so often
+SEEN_MARGIN_DAYS: Final = 7  # beyond the horizon: clocks of a log that step back by days
+RETENTION_NOTICE_MS: Final = (
+    24 * 60 * 60 * 1_000
+)  # from a notice to the drop: copies of both stores that are made within a day agree
 IDLE_SLICE_MS: Final = (
     60 * 60 * 1_000
 )  # a slice without new records is closed: far below any retention

@@ -122,6 +122,9 @@ ANSWER_STALL_S: Final = 30  # a reader that takes nothing for so long has gone
 ANSWER_S_MAX: Final = 600  # of one answer: its place and its statement are free again after it
 CELL_RANGES_MAX: Final = 64  # of days or hours in one statement; more of them join to smaller cells
 LATE_ROW_MS: Final = 15 * 60 * 1_000  # behind its slice: most producers are faster
+BLOCK_INSERT_ROWS: Final = 262_144  # at once: bounds what an insert holds in memory
+BLOCK_MEMORY_BYTES: Final = 256 * 1024 * 1024  # of one statement, before it is on disk
+BLOCK_STEP_S_MAX: Final = 1_800  # of one statement: merging the largest takes minutes
 BLOCK_FAN: Final = (
     8  # so many columns of blocks become one: a row is written again at most thrice in 64
 )

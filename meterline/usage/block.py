@@ -29,16 +29,51 @@ class BlockState(StrEnum):
 
 
 class Held(NamedTuple):
-    """What one table holds of a block: rows, and the sum of their hashes (mod 2**64)."""
+    """What one table holds of a block: rows, the sum of the hashes of whole rows, and their weight
+    (both mod 2**64).
+
+    A weight is the sum of the hash of each row's cell, times a mix of its numbers. So it is the
+    same for rows that are added up and for those that they were added up from.
+    """
 
     rows: int
     digest: int
+    weight: int
+
+
+class Due(NamedTuple):
+    """What the rows of a block come from: weights by table (window first), and how many tallies and
+    members the slices have.
+    """
+
+    weights: Mapping[str, int]
+    tallies: int
+    members: int
+
+
+_SUBJECT_FIRST: Final = "_by_subject"
+
+
+def differences(due: Due, held: Mapping[str, Held]) -> list[str]:
+    """What a block lacks or has too much, in words; nothing where it was counted back."""
+    found = [
+        f"{table} weighs {held[table].weight} and should weigh {weight}"
+        for table, weight in sorted(due.weights.items())
+        if held[table].weight != weight
+    ]
+    for table in sorted(due.weights):
+        twin = f"{table}{_SUBJECT_FIRST}"
+        if held[twin] != held[table]:
+            found.append(f"{twin} has {held[twin]}, but {table} has {held[table]}")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """A block: `stretches` by ascending partition, for revisions in (after, upto].
 
+    All of its slices were appended at `begin_ms` or later, and all behind it at `end_ms` or later;
+    0 where this is not known, or where these slices have no late rows by themselves (`late`).
     `rows` are those of each table, by its name; known once it is readable.
     """
 
@@ -47,6 +82,8 @@ class Block:
     stretches: Stretches
     after: int
     upto: int
+    begin_ms: int = 0
+    end_ms: int = 0
     state: BlockState = BlockState.MAKING
     changed_at_ms: int = 0
     rows: Mapping[str, int] | None = None
@@ -83,6 +120,11 @@ class Column:
     def size(self) -> int:
         """All rows that it has."""
         return sum(block.size for block in self.blocks)
+
+    @property
+    def end_ms(self) -> int:
+        """All slices behind it were appended then or later."""
+        return self.blocks[0].end_ms
 
 
 def columns_of(blocks: Iterable[Block]) -> tuple[Column, ...]:

@@ -6,7 +6,7 @@ The rules of `meterline.ports` hold here too.
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from meterline.usage.block import Block, Held, Stretches
+from meterline.usage.block import Block, Due, Held, Stretches
 from meterline.usage.rows import Seal
 
 
@@ -61,16 +61,12 @@ class BlockRows(Protocol):
         """
         ...
 
-    async def due(self, block: Block, sources: Sequence[int]) -> Mapping[str, Held]:
-        """What each table must hold of the block, computed from what it is made from."""
+    async def due(self, block: Block, sources: Sequence[int]) -> Due:
+        """What the block must weigh, computed from what it is made from."""
         ...
 
     async def held(self, number: int) -> Mapping[str, Held]:
         """What each table holds of the block."""
-        ...
-
-    async def tallies(self, log: int, stretches: Stretches) -> int:
-        """How many tallies there are of the slices, of all revisions."""
         ...
 
     async def drop(self, numbers: Collection[int]) -> None:

@@ -128,6 +128,94 @@ ALTER TABLE tallies
 ALTER TABLE members
     ADD INDEX IF NOT EXISTS along_log slice TYPE minmax GRANULARITY 1;
 
+-- name: hours
+-- Blocks: tallies of sealed slices added up by hour (since 1970 UTC), window first. Written once, so no FINAL.
+CREATE TABLE IF NOT EXISTS hours (
+    block UInt64, revision UInt32, hour UInt32 CODEC(Delta, ZSTD(1)), subject LowCardinality(String),
+    groups Array(LowCardinality(String)),
+    total Int256, counted UInt64, rejected UInt64, minimum Int128, maximum Int128,
+    latest_time_ms Int64, latest_recorded_ms Int64, latest_key FixedString(16), latest Int128
+) ENGINE = MergeTree
+PARTITION BY block
+ORDER BY (revision, hour, subject, groups)
+{durable};
+
+-- name: hours_by_subject
+-- The same rows, subject first.
+CREATE TABLE IF NOT EXISTS hours_by_subject (
+    block UInt64, revision UInt32, hour UInt32 CODEC(Delta, ZSTD(1)), subject LowCardinality(String),
+    groups Array(LowCardinality(String)),
+    total Int256, counted UInt64, rejected UInt64, minimum Int128, maximum Int128,
+    latest_time_ms Int64, latest_recorded_ms Int64, latest_key FixedString(16), latest Int128
+) ENGINE = MergeTree
+PARTITION BY block
+ORDER BY (revision, subject, hour, groups)
+{durable}, index_granularity = 1024;
+
+-- name: days
+-- Blocks by day (since 1970 UTC), window first.
+CREATE TABLE IF NOT EXISTS days (
+    block UInt64, revision UInt32, day UInt32 CODEC(Delta, ZSTD(1)), subject LowCardinality(String),
+    groups Array(LowCardinality(String)),
+    total Int256, counted UInt64, rejected UInt64, minimum Int128, maximum Int128,
+    latest_time_ms Int64, latest_recorded_ms Int64, latest_key FixedString(16), latest Int128
+) ENGINE = MergeTree
+PARTITION BY block
+ORDER BY (revision, day, subject, groups)
+{durable};
+
+-- name: days_by_subject
+-- The same rows, subject first.
+CREATE TABLE IF NOT EXISTS days_by_subject (
+    block UInt64, revision UInt32, day UInt32 CODEC(Delta, ZSTD(1)), subject LowCardinality(String),
+    groups Array(LowCardinality(String)),
+    total Int256, counted UInt64, rejected UInt64, minimum Int128, maximum Int128,
+    latest_time_ms Int64, latest_recorded_ms Int64, latest_key FixedString(16), latest Int128
+) ENGINE = MergeTree
+PARTITION BY block
+ORDER BY (revision, subject, day, groups)
+{durable}, index_granularity = 1024;
+
+-- name: member_hours
+-- Distinct values of blocks by hour, window first.
+CREATE TABLE IF NOT EXISTS member_hours (
+    block UInt64, revision UInt32, hour UInt32 CODEC(Delta, ZSTD(1)), subject LowCardinality(String),
+    groups Array(LowCardinality(String)), member FixedString(16)
+) ENGINE = MergeTree
+PARTITION BY block
+ORDER BY (revision, hour, subject, groups, member)
+{durable};
+
+-- name: member_hours_by_subject
+-- The same rows, subject first.
+CREATE TABLE IF NOT EXISTS member_hours_by_subject (
+    block UInt64, revision UInt32, hour UInt32 CODEC(Delta, ZSTD(1)), subject LowCardinality(String),
+    groups Array(LowCardinality(String)), member FixedString(16)
+) ENGINE = MergeTree
+PARTITION BY block
+ORDER BY (revision, subject, hour, groups, member)
+{durable}, index_granularity = 1024;
+
+-- name: member_days
+-- Distinct values of blocks by day, window first.
+CREATE TABLE IF NOT EXISTS member_days (
+    block UInt64, revision UInt32, day UInt32 CODEC(Delta, ZSTD(1)), subject LowCardinality(String),
+    groups Array(LowCardinality(String)), member FixedString(16)
+) ENGINE = MergeTree
+PARTITION BY block
+ORDER BY (revision, day, subject, groups, member)
+{durable};
+
+-- name: member_days_by_subject
+-- The same rows, subject first.
+CREATE TABLE IF NOT EXISTS member_days_by_subject (
+    block UInt64, revision UInt32, day UInt32 CODEC(Delta, ZSTD(1)), subject LowCardinality(String),
+    groups Array(LowCardinality(String)), member FixedString(16)
+) ENGINE = MergeTree
+PARTITION BY block
+ORDER BY (revision, subject, day, groups, member)
+{durable}, index_granularity = 1024;
+
 -- name: rejected
 -- Events that a meter matched without a usable value: they can be listed.
 CREATE TABLE IF NOT EXISTS rejected (

@@ -35,6 +35,8 @@ class SqlBlockLedger(SqlStore):
             "stretches": json_text(block.stretches),
             "revision_after": block.after,
             "revision_upto": block.upto,
+            "begin_ms": block.begin_ms,
+            "end_ms": block.end_ms,
             "state": BlockState.MAKING,
             "changed_at_ms": block.made_at_ms,
         }
@@ -144,6 +146,8 @@ def _block(row: Row[*tuple[Any, ...]]) -> Block:
         _STRETCHES.decode(row.stretches),
         row.revision_after,
         row.revision_upto,
+        row.begin_ms,
+        row.end_ms,
         BlockState(row.state),
         row.changed_at_ms,
         None if row.row_counts is None else _ROWS.decode(row.row_counts),

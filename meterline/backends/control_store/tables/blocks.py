@@ -14,6 +14,8 @@ blocks: Final = table(
     required("stretches", Text, "JSON: for each partition its number, first offset and end."),
     required("revision_after", BigInteger, "Its rows are of revisions above this one."),
     required("revision_upto", BigInteger, "Its rows are of revisions up to this one."),
+    required("begin_ms", BigInteger, "Its slices were appended then or later; 0: not known."),
+    required("end_ms", BigInteger, "Slices behind it were appended then or later; 0: not known."),
     required("state", Text, "A `BlockState`, such as `making` or `readable`."),
     required("changed_at_ms", BigInteger, "When it came to this state."),
     optional("row_counts", Text, "JSON: its rows by table of the usage store; NULL until counted."),

@@ -33,7 +33,7 @@ def _block(
     rows: int = 10,
     state: BlockState = BlockState.READABLE,
 ) -> Block:
-    return Block(number, 1, stretches, after, upto, state, 0, {"hours": rows})
+    return Block(number, 1, stretches, after, upto, 0, 0, state, 0, {"hours": rows})
 
 
 FIRST, SECOND, THIRD = (

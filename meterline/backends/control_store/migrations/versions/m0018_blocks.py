@@ -16,6 +16,8 @@ def upgrade() -> None:
         sa.Column("stretches", sa.Text(), nullable=False),
         sa.Column("revision_after", sa.BigInteger(), nullable=False),
         sa.Column("revision_upto", sa.BigInteger(), nullable=False),
+        sa.Column("begin_ms", sa.BigInteger(), nullable=False),
+        sa.Column("end_ms", sa.BigInteger(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("changed_at_ms", sa.BigInteger(), nullable=False),
         sa.Column("row_counts", sa.Text(), nullable=True),

@@ -1,0 +1,1 @@
+"""Blocks in ClickHouse: their rows are made, merged, counted back and dropped."""

@@ -1,0 +1,213 @@
+"""The statements that make, merge and count the rows of blocks.
+
+A weight is a sum over rows (mod 2**64) that can be told from tallies without adding them up to
+cells: for each row the hash of its cell, times a mix of its numbers. So it finds rows that are
+lost, doubled or in a wrong cell, and costs one reading. Of distinct values it is the sum of their
+hashes.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from meterline.usage import Block, Stretches, late_before
+
+
+class Table(NamedTuple):
+    """A table of blocks, and its order behind the revision."""
+
+    name: str
+    cell: str  # `hour` or `day`
+    minutes: int  # of a cell
+    order: tuple[str, ...]
+    members: bool
+
+
+def _tables() -> tuple[Table, ...]:
+    found = []
+    for members in (False, True):
+        for cell, minutes in (("hour", 60), ("day", 1_440)):
+            name = f"member_{cell}s" if members else f"{cell}s"
+            last = ("groups", "member") if members else ("groups",)
+            found.append(Table(name, cell, minutes, (cell, "subject", *last), members))
+            by_subject = ("subject", cell, *last)
+            found.append(Table(f"{name}_by_subject", cell, minutes, by_subject, members))
+    return tuple(found)
+
+
+TABLES: Final = _tables()
+HOURS, DAYS = TABLES[0], TABLES[2]
+MEMBER_HOURS, MEMBER_DAYS = TABLES[4], TABLES[6]
+BY_NAME: Final = {table.name: table for table in TABLES}
+
+_LATEST: Final = "tuple(latest_time_ms, latest_recorded_ms, latest_key, latest)"
+# What a row of tallies adds up to. `latest` is split again on the way out.
+_ADDED: Final = f"""sum(total) AS total_, sum(counted) AS counted_, sum(rejected) AS rejected_,
+    minIf(minimum, counted > 0) AS minimum_, maxIf(maximum, counted > 0) AS maximum_,
+    maxIf({_LATEST}, counted > 0) AS latest_"""
+_ADDED_NAMES: Final = (
+    "total_, counted_, rejected_, minimum_, maximum_, latest_.1, latest_.2, latest_.3, latest_.4"
+)
+_NUMBERS: Final = (
+    "total, counted, rejected, minimum, maximum, latest_time_ms, latest_recorded_ms, latest_key,"
+    " latest"
+)
+# Odd factors: no change of one number is hidden by the others for all rows.
+_MIX: Final = (
+    "(counted * 11400714819323198485 + rejected * 14029467366897019727"
+    " + toUInt64(total) * 1609587929392839161)"
+)
+_GROUPS: Final = "JSONExtract(groups, 'Array(LowCardinality(String))')"
+
+
+def made_statement(block: Block, table: Table) -> tuple[str, dict[str, Any]]:
+    """Insert the hours of a block from the tallies, or distinct values from the members, of its
+    slices.
+    """
+    cell = f"intDiv(window, {table.minutes})"
+    keys = "revision, cell, subject, texts" + (", member" if table.members else "")
+    chosen = f"revision, {cell} AS cell, subject, groups AS texts"
+    groups = _GROUPS.replace("groups", "texts")
+    source, parameters = _source(block, table.members)
+    parameters |= {"number": block.number, "after": block.after, "upto": block.upto}
+    within = "revision > {after:UInt32} AND revision <= {upto:UInt32}"
+    if table.members:
+        sql = f"""INSERT INTO {table.name} SELECT {{number:UInt64}}, revision, cell, subject, {groups}, member
+FROM (SELECT {chosen}, member FROM ({source}) WHERE {within} GROUP BY {keys})"""  # noqa: S608, E501 - names come from this module
+        return sql, parameters
+    sql = f"""INSERT INTO {table.name} SELECT {{number:UInt64}}, revision, cell, subject, {groups}, {_ADDED_NAMES}
+FROM (SELECT {chosen}, {_ADDED} FROM ({source}) WHERE {within} GROUP BY {keys})"""  # noqa: S608, E501 - names come from this module
+    return sql, parameters
+
+
+def derived_statement(number: int, table: Table) -> tuple[str, dict[str, Any]]:
+    """Insert a table of a block from another one of it: days from hours, subject first from window
+    first.
+    """
+    base = BY_NAME[table.name.removesuffix("_by_subject")]
+    if base is not table:
+        sql = f"INSERT INTO {table.name} SELECT * FROM {base.name} WHERE block = {{number:UInt64}}"  # noqa: S608
+        return sql, {"number": number}
+    hours = MEMBER_HOURS if table.members else HOURS
+    day = "toUInt32(intDiv(hour, 24)) AS day"
+    return _added_up(table, hours, day, "block = {number:UInt64}"), {"number": number}
+
+
+def merged_statement(
+    number: int, sources: Sequence[int], table: Table
+) -> tuple[str, dict[str, Any]]:
+    """Insert a table of a block from the same table of smaller ones."""
+    where = "block IN {sources:Array(UInt64)}"
+    return _added_up(table, table, table.cell, where), {
+        "number": number,
+        "sources": list(sources),
+    }
+
+
+def _added_up(table: Table, source: Table, cell: str, where: str) -> str:
+    keys = ", ".join(("revision", *table.order))
+    named = f"revision, {cell}, subject, groups"
+    if table.members:
+        return f"""INSERT INTO {table.name} SELECT {{number:UInt64}}, revision, {table.cell}, subject, groups, member
+FROM (SELECT {named}, member FROM {source.name} WHERE {where} GROUP BY {keys})"""  # noqa: S608, E501 - names come from this module
+    return f"""INSERT INTO {table.name}
+SELECT {{number:UInt64}}, revision, {table.cell}, subject, groups, {_ADDED_NAMES}
+FROM (SELECT {named}, {_ADDED} FROM {source.name} WHERE {where} GROUP BY {keys})"""  # noqa: S608 - names come from this module
+
+
+def due_statement(block: Block, *, members: bool) -> tuple[str, dict[str, Any]]:
+    """One row: how many rows of slices there are, of all revisions where the block has the oldest;
+    and the weights by hour and by day of those that belong to the block.
+    """
+    source, parameters = _source(block, members)
+    parameters |= {"after": block.after, "upto": block.upto}
+    if members:
+        weights = [_members_due(minutes) for minutes in (60, 1_440)]
+        columns = (
+            f"{_GROUPS} AS g, revision > {{after:UInt32}} AND revision <= {{upto:UInt32}} AS mine"
+        )
+        sql = f"SELECT count(), {', '.join(weights)} FROM (SELECT *, {columns} FROM ({source}))"  # noqa: S608
+        return sql, parameters
+    weights = [
+        f"sumIf({_hash_of(f'toUInt32(intDiv(window, {minutes}))', 'g')} * {_MIX}, mine)"
+        for minutes in (60, 1_440)
+    ]
+    columns = f"{_GROUPS} AS g, revision > {{after:UInt32}} AND revision <= {{upto:UInt32}} AS mine"
+    sql = f"SELECT count(), {', '.join(weights)} FROM (SELECT *, {columns} FROM ({source}))"  # noqa: S608
+    return sql, parameters
+
+
+def _members_due(minutes: int) -> str:
+    """Each distinct value once, as the hashes of a set are added up."""
+    cell = f"toUInt32(intDiv(window, {minutes}))"
+    return f"arraySum(groupUniqArrayIf({_hash_of(cell, 'g', 'member')}, mine))"
+
+
+def due_of_sources(sources: Sequence[int]) -> tuple[str, dict[str, Any]]:
+    """By table, the weight that a block merged from these must have."""
+    parts = [
+        f"SELECT '{table.name}', sum({_hash_of(table.cell, 'groups')} * {_MIX})"  # noqa: S608
+        f" FROM {table.name} WHERE block IN {{sources:Array(UInt64)}}"
+        for table in (HOURS, DAYS)
+    ]
+    for table in (MEMBER_HOURS, MEMBER_DAYS):
+        one = _hash_of(table.cell, "groups", "member")
+        parts.append(
+            f"SELECT '{table.name}', sum(one) FROM (SELECT {one} AS one FROM {table.name}"  # noqa: S608
+            " WHERE block IN {sources:Array(UInt64)} GROUP BY one)"
+        )
+    return "\nUNION ALL\n".join(parts), {"sources": list(sources)}
+
+
+def held_statement() -> str:
+    """By table: rows of a block, the hash sum over whole rows, and their weight."""
+    parts = []
+    for table in TABLES:
+        last = ("groups", "member") if table.members else ("groups",)
+        one = _hash_of(table.cell, *last)
+        whole = one if table.members else _hash_of(table.cell, "groups", _NUMBERS)
+        weight = one if table.members else f"{one} * {_MIX}"
+        parts.append(
+            f"SELECT '{table.name}' AS name, count(), sum({whole}), sum({weight})"  # noqa: S608
+            f" FROM {table.name} WHERE block = {{number:UInt64}}"
+        )
+    return "\nUNION ALL\n".join(parts)
+
+
+def _hash_of(cell: str, *columns: str) -> str:
+    return f"xxHash64(revision, {cell}, toString(subject), {', '.join(columns)})"
+
+
+def _source(block: Block, members: bool) -> tuple[str, dict[str, Any]]:  # noqa: FBT001 - it names a table
+    """The rows of a block's slices, of all revisions from its first on: by time where they are not
+    late, along the log where they are.
+    """
+    name = "members" if members else "tallies"
+    within, parameters = within_stretches(block.log, block.stretches)
+    parameters["border"] = late_before(block.begin_ms)
+    oldest = f"revision > {block.after}" + (f" AND revision <= {block.upto}" if block.after else "")
+    sql = f"""SELECT * FROM {name} FINAL WHERE {oldest} AND window >= {{border:UInt32}} AND {within}
+UNION ALL
+SELECT * FROM late_{name} FINAL WHERE {oldest} AND window < {{border:UInt32}} AND {within}"""  # noqa: S608 - names come from this module
+    return sql, parameters
+
+
+def within_stretches(log: int, stretches: Stretches) -> tuple[str, dict[str, Any]]:
+    """The condition that a row is of a slice in the stretches. Bounds of all partitions together
+    come first: by them the index excludes rows.
+    """
+    partitions = max(stretch.partition for stretch in stretches) + 1
+    firsts, ends = [0] * partitions, [0] * partitions
+    for stretch in stretches:
+        firsts[stretch.partition], ends[stretch.partition] = stretch.first, stretch.end
+    grown = [stretch for stretch in stretches if stretch.first < stretch.end]
+    parameters = {
+        "log": log,
+        "low": min((stretch.first for stretch in grown), default=0),
+        "high": max((stretch.end for stretch in grown), default=0),
+        "firsts": firsts,
+        "ends": ends,
+    }
+    sql = """log = {log:UInt16} AND slice >= {low:UInt64} AND slice < {high:UInt64}
+    AND slice >= {firsts:Array(UInt64)}[partition + 1]
+    AND slice < {ends:Array(UInt64)}[partition + 1]"""
+    return sql, parameters

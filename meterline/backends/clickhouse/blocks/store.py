@@ -1,0 +1,97 @@
+"""`BlockRows` on ClickHouse and chDB."""
+
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from meterline.backends.clickhouse.blocks import sql
+from meterline.backends.clickhouse.connection import INSERT_SETTINGS, QUERY_SETTINGS, Connection
+from meterline.backends.clickhouse.parts import PartWatch
+from meterline.limits import BLOCK_INSERT_ROWS, BLOCK_MEMORY_BYTES, BLOCK_STEP_S_MAX
+from meterline.usage import Block, Due, Held
+
+# One thread, and what does not fit is put on disk meanwhile: counting and readers come first.
+SETTINGS: Final[dict[str, Any]] = {
+    **QUERY_SETTINGS,
+    "max_threads": 1,
+    "max_execution_time": BLOCK_STEP_S_MAX,
+    "max_bytes_before_external_group_by": BLOCK_MEMORY_BYTES,
+    "optimize_aggregation_in_order": 1,
+}
+_WRITE: Final[dict[str, Any]] = {
+    **SETTINGS,
+    **INSERT_SETTINGS,
+    "max_insert_threads": 1,
+    "max_insert_block_size": BLOCK_INSERT_ROWS,
+    "min_insert_block_size_rows": BLOCK_INSERT_ROWS,
+    "min_insert_block_size_bytes": 0,
+}
+NAMES: Final = tuple(table.name for table in sql.TABLES)
+_PRESENT: Final = (
+    "SELECT DISTINCT partition FROM system.parts WHERE active AND database = currentDatabase()"
+    " AND table IN {tables:Array(String)}"
+)
+
+
+class ClickHouseBlockRows:
+    """See `meterline.usage.BlockRows`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._parts = PartWatch(connection, NAMES) if connection.embedded else None
+
+    async def make(self, block: Block, sources: Sequence[int]) -> None:
+        """See the port. On disk as a whole on return; of chDB it is looked at that it is."""
+        async with self._whole():
+            for table in sql.TABLES:
+                await self._write(*self._statement(block, sources, table))
+
+    def _statement(
+        self, block: Block, sources: Sequence[int], table: sql.Table
+    ) -> tuple[str, dict[str, Any]]:
+        if sources:
+            return sql.merged_statement(block.number, sources, table)
+        if table in (sql.HOURS, sql.MEMBER_HOURS):
+            return sql.made_statement(block, table)
+        return sql.derived_statement(block.number, table)
+
+    async def due(self, block: Block, sources: Sequence[int]) -> Due:
+        """See the port."""
+        if sources:
+            rows = await self._connection.query(*sql.due_of_sources(sources), SETTINGS)
+            return Due({str(name): int(weight) for name, weight in rows}, 0, 0)
+        ((tallies, hours, days),) = await self._asked(*sql.due_statement(block, members=False))
+        ((members, by_hour, by_day),) = await self._asked(*sql.due_statement(block, members=True))
+        weights = {"hours": hours, "days": days, "member_hours": by_hour, "member_days": by_day}
+        return Due(weights, tallies, members)
+
+    async def held(self, number: int) -> Mapping[str, Held]:
+        """See the port."""
+        rows = await self._asked(sql.held_statement(), {"number": number})
+        return {name: Held(*counts) for name, *counts in rows}
+
+    async def drop(self, numbers: Collection[int]) -> None:
+        """See the port. Dropping a partition that is not there is no error."""
+        for number in numbers:
+            for name in NAMES:
+                await self._connection.execute(f"ALTER TABLE {name} DROP PARTITION {int(number)}")
+
+    async def present(self) -> set[int]:
+        """See the port."""
+        rows = await self._asked(_PRESENT, {"tables": list(NAMES)})
+        return {int(partition) for (partition,) in rows}
+
+    async def _asked(self, statement: str, parameters: dict[str, Any]) -> Any:
+        return await self._connection.query(statement, parameters, SETTINGS)
+
+    async def _write(self, statement: str, parameters: dict[str, Any]) -> None:
+        await self._connection.run(
+            lambda client: client.command(statement, parameters, settings=dict(_WRITE))
+        )
+
+    @asynccontextmanager
+    async def _whole(self) -> AsyncIterator[None]:
+        before = 0 if self._parts is None else await self._parts.begin()
+        yield
+        if self._parts is not None:
+            await self._parts.end(before)

@@ -55,6 +55,7 @@ from meterline.usage.retention import (
     SealedEnd,
     UsagePeriods,
     complete_times_from,
+    counted_from,
     expired,
     is_sealed,
     kept_of,

@@ -112,6 +112,14 @@ def kept_of(notices: Iterable[Notice]) -> dict[str, Kept]:
     return found
 
 
+def counted_from(notices: Iterable[Notice], revision: int) -> int:
+    """Events appended before this instant were not kept any more when a revision of a meter was
+    made, so it does not count them; 0: it counts all.
+    """
+    lost = (one.before_ms for one in notices if one.table == EVENTS and one.catalogue < revision)
+    return max(lost, default=0)
+
+
 def complete_times_from(notices: Sequence[Notice], revision: int | None = None) -> int:
     """Events of this time or later are all kept; 0: all are. With a revision of a meter: those that
     it could not count, because they were not kept any more when it was made, are all before.

@@ -173,7 +173,8 @@ async def open_all(
     await integrity.begin(str(ULID()), settings.usage_lost)
     catalogue, subjects = SqlCatalogueStore(database), SqlSubjectStore(database)
     revisions, checked = SqlRevisionStore(database), CheckedUsageStore(usage, integrity)
-    stores = Stores(catalogue, progress, checked, log, CLOCK, subjects, revisions)
+    retention = SqlRetention(database)
+    stores = Stores(catalogue, progress, checked, log, CLOCK, subjects, revisions, retention)
     reports = SqlReportStore(database)
     return Opened(stores, reports, log, database, usage.connection, usage, integrity)
 

@@ -6,6 +6,7 @@ from sqlalchemy import and_, exists, func, select
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
+from meterline.backends.control_store.meters.kept_events import notices
 from meterline.backends.control_store.meters.rows import folded, take_turn
 from meterline.backends.control_store.progress.progress import is_unfilled
 from meterline.backends.control_store.store import SqlStore, fetch_int, read_by, reads, writes
@@ -15,12 +16,6 @@ from meterline.backends.control_store.tables.retention import retention_notices
 from meterline.usage import EVENTS, Notice, Period, Reach, SealedEnd
 
 _notices = retention_notices.c
-
-
-async def notices(connection: Connection) -> list[Notice]:
-    """All of them, by table and period."""
-    question = select(retention_notices).order_by(_notices.table_name, _notices.period)
-    return [Notice._make(row) for row in await connection.execute(question)]
 
 
 class SqlRetention(SqlStore):

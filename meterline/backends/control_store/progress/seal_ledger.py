@@ -7,7 +7,7 @@ from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
-from meterline.backends.control_store.progress.retention import notices
+from meterline.backends.control_store.meters.kept_events import notices
 from meterline.backends.control_store.store import SqlStore, reads, writes
 from meterline.backends.control_store.tables.blocks import blocks
 from meterline.backends.control_store.tables.meters import (

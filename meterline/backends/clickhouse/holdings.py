@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Mapping
 
+from meterline.backends.clickhouse.chdb.parts import PartWatch
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.named_sql import QUERIES
-from meterline.backends.clickhouse.parts import PartWatch
 from meterline.usage import Holdings
 
 

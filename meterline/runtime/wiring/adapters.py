@@ -25,8 +25,8 @@ from ingest.admission import AdmissionRules
 from ingest.inbox.consumer import Inbox
 from ingest.publisher import Publisher
 from meterline.audit import CheckedAccounts, CheckedLineage, CheckedRefusals
-from meterline.backends.clickhouse import chdb_folder
 from meterline.backends.clickhouse.audit.evidence import ClickHouseEvidence
+from meterline.backends.clickhouse.chdb import folder as chdb_folder
 from meterline.backends.clickhouse.connection import Connection, create_database
 from meterline.backends.clickhouse.events.lineage import ClickHouseEventLineage
 from meterline.backends.clickhouse.holdings import ClickHouseHoldings

@@ -95,10 +95,10 @@ class BlockMaker:
         """
         there = await self._ledger.blocks(self._log)
         counts = await self._rows.counts()
-        damaged = [it.number for it in there if _is_damaged(it, counts.get(it.number, {}))]
-        if damaged:
-            logger.warning("blocks_withdrawn", blocks=damaged)
-            await self._ledger.withdraw(self._log, damaged, self._clock.now_ms())
+        wrong = [it.number for it in there if _is_damaged(it, counts.get(it.number, {}))]
+        if wrong:
+            logger.warning("blocks_withdrawn", blocks=wrong)
+            await self._ledger.withdraw(self._log, wrong, self._clock.now_ms())
         over = [it.number for it in there if self._is_over(it)]
         await self._ledger.give_up(over, self._clock.now_ms())
         gone = {
@@ -219,5 +219,5 @@ def _short(block: Block, due: Due, seals: Sequence[Seal]) -> list[str]:
 
 
 def _is_damaged(block: Block, counts: Mapping[str, int]) -> bool:
-    """Whether rows of a block that is read are not what was counted."""
+    """Whether a block that is read has not the rows that were counted."""
     return block.state is BlockState.READABLE and dict(counts) != dict(block.rows or {})

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 import structlog
 
@@ -11,6 +12,35 @@ from meterline.ports import Clock, Unavailable
 from meterline.window import Backoff
 
 logger = structlog.get_logger()
+
+
+class Driver(Protocol):
+    """What drives counting."""
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop` is set, or until an error that is not of the world."""
+        ...
+
+
+class WithBlocks:
+    """A driver of counting, with the making of blocks beside it."""
+
+    def __init__(
+        self, driver: Driver, maker: BlockMaker, holds: Callable[[], bool], clock: Clock
+    ) -> None:
+        self._driver = driver
+        self._maker = maker
+        self._holds = holds
+        self._clock = clock
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """As the driver does. A block in the making is given up at the end."""
+        making = asyncio.create_task(make_blocks_for_ever(self._maker, self._holds, self._clock))
+        try:
+            await self._driver.run(stop)
+        finally:
+            making.cancel()
+            await asyncio.gather(making, return_exceptions=True)
 
 
 async def make_blocks_for_ever(maker: BlockMaker, holds: Callable[[], bool], clock: Clock) -> None:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping
 
+from meterline.backends.clickhouse.blocks.sql import BY_NAME
 from meterline.backends.clickhouse.chdb.parts import PartWatch
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.named_sql import QUERIES
@@ -25,11 +26,15 @@ class ClickHouseHoldings:
         found: dict[str, dict[str, int]] = defaultdict(dict)
         for what, name, number in await self._connection.query(QUERIES["holdings"], parameters):
             found[what][name] = number
-        return Holdings(
-            tuple(sorted(found["id"])),
-            found["rows"],
-            {(int(partition), slice_) for partition, slice_ in found["account"].items()},
-        )
+        tables: dict[str, int] = defaultdict(int)
+        blocks: dict[int, dict[str, int]] = defaultdict(dict)
+        for name, rows in found["rows"].items():
+            table, _, partition = name.partition(" ")
+            tables[table] += rows
+            if table in BY_NAME:
+                blocks[int(partition)][table] = rows
+        accounts = {(int(partition), slice_) for partition, slice_ in found["account"].items()}
+        return Holdings(tuple(sorted(found["id"])), tables, accounts, blocks)
 
     async def adopt(self, store_id: str) -> None:
         """See the port."""

@@ -104,7 +104,8 @@ GROUP BY namespace, type, minute;
 -- superseded rows are among them), and which of the slices asked for have an account.
 SELECT 'id' AS what, id AS name, toUInt64(0) AS number FROM installation GROUP BY id
 UNION ALL
-SELECT 'rows', table, sum(rows) FROM system.parts WHERE active AND database = currentDatabase() GROUP BY table
+SELECT 'rows', concat(table, ' ', partition), sum(rows) FROM system.parts
+WHERE active AND database = currentDatabase() GROUP BY table, partition
 UNION ALL
 SELECT 'account', toString(partition), slice FROM accounts
 WHERE log = {log:UInt16} AND (partition, slice) IN arrayZip({partitions:Array(UInt16)}, {slices:Array(UInt64)})

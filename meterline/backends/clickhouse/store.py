@@ -95,8 +95,8 @@ class ClickHouseUsageStore:
                     f"ALTER TABLE {added[1]} MATERIALIZE INDEX along_log"
                 )
 
-    def read_blocks(self, blocks: BlockSnapshot) -> None:
-        """From now on, answers are read from blocks as far as there are any."""
+    def read_blocks(self, blocks: BlockSnapshot | None) -> None:
+        """From now on, answers are read from these blocks, as far as they go."""
         self._reader.blocks = blocks
 
     async def write(self, flush: Flush) -> None:

@@ -1,7 +1,9 @@
 """`SealLedger` over SQL: which usage store is counted into, and what its sealed slices wrote."""
 
 from collections.abc import Mapping
+from typing import Final
 
+import msgspec
 from sqlalchemy import and_, delete, exists, func, literal, or_, select, update
 
 from meterline.backends.control_store.connection import Connection
@@ -16,9 +18,10 @@ from meterline.backends.control_store.tables.meters import (
     seals,
     usage_store,
 )
-from meterline.usage import Sealed, SealedRows
+from meterline.usage import BlockState, Sealed, SealedRows
 
 _SUMMED = ("events", "rejects", "tallies", "members", "rejected")
+_ROWS: Final = msgspec.json.Decoder(dict[str, int])
 _ID = select(usage_store.c.id)
 
 
@@ -44,7 +47,14 @@ class SqlSealLedger(SqlStore):
         )
         store_id = (await connection.execute(_ID)).scalar_one_or_none()
         rows = await connection.execute(question)
-        return Sealed(store_id, [SealedRows._make(map(int, row)) for row in rows])
+        sums = [SealedRows._make(map(int, row)) for row in rows]
+        counted = select(blocks.c.number, blocks.c.row_counts).where(
+            blocks.c.log == log, blocks.c.state == BlockState.READABLE
+        )
+        read = {
+            row.number: _ROWS.decode(row.row_counts) for row in await connection.execute(counted)
+        }
+        return Sealed(store_id, sums, read)
 
     @reads
     async def counted(self, connection: Connection) -> bool:

@@ -19,13 +19,9 @@ BODY_READ_TIMEOUT_S: Final = 30  # a slower body holds a connection and memory f
 EVENT_BYTES_MAX: Final = 256 * 1024  # after splicing; a pack must hold at least three such events
 BATCH_EVENTS_MAX: Final = 10_000  # events of one request: bounds the time one answer takes
 SPLIT_COMMAS_MAX: Final = 200_000  # of a batch split without a look at it: 14 MB if all part it
-ATTRIBUTE_CHARS_MAX: Final = (
-    1_024  # id, source, type, subject, each: they are keys of rows and indexes
-)
+ATTRIBUTE_CHARS_MAX: Final = 1_024  # id, source, type, subject, each: they are keys of rows
 JSON_DEPTH_MAX: Final = 64  # nesting of an event; far below the decoder's own recursion limit
-NUMBER_CHARS_MAX: Final = (
-    1_024  # digits of a number on either side of the point: what is beyond is out of range, or 0
-)
+NUMBER_CHARS_MAX: Final = 1_024  # digits on either side of the point; beyond, out of range or 0
 INTEGER_TEXT_CHARS_MAX: Final = 4_300  # of an integer in an event: what decoders of JSON bear
 EVENT_TIME_MIN_MS: Final = 0  # 1970-01-01T00:00:00Z: windows are unsigned minutes
 EVENT_TIME_MAX_MS: Final = 4_102_444_800_000  # 2100-01-01T00:00:00Z: within ClickHouse's DateTime
@@ -72,12 +68,8 @@ APPEND_QUEUE_BYTES_MAX: Final = 128 * 1024 * 1024  # appends under way in one lo
 COMMIT_BYTES_MAX: Final = 16 * 1024 * 1024  # of one SQLite transaction: the next waits for it
 READ_BYTES_MAX: Final = 16 * 1024 * 1024  # of one read of the log, but for its first record
 CLOCK_SKEW_MS: Final = 1_000  # largest difference assumed between clocks of two machines
-PENDING_BYTES_MAX: Final = (
-    64 * 1024 * 1024
-)  # accepted and not yet durable; beyond it the answer is 503
-LOG_READ_RECORDS_MAX: Final = (
-    16  # records of one read: 16 packs bound a worker's memory and its turn
-)
+PENDING_BYTES_MAX: Final = 64 * 1024 * 1024  # accepted, not yet durable; beyond it, 503
+LOG_READ_RECORDS_MAX: Final = 16  # of one read: bounds a worker's memory and its turn
 INBOX_READ_RECORDS_MAX: Final = 2_000  # of one turn of the inbox; its bytes are bounded as well
 LOG_RETENTION_DAYS: Final = 7
 
@@ -105,29 +97,31 @@ SCALE: Final = 18  # decimal digits kept behind the point
 INTEGER_DIGITS_MAX: Final = 20  # digits before the point
 
 # --- queries ---
-QUERY_ROWS_MAX: Final = (
-    1_000_000  # rows of one answer: bounds memory; a narrower query is asked for
-)
+QUERY_ROWS_MAX: Final = 1_000_000  # of one answer: bounds memory; ask for less, then
 ANSWER_PIECE_BYTES: Final = 64 * 1024  # read from the store at once: bounds memory, and one step
 ANSWER_ROWS_AT_ONCE: Final = 200  # rendered on the loop, below a millisecond; more are in a thread
 LARGE_READ_ROWS: Final = 100_000  # of the store: an answer by group may be large
-LARGE_ANSWERS_MAX: Final = (
-    4  # sent at once, of more than one piece: bounds memory and open statements
-)
+LARGE_ANSWERS_MAX: Final = 4  # at once, of more than one piece: bounds memory and statements
 LARGE_ANSWERS_OF_NAMESPACE_MAX: Final = 3  # so that one namespace leaves places to the others
 LARGE_ANSWERS_WAITING_MAX: Final = 16  # for a place; further ones are told to come back
 LARGE_ANSWERS_WAITING_OF_NAMESPACE_MAX: Final = 4
 LARGE_ANSWER_WAIT_S: Final = 60  # for a place; a client waits longer for an answer
 ANSWER_STALL_S: Final = 30  # a reader that takes nothing for so long has gone
 ANSWER_S_MAX: Final = 600  # of one answer: its place and its statement are free again after it
+QUERY_CLOSED_WINDOWS_MAX: Final = 20_000  # above, it is first asked where usage lies at all
 CELL_RANGES_MAX: Final = 64  # of days or hours in one statement; more of them join to smaller cells
 LATE_ROW_MS: Final = 15 * 60 * 1_000  # behind its slice: most producers are faster
 BLOCK_INSERT_ROWS: Final = 262_144  # at once: bounds what an insert holds in memory
 BLOCK_MEMORY_BYTES: Final = 256 * 1024 * 1024  # of one statement, before it is on disk
 BLOCK_STEP_S_MAX: Final = 1_800  # of one statement: merging the largest takes minutes
-BLOCK_FAN: Final = (
-    8  # so many columns of blocks become one: a row is written again at most thrice in 64
-)
+BLOCK_TALLIES_MAX: Final = 500_000  # of one new block: some seconds of one core
+BLOCK_SLICES_MAX: Final = 1_000  # of one partition in a new block: bounds a statement of the ledger
+BLOCK_LOOK_S: Final = 10  # between two looks for what is due
+BLOCK_SWEEP_S: Final = 60  # between two looks for rows that nobody reads
+BLOCK_KEPT_MS: Final = 20 * 60 * 1_000  # of a replaced block: longer than any reader may read
+BLOCK_MAKING_MS: Final = 6 * 60 * 60 * 1_000  # whoever began so long ago is gone
+BLOCK_SNAPSHOT_S: Final = 1.0  # how old what is known of blocks may be: any age is exact
+BLOCK_FAN: Final = 8  # so many columns become one: few blocks, rows seldom written again
 BLOCK_ROWS_MAX: Final = 1 << 28  # of one block, all tables: its merging takes minutes, not hours
 QUERY_WINDOWS_MAX: Final = 100_000  # windows of one answer: eleven years of hours
 QUERY_SUBJECTS_MAX: Final = 1_000
@@ -234,9 +228,7 @@ GROUP_VALUES_COUNTED_MAX: Final = 10_000  # of one key, to say what makes a body
 LEFT_OUT_KEPT_MAX: Final = 100_000  # entries of one subject that the filter left out of a revision
 RUNS_LISTED_MAX: Final = 100  # of one answer
 DELIVERIES_LISTED_MAX: Final = 1_000  # of one answer, with their attempts
-CATCH_UP_RUNS_MAX: Final = (
-    1_000  # missed windows made up for one report; older ones are recorded as skipped
-)
+CATCH_UP_RUNS_MAX: Final = 1_000  # missed windows made up for a report; older are skipped
 
 # --- late usage (design.md section 5) ---
 LATE_LOOK_MS: Final = 10_000  # the log is looked at for late events so often
@@ -262,9 +254,7 @@ RETRY_PATIENCE_S_MAX: Final = 90 * 24 * 60 * 60  # so long the bytes of deliveri
 RETRY_JITTER: Final = 0.2  # of the delay, both ways
 RETRY_AFTER_MAX_S: Final = 86_400  # a receiver cannot push its deliveries further away than this
 DELIVERY_TIMEOUT_S: Final = 15  # over connect, headers and body
-DELIVERY_LEASE_S: Final = (
-    60  # a claim outlives the timeout; a dead dispatcher's claim is free after it
-)
+DELIVERY_LEASE_S: Final = 60  # outlives the timeout; then a dead dispatcher's claim is free
 DELIVERY_BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 DELIVERIES_IN_FLIGHT_MAX: Final = 64  # a dozen endpoints that hang leave most places to others
 NAME_LOOKUP_S: Final = 5.0  # of a host name: a third of a delivery's time; most take milliseconds
@@ -280,9 +270,7 @@ AHEAD_MS: Final = 1_000  # what an endpoint took in so long is claimed ahead of 
 AHEAD_TIMES: Final = 2  # so many times, beside what is answered and not recorded yet
 DELIVERIES_AHEAD_MAX: Final = 1_024  # no more than this: bounds memory and what a death leaves open
 AHEAD_WAIT_MS: Final = 3_000  # what waits longer for a place is given back: a pause soon holds
-AHEAD_BYTES_MAX: Final = (
-    32 * 1024 * 1024
-)  # of the bodies of all that is claimed; then none is ahead
+AHEAD_BYTES_MAX: Final = 32 * 1024 * 1024  # of bodies that are claimed; then none is ahead
 CLAIM_BYTES_MAX: Final = 16 * 1024 * 1024  # of the bodies of one claim, but for the first of each
 BODY_SMALL_BYTES_MAX: Final = 4_096  # comes with its delivery, as text; others row by row
 REPORTS_CLAIMED_MAX: Final = (

@@ -10,6 +10,7 @@ from meterline.usage.block import (
     Held,
     Merge,
     Stretches,
+    begun_at_ms,
     block_number,
     columns_of,
     coverage_of,

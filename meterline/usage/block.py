@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from meterline.limits import BLOCK_FAN, BLOCK_ROWS_MAX
+from meterline.usage.late import late_before
 from meterline.usage.ports import Stretch
 
 Stretches = tuple[Stretch, ...]
@@ -96,12 +97,17 @@ class Block:
     @property
     def made_at_ms(self) -> int:
         """When its number was given."""
-        return self.number >> _RANDOM_BITS
+        return begun_at_ms(self.number)
 
 
 def block_number(now_ms: int, chance: int) -> int:
     """A number that no other block has: the time, and 20 random bits."""
     return now_ms << _RANDOM_BITS | chance % (1 << _RANDOM_BITS)
+
+
+def begun_at_ms(number: int) -> int:
+    """When a number was given."""
+    return number >> _RANDOM_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +185,17 @@ def follows(stretches: Stretches, ends: Mapping[int, int]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What blocks answer of one log: slices below `ends` (by partition), from these blocks."""
+    """What blocks answer of one log: slices below `ends` (by partition), from these blocks.
+
+    Rows of other slices before the minute `late_before` are all in the tables of late rows.
+    `alone`: there is no other log.
+    """
 
     log: int
     ends: Mapping[int, int]
     blocks: tuple[int, ...]
+    late_before: int = 0
+    alone: bool = True
 
 
 def coverage_of(log: int, columns: Sequence[Column], revisions: Collection[int]) -> Coverage:
@@ -192,17 +204,18 @@ def coverage_of(log: int, columns: Sequence[Column], revisions: Collection[int])
     """
     ends: dict[int, int] = {}
     blocks: list[int] = []
-    newest = max(revisions, default=0)
+    newest, alone, border = max(revisions, default=0), log == 1, 0
     for column in columns:
         if column.upto < newest:
             break
         ends = ends_of(column.stretches)
+        border = late_before(column.end_ms) if alone and column.end_ms else 0
         blocks += [
             block.number
             for block in column.blocks
             if block.rows and block.size and any(block.after < r <= block.upto for r in revisions)
         ]
-    return Coverage(log, ends, tuple(blocks))
+    return Coverage(log, ends, tuple(blocks), border, alone)
 
 
 class Merge(NamedTuple):

@@ -37,6 +37,10 @@ class BlockLedger(Protocol):
         """Remove the records of blocks that are gone."""
         ...
 
+    async def numbers(self) -> set[int]:
+        """The numbers of all blocks that have a record, of any log."""
+        ...
+
     async def withdraw(self, log: int, numbers: Collection[int], now_ms: int) -> None:
         """These blocks, and the columns behind them, are not read any more: they are made again."""
         ...
@@ -73,6 +77,8 @@ class BlockRows(Protocol):
         """Remove all rows of these blocks."""
         ...
 
-    async def present(self) -> set[int]:
-        """The numbers of all blocks that there are any rows of."""
+    async def counts(self) -> Mapping[int, Mapping[str, int]]:
+        """For each block of which there are rows, how many each table has; tables without any are
+        left out.
+        """
         ...

@@ -18,7 +18,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, ParamSpec, Protocol, TypeVar
 
-from meterline.ports import StoreLost, Unsuitable
+from meterline.ports import StoreLost, Unavailable, Unsuitable
 from meterline.usage.ports import LateEvents, UsageStore
 from meterline.usage.query import UsageQuery, UsageRow
 from meterline.usage.retention import Kept
@@ -59,31 +59,35 @@ class SealedRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """What the control store knows: the id of the usage store, seals by partition, and by table
-    what is kept, where something is not.
+    """What the control store knows: the id of the usage store, seals by partition, rows by table
+    of each block that is read, and what is kept of tables that do not keep all.
     """
 
     store_id: str | None
     rows: Sequence[SealedRows]
+    blocks: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     kept: Mapping[str, Kept] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """What the usage store has: its ids (one, or none in a new store), rows by table, and those of
-    the slices asked for that have an account, as (partition, slice).
+    """What the usage store has: its ids (one, or none in a new store), rows by table, those of the
+    slices asked for that have an account, as (partition, slice), and by block its rows by table.
     """
 
     ids: tuple[str, ...]
     rows: Mapping[str, int]
     accounts: Collection[tuple[int, int]]
+    blocks: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
 
 
 class SealLedger(Protocol):
     """The control store's side of the comparison."""
 
     async def sealed(self, log: int, after: Mapping[int, int]) -> Sealed:
-        """By partition, the seals behind the slice named there; without any, of all partitions."""
+        """By partition, the seals behind the slice named there; without any, of all partitions. And
+        the blocks of the log that are read.
+        """
         ...
 
     async def counted(self) -> bool:
@@ -127,6 +131,15 @@ def missing(need: Mapping[str, int], last: Mapping[int, int], there: Holdings) -
         partition, slice_ = gone[0]
         return f"the account of partition {partition}, slice {slice_} is missing"
     return ""
+
+
+def damaged(sealed: Sealed, there: Holdings) -> list[int]:
+    """The blocks that are read and do not have the rows that were counted."""
+    return [
+        number
+        for number, rows in sealed.blocks.items()
+        if dict(there.blocks.get(number, {})) != dict(rows)
+    ]
 
 
 @dataclass(slots=True)
@@ -197,7 +210,7 @@ class UsageIntegrity:
 
     async def check(self) -> None:
         """Raises `StoreLost` where the usage store lacks what was counted, `Unavailable` where one
-        of both does not answer.
+        of both does not answer, or a block lacks rows.
         """
         sealed, there = await self._look()
         if sealed.store_id != self.store_id:
@@ -209,6 +222,11 @@ class UsageIntegrity:
             words = f"it has the id {', '.join(there.ids) or 'of no store'}"
         if words:
             raise StoreLost(lost_words(words) + _way_on(self.store_id))
+        if lacking := damaged(sealed, there):
+            raise Unavailable(
+                f"usage store: block {lacking[0]} has not the rows that were counted. It is made"
+                " again from its slices, within minutes. Ask again then"
+            )
 
     def checked(
         self, ask: Callable[_P, Coroutine[Any, Any, _T]]

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from hashlib import md5
 from pathlib import Path
 
-from meterline.backends.clickhouse import chdb_folder
+from meterline.backends.clickhouse.chdb import folder as chdb_folder
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clock import SystemClock

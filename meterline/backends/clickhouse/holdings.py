@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from meterline.backends.clickhouse.blocks.sql import BY_NAME
+from meterline.backends.clickhouse.chdb.parts import PartWatch
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.named_sql import QUERIES
-from meterline.backends.clickhouse.parts import PartWatch
 from meterline.usage import EVENTS, REJECTS, SEEN, Holdings, Period, Reach
 
 _BY_PERIOD: Final = (EVENTS, REJECTS, SEEN)
@@ -34,11 +35,15 @@ class ClickHouseHoldings:
         found: dict[str, dict[str, int]] = defaultdict(dict)
         for what, name, number in await self._connection.query(QUERIES["holdings"], parameters):
             found[what][name] = number
-        return Holdings(
-            tuple(sorted(found["id"])),
-            found["rows"],
-            {(int(partition), slice_) for partition, slice_ in found["account"].items()},
-        )
+        tables: dict[str, int] = defaultdict(int)
+        blocks: dict[int, dict[str, int]] = defaultdict(dict)
+        for name, rows in found["rows"].items():
+            table, _, partition = name.partition(" ")
+            tables[table] += rows
+            if table in BY_NAME:
+                blocks[int(partition)][table] = rows
+        accounts = {(int(partition), slice_) for partition, slice_ in found["account"].items()}
+        return Holdings(tuple(sorted(found["id"])), tables, accounts, blocks)
 
     async def adopt(self, store_id: str) -> None:
         """See the port."""

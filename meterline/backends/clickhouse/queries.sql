@@ -101,13 +101,14 @@ GROUP BY namespace, type, minute;
 
 -- name: holdings
 -- What the store has, for the comparison with the control store: its ids, rows by table (of the parts in use, so
--- superseded rows are among them; not those of periods that are not kept), and which of the slices asked for have an account.
+-- superseded rows are among them; not those of periods that are not kept), and which of the slices asked for have an
+-- account.
 SELECT 'id' AS what, id AS name, toUInt64(0) AS number FROM installation GROUP BY id
 UNION ALL
-SELECT 'rows', table, sum(rows) FROM system.parts
+SELECT 'rows', concat(table, ' ', partition), sum(rows) FROM system.parts
 WHERE active AND database = currentDatabase()
     AND partition_id > transform(table, {tables:Array(String)}, {after:Array(String)}, '')
-GROUP BY table
+GROUP BY table, partition
 UNION ALL
 SELECT 'account', toString(partition), slice FROM accounts
 WHERE log = {log:UInt16} AND (partition, slice) IN arrayZip({partitions:Array(UInt16)}, {slices:Array(UInt64)})

@@ -10,13 +10,15 @@ from typing import Any, Final
 
 from clickhouse_connect.driver.exceptions import DataError
 
+from meterline.backends.clickhouse.chdb.parts import PartWatch
 from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.events.listing import EventListing
 from meterline.backends.clickhouse.named_sql import QUERIES
-from meterline.backends.clickhouse.parts import PartWatch
 from meterline.backends.clickhouse.schema import missing
 from meterline.backends.clickhouse.usage.answer import answer, portions, total
-from meterline.backends.clickhouse.usage.sql import Part, rejected_statement
+from meterline.backends.clickhouse.usage.snapshot import BlockSnapshot, Reader
+from meterline.backends.clickhouse.usage.sql import rejected_statement
+from meterline.backends.clickhouse.usage.statement import Part
 from meterline.backends.clickhouse.usage.values import ValueListing
 from meterline.event import (
     CHECK_BYTES,
@@ -75,10 +77,11 @@ class ClickHouseUsageStore:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection  # for what else is asked of the same store
         self._connection = connection
+        self._reader = Reader(connection)
         self._listing = EventListing(connection)
         self.listed_events = self._listing.page
         self.event_subjects = self._listing.subjects
-        self.usage_values = ValueListing(connection).page
+        self.usage_values = ValueListing(self._reader).page
         self._parts = PartWatch(connection, {*_COLUMNS, "seen"}) if connection.embedded else None
 
     async def create_tables(self) -> None:
@@ -91,6 +94,10 @@ class ClickHouseUsageStore:
                 await self._connection.execute(
                     f"ALTER TABLE {added[1]} MATERIALIZE INDEX along_log"
                 )
+
+    def read_blocks(self, blocks: BlockSnapshot | None) -> None:
+        """From now on, answers are read from these blocks, as far as they go."""
+        self._reader.blocks = blocks
 
     async def write(self, flush: Flush) -> None:
         """Three stages, each durable before the next: an account never speaks of rows that are not
@@ -191,15 +198,15 @@ class ClickHouseUsageStore:
 
     def usage_rows(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
         """The same, a part of the rows at a time."""
-        return answer(self._connection, query)
+        return answer(self._reader, query)
 
     def usage_by_subject(self, query: UsageQuery, rows_max: int) -> AsyncIterator[list[UsageRow]]:
         """See `run_ports.SubjectUsageStore`."""
-        return portions(self._connection, query, rows_max)
+        return portions(self._reader, query, rows_max)
 
     async def usage_sum(self, query: UsageQuery) -> tuple[int, int]:
         """See `run_ports.SubjectUsageStore`."""
-        return await total(self._connection, query)
+        return await total(self._reader, query)
 
     async def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:
         """A page of rejected values; the cursor is `log.partition.offset.place` of the last row

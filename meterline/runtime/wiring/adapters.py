@@ -4,6 +4,7 @@ set-up.
 
 import asyncio
 import json
+import random
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,9 @@ from pydantic import ValidationError
 from ulid import ULID
 
 from aggregator.audit.auditor import StoreAuditor
+from aggregator.blocks import BlockMaker
 from aggregator.completeness import Completeness
+from aggregator.drivers.block_loop import WithBlocks
 from aggregator.drivers.poll_worker import PollWorker
 from aggregator.housekeeping import Housekeeping, Pace
 from aggregator.retention import Retention
@@ -26,19 +29,22 @@ from ingest.admission import AdmissionRules
 from ingest.inbox.consumer import Inbox
 from ingest.publisher import Publisher
 from meterline.audit import CheckedAccounts, CheckedLineage, CheckedRefusals
-from meterline.backends.clickhouse import chdb_folder
 from meterline.backends.clickhouse.audit.evidence import ClickHouseEvidence
+from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
+from meterline.backends.clickhouse.chdb import folder as chdb_folder
 from meterline.backends.clickhouse.connection import Connection, create_database
 from meterline.backends.clickhouse.events.lineage import ClickHouseEventLineage
 from meterline.backends.clickhouse.holdings import ClickHouseHoldings, ClickHousePeriods
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clickhouse.usage.accounts import ClickHouseAccounts
+from meterline.backends.clickhouse.usage.snapshot import BlockSnapshot
 from meterline.backends.clock import SystemClock
 from meterline.backends.control_store.access.subjects import SqlSubjectStore
 from meterline.backends.control_store.deliveries.lineage import SqlDeliveryLineage
 from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.meters.revisions import SqlRevisionStore
+from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.backends.control_store.progress.evidence import SqlEvidence
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.progress.redrives import SqlSettlementStore
@@ -176,6 +182,7 @@ async def open_all(
     retention = SqlRetention(database)
     stores = Stores(catalogue, progress, checked, log, CLOCK, subjects, revisions, retention)
     reports = SqlReportStore(database)
+    usage.read_blocks(BlockSnapshot(SqlBlockLedger(database), log.number))
     return Opened(stores, reports, log, database, usage.connection, usage, integrity)
 
 
@@ -320,6 +327,20 @@ def _retention(settings: Settings, opened: Opened) -> Retention:
 def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | None) -> Worker:
     """The shell that drives counting: a poll loop embedded, Faust on Kafka."""
     step, housekeeping = aggregator(settings, opened, watch)
+    maker = BlockMaker(
+        opened.log.number,
+        opened.log.partitions,
+        SqlBlockLedger(opened.database),
+        ClickHouseBlockRows(opened.connection),
+        opened.stores.catalogue,
+        CLOCK,
+        random.Random(),  # noqa: S311 - it tells numbers of one millisecond apart
+    )
+    driver = _driver(settings, step, housekeeping)
+    return WithBlocks(driver, maker, lambda: 0 in step.partitions, CLOCK)
+
+
+def _driver(settings: Settings, step: Aggregator, housekeeping: Housekeeping) -> Worker:
     if not settings.kafka_servers:
         return PollWorker(step, housekeeping, CLOCK)
     # imported here: a second that embedded saves

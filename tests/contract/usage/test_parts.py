@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from meterline.backends.clickhouse.chdb.parts import PartWatch
 from meterline.backends.clickhouse.connection import Connection
-from meterline.backends.clickhouse.parts import PartWatch
 from meterline.ports import Unavailable, Unsuitable
 
 TABLE = "watched"

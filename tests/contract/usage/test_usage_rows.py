@@ -10,6 +10,7 @@ import pytest
 
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clickhouse.usage.answer import answer
+from meterline.backends.clickhouse.usage.snapshot import Reader
 from meterline.limits import ANSWER_PIECE_BYTES, USAGE_STREAMS_MAX
 from meterline.meter import Meter
 from meterline.number import UNIT
@@ -84,11 +85,11 @@ async def test_too_many_rows_are_refused_before_the_first(
     usage_store: ClickHouseUsageStore, asked: UsageQuery
 ) -> None:
     async def rows(query: UsageQuery, rows_max: int) -> int:
-        async with aclosing(answer(usage_store.connection, query, rows_max)) as blocks:
+        async with aclosing(answer(Reader(usage_store.connection), query, rows_max)) as blocks:
             return sum([len(block) async for block in blocks])
 
     with pytest.raises(Problem, match="over 3999 rows"):
-        await anext(answer(usage_store.connection, asked, SUBJECTS - 1))
+        await anext(answer(Reader(usage_store.connection), asked, SUBJECTS - 1))
     assert await rows(asked, SUBJECTS) == SUBJECTS
     total = UsageQuery(asked.meter)  # many rows of the store, one of the answer
     assert await rows(total, SUBJECTS - 1) == 1

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
+from meterline.backends.clickhouse.usage.snapshot import Reader
 from meterline.backends.clickhouse.usage.values import BOUNDS, ValueListing
 from meterline.meter import Aggregation
 from meterline.problem import Problem
@@ -75,8 +76,8 @@ async def test_a_list_that_reads_too_much_is_refused_with_what_to_do(
     events = [event(of, n, rfc3339(START_MS), {"v": 1}, f"s{n}") for n in range(20)]
     await usage_store.write(folded(log, [of], events).take())
     query = UsageQuery(of, group_by=("subject",))
-    roomy = ValueListing(usage_store.connection, {**BOUNDS, "max_rows_to_read": 1_000_000})
+    roomy = ValueListing(Reader(usage_store.connection), {**BOUNDS, "max_rows_to_read": 1_000_000})
     assert (await roomy.page(query, 5, 0))[1] == 20
-    tight = ValueListing(usage_store.connection, {**BOUNDS, "max_rows_to_read": 10})
+    tight = ValueListing(Reader(usage_store.connection), {**BOUNDS, "max_rows_to_read": 10})
     with pytest.raises(Problem, match="give from and to that span less"):
         await tight.page(query, 5, 0)

@@ -82,9 +82,9 @@ class Stores:
                 if table not in kept or one.append_ms >= kept[table].from_ms:
                     rows[table] += count
         if not behind:
-            return Sealed(self.store_id, [], kept)
+            return Sealed(self.store_id, [], kept=kept)
         last, counts = behind[-1].first, (rows["events"], rows["rejects"], 0, 0, 0, rows["seen"])
-        return Sealed(self.store_id, [SealedRows(0, last, len(behind), *counts)], kept)
+        return Sealed(self.store_id, [SealedRows(0, last, len(behind), *counts)], kept=kept)
 
     async def counted(self) -> bool:
         return bool(self.slices)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from meterline.backends.clickhouse.chdb_folder import mend
+from meterline.backends.clickhouse.chdb.folder import mend
 from meterline.backends.clickhouse.named_sql import TABLES
 from meterline.backends.clickhouse.schema import definition, is_whole, missing
 from meterline.ports import Unsuitable
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.standard  # it starts processes with the embedded Click
 START = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from meterline.backends.clickhouse.chdb_folder import mend
+from meterline.backends.clickhouse.chdb.folder import mend
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.holdings import ClickHousePeriods
 from meterline.backends.clickhouse.named_sql import QUERIES, TABLES as OURS
@@ -189,10 +189,12 @@ def test_a_definition_cut_anywhere_is_known_as_damaged() -> None:
 def test_nothing_is_asked_of_a_store_that_has_all_and_only_what_is_missing_of_others() -> None:
     assert missing([]) == [TABLES[name] for name in NAMES]
     older = [*(("table", name, "") for name in NAMES), ("column", "rejects", "type")]
-    of_rejects, of_events, *_ = missing(older)
+    of_rejects, of_events, of_tallies, of_members = missing(older)
     assert of_rejects.startswith("ALTER TABLE rejects ADD COLUMN IF NOT EXISTS subject String")
     assert "EXISTS type " not in of_rejects
     assert of_events == TABLES["events_indexes"].replace("\n   ", "")
+    assert of_tallies.startswith("ALTER TABLE tallies ADD INDEX IF NOT EXISTS along_log ")
+    assert of_members.startswith("ALTER TABLE members ADD INDEX IF NOT EXISTS along_log ")
 
 
 def test_a_folder_that_is_not_there_needs_nothing(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from meterline.audit import Chunk
-from meterline.backends.clickhouse.usage.sql import Statement
+from meterline.backends.clickhouse.usage.statement import Statement
 from meterline.event import simple_steps
 from meterline.limits import INTEGER_DIGITS_MAX, NUMBER_CHARS_MAX, POSITION_INDEX_BITS, SCALE
 from meterline.meter import Aggregation, Meter

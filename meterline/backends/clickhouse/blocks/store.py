@@ -1,12 +1,13 @@
 """`BlockRows` on ClickHouse and chDB."""
 
+from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from meterline.backends.clickhouse.blocks import sql
+from meterline.backends.clickhouse.chdb.parts import PartWatch
 from meterline.backends.clickhouse.connection import INSERT_SETTINGS, QUERY_SETTINGS, Connection
-from meterline.backends.clickhouse.parts import PartWatch
 from meterline.limits import BLOCK_INSERT_ROWS, BLOCK_MEMORY_BYTES, BLOCK_STEP_S_MAX
 from meterline.usage import Block, Due, Held
 
@@ -27,9 +28,10 @@ _WRITE: Final[dict[str, Any]] = {
     "min_insert_block_size_bytes": 0,
 }
 NAMES: Final = tuple(table.name for table in sql.TABLES)
-_PRESENT: Final = (
-    "SELECT DISTINCT partition FROM system.parts WHERE active AND database = currentDatabase()"
-    " AND table IN {tables:Array(String)}"
+_COUNTS: Final = (
+    "SELECT toUInt64(partition), table, sum(rows) FROM system.parts"
+    " WHERE active AND database = currentDatabase() AND table IN {tables:Array(String)}"
+    " GROUP BY partition, table"
 )
 
 
@@ -76,10 +78,12 @@ class ClickHouseBlockRows:
             for name in NAMES:
                 await self._connection.execute(f"ALTER TABLE {name} DROP PARTITION {int(number)}")
 
-    async def present(self) -> set[int]:
+    async def counts(self) -> Mapping[int, Mapping[str, int]]:
         """See the port."""
-        rows = await self._asked(_PRESENT, {"tables": list(NAMES)})
-        return {int(partition) for (partition,) in rows}
+        found: dict[int, dict[str, int]] = defaultdict(dict)
+        for number, table, rows in await self._asked(_COUNTS, {"tables": list(NAMES)}):
+            found[number][table] = rows
+        return found
 
     async def _asked(self, statement: str, parameters: dict[str, Any]) -> Any:
         return await self._connection.query(statement, parameters, SETTINGS)

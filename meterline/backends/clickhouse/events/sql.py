@@ -8,7 +8,7 @@ the first step gives its place twice, side by side.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from meterline.backends.clickhouse.usage.sql import Statement
+from meterline.backends.clickhouse.usage.statement import Statement
 from meterline.event import (
     INSTANTS,
     Column,

@@ -4,24 +4,23 @@ events. The store orders the rows, so an answer is made and passed on a part at 
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
-from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.named_sql import QUERIES
+from meterline.backends.clickhouse.usage.extent import extent_of, rows_at_most
+from meterline.backends.clickhouse.usage.snapshot import Reader
 from meterline.backends.clickhouse.usage.sql import (
     COUNT_SETTINGS,
-    Minutes,
-    Part,
     count_statement,
     rows_settings,
     rows_statement,
     sum_statement,
 )
+from meterline.backends.clickhouse.usage.statement import Minutes, Part
 from meterline.event import Event, decode_event
-from meterline.limits import QUERY_ROWS_MAX, RUN_ROWS_READ
+from meterline.limits import LARGE_READ_ROWS, QUERY_ROWS_MAX, RUN_ROWS_READ
 from meterline.meter import EMPTY, Aggregate, Aggregation, Latest, Measure, Meter, merged, pieces
 from meterline.ports import Unavailable
 from meterline.problem import Fault, Problem, invalid
@@ -35,18 +34,8 @@ from meterline.usage import (
     span_of,
     starts_of,
 )
-from meterline.window import MINUTE_MS
 
 Cut = tuple[Meter, list[Event]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Extent:
-    """Usage lies at [first_ms, end_ms), in whole minutes, in at most so many rows of the store."""
-
-    first_ms: int
-    end_ms: int
-    rows: int
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=True):
@@ -66,26 +55,31 @@ _lines: Final = msgspec.json.Decoder(Line)
 
 
 async def answer(
-    connection: Connection, query: UsageQuery, rows_max: int | None = QUERY_ROWS_MAX
+    reader: Reader, query: UsageQuery, rows_max: int | None = QUERY_ROWS_MAX
 ) -> AsyncGenerator[list[UsageRow], None]:
     """Rows by window, subject, groups, a part of them at a time. Raises `Problem` where the answer
     would be beyond its bounds; with `rows_max` None it may have any number of rows.
     """
-    parts, cuts = await pieces_of(connection, query)
-    extent = await _extent(connection, parts, cuts)
+    parts, cuts = await pieces_of(reader, query)
+    coverage = await reader.coverage({part.meter.revision for part in parts})
+    extent = await extent_of(reader, query, Minutes(tuple(parts), coverage=coverage), cuts)
     if extent is None:
         return
     starts = starts_of(query, extent.first_ms, extent.end_ms)
-    minutes = Minutes(tuple(parts), tuple(minutes_of(starts)))
+    minutes = Minutes(tuple(parts), tuple(minutes_of(starts)), coverage)
     cut = folded_cuts(query, minutes, cuts)
-    if rows_max is not None and extent.rows + len(cut) > rows_max:
-        await _within_rows(connection, query, minutes, rows_max)
+    large = rows_max is None
+    if rows_max is not None:
+        most = await rows_at_most(reader, query, minutes, extent)
+        large = most > LARGE_READ_ROWS
+        if most + len(cut) > rows_max:
+            await _within_rows(reader, query, minutes, rows_max)
     maker = RowMaker(query, starts, (extent.first_ms, extent.end_ms))
     rows = MergedRows(query.meter.aggregation, maker, sorted(cut.items()), rows_max)
     if parts:
         statement = rows_statement(query, minutes, with_members=bool(cut), rows_max=rows_max)
-        settings = rows_settings(query, extent.rows)
-        async with aclosing(connection.stream(*statement, settings, rows.take)) as blocks:
+        settings = rows_settings(query, large=large)
+        async with aclosing(reader.connection.stream(*statement, settings, rows.take)) as blocks:
             async for block in blocks:
                 if block:
                     yield block
@@ -94,7 +88,7 @@ async def answer(
 
 
 async def portions(
-    connection: Connection, query: UsageQuery, rows_max: int
+    reader: Reader, query: UsageQuery, rows_max: int
 ) -> AsyncIterator[list[UsageRow]]:
     """See `run_ports.SubjectUsageStore.usage_by_subject`."""
     assert query.from_ms is not None, "both ends are given"
@@ -102,7 +96,7 @@ async def portions(
     assert query.window is None
     assert query.group_by[:1] == ("subject",), "ordered by it"
     waiting: list[UsageRow] = []
-    async with aclosing(answer(connection, query, rows_max=None)) as blocks:
+    async with aclosing(answer(reader, query, rows_max=None)) as blocks:
         async for block in blocks:
             waiting += block
             whole = len(waiting) - len(waiting) % rows_max
@@ -113,21 +107,23 @@ async def portions(
         yield waiting
 
 
-async def total(connection: Connection, query: UsageQuery) -> tuple[int, int]:
+async def total(reader: Reader, query: UsageQuery) -> tuple[int, int]:
     """See `run_ports.SubjectUsageStore.usage_sum`: by the store, where it can tell exactly."""
-    parts, cuts = await pieces_of(connection, query)
-    statement = sum_statement(query, Minutes(tuple(parts))) if parts else None
+    parts, cuts = await pieces_of(reader, query)
+    coverage = await reader.coverage({part.meter.revision for part in parts})
+    minutes = Minutes(tuple(parts), coverage=coverage)
+    statement = sum_statement(query, minutes) if parts else None
     if statement is not None and not any(events for _, events in cuts):
-        ((count, value),) = await connection.query(*statement)
+        ((count, value),) = await reader.connection.query(*statement)
         return int(count), int(value)
     count = value = 0
-    async for rows in portions(connection, query, RUN_ROWS_READ):
+    async for rows in portions(reader, query, RUN_ROWS_READ):
         count += len(rows)
         value += sum(row.value for row in rows)
     return count, value
 
 
-async def pieces_of(connection: Connection, query: UsageQuery) -> tuple[list[Part], list[Cut]]:
+async def pieces_of(reader: Reader, query: UsageQuery) -> tuple[list[Part], list[Cut]]:
     """The whole minutes of a query by the revisions that answer them, and the events of minutes
     that it cuts.
     """
@@ -137,48 +133,29 @@ async def pieces_of(connection: Connection, query: UsageQuery) -> tuple[list[Par
         span = span_of(piece.from_ms, piece.to_ms)
         if span.first < span.end:
             parts.append(Part(piece.meter, span.first, span.end))
-        cuts += [
-            (piece.meter, await _cut_events(connection, piece.meter, *cut)) for cut in span.cuts
-        ]
+        cuts += [(piece.meter, await _cut_events(reader, piece.meter, *cut)) for cut in span.cuts]
     return parts, cuts
 
 
-async def _cut_events(
-    connection: Connection, meter: Meter, from_ms: int, to_ms: int
-) -> list[Event]:
+async def _cut_events(reader: Reader, meter: Meter, from_ms: int, to_ms: int) -> list[Event]:
     parameters = {
         "namespace": meter.namespace,
         "type": meter.event_type,
         "from_ms": from_ms,
         "to_ms": to_ms,
     }
-    rows = await connection.query(QUERIES["cut_events"], parameters)
+    rows = await reader.connection.query(QUERIES["cut_events"], parameters)
     return [decode_event(row[-1].encode()) for row in rows]
 
 
-async def _extent(connection: Connection, parts: list[Part], cuts: list[Cut]) -> _Extent | None:
-    """Where usage can lie; None where there is none."""
-    instants = [event.time_ms // MINUTE_MS for _, events in cuts for event in events]
-    rows = 0
-    for part in parts:
-        parameters = {"revision": part.meter.revision, "first": part.first, "end": part.end}
-        ((first, last, count),) = await connection.query(QUERIES["span"], parameters)
-        if count:
-            instants += [first, last]
-            rows += count
-    if not instants:
-        return None
-    return _Extent(min(instants) * MINUTE_MS, (max(instants) + 1) * MINUTE_MS, rows)
-
-
-async def _within_rows(
-    connection: Connection, query: UsageQuery, minutes: Minutes, rows_max: int
-) -> None:
+async def _within_rows(reader: Reader, query: UsageQuery, minutes: Minutes, rows_max: int) -> None:
     """Refuse too many rows before the first of them is sent. They are counted only where there can
     be so many.
     """
     if minutes.parts:
-        ((found,),) = await connection.query(*count_statement(query, minutes), COUNT_SETTINGS)
+        ((found,),) = await reader.connection.query(
+            *count_statement(query, minutes), COUNT_SETTINGS
+        )
         if found > rows_max:
             raise _too_many(rows_max)
 

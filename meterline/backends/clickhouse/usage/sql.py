@@ -1,27 +1,20 @@
 """The SQL of a usage query over whole minutes (pure): parts of text with server-bound parameters.
 
-Only identity columns are filtered under FINAL. Group values are read out of the JSON array that
-holds them. Where several revisions of a meter answer, each its own minutes, one statement asks them
-all, so that the store merges what lies on both sides of a border: distinct values, too.
+Only identity columns are filtered under FINAL. Where several revisions of a meter answer, each its
+own minutes, one statement asks them all, so that the store merges what lies on both sides of a
+border: distinct values, too.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from meterline.backends.clickhouse.connection import QUERY_SETTINGS
-from meterline.limits import LARGE_READ_ROWS, QUERY_ROWS_MAX, USAGE_MEMORY_BYTES_MAX
-from meterline.meter import Aggregation, Meter
+from meterline.backends.clickhouse.usage.sources import rows_source
+from meterline.backends.clickhouse.usage.statement import Minutes, Part, Statement, of_minutes
+from meterline.limits import QUERY_ROWS_MAX, USAGE_MEMORY_BYTES_MAX
+from meterline.meter import Aggregation
 from meterline.number import UNIT
-from meterline.usage import LISTS, Comparison, Condition, Filter, Operator, UsageQuery
-from meterline.window import WindowSize
-
-_COMPARE = {
-    Operator.EQ: "{text} = {operand}",
-    Operator.NEQ: "{text} != {operand}",
-    Operator.CONTAINS: "position({text}, {operand}) > 0",
-    Operator.NCONTAINS: "position({text}, {operand}) = 0",
-}
+from meterline.usage import UsageQuery
 
 # What does not fit is put on disk meanwhile: the embedded engine lives in our own memory.
 ROWS_SETTINGS = {
@@ -39,48 +32,6 @@ COUNT_SETTINGS = {
 }
 
 
-_SIGNS: Final = {
-    Comparison.GT: ">",
-    Comparison.GTE: ">=",
-    Comparison.LT: "<",
-    Comparison.LTE: "<=",
-    Comparison.EQ: "=",
-    Comparison.NE: "!=",
-}
-
-
-@dataclass(slots=True)
-class Statement:
-    """SQL under construction and its parameters."""
-
-    parameters: dict[str, Any] = field(default_factory=dict)
-
-    def bind(self, value: object, kind: str) -> str:
-        """The placeholder of a value; `kind` is its type for the engine, such as `UInt32`."""
-        name = f"p{len(self.parameters)}"
-        self.parameters[name] = value
-        return f"{{{name}:{kind}}}"
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Whole minutes [first, end) that one revision answers."""
-
-    meter: Meter
-    first: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Minutes:
-    """The minutes of a query by the revisions that answer them, at least one part; and, unless a
-    row is a minute or everything, the starts of windows in minutes.
-    """
-
-    parts: tuple[Part, ...]
-    starts: tuple[int, ...] = ()
-
-
 def rows_statement(
     query: UsageQuery, minutes: Minutes, *, with_members: bool, rows_max: int | None
 ) -> tuple[str, dict[str, Any]]:
@@ -91,18 +42,17 @@ def rows_statement(
     """
     statement = Statement()
     keys = [f"k{i}" for i in range(len(query.dimensions) + 2)]
-    named = ", ".join(f"{text} AS k{i}" for i, text in enumerate(_keys(query, minutes, statement)))
     grouped = ", ".join(keys)
-    where = _where(query, minutes, statement)
     shown, *merged = _measured(query.meter.aggregation, with_members=with_members)
     source = f"""
-SELECT {named}, sum(counted) AS c, sum(rejected) AS r, {merged[0]}
-FROM tallies FINAL WHERE {where} GROUP BY {grouped}"""  # noqa: S608 - values are bound
+SELECT {grouped}, sum(counted) AS c, sum(rejected) AS r, {merged[0]}
+FROM ({rows_source(query, minutes, statement)}) GROUP BY {grouped}"""  # noqa: S608 - values are bound
     if query.meter.aggregation is Aggregation.UNIQUE_COUNT:
+        members = rows_source(query, minutes, statement, members=True)
         source = f"""
 SELECT {grouped}, sum(c) AS c, sum(r) AS r, {merged[2]} FROM ({source}
 UNION ALL
-SELECT {named}, 0 AS c, 0 AS r, {merged[1]} FROM members WHERE {where} GROUP BY {grouped})
+SELECT {grouped}, 0 AS c, 0 AS r, {merged[1]} FROM ({members}) GROUP BY {grouped})
 GROUP BY {grouped}"""  # noqa: S608 - values are bound, names come from this module
     sql = f"""
 SELECT k0 AS b, [{", ".join(keys[1:])}] AS k, c, r, {shown} FROM ({source})
@@ -111,9 +61,9 @@ ORDER BY {grouped}
     return sql, statement.parameters
 
 
-def rows_settings(query: UsageQuery, rows: int) -> dict[str, Any]:
-    """Settings for `rows_statement`, where the store holds so many rows for it."""
-    return _LARGE if query.group_by and rows > LARGE_READ_ROWS else ROWS_SETTINGS
+def rows_settings(query: UsageQuery, *, large: bool) -> dict[str, Any]:
+    """Settings for `rows_statement`; `large` says that very many rows are read for it."""
+    return _LARGE if query.group_by and large else ROWS_SETTINGS
 
 
 def _measured(aggregation: Aggregation, *, with_members: bool) -> tuple[str, ...]:
@@ -144,10 +94,16 @@ def _measured(aggregation: Aggregation, *, with_members: bool) -> tuple[str, ...
 def count_statement(query: UsageQuery, minutes: Minutes) -> tuple[str, dict[str, Any]]:
     """How many rows there would be, as far as `COUNT_SETTINGS` let it count."""
     statement = Statement()
-    keys = ", ".join(_keys(query, minutes, statement))
-    where = _where(query, minutes, statement)
-    sql = f"SELECT count() FROM (SELECT 1 FROM tallies WHERE {where} GROUP BY {keys})"  # noqa: S608
+    keys = ", ".join(f"k{i}" for i in range(len(query.dimensions) + 2))
+    source = rows_source(query, minutes, statement)
+    sql = f"SELECT count() FROM (SELECT 1 FROM ({source}) GROUP BY {keys})"  # noqa: S608
     return sql, statement.parameters
+
+
+def estimate_statement(query: UsageQuery, minutes: Minutes) -> tuple[str, dict[str, Any]]:
+    """By table and part, in the third last column, how many rows would be read at most."""
+    statement = Statement()
+    return f"EXPLAIN ESTIMATE {rows_source(query, minutes, statement)}", statement.parameters
 
 
 _VALUES: Final = {
@@ -169,15 +125,14 @@ def sum_statement(query: UsageQuery, minutes: Minutes) -> tuple[str, dict[str, A
     if value is None:
         return None
     statement = Statement()
-    keys = _keys(query, minutes, statement)
+    keys = ", ".join(f"k{i}" for i in range(len(query.dimensions) + 2))
     members = query.meter.aggregation is Aggregation.UNIQUE_COUNT
-    table, counted = ("members", "1") if members else ("tallies FINAL", "sum(counted) > 0")
+    counted = "1" if members else "sum(counted) > 0"
     sql = f"""
 SELECT count(), sum(value) FROM (
-    SELECT {", ".join(f"{text} AS k{i}" for i, text in enumerate(keys))}, {value} AS value
-    FROM {table}
-    WHERE {_where(query, minutes, statement)}
-    GROUP BY {", ".join(f"k{i}" for i in range(len(keys)))}
+    SELECT {keys}, {value} AS value
+    FROM ({rows_source(query, minutes, statement, members=members)})
+    GROUP BY {keys}
     HAVING {counted})"""  # noqa: S608 - values are bound, names come from this module
     return sql, statement.parameters
 
@@ -188,15 +143,13 @@ def values_statement(
     """A column `v`: the texts of the one name that rows are split by, each once, with those of cut
     minutes.
     """
-    (name,) = query.group_by
+    at = 1 if query.by_subject else 2  # of a key: bucket, subject, dimensions
     statement = Statement()
     found = f"SELECT arrayJoin({statement.bind(list(cut), 'Array(String)')}) AS v"
     if minutes.parts:
-        text = _key_of(minutes, name, statement)
-        where = _where(query, minutes, statement)
-        # versions of one tally only grow, so no FINAL is needed to see that something counted
+        source = rows_source(query, minutes, statement)
         found += f"""
-UNION ALL SELECT {text} AS v FROM tallies WHERE ({where}) AND counted > 0 GROUP BY v"""  # noqa: S608 - values are bound
+UNION ALL SELECT toString(k{at}) AS v FROM ({source}) WHERE counted > 0 GROUP BY v"""  # noqa: S608 - values are bound
     return f"SELECT v FROM ({found}) GROUP BY v", statement.parameters  # noqa: S608 - as above
 
 
@@ -215,84 +168,3 @@ WHERE ({minutes}) AND (log, partition, offset, place) > ({cursor})
 ORDER BY log, partition, offset, place
 LIMIT {rows_max}"""  # noqa: S608 - values are bound, names come from this module
     return sql, statement.parameters
-
-
-def _keys(query: UsageQuery, minutes: Minutes, statement: Statement) -> list[str]:
-    subject = "subject" if query.by_subject else "''"
-    groups = [_key_of(minutes, name, statement) for name in query.dimensions]
-    return [_bucket(query, minutes, statement), subject, *groups]
-
-
-def _bucket(query: UsageQuery, minutes: Minutes, statement: Statement) -> str:
-    if query.window is None:
-        return "toUInt32(0)"
-    if query.window is WindowSize.MINUTE:
-        return "window"
-    starts = statement.bind(list(minutes.starts), "Array(UInt32)")
-    return f"toUInt32(roundDown(window, {starts}))"
-
-
-def _key_of(minutes: Minutes, name: str, statement: Statement) -> str:
-    """The value of a dimension, wherever the revision of a row has it."""
-    texts = [_text_of(part.meter, name) for part in minutes.parts]
-    if len(set(texts)) == 1:
-        return texts[0]
-    cases = [
-        f"revision = {statement.bind(part.meter.revision, 'UInt32')}, {text}"
-        for part, text in zip(minutes.parts[:-1], texts[:-1], strict=True)
-    ]
-    return f"multiIf({', '.join(cases)}, {texts[-1]})"
-
-
-def _text_of(meter: Meter, name: str) -> str:
-    if name == "subject":
-        return "subject"
-    if name not in meter.dimension_names:
-        return "''"
-    return f"JSONExtractString(groups, {meter.dimension_names.index(name) + 1})"
-
-
-def _where(query: UsageQuery, minutes: Minutes, statement: Statement) -> str:
-    parts = [_of_part(query, part, statement) for part in minutes.parts]
-    return parts[0] if len(parts) == 1 else " OR ".join(f"({part})" for part in parts)
-
-
-def _of_part(query: UsageQuery, part: Part, statement: Statement) -> str:
-    texts = [of_minutes(part, statement)]
-    texts += [_condition(_text_of(part.meter, name), f, statement) for name, f in query.filters]
-    if query.subjects:
-        met = " AND ".join(_of_subject(condition, statement) for condition in query.subjects)
-        texts.append(f"NOT ({met})" if query.other_subjects else met)
-    return " AND ".join(texts)
-
-
-def _of_subject(condition: Condition[str], statement: Statement) -> str:
-    """The condition of a report: texts are compared by bytes, which is by code points."""
-    if condition.comparison in LISTS:
-        word = "IN" if condition.comparison is Comparison.IN else "NOT IN"
-        return f"subject {word} {statement.bind(list(condition.operands), 'Array(String)')}"
-    operand = statement.bind(condition.operands[0], "String")
-    return f"subject {_SIGNS[condition.comparison]} {operand}"
-
-
-def of_minutes(part: Part, statement: Statement) -> str:
-    """The condition that a row is of a revision and in its minutes."""
-    revision = statement.bind(part.meter.revision, "UInt32")
-    first = statement.bind(part.first, "UInt32")
-    end = statement.bind(part.end, "UInt32")
-    return f"revision = {revision} AND window >= {first} AND window < {end}"
-
-
-def _condition(text: str, condition: Filter, statement: Statement) -> str:
-    match condition.operator:
-        case Operator.AND | Operator.OR:
-            word = f" {condition.operator.upper()} "
-            return f"({word.join(_condition(text, p, statement) for p in condition.parts)})"
-        case Operator.IN | Operator.NIN:
-            word = "IN" if condition.operator is Operator.IN else "NOT IN"
-            return f"{text} {word} {statement.bind(list(condition.values), 'Array(String)')}"
-        case Operator.EXISTS:
-            return f"{text} {'!=' if condition.values[0] == 'true' else '='} ''"
-        case operator:
-            operand = statement.bind(condition.values[0], "String")
-            return _COMPARE[operator].format(text=text, operand=operand)

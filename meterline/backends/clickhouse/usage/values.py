@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from meterline.backends.clickhouse.bounds import Searches
-from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.usage.answer import folded_cuts, pieces_of
-from meterline.backends.clickhouse.usage.sql import ROWS_SETTINGS, Minutes, values_statement
+from meterline.backends.clickhouse.usage.snapshot import Reader
+from meterline.backends.clickhouse.usage.sql import ROWS_SETTINGS, values_statement
+from meterline.backends.clickhouse.usage.statement import Minutes
 from meterline.limits import VALUE_SEARCHES_MAX, VALUES_SEARCH_S_MAX, VALUES_SEARCHED_MAX
 from meterline.problem import Fault
 from meterline.usage import UsageQuery
@@ -24,8 +25,8 @@ _BEYOND: Final = Fault(
 class ValueListing:
     """See `ports.UsageStore.usage_values`. A list may read much, so only a few are made at once."""
 
-    def __init__(self, connection: Connection, bounds: Mapping[str, Any] = BOUNDS) -> None:
-        self._connection = connection
+    def __init__(self, reader: Reader, bounds: Mapping[str, Any] = BOUNDS) -> None:
+        self._reader = reader
         self._bounds = bounds
         self._searches = Searches(VALUE_SEARCHES_MAX)
 
@@ -38,16 +39,17 @@ class ValueListing:
             return await self._page(query, limit, offset)
 
     async def _page(self, query: UsageQuery, limit: int, offset: int) -> tuple[list[str], int]:
-        parts, cuts = await pieces_of(self._connection, query)
-        minutes = Minutes(tuple(parts))
+        parts, cuts = await pieces_of(self._reader, query)
+        coverage = await self._reader.coverage({part.meter.revision for part in parts})
+        minutes = Minutes(tuple(parts), coverage=coverage)
         at = 1 if query.by_subject else 2  # of a key: bucket, subject, dimensions
         folded = folded_cuts(query, minutes, cuts)
         cut = sorted({str(key[at]) for key, aggregate in folded.items() if aggregate.count})
         sql, bound = values_statement(query, minutes, cut)
         counted = f"SELECT count() FROM ({sql})"  # noqa: S608 - values are bound
-        ((total,),) = await self._connection.query(counted, bound, self._bounds)
+        ((total,),) = await self._reader.connection.query(counted, bound, self._bounds)
         if offset >= total:
             return [], int(total)
         paged = f"{sql} ORDER BY v LIMIT {int(limit)} OFFSET {int(offset)}"
-        rows = await self._connection.query(paged, bound, self._bounds)
+        rows = await self._reader.connection.query(paged, bound, self._bounds)
         return [text for (text,) in rows], int(total)

@@ -72,6 +72,11 @@ class SqlBlockLedger(SqlStore):
         those = and_(blocks.c.number.in_(numbers), blocks.c.state == BlockState.GONE)
         await connection.execute(delete(blocks).where(those))
 
+    @reads
+    async def numbers(self, connection: Connection) -> set[int]:
+        """See the port."""
+        return set((await connection.execute(select(blocks.c.number))).scalars())
+
     @writes
     async def withdraw(
         self, connection: Connection, log: int, numbers: Collection[int], now_ms: int

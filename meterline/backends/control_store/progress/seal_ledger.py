@@ -1,7 +1,9 @@
 """`SealLedger` over SQL: which usage store is counted into, and what its sealed slices wrote."""
 
 from collections.abc import Mapping
+from typing import Final
 
+import msgspec
 from sqlalchemy import and_, case, delete, exists, func, literal, or_, select, update
 from sqlalchemy.sql import ColumnElement
 
@@ -19,7 +21,7 @@ from meterline.backends.control_store.tables.meters import (
     usage_store,
 )
 from meterline.backends.control_store.tables.retention import retention_notices
-from meterline.usage import EVENTS, REJECTS, SEEN, Kept, Sealed, SealedRows, kept_of
+from meterline.usage import EVENTS, REJECTS, SEEN, BlockState, Kept, Sealed, SealedRows, kept_of
 
 # Members of `SealedRows` in their order: the table of the usage store, and its rows in a seal.
 _SUMMED = (
@@ -31,6 +33,7 @@ _SUMMED = (
     (SEEN, seals.c.events),
 )
 _OF_ONE_STORE = (seals, fill_marks, completeness, flushed, blocks, retention_notices)
+_ROWS: Final = msgspec.json.Decoder(dict[str, int])
 _ID = select(usage_store.c.id)
 
 
@@ -57,7 +60,14 @@ class SqlSealLedger(SqlStore):
         )
         store_id = (await connection.execute(_ID)).scalar_one_or_none()
         rows = await connection.execute(question)
-        return Sealed(store_id, [SealedRows._make(map(int, row)) for row in rows], kept)
+        sums = [SealedRows._make(map(int, row)) for row in rows]
+        counted = select(blocks.c.number, blocks.c.row_counts).where(
+            blocks.c.log == log, blocks.c.state == BlockState.READABLE
+        )
+        read = {
+            row.number: _ROWS.decode(row.row_counts) for row in await connection.execute(counted)
+        }
+        return Sealed(store_id, sums, read, kept)
 
     @reads
     async def counted(self, connection: Connection) -> bool:

@@ -1,0 +1,223 @@
+"""Blocks are made: of sealed slices, beside counting, by whoever holds a log's first partition.
+
+Order of effects: record (in the making) -> rows -> counted back -> record (readable). A reader sees
+a block only after the last one, and then all of it. Rows are dropped only when the record says that
+nobody reads them. So a kill at any step leaves rows that nobody reads, and `sweep` removes them.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import structlog
+
+from meterline.limits import (
+    BLOCK_KEPT_MS,
+    BLOCK_MAKING_MS,
+    BLOCK_SLICES_MAX,
+    BLOCK_TALLIES_MAX,
+)
+from meterline.meter import CatalogueStore
+from meterline.ports import Clock
+from meterline.usage import (
+    Block,
+    BlockLedger,
+    BlockRows,
+    BlockState,
+    Column,
+    Due,
+    Seal,
+    Stretch,
+    Stretches,
+    begun_at_ms,
+    block_number,
+    columns_of,
+    differences,
+    ends_of,
+    merge_due,
+)
+
+logger = structlog.get_logger()
+_Made = tuple[Block, Sequence[int], Sequence[Seal]]  # from these blocks, or from these slices
+
+
+class BlockMaker:
+    """Makes the blocks of one log, one at a time. Any number of makers at once do no harm."""
+
+    def __init__(
+        self,
+        log: int,
+        partitions: int,
+        ledger: BlockLedger,
+        rows: BlockRows,
+        catalogue: CatalogueStore,
+        clock: Clock,
+        chance: random.Random,
+    ) -> None:
+        self._log = log
+        self._partitions = partitions
+        self._ledger = ledger
+        self._rows = rows
+        self._catalogue = catalogue
+        self._clock = clock
+        self._chance = chance
+
+    async def step(self) -> bool:
+        """Make the next block that is due, or merge some; False where nothing is due. Raises
+        `Unavailable`: what was begun is swept away later.
+        """
+        there = await self._ledger.blocks(self._log)
+        due = await self._due(columns_of(there))
+        if due is None:
+            return False
+        block, sources, seals = due
+        await self._ledger.begin(block)
+        await self._rows.make(block, sources)
+        weights, held = await self._rows.due(block, sources), await self._rows.held(block.number)
+        wrong = differences(weights, held) + _short(block, weights, seals)
+        if wrong:
+            logger.warning("block_differs", block=block.number, differences=wrong)
+            return False
+        counts = {name: one.rows for name, one in held.items() if one.rows}
+        readable = await self._ledger.publish(block, counts, sources, self._clock.now_ms())
+        logger.info(
+            "block_made",
+            block=block.number,
+            rows=sum(counts.values()),
+            of=len(sources),
+            readable=readable,
+        )
+        return readable
+
+    async def sweep(self) -> None:
+        """Drop the rows that nobody reads: of blocks that were given up, or replaced long enough
+        ago, and of those without a record. Blocks whose rows are not all there are withdrawn.
+        """
+        there = await self._ledger.blocks(self._log)
+        counts = await self._rows.counts()
+        wrong = [it.number for it in there if _is_damaged(it, counts.get(it.number, {}))]
+        if wrong:
+            logger.warning("blocks_withdrawn", blocks=wrong)
+            await self._ledger.withdraw(self._log, wrong, self._clock.now_ms())
+        over = [it.number for it in there if self._is_over(it)]
+        await self._ledger.give_up(over, self._clock.now_ms())
+        gone = {
+            it.number for it in await self._ledger.blocks(self._log) if it.state is BlockState.GONE
+        }
+        known = await self._ledger.numbers()
+        lone = {number for number in counts.keys() - known if self._is_old(number)}
+        await self._rows.drop(sorted((gone | lone) & counts.keys()))
+        await self._ledger.forget(gone)
+
+    def _is_over(self, block: Block) -> bool:
+        now_ms = self._clock.now_ms()
+        if block.state is BlockState.MAKING:
+            return self._is_old(block.number)
+        replaced = block.state is BlockState.REPLACED
+        return replaced and now_ms - block.changed_at_ms > BLOCK_KEPT_MS
+
+    def _is_old(self, number: int) -> bool:
+        """Whether whoever makes this block, or made it, has given up by now."""
+        return self._clock.now_ms() - begun_at_ms(number) > BLOCK_MAKING_MS
+
+    async def _due(self, columns: Sequence[Column]) -> _Made | None:
+        """Newer revisions first, then what was sealed since, then merging."""
+        catalogue = await self._catalogue.catalogue()
+        revisions = sorted(meter.revision for meter in catalogue.meters)
+        for column in columns:
+            if (found := await self._newer(column, revisions, catalogue.version)) is not None:
+                return found
+        found = await self._next(columns, revisions, catalogue.version)
+        return found or self._merged(columns)
+
+    def _merged(self, columns: Sequence[Column]) -> _Made | None:
+        merge = merge_due(columns)
+        if merge is None:
+            return None
+        block = self._begun(merge.stretches, 0, merge.upto)
+        begin_ms, end_ms = merge.sources[0].begin_ms, merge.sources[-1].end_ms
+        numbers = tuple(source.number for source in merge.sources)
+        return replace(block, begin_ms=begin_ms, end_ms=end_ms), numbers, ()
+
+    async def _newer(self, column: Column, revisions: Sequence[int], version: int) -> _Made | None:
+        """What a column lacks of revisions that all its slices are counted for by now."""
+        newer = [revision for revision in revisions if revision > column.upto]
+        upto = await self._counted_upto(column.stretches, newer, version)
+        if not any(revision <= upto for revision in newer):
+            return None
+        first = column.blocks[0]
+        block = self._begun(column.stretches, column.upto, upto)
+        return replace(block, begin_ms=first.begin_ms, end_ms=first.end_ms), (), ()
+
+    async def _next(
+        self, columns: Sequence[Column], revisions: Sequence[int], version: int
+    ) -> _Made | None:
+        """The slices that were sealed behind the last column, as many as a block may have."""
+        begin_ms = columns[-1].end_ms if columns else 0
+        ends = ends_of(columns[-1].stretches) if columns else {}
+        chosen: list[Seal] = []
+        stretches: list[Stretch] = []
+        late_kept = True
+        reached: list[int] = []
+        for number in range(self._partitions):
+            first = ends.get(number, 0)
+            seals = await self._ledger.sealed_after(self._log, number, first, BLOCK_SLICES_MAX)
+            mine = _beginning(seals, BLOCK_TALLIES_MAX // self._partitions)
+            late_kept &= len(seals) < BLOCK_SLICES_MAX or len(mine) == len(seals)
+            late_kept &= all(seal.late is not None for seal in seals[len(mine) :])
+            stretches.append(Stretch(number, first, mine[-1].end if mine else first))
+            reached.append(mine[-1].append_ms if mine else begin_ms)
+            chosen += mine
+        upto = await self._counted_upto(tuple(stretches), _unlike(chosen, revisions), version)
+        if not chosen or upto < 1:
+            return None
+        end_ms = min(reached) if late_kept else 0
+        block = self._begun(tuple(stretches), 0, upto)
+        return replace(block, begin_ms=begin_ms, end_ms=end_ms), (), chosen
+
+    async def _counted_upto(
+        self, stretches: Stretches, revisions: Sequence[int], version: int
+    ) -> int:
+        """Slices in the stretches are counted for all revisions up to this one."""
+        if not revisions:
+            return version
+        lacking = await self._ledger.lacking(self._log, stretches, revisions)
+        return version if lacking is None else lacking - 1
+
+    def _begun(self, stretches: Stretches, after: int, upto: int) -> Block:
+        now_ms = self._clock.now_ms()
+        number = block_number(now_ms, self._chance.getrandbits(32))
+        return Block(number, self._log, stretches, after, upto, changed_at_ms=now_ms)
+
+
+def _beginning(seals: Sequence[Seal], tallies_max: int) -> Sequence[Seal]:
+    """As many of the first slices as a block may have of a partition; at least one."""
+    tallies = 0
+    for at, seal in enumerate(seals):
+        tallies += seal.tallies + seal.members
+        if at and tallies > tallies_max:
+            return seals[:at]
+    return seals
+
+
+def _unlike(seals: Sequence[Seal], revisions: Sequence[int]) -> list[int]:
+    """The revisions that are newer than the catalogue of one of the seals."""
+    oldest = min((seal.catalogue for seal in seals), default=0)
+    return [revision for revision in revisions if revision > oldest]
+
+
+def _short(block: Block, due: Due, seals: Sequence[Seal]) -> list[str]:
+    """What the slices lack of the rows that their seals tell of: it lags, or lost some."""
+    if block.after or not seals:
+        return []
+    needed = (sum(seal.tallies for seal in seals), sum(seal.members for seal in seals))
+    if due.tallies >= needed[0] and due.members >= needed[1]:
+        return []
+    return [
+        f"{due.tallies} tallies and {due.members} members, sealed were {needed[0]} and {needed[1]}"
+    ]
+
+
+def _is_damaged(block: Block, counts: Mapping[str, int]) -> bool:
+    """Whether a block that is read has not the rows that were counted."""
+    return block.state is BlockState.READABLE and dict(counts) != dict(block.rows or {})

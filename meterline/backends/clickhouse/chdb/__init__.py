@@ -1,0 +1,1 @@
+"""What chDB does not do by itself: its folder is mended and synced, its parts are looked at."""

@@ -1,0 +1,120 @@
+"""Where usage can lie, and how many rows an answer may have, before it is read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from meterline.backends.clickhouse.usage.snapshot import Reader
+from meterline.backends.clickhouse.usage.sources import uncovered
+from meterline.backends.clickhouse.usage.sql import estimate_statement
+from meterline.backends.clickhouse.usage.statement import Minutes, Part, Statement, of_minutes
+from meterline.event import Event
+from meterline.limits import QUERY_CLOSED_WINDOWS_MAX
+from meterline.meter import Meter
+from meterline.usage import Coverage, UsageQuery
+from meterline.window import MINUTE_MS, WindowSize
+
+DAY_MINUTES: Final = 1_440
+_ROWS_AT: Final = -2  # of a line of an estimate: database, table, parts, rows, marks
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Usage lies at [first_ms, end_ms), in whole minutes."""
+
+    first_ms: int
+    end_ms: int
+
+
+async def extent_of(
+    reader: Reader, query: UsageQuery, minutes: Minutes, cuts: Sequence[tuple[Meter, list[Event]]]
+) -> Extent | None:
+    """Where usage can lie; None where there is none. Where both ends are given and the windows in
+    between are not very many, that is the answer, and nothing is read.
+    """
+    instants = [event.time_ms // MINUTE_MS for _, events in cuts for event in events]
+    for part in minutes.parts:
+        if _is_closed(query, part):
+            instants += [part.first, part.end - 1]
+        else:
+            instants += await _found(reader, part, minutes.coverage)
+    if not instants:
+        return None
+    return Extent(min(instants) * MINUTE_MS, (max(instants) + 1) * MINUTE_MS)
+
+
+def _is_closed(query: UsageQuery, part: Part) -> bool:
+    if query.from_ms is None or query.to_ms is None:
+        return False
+    if query.window in (None, WindowSize.MINUTE):
+        return True
+    shortest = 60 if query.window is WindowSize.HOUR else DAY_MINUTES
+    return (part.end - part.first) // shortest <= QUERY_CLOSED_WINDOWS_MAX
+
+
+async def _found(reader: Reader, part: Part, coverage: Coverage | None) -> list[int]:
+    """The first and the last minute with usage."""
+    if coverage is None or not coverage.blocks:
+        return await _minutes(reader, part)
+    found = await _minutes(reader, part, coverage)
+    for last in (False, True):
+        found += await _end(reader, part, coverage, last=last)
+    return found
+
+
+async def _end(reader: Reader, part: Part, coverage: Coverage, *, last: bool) -> list[int]:
+    """The first or the last minute of what blocks have. Only a day at an end of the part may have
+    none in the part: then it is the next one.
+    """
+    first, end = part.first // DAY_MINUTES, -(-part.end // DAY_MINUTES)
+    while first < end:
+        statement = Statement()
+        blocks = statement.bind(list(coverage.blocks), "Array(UInt64)")
+        revision = statement.bind(part.meter.revision, "UInt32")
+        sql = f"""SELECT {"max" if last else "min"}(day), count() FROM days
+WHERE block IN {blocks} AND revision = {revision} AND day >= {first} AND day < {end}"""  # noqa: S608 - values are bound
+        ((day, count),) = await reader.connection.query(sql, statement.parameters)
+        if not count:
+            break
+        within = max(day * DAY_MINUTES, part.first), min((day + 1) * DAY_MINUTES, part.end)
+        if found := await _minutes(reader, Part(part.meter, *within)):
+            return found
+        first, end = (first, day) if last else (day + 1, end)
+    return []
+
+
+async def _minutes(reader: Reader, part: Part, newest: Coverage | None = None) -> list[int]:
+    """The first and the last minute among tallies, of all slices or of those without a block."""
+    found: list[int] = []
+    for table, first, end in _tables(part, 0 if newest is None else newest.late_before):
+        statement = Statement()
+        where = [of_minutes(Part(part.meter, first, end), statement)]
+        if newest is not None:
+            where.append(uncovered(newest, statement))
+        sql = f"SELECT min(window), max(window), count() FROM {table} WHERE {' AND '.join(where)}"  # noqa: S608 - values are bound
+        ((least, most, count),) = await reader.connection.query(sql, statement.parameters)
+        found += [least, most] if count else []
+    return found
+
+
+def _tables(part: Part, border: int) -> list[tuple[str, int, int]]:
+    """Where the minutes of a part are read, of slices whose late rows lie before a border."""
+    both = (
+        ("tallies", max(part.first, border), part.end),
+        ("late_tallies", part.first, min(part.end, border)),
+    )
+    return [(table, first, end) for table, first, end in both if first < end]
+
+
+async def rows_at_most(reader: Reader, query: UsageQuery, minutes: Minutes, extent: Extent) -> int:
+    """No answer has more rows. Without groups there is a row a window at most; else the store tells
+    how many rows it would read.
+    """
+    if not minutes.parts:
+        return 0
+    if not query.group_by:
+        if query.window is WindowSize.MINUTE:
+            return (extent.end_ms - extent.first_ms) // MINUTE_MS
+        return len(minutes.starts) + 1
+    lines = await reader.connection.query(*estimate_statement(query, minutes))
+    return sum(int(line[_ROWS_AT]) for line in lines)

@@ -1,0 +1,43 @@
+"""Which blocks are read: what the control store says, asked at most once a second."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from meterline.backends.clickhouse.connection import Connection
+from meterline.limits import BLOCK_SNAPSHOT_S
+from meterline.usage import BlockLedger, Column, Coverage, columns_of, coverage_of
+
+
+class BlockSnapshot:
+    """The readable blocks of a log, as they were at most BLOCK_SNAPSHOT_S ago. Any state of them
+    gives the same answers, for as long as replaced blocks are kept.
+    """
+
+    def __init__(self, ledger: BlockLedger, log: int) -> None:
+        self._ledger = ledger
+        self._log = log
+        self._columns: Sequence[Column] = ()
+        self._read_s: float | None = None
+        self._reading = asyncio.Lock()
+
+    async def coverage(self, revisions: Collection[int]) -> Coverage:
+        """What blocks answer for these revisions. Raises `Unavailable`."""
+        async with self._reading:
+            now_s = asyncio.get_running_loop().time()
+            if self._read_s is None or now_s - self._read_s > BLOCK_SNAPSHOT_S:
+                self._columns = columns_of(await self._ledger.blocks(self._log))
+                self._read_s = now_s
+            return coverage_of(self._log, self._columns, revisions)
+
+
+@dataclass(slots=True)
+class Reader:
+    """What usage is read from: the usage store and, where there are any, its blocks."""
+
+    connection: Connection
+    blocks: BlockSnapshot | None = None
+
+    async def coverage(self, revisions: Collection[int]) -> Coverage | None:
+        """See `BlockSnapshot`; None where nothing is known of blocks."""
+        return None if self.blocks is None else await self.blocks.coverage(revisions)

@@ -1,0 +1,195 @@
+"""Blocks over real embedded stores: whatever dies or fails, whoever makes them at once, an answer
+that is read through them is that of the tallies.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+
+from aggregator.blocks import BlockMaker
+from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
+from meterline.backends.clickhouse.usage.snapshot import BlockSnapshot
+from meterline.backends.control_store.progress.blocks import SqlBlockLedger
+from meterline.limits import BLOCK_FAN, BLOCK_KEPT_MS, BLOCK_MAKING_MS, SLICE_SPAN_MS
+from meterline.meter import Aggregation, Meter
+from meterline.ports import Unavailable
+from meterline.usage import Block, BlockState, Column, UsageQuery, columns_of
+from tests.unit.aggregator.world import PARTITIONS, Deadly, Killed, Meters, World, numbered
+
+
+class Blocks:
+    """The blocks of a world."""
+
+    def __init__(self, world: World, meters: Meters) -> None:
+        self.world = world
+        self.meters = meters
+        self.ledger = SqlBlockLedger(world.database)
+        self.rows = ClickHouseBlockRows(world.usage.connection)
+        self.sent = 0
+
+    def maker(self, fate: Callable[[], str] = lambda: "well", seed: int = 0) -> BlockMaker:
+        return BlockMaker(
+            self.world.log.number,
+            PARTITIONS,
+            Deadly(self.ledger, fate),
+            Deadly(self.rows, fate),
+            self.meters,  # type: ignore[arg-type]
+            self.world.clock,
+            random.Random(self.world.log.number * 100 + seed),  # one store for all tests
+        )
+
+    async def seal(self, events: int = 20) -> None:
+        """Some more events, in slices that are sealed."""
+        await self.world.send(numbered(self.sent, self.sent + events))
+        self.sent += events
+        worker = self.world.worker(self.meters)
+        await self.world.run(worker, seal=True)
+        await self.world.fill(worker)
+        await worker.close_all()
+        self.world.clock.at_ms += SLICE_SPAN_MS
+
+    async def there(self) -> list[Block]:
+        return await self.ledger.blocks(self.world.log.number)
+
+    async def columns(self) -> tuple[Column, ...]:
+        return columns_of(await self.there())
+
+    async def check(self, *meters: Meter) -> None:
+        """Answers through blocks, as they are now, are right."""
+        log = self.world.log.number
+        for of in meters:
+            self.world.usage.read_blocks(BlockSnapshot(self.ledger, log))
+            through = await self.world.usage.usage(UsageQuery(of, group_by=("subject",)))
+            self.world.usage.read_blocks(None)
+            plain = await self.world.usage.usage(UsageQuery(of, group_by=("subject",)))
+            assert through == plain
+        await self.world.check(*meters)
+
+
+@pytest.fixture
+async def blocks(world: World) -> Blocks:
+    made = Blocks(world, Meters(0))
+    await world.progress.register_log("another", PARTITIONS)
+    return made
+
+
+async def test_what_is_sealed_gets_blocks_and_they_are_merged(
+    blocks: Blocks, fresh_numbers: Iterator[int]
+) -> None:
+    meter = blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
+    maker = blocks.maker()
+    assert not await maker.step(), "nothing is sealed"
+    for _ in range(BLOCK_FAN):
+        await blocks.seal()
+        assert await maker.step()
+        await blocks.check(meter)
+    assert len(await blocks.columns()) == BLOCK_FAN
+    assert await maker.step()
+    assert len(await blocks.columns()) == 1
+    assert not await maker.step()
+    await blocks.check(meter)
+    await maker.sweep()
+    assert len(await blocks.rows.counts()) >= BLOCK_FAN + 1, "readers may still hold them"
+    blocks.world.clock.at_ms += BLOCK_KEPT_MS + 1
+    await maker.sweep()
+    (left,) = await blocks.there()
+    assert left.state is BlockState.READABLE
+    await blocks.check(meter)
+
+
+async def test_a_new_revision_gets_blocks_once_it_is_filled_in(
+    blocks: Blocks, fresh_numbers: Iterator[int]
+) -> None:
+    first = blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
+    maker = blocks.maker()
+    for _ in range(2):
+        await blocks.seal()
+        assert await maker.step()
+    second = blocks.meters.add(Aggregation.UNIQUE_COUNT, next(fresh_numbers))
+    assert not await maker.step(), "it is not counted there yet"
+    await blocks.seal()
+    while await maker.step():
+        pass
+    columns = await blocks.columns()
+    assert {column.upto for column in columns} == {second.revision}
+    assert [len(column.blocks) for column in columns] == [2, 2, 1]
+    await blocks.check(first)
+    rows = await blocks.world.usage.usage(UsageQuery(second))
+    assert rows
+    assert rows[0].value
+
+
+async def test_a_block_that_lost_rows_is_made_again(
+    blocks: Blocks, fresh_numbers: Iterator[int]
+) -> None:
+    meter = blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
+    maker = blocks.maker()
+    for _ in range(2):
+        await blocks.seal()
+        assert await maker.step()
+    first, second = [column.blocks[0].number for column in await blocks.columns()]
+    await blocks.world.usage.connection.execute(f"ALTER TABLE days DROP PARTITION {second}")
+    await maker.sweep()
+    assert [column.blocks[0].number for column in await blocks.columns()] == [first]
+    while await maker.step():
+        pass
+    assert len(await blocks.columns()) == 2
+    await blocks.check(meter)
+
+
+async def test_what_was_begun_and_left_is_swept_away(
+    blocks: Blocks, fresh_numbers: Iterator[int]
+) -> None:
+    meter = blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
+    await blocks.seal()
+    for fates in (["well"] * 4 + ["die after"], ["well"] * 7 + ["die before"]):
+        left = iter(fates)
+        with suppress(Killed):
+            await blocks.maker(lambda left=left: next(left, "well"), seed=len(fates)).step()  # type: ignore[misc]
+    begun = {block.number for block in await blocks.there()}
+    assert len(begun) == 2
+    blocks.world.clock.at_ms += BLOCK_MAKING_MS + 1
+    await blocks.maker().sweep()
+    assert await blocks.there() == []
+    assert not begun & (await blocks.rows.counts()).keys()
+    assert await blocks.maker().step()
+    await blocks.check(meter)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_deaths_doubles_and_failures_change_no_answer(
+    blocks: Blocks, fresh_numbers: Iterator[int], seed: int
+) -> None:
+    rng = random.Random(seed)
+    meters = [blocks.meters.add(Aggregation.SUM, next(fresh_numbers))]
+
+    def fate() -> str:
+        bad = ("die before", "die after", "fail before", "fail after")
+        return rng.choice(bad) if rng.random() < 0.08 else "well"
+
+    makers = [blocks.maker(fate, seed=n) for n in range(2)]
+    for _ in range(24):
+        match rng.randrange(5):
+            case 0 | 1:
+                await blocks.seal(rng.randrange(1, 9))
+            case 2:
+                with suppress(Killed, Unavailable):
+                    await rng.choice(makers).sweep()
+                blocks.world.clock.at_ms += rng.choice((0, BLOCK_KEPT_MS, BLOCK_MAKING_MS))
+            case _:
+                with suppress(Killed, Unavailable):
+                    await rng.choice(makers).step()
+        if len(meters) < 3 and rng.random() < 0.1:
+            kind = rng.choice((Aggregation.COUNT, Aggregation.SUM))
+            meters.append(blocks.meters.add(kind, next(fresh_numbers)))
+            await blocks.seal(1)
+        if blocks.sent:
+            await blocks.check(*meters)
+    maker = blocks.maker()
+    await blocks.seal(1)
+    while await maker.step():
+        pass
+    assert {column.upto for column in await blocks.columns()} == {blocks.meters.version}
+    await blocks.check(*meters)

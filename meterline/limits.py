@@ -72,6 +72,10 @@ PENDING_BYTES_MAX: Final = 64 * 1024 * 1024  # accepted, not yet durable; beyond
 LOG_READ_RECORDS_MAX: Final = 16  # of one read: bounds a worker's memory and its turn
 INBOX_READ_RECORDS_MAX: Final = 2_000  # of one turn of the inbox; its bytes are bounded as well
 LOG_RETENTION_DAYS: Final = 7
+LOG_VACUUM_PAGES: Final = 256  # of 16 KiB, moved in one transaction: appends wait behind it
+LOG_VACUUM_PAGES_MIN: Final = 1_024  # a smaller file gives nothing back
+LOG_FREE_SHARE: Final = 4  # once one page in so many is free, room is given back
+LOG_CONVERT_PAGES_MAX: Final = 16_384  # 256 MiB: a start writes a file of an older build anew
 
 # --- the aggregator (design.md section 4.1) ---
 SLICE_EVENTS_MAX: Final = 65_536

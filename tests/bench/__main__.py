@@ -7,6 +7,7 @@ from typing import Final
 from tests.bench import (
     bench_aggregator,
     bench_answers,
+    bench_bytes,
     bench_delivery,
     bench_exactness,
     bench_gateway,
@@ -22,6 +23,7 @@ BENCHES: Final[dict[str, Callable[[], None]]] = {
     "materialize": bench_materialize.main,
     "groups": bench_groups.main,
     "answers": bench_answers.main,
+    "bytes": bench_bytes.main,
     "delivery": bench_delivery.main,
     "sick": bench_sick.main,
 }

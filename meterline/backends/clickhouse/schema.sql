@@ -3,13 +3,17 @@
 --
 -- Events, rejects and seen are partitioned by the week of their append time, by month in stores of older builds: what
 -- is not kept any more is dropped by partition (docs/decisions/0049). No slice lies in two of them.
+--
+-- Codecs were chosen by trial (`python -m tests.bench bytes`, docs/operations.md). Tables of older builds keep theirs.
 
 -- name: events
 -- Events whose verdict is new, as accepted. Ordered along the log; the minute index serves cut minutes.
 CREATE TABLE IF NOT EXISTS events (
-    log UInt16, partition UInt16, offset UInt64, place UInt16, slice UInt64, append_ms Int64,
-    key FixedString(16), namespace String, type String, subject String, source String, id String,
-    time_ms Int64, recorded_ms Int64, text String CODEC(ZSTD(1)),
+    log UInt16 CODEC(ZSTD(1)), partition UInt16 CODEC(ZSTD(1)), offset UInt64 CODEC(Delta, ZSTD(1)),
+    place UInt16 CODEC(Delta, ZSTD(1)), slice UInt64 CODEC(Delta, ZSTD(1)), append_ms Int64 CODEC(Delta, ZSTD(1)),
+    key FixedString(16) CODEC(ZSTD(1)), namespace String CODEC(ZSTD(1)), type String CODEC(ZSTD(1)),
+    subject String CODEC(ZSTD(1)), source String CODEC(ZSTD(1)), id String CODEC(ZSTD(1)),
+    time_ms Int64 CODEC(Delta, ZSTD(1)), recorded_ms Int64 CODEC(Delta, ZSTD(1)), text String CODEC(ZSTD(1)),
     INDEX by_time time_ms TYPE minmax GRANULARITY 1,
     INDEX by_slice slice TYPE minmax GRANULARITY 1,
     INDEX by_append append_ms TYPE minmax GRANULARITY 1,
@@ -24,9 +28,11 @@ ORDER BY (log, partition, offset, place)
 -- Events that count nowhere: duplicates, conflicts and what could not be read. `first` is the position of the new
 -- event with the same identity (in this log and partition), -1 where none is known.
 CREATE TABLE IF NOT EXISTS rejects (
-    log UInt16, partition UInt16, offset UInt64, place UInt16, slice UInt64, append_ms Int64,
-    key FixedString(16), namespace String, type String, subject String, source String, id String,
-    time_ms Int64, recorded_ms Int64, text String CODEC(ZSTD(1)),
+    log UInt16 CODEC(ZSTD(1)), partition UInt16 CODEC(ZSTD(1)), offset UInt64 CODEC(Delta, ZSTD(1)),
+    place UInt16 CODEC(Delta, ZSTD(1)), slice UInt64 CODEC(Delta, ZSTD(1)), append_ms Int64 CODEC(Delta, ZSTD(1)),
+    key FixedString(16) CODEC(ZSTD(1)), namespace String CODEC(ZSTD(1)), type String CODEC(ZSTD(1)),
+    subject String CODEC(ZSTD(1)), source String CODEC(ZSTD(1)), id String CODEC(ZSTD(1)),
+    time_ms Int64 CODEC(Delta, ZSTD(1)), recorded_ms Int64 CODEC(Delta, ZSTD(1)), text String CODEC(ZSTD(1)),
     kind String, first Int64, field String, reason String,
     INDEX by_time time_ms TYPE minmax GRANULARITY 1,
     INDEX by_slice slice TYPE minmax GRANULARITY 1,
@@ -74,10 +80,12 @@ ORDER BY (log, partition, offset, place)
 -- The absolute tally of a cell in a slice. Numbers are decimals times 10**18. Time comes before subject in the order:
 -- a report asks for one window of all subjects; the bloom filters serve one subject, and count-back of one slice.
 CREATE TABLE IF NOT EXISTS tallies (
-    revision UInt32, subject String, groups String, window UInt32,
-    log UInt16, partition UInt16, slice UInt64, version UInt64,
-    total Int256, counted UInt64, rejected UInt64, minimum Int128, maximum Int128,
-    latest_time_ms Int64, latest_recorded_ms Int64, latest_key FixedString(16), latest Int128,
+    revision UInt32 CODEC(ZSTD(1)), subject String CODEC(ZSTD(1)), groups String CODEC(ZSTD(1)),
+    window UInt32 CODEC(Delta, ZSTD(1)), log UInt16 CODEC(ZSTD(1)), partition UInt16 CODEC(ZSTD(1)),
+    slice UInt64 CODEC(T64, ZSTD(1)), version UInt64 CODEC(T64, ZSTD(1)), total Int256 CODEC(ZSTD(1)),
+    counted UInt64 CODEC(T64, ZSTD(1)), rejected UInt64 CODEC(T64, ZSTD(1)), minimum Int128 CODEC(ZSTD(1)),
+    maximum Int128 CODEC(ZSTD(1)), latest_time_ms Int64 CODEC(ZSTD(1)), latest_recorded_ms Int64 CODEC(ZSTD(1)),
+    latest_key FixedString(16) CODEC(ZSTD(1)), latest Int128 CODEC(ZSTD(1)),
     INDEX along_log slice TYPE minmax GRANULARITY 1,
     INDEX by_slice slice TYPE bloom_filter(0.001) GRANULARITY 1,
     INDEX by_subject subject TYPE bloom_filter(0.01) GRANULARITY 1
@@ -102,10 +110,12 @@ ORDER BY (revision, window, subject, groups, member, log, partition, slice)
 -- name: late_tallies
 -- Late tallies once more, ordered along the log: the newest slices are found without reading all of history.
 CREATE TABLE IF NOT EXISTS late_tallies (
-    revision UInt32, subject String, groups String, window UInt32,
-    log UInt16, partition UInt16, slice UInt64, version UInt64,
-    total Int256, counted UInt64, rejected UInt64, minimum Int128, maximum Int128,
-    latest_time_ms Int64, latest_recorded_ms Int64, latest_key FixedString(16), latest Int128
+    revision UInt32 CODEC(ZSTD(1)), subject String CODEC(ZSTD(1)), groups String CODEC(ZSTD(1)),
+    window UInt32 CODEC(Delta, ZSTD(1)), log UInt16 CODEC(ZSTD(1)), partition UInt16 CODEC(ZSTD(1)),
+    slice UInt64 CODEC(T64, ZSTD(1)), version UInt64 CODEC(T64, ZSTD(1)), total Int256 CODEC(ZSTD(1)),
+    counted UInt64 CODEC(T64, ZSTD(1)), rejected UInt64 CODEC(T64, ZSTD(1)), minimum Int128 CODEC(ZSTD(1)),
+    maximum Int128 CODEC(ZSTD(1)), latest_time_ms Int64 CODEC(ZSTD(1)), latest_recorded_ms Int64 CODEC(ZSTD(1)),
+    latest_key FixedString(16) CODEC(ZSTD(1)), latest Int128 CODEC(ZSTD(1))
 ) ENGINE = ReplacingMergeTree(version)
 ORDER BY (log, partition, slice, revision, window, subject, groups)
 {durable};

@@ -12,6 +12,7 @@ from tests.bench import (
     bench_gateway,
     bench_groups,
     bench_materialize,
+    bench_reads,
     bench_sick,
 )
 
@@ -22,6 +23,7 @@ BENCHES: Final[dict[str, Callable[[], None]]] = {
     "materialize": bench_materialize.main,
     "groups": bench_groups.main,
     "answers": bench_answers.main,
+    "reads": bench_reads.main,
     "delivery": bench_delivery.main,
     "sick": bench_sick.main,
 }

@@ -2,12 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import Final
 
 from meterline.backends.clickhouse.blocks.sql import BY_NAME
 from meterline.backends.clickhouse.chdb.parts import PartWatch
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.named_sql import QUERIES
 from meterline.usage import Holdings
+
+# Asked behind each answer: threads would cost more than they save.
+_SETTINGS: Final = {"max_threads": 1}
 
 
 class ClickHouseHoldings:
@@ -24,7 +28,9 @@ class ClickHouseHoldings:
             "slices": list(slices.values()),
         }
         found: dict[str, dict[str, int]] = defaultdict(dict)
-        for what, name, number in await self._connection.query(QUERIES["holdings"], parameters):
+        for what, name, number in await self._connection.query(
+            QUERIES["holdings"], parameters, _SETTINGS
+        ):
             found[what][name] = number
         tables: dict[str, int] = defaultdict(int)
         blocks: dict[int, dict[str, int]] = defaultdict(dict)

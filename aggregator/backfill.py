@@ -27,8 +27,11 @@ async def backfilled_one(
 
 
 async def _fill(usage: UsageStore, progress: ProgressStore, meter: Meter, seal: Seal) -> None:
+    """A slice whose events are not kept any more holds nothing of a revision that is newer: that is
+    known of it, and answers say so.
+    """
     slice_id = SliceId(seal.log, seal.partition, seal.slice)
-    if seal.events:
+    if seal.events and seal.append_ms >= await progress.counted_from(meter.revision):
         await usage.write(await refolded(usage, slice_id, meter))
     await progress.mark_filled(slice_id, meter.revision)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from aggregator.backfill import backfilled_one
 from aggregator.catalogue_pace import CataloguePace, passed
 from aggregator.completeness import Completeness
+from aggregator.retention import Retention
 from aggregator.slice.partition import Partition
 from aggregator.step import Aggregator
 from meterline.event import encode_pack
@@ -14,6 +15,7 @@ from meterline.limits import (
     CLAIM_INTERVAL_MS,
     FILL_CHECK_MS,
     IDLE_SLICE_MS,
+    RETENTION_INTERVAL_MS,
     SWITCH_CHECK_MS,
     TRIM_INTERVAL_MS,
 )
@@ -38,10 +40,18 @@ class Housekeeping:
     beside everything else.
     """
 
-    def __init__(self, aggregator: Aggregator, completeness: Completeness, pace: Pace) -> None:
+    def __init__(
+        self,
+        aggregator: Aggregator,
+        completeness: Completeness,
+        pace: Pace,
+        retention: Retention | None = None,
+    ) -> None:
         self._aggregator = aggregator
         self._completeness = completeness
         self._pace = pace
+        self._retention = retention
+        self._dropped_ms = 0
         self._flushed_ms = 0
         self._catalogue = CataloguePace()
         self._probed_ms = 0
@@ -64,7 +74,7 @@ class Housekeeping:
 
     async def claim(self, now_ms: int) -> None:
         """Tell how far everything is complete, switch meters to what is filled in, and let the log
-        drop what is old.
+        and the usage store drop what is old.
         """
         if passed(now_ms, self._probed_ms, CLAIM_INTERVAL_MS):
             await self._completeness.probe(list(self._aggregator.partitions), now_ms)
@@ -75,6 +85,15 @@ class Housekeeping:
             await self._trim(now_ms)
             await self._aggregator.catalogue_store.retire(now_ms)
             self._trimmed_ms = now_ms
+        await self._drop(now_ms)
+
+    async def _drop(self, now_ms: int) -> None:
+        """Let the usage store drop what is not kept; whoever holds the first partition does."""
+        if self._retention is None or 0 not in self._aggregator.partitions:
+            return
+        if passed(now_ms, self._dropped_ms, RETENTION_INTERVAL_MS):
+            self._dropped_ms = now_ms
+            await self._retention.turn(now_ms)
 
     async def _refresh_if_due(self, now_ms: int) -> bool:
         """Take on a newer catalogue; changes that follow each other are taken together, or counting

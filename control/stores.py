@@ -8,7 +8,7 @@ from meterline.event import Log
 from meterline.meter import CatalogueStore, Meter, RevisionStore
 from meterline.ports import Clock
 from meterline.problem import not_found
-from meterline.usage import AccountStore, ProgressStore, UsageStore
+from meterline.usage import AccountStore, ProgressStore, RetentionLedger, UsageStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,7 @@ class Stores:
     clock: Clock
     subjects: SubjectStore
     revisions: RevisionStore
+    retention: RetentionLedger
 
     @property
     def now_ms(self) -> int:

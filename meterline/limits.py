@@ -72,6 +72,10 @@ PENDING_BYTES_MAX: Final = 64 * 1024 * 1024  # accepted, not yet durable; beyond
 LOG_READ_RECORDS_MAX: Final = 16  # of one read: bounds a worker's memory and its turn
 INBOX_READ_RECORDS_MAX: Final = 2_000  # of one turn of the inbox; its bytes are bounded as well
 LOG_RETENTION_DAYS: Final = 7
+LOG_VACUUM_PAGES: Final = 256  # of 16 KiB, moved in one transaction: appends wait behind it
+LOG_VACUUM_PAGES_MIN: Final = 1_024  # a smaller file gives nothing back
+LOG_FREE_SHARE: Final = 4  # once one page in so many is free, room is given back
+LOG_CONVERT_PAGES_MAX: Final = 16_384  # 256 MiB: a start writes a file of an older build anew
 
 # --- the aggregator (design.md section 4.1) ---
 SLICE_EVENTS_MAX: Final = 65_536
@@ -362,6 +366,11 @@ CLAIM_INTERVAL_MS: Final = 500  # completeness is asked for so often
 FILL_CHECK_MS: Final = 10_000  # how long it is believed that no slice needs filling in
 SWITCH_CHECK_MS: Final = 1_000  # a revision that is filled in answers so soon
 TRIM_INTERVAL_MS: Final = 60_000
+RETENTION_INTERVAL_MS: Final = 60 * 60 * 1_000  # periods that are too old are looked for so often
+SEEN_MARGIN_DAYS: Final = 7  # beyond the horizon: clocks of a log that step back by days
+RETENTION_NOTICE_MS: Final = (
+    24 * 60 * 60 * 1_000
+)  # from a notice to the drop: copies of both stores that are made within a day agree
 IDLE_SLICE_MS: Final = (
     60 * 60 * 1_000
 )  # a slice without new records is closed: far below any retention

@@ -5,7 +5,9 @@ reaches the stores can take it, and an audit that was broken off goes on.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
+from itertools import takewhile
 
 from aggregator.audit.repair import SliceRepair
 from aggregator.audit.slices import SliceAudit, Slices
@@ -36,7 +38,17 @@ from meterline.limits import (
     AUDIT_SLICES_MAX,
 )
 from meterline.meter import Catalogue, CatalogueStore
-from meterline.usage import AccountRow, ProgressStore, Seal, SliceId, UsageStore
+from meterline.usage import (
+    EVENTS,
+    SEEN,
+    AccountRow,
+    Kept,
+    ProgressStore,
+    Seal,
+    SliceId,
+    UsageStore,
+    kept_of,
+)
 
 _FIRST_RUN = RunPlace(0, "")
 NAMES_AT_ONCE = 10_000
@@ -101,7 +113,8 @@ class StoreAuditor:
         found = []
         if place.slice == 0:
             found += await self._partition_findings(span, place, catalogue)
-        seals = _bounded(await self._control.seals(place, span, AUDIT_SLICES_MAX))
+        kept = kept_of(await self._control.notices())
+        seals = _alike(_bounded(await self._control.seals(place, span, AUDIT_SLICES_MAX)), kept)
         if not seals:
             return found + await self._tail_findings(span, place, catalogue, step), None
         whole = span.from_ms is None or place.slice > 0
@@ -110,6 +123,7 @@ class StoreAuditor:
         sealed = {seal.slice for seal in seals}
         unsealed = [account for account in accounts if account.slice not in sealed]
         slices = await self._sealed(seals, first, accounts, catalogue, step)
+        slices = self._lessened(slices, kept, step)
         found += await self._audited(slices, span, step)
         for account in unsealed:
             if place.partition not in self._losses_accepted:  # by which it may have been given up
@@ -147,10 +161,23 @@ class StoreAuditor:
         step.events += sum(seal.events for seal in seals)
         return Slices(chunk, tuple(seals), own, known, tuple(meters))
 
+    def _lessened(self, slices: Slices, kept: Mapping[str, Kept], step: AuditStep) -> Slices:
+        """Without what cannot be compared, because rows of these slices are not kept any more."""
+        gone = _gone(slices.seals[0], kept)
+        if EVENTS in gone:
+            step.not_kept += len(slices.seals)
+        seen_from_ms = kept[SEEN].from_ms if SEEN in kept else 0
+        return replace(
+            slices,
+            meters=() if EVENTS in gone else slices.meters,
+            gone=gone,
+            firsts_gone=slices.seals[0].append_ms < seen_from_ms + self._horizon_ms,
+        )
+
     async def _audited(self, slices: Slices, span: AuditSpan, step: AuditStep) -> list[Finding]:
         """Findings, and once mended, what remains of them."""
         found = await self._slices.findings(slices, step, payloads=span.payloads)
-        if not span.repair or not found:
+        if not span.repair or not found or slices.gone:  # nothing is rebuilt from what is not there
             return found
         places = {one.place for one in found}
         for seal in slices.seals:
@@ -158,7 +185,7 @@ class StoreAuditor:
         bounds = (slices.chunk.log, slices.chunk.partition, slices.chunk.first, slices.chunk.end)
         accounts = await self._usage.accounts_between(*bounds)
         own = tuple(one for one in accounts if one.slice in slices.chunk.slices)
-        again = Slices(slices.chunk, slices.seals, own, slices.known, slices.meters)
+        again = replace(slices, accounts=own)
         left = await self._slices.findings(again, AuditStep(), payloads=span.payloads)
         return _mended(found, left)
 
@@ -318,6 +345,16 @@ def _bounded(seals: Sequence[Seal]) -> list[Seal]:
             break
         taken.append(seal)
     return taken
+
+
+def _gone(seal: Seal, kept: Mapping[str, Kept]) -> frozenset[str]:
+    """The tables that do not keep the rows of a slice any more."""
+    return frozenset(table for table, one in kept.items() if seal.append_ms < one.from_ms)
+
+
+def _alike(seals: Sequence[Seal], kept: Mapping[str, Kept]) -> list[Seal]:
+    """The first ones, as long as the same tables keep their rows."""
+    return list(takewhile(lambda seal: _gone(seal, kept) == _gone(seals[0], kept), seals))
 
 
 def _mended(found: Sequence[Finding], left: Sequence[Finding]) -> list[Finding]:

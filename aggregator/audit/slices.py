@@ -28,7 +28,18 @@ from meterline.audit import (
 from meterline.event import Event, Verdict, decode_event, offset_of
 from meterline.limits import AUDIT_FINDINGS_MAX, BACKFILL_YIELD_EVENTS
 from meterline.meter import Meter, decode_groups
-from meterline.usage import AccountRow, EventRow, Flush, Seal, SeenRow, SliceId, UsageStore
+from meterline.usage import (
+    EVENTS,
+    REJECTS,
+    SEEN,
+    AccountRow,
+    EventRow,
+    Flush,
+    Seal,
+    SeenRow,
+    SliceId,
+    UsageStore,
+)
 
 _PASSED_OVER = (Verdict.DUPLICATE.value, Verdict.CONFLICT.value, Verdict.INVALID.value)
 _THERE = TallyValues(0, 0, 0, 0, 0, 0, 0, 0, b"", 0)
@@ -39,6 +50,8 @@ class Slices:
     """Slices of one partition that are audited together, and what is known of them.
 
     `meters` are those whose cells they must hold, each with the slices and up to which position.
+    `gone` are the tables whose rows of these slices are not kept any more. Copies of events that
+    came before `firsts_gone` may name a first one that is not kept.
     """
 
     chunk: Chunk
@@ -46,6 +59,8 @@ class Slices:
     accounts: tuple[AccountRow, ...]
     known: frozenset[int]  # slices that may have rows at these offsets
     meters: tuple[tuple[Meter, Chunk], ...]
+    gone: frozenset[str] = frozenset()
+    firsts_gone: bool = False
 
     def place(self, slice_: int) -> str:
         """A slice, as findings name it."""
@@ -66,8 +81,13 @@ class SliceAudit:
         """Everything that differs. Slices in which something does are looked at more closely."""
         kept = await self._evidence.kept(slices.chunk)
         found = account_findings(slices) + row_findings(slices, kept)
-        strange = await self._evidence.strange(slices.chunk, AUDIT_FINDINGS_MAX)
-        found += [_strange(slices, one) for one in strange]
+        if not slices.gone & {EVENTS, SEEN}:
+            strange = await self._evidence.strange(slices.chunk, AUDIT_FINDINGS_MAX)
+            found += [
+                _strange(slices, one)
+                for one in strange
+                if one.table != REJECTS or not slices.firsts_gone
+            ]
         for meter, chunk in slices.meters:
             recount = await self._recounted(chunk, meter, step)
             found += [_cell(slices, meter, one) for one in recount.differences]
@@ -180,8 +200,8 @@ def row_findings(slices: Slices, kept: Iterable[Kept]) -> list[Finding]:
             verdict = what if what in _PASSED_OVER else Verdict.NEW.value
             due = expected.get((verdict, slice_))
             rows = there.get((what, slice_), 0)
-            if due is not None and due != rows:
-                table, name = _table(what)
+            table, name = _table(what)
+            if due is not None and due != rows and table not in slices.gone:
                 found.append(Finding(table, slices.place(slice_), name, str(due), str(rows)))
     for (what, slice_), rows in there.items():
         if slice_ not in slices.known:

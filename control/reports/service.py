@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from control.kept import check_counted
 from control.stores import Stores
 from meterline import limits
 from meterline.delivery import (
@@ -70,6 +71,13 @@ class ReportService:
         if run is None:
             raise not_found("run", run_id)
         return run
+
+    async def check_counted(self, report: Report, from_ms: int, to_ms: int) -> None:
+        """Raise `Problem` where the meter could not count all events of a window, because they were
+        not kept any more when it was made.
+        """
+        meter = await self.stores.meter(report.namespace, report.meter_id)
+        await check_counted(self.stores, meter, from_ms, to_ms)
 
     async def meter_key(self, report: Report) -> str:
         """The key of a report's meter, which cannot be deleted before it."""

@@ -8,7 +8,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from meterline.http.operation import Answer
-from meterline.http.shapes import CursorPage, NumberedPage, Parameters
+from meterline.http.shapes import CursorPage, InstantShown, NumberedPage, Parameters
 from meterline.problem import Fault, Problem, invalid
 
 T = TypeVar("T")
@@ -36,6 +36,20 @@ class CursorMetaShown(TypedDict):
     """What is said of a page."""
 
     page: CursorsShown
+
+
+class KeptMetaShown(CursorMetaShown):
+    """What is said of a page of a list whose old entries may be dropped."""
+
+    kept_from: NotRequired[
+        Annotated[
+            InstantShown,
+            Field(
+                description="What the log took in before then is not kept any more; absent: "
+                "everything is."
+            ),
+        ]
+    ]
 
 
 class NumbersShown(TypedDict):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from control.kept import complete_from, cut_faults
 from control.stores import Stores
 from meterline.meter import Meter, answering, dimensions_ever
 from meterline.problem import Fault, invalid
@@ -11,6 +12,11 @@ from meterline.window import WindowSize, rfc3339, zone_named
 
 SUBJECT: Final = "subject"
 COMPLETE_UNTIL_HEADER: Final = "Meterline-Complete-Until"
+COMPLETE_FROM_HEADER: Final = "Meterline-Complete-From"
+COMPLETE_FROM_WORDS: Final = (
+    "Usage before then may lack events that were not kept any more when the meter was made; absent:"
+    " it lacks none."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +44,21 @@ class Question:
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A query, and the instant up to which no accepted event is missing in its answer (None: not
-    known).
+    known). Before `complete_from_ms` events may be missing for good (None: none are).
     """
 
     query: UsageQuery
     complete_until_ms: int | None
+    complete_from_ms: int | None = None
 
     @property
     def headers(self) -> dict[str, str]:
         """Completeness, where the form of the answer has no place for it."""
-        if self.complete_until_ms is None:
-            return {}
-        return {COMPLETE_UNTIL_HEADER: rfc3339(self.complete_until_ms)}
+        both = (
+            (COMPLETE_UNTIL_HEADER, self.complete_until_ms),
+            (COMPLETE_FROM_HEADER, self.complete_from_ms),
+        )
+        return {name: rfc3339(at_ms) for name, at_ms in both if at_ms is not None}
 
 
 def query_of(meter: Meter, question: Question) -> UsageQuery:
@@ -92,11 +101,16 @@ def query_of(meter: Meter, question: Question) -> UsageQuery:
     )
 
 
-async def asked(stores: Stores, query: UsageQuery) -> Asked:
+async def asked(stores: Stores, query: UsageQuery, source: str = "body") -> Asked:
     """What is known before the store is asked for rows: the claim of completeness is read first,
-    for what it speaks of was in before the rows are read.
+    for what it speaks of was in before the rows are read. Raises `Problem` where the events of a
+    cut minute are not kept any more.
     """
-    return Asked(query, await complete_until(stores, query))
+    notices = await stores.retention.notices()
+    if faults := cut_faults(notices, query, source):
+        raise invalid(*faults)
+    from_ms = complete_from(notices, query.meter, query.from_ms, query.to_ms)
+    return Asked(query, await complete_until(stores, query), from_ms)
 
 
 async def complete_until(stores: Stores, query: UsageQuery) -> int | None:

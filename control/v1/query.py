@@ -16,6 +16,8 @@ from control.stores import Stores
 from control.usage.answers import Answers, Form
 from control.usage.form import opening, table, wants_csv, window_bound
 from control.usage.query import (
+    COMPLETE_FROM_HEADER,
+    COMPLETE_FROM_WORDS,
     COMPLETE_UNTIL_HEADER,
     SUBJECT,
     Asked,
@@ -174,7 +176,8 @@ _ANSWERED: Final = {
     ],
 }
 _HEADERS: Final = {
-    COMPLETE_UNTIL_HEADER: "Of what was received until then nothing is missing; absent: unknown."
+    COMPLETE_UNTIL_HEADER: "Of what was received until then nothing is missing; absent: unknown.",
+    COMPLETE_FROM_HEADER: COMPLETE_FROM_WORDS,
 }
 _ANSWERS: Final = (
     Answer(200, "Usage.", QueryResultShown, example=_ANSWERED, headers=_HEADERS),
@@ -225,7 +228,7 @@ class V1Query(Handlers, tag="Meters"):
     async def _answered(self, call: Call[Any, Any], question: Question) -> web.StreamResponse:
         as_csv = wants_csv(call.request)
         meter = await self._stores.meter(call.namespace, call.names["meterIdOrSlug"])
-        asked_for = await asked(self._stores, query_of(meter, question))
+        asked_for = await asked(self._stores, query_of(meter, question), question.words.source)
         ask = partial(self._stores.usage.usage_rows, asked_for.query)
         form = _rows(asked_for)
         if as_csv:  # as the peer makes it

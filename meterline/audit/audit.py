@@ -195,6 +195,7 @@ class AuditStep:
     cells: int = 0
     folded: int = 0  # slices of a meter that were recounted by the fold, since SQL cannot
     unfilled: int = 0  # slices that a meter is still to be filled in from
+    not_kept: int = 0  # slices whose events are not kept any more: they are not recounted
     moving: int = 0
     runs: int = 0
     runs_total: int = 0

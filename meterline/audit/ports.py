@@ -21,7 +21,7 @@ from meterline.audit.audit import (
 )
 from meterline.audit.lineage import Position, ReportedDelivery, UsageEntry
 from meterline.meter import Meter
-from meterline.usage import AccountRow, EventRow, Seal, SliceId
+from meterline.usage import AccountRow, EventRow, Notice, Seal, SliceId
 
 
 class UsageEvidence(Protocol):
@@ -87,6 +87,10 @@ class ControlEvidence(Protocol):
 
     async def seals(self, place: SlicePlace, span: AuditSpan, limit: int) -> list[Seal]:
         """Sealed slices of a partition from a place on that lie in the span, by offset."""
+        ...
+
+    async def notices(self) -> list[Notice]:
+        """Of what the usage store does not keep any more."""
         ...
 
     async def seal_count(self, span: AuditSpan) -> int:

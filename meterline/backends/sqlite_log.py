@@ -20,6 +20,7 @@ from typing import Final
 
 from ulid import ULID
 
+from meterline.backends.sqlite_room import convert, gave_back
 from meterline.event import Record, RecordKind
 from meterline.limits import (
     APPEND_DEADLINE_MS,
@@ -175,6 +176,8 @@ class SqliteLog:
 
         while _as_int(await self._submit(delete, 0)) == TRIM_RECORDS_MAX:
             pass
+        while _as_int(await self._submit(gave_back, 0)):
+            pass
 
     async def close(self) -> None:
         """See `Log.close`."""
@@ -288,6 +291,7 @@ def open_sqlite_log(
     try:
         connection = _connect(folder / DATABASE_NAME)
         try:
+            convert(connection)
             log_id, found = _made(connection, partitions)
         finally:
             connection.close()
@@ -324,6 +328,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
     )
     connection.execute("PRAGMA page_size = 16384")
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file; see `convert`
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")

@@ -43,6 +43,26 @@ from meterline.usage.ports import (
 )
 from meterline.usage.progress_ports import ProgressStore, SeenStore
 from meterline.usage.query import Filter, Operator, UsageQuery, UsageRow
+from meterline.usage.retention import (
+    EVENTS,
+    REJECTS,
+    SEEN,
+    Kept,
+    Notice,
+    Period,
+    Reach,
+    RetentionLedger,
+    RetentionTerms,
+    SealedEnd,
+    UsagePeriods,
+    complete_times_from,
+    counted_from,
+    expired,
+    is_sealed,
+    kept_of,
+    may_drop,
+    newest_counted,
+)
 from meterline.usage.row_hash import TEXTS, counted, seen_bytes, together
 from meterline.usage.rows import (
     NO_POSITION,

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple, ParamSpec, Protocol, TypeVar
 from meterline.ports import StoreLost, Unavailable, Unsuitable
 from meterline.usage.ports import LateEvents, UsageStore
 from meterline.usage.query import UsageQuery, UsageRow
+from meterline.usage.retention import Kept
 from meterline.usage.rows import SeenRow
 
 BEFORE: Final = -1  # below the first slice of a partition
@@ -29,7 +30,9 @@ _T = TypeVar("_T")
 
 
 class SealedRows(NamedTuple):
-    """Seals of one partition added up: the last slice, and the rows that all of them wrote."""
+    """Seals of one partition added up: the last slice, and the rows that all of them wrote, as far
+    as these are kept.
+    """
 
     partition: int
     last: int  # first offset of the last slice
@@ -39,13 +42,14 @@ class SealedRows(NamedTuple):
     tallies: int
     members: int
     rejected: int
+    seen: int
 
     def by_table(self) -> dict[str, int]:
         """At least so many rows are in each table."""
         return {
             "accounts": self.slices,
             "events": self.events,
-            "seen": self.events,
+            "seen": self.seen,
             "rejects": self.rejects,
             "tallies": self.tallies,
             "members": self.members,
@@ -55,13 +59,14 @@ class SealedRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """What the control store knows: the id of the usage store, seals by partition, and the rows by
-    table of each block that is read.
+    """What the control store knows: the id of the usage store, seals by partition, rows by table
+    of each block that is read, and what is kept of tables that do not keep all.
     """
 
     store_id: str | None
     rows: Sequence[SealedRows]
     blocks: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    kept: Mapping[str, Kept] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +106,10 @@ class SealLedger(Protocol):
 class UsageHoldings(Protocol):
     """The usage store's side of the comparison."""
 
-    async def holdings(self, log: int, slices: Mapping[int, int]) -> Holdings:
-        """What is there now; `slices` by partition."""
+    async def holdings(
+        self, log: int, slices: Mapping[int, int], after: Mapping[str, str]
+    ) -> Holdings:
+        """What is there now; `slices` by partition. Of tables in `after`, rows of later periods."""
         ...
 
     async def adopt(self, store_id: str) -> None:
@@ -137,8 +144,12 @@ def damaged(sealed: Sealed, there: Holdings) -> list[int]:
 
 @dataclass(slots=True)
 class _Known:
-    """Seals that were read so far: the next look reads only what was sealed since."""
+    """Seals that were read so far: the next look reads only what was sealed since.
 
+    `kept` is what was kept when they were read; once that changes, all are read again.
+    """
+
+    kept: Mapping[str, Kept] | None = None
     last: dict[int, int] = field(default_factory=dict)
     need: dict[str, int] = field(default_factory=dict)
 
@@ -147,8 +158,13 @@ class _Known:
         for one in rows:
             if self.last.get(one.partition, BEFORE) == after.get(one.partition, BEFORE):
                 self.last[one.partition] = one.last
-                for table, count in one.by_table().items():
-                    self.need[table] = self.need.get(table, 0) + count
+                self.require([one])
+
+    def require(self, rows: Sequence[SealedRows]) -> None:
+        """So many rows must be there, too."""
+        for one in rows:
+            for table, count in one.by_table().items():
+                self.need[table] = self.need.get(table, 0) + count
 
 
 class UsageIntegrity:
@@ -170,10 +186,6 @@ class UsageIntegrity:
         Raises `Unsuitable` with what is missing and what to do; not for a loss that was accepted by
         the id of the lost store.
         """
-        for older in range(1, self._log):
-            for rows in (await self._ledger.sealed(older, {})).rows:
-                for table, count in rows.by_table().items():
-                    self._known.need[table] = self._known.need.get(table, 0) + count
         sealed, there = await self._look()
         if there.ids and sealed.store_id is None:
             # Another process started for the first time in between. It told the control store
@@ -229,12 +241,35 @@ class UsageIntegrity:
         return answered
 
     async def _look(self) -> tuple[Sealed, Holdings]:
-        """The control store first: what was sealed by then must be there afterwards."""
-        last = self._known.last
-        after = {number: last.get(number, BEFORE) for number in range(self._partitions)}
+        """The control store first: what was sealed by then must be there afterwards. What is
+        missing may have been dropped in between: the control store was told before.
+        """
+        sealed, known = await self._seals()
+        there = await self._holdings(known)
+        while missing(known.need, known.last, there):
+            sealed, now = await self._seals()
+            if now.kept == known.kept:
+                break
+            known, there = now, await self._holdings(now)
+        return sealed, there
+
+    async def _holdings(self, known: _Known) -> Holdings:
+        after = {table: one.after for table, one in (known.kept or {}).items()}
+        return await self._store.holdings(self._log, dict(known.last), after)
+
+    async def _seals(self) -> tuple[Sealed, _Known]:
+        """What the control store knows now, and all seals as far as they are read."""
+        known = self._known
+        after = {number: known.last.get(number, BEFORE) for number in range(self._partitions)}
         sealed = await self._ledger.sealed(self._log, after)
-        self._known.add(sealed.rows, after)
-        return sealed, await self._store.holdings(self._log, dict(self._known.last))
+        while sealed.kept != known.kept:
+            known, after = _Known(sealed.kept), dict.fromkeys(range(self._partitions), BEFORE)
+            for older in range(1, self._log):
+                known.require((await self._ledger.sealed(older, {})).rows)
+            sealed = await self._ledger.sealed(self._log, after)
+        known.add(sealed.rows, after)
+        self._known = known
+        return sealed, known
 
 
 def lost_words(what: str) -> str:

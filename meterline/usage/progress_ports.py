@@ -65,6 +65,12 @@ class ProgressStore(Protocol):
         """The slice holds the tallies of this revision now."""
         ...
 
+    async def counted_from(self, revision: int) -> int:
+        """Events appended before this instant were not kept any more when the revision was made, so
+        it does not count them; 0: it counts all.
+        """
+        ...
+
     async def complete(self, log: int, catalogue: int, until_ms: Mapping[int, int]) -> None:
         """By partition: all events recorded up to the instant are counted by this catalogue. Merges
         by the greatest.

@@ -111,7 +111,7 @@ class Binding:
 def _summed(partition: int, seals: list[Seal]) -> SealedRows:
     counts = (
         sum(getattr(seal, name) for seal in seals)
-        for name in ("events", "rejects", "tallies", "members", "rejected")
+        for name in ("events", "rejects", "tallies", "members", "rejected", "events")
     )
     return SealedRows(partition, max(seal.slice for seal in seals), len(seals), *counts)
 
@@ -160,7 +160,10 @@ class SimulatedLedger:
             f"progress.bind {store_id}", lambda: self._binding.bind(store_id), writes=True
         )
 
-    async def holdings(self, log: int, slices: Mapping[int, int]) -> Holdings:
+    async def holdings(
+        self, log: int, slices: Mapping[int, int], after: Mapping[str, str]
+    ) -> Holdings:
+        assert not after, "nothing is dropped here"
         return await self._net.call("usage.holdings", lambda: self._binding.holdings(log, slices))
 
     async def adopt(self, store_id: str) -> None:

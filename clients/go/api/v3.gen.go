@@ -537,13 +537,19 @@ type AccountLine struct {
 // Accounts defines model for Accounts.
 type Accounts struct {
 	// Data By hour, source and type; none without any.
-	Data   []AccountLine  `json:"data"`
-	From   time.Time      `json:"from"`
-	Meters []MeterAccount `json:"meters"`
+	Data []AccountLine `json:"data"`
+
+	// EventsKeptFrom What the log took in before then is not kept any more; absent: everything is.
+	EventsKeptFrom *time.Time     `json:"events_kept_from,omitempty"`
+	From           time.Time      `json:"from"`
+	Meters         []MeterAccount `json:"meters"`
 
 	// Pending Records of the log, of all namespaces, that are not counted yet. Null: a store does not respond.
-	Pending *int      `json:"pending"`
-	To      time.Time `json:"to"`
+	Pending *int `json:"pending"`
+
+	// RefusalsKeptFrom What the log took in before then is not kept any more; absent: everything is.
+	RefusalsKeptFrom *time.Time `json:"refusals_kept_from,omitempty"`
+	To               time.Time  `json:"to"`
 
 	// Total received = new + duplicate + conflict + invalid, and new = matched + unmatched, always.
 	Total VerdictCounts `json:"total"`
@@ -707,6 +713,9 @@ type AuditChecked struct {
 
 	// NotFilledIn Slices that a meter is still being filled in from.
 	NotFilledIn int `json:"not_filled_in"`
+
+	// NotKept Slices whose events are not kept any more: they are not recounted.
+	NotKept int `json:"not_kept"`
 
 	// RecountedByFold Slices of a meter with values or paths that SQL cannot read exactly: recounted by the code that counts.
 	RecountedByFold int `json:"recounted_by_fold"`
@@ -1182,8 +1191,8 @@ type EventIdentity struct {
 type EventPage struct {
 	Data []ListedEvent `json:"data"`
 
-	// Meta What is said of a page.
-	Meta CursorMeta `json:"meta"`
+	// Meta What is said of a page of a list whose old entries may be dropped.
+	Meta KeptMeta `json:"meta"`
 }
 
 // EventRequest A usage event (CloudEvents 1.0). Members that are not named here are extension attributes:
@@ -1379,6 +1388,15 @@ type InvalidParameterSource string
 
 // JSONValue defines model for JsonValue.
 type JSONValue = interface{}
+
+// KeptMeta What is said of a page of a list whose old entries may be dropped.
+type KeptMeta struct {
+	// KeptFrom What the log took in before then is not kept any more; absent: everything is.
+	KeptFrom *time.Time `json:"kept_from,omitempty"`
+
+	// Page Where a page lies in its list.
+	Page Cursors `json:"page"`
+}
 
 // Kind What was changed.
 type Kind string
@@ -1998,6 +2016,9 @@ type QueryRequestGranularity string
 
 // QueryResult defines model for QueryResult.
 type QueryResult struct {
+	// CompleteFrom Usage before then may lack events that were not kept any more when the meter was made; absent: it lacks none.
+	CompleteFrom *time.Time `json:"complete_from,omitempty"`
+
 	// CompleteUntil Of what was received until then nothing is missing; null: unknown.
 	CompleteUntil *time.Time `json:"complete_until"`
 	Data          []UsageRow `json:"data"`
@@ -2217,8 +2238,8 @@ type RefusalKind string
 type RefusalPage struct {
 	Data []Refusal `json:"data"`
 
-	// Meta What is said of a page.
-	Meta CursorMeta `json:"meta"`
+	// Meta What is said of a page of a list whose old entries may be dropped.
+	Meta KeptMeta `json:"meta"`
 }
 
 // RefusalState What was done about a refusal.

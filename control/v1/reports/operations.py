@@ -305,6 +305,7 @@ class V1Reports(OfReports, tag="Reports"):
         now_ms = service.now_ms
         if faults := window_faults(body.from_, body.to, now_ms):
             raise invalid(*faults)
+        await service.check_counted(report, body.from_, body.to)
         run, new = await service.reports.ask_run(
             report, body.from_, body.to, now_ms, revise=body.revise, author=call.author
         )

@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 
 from control.event_judgement import Judged, judged
 from control.handlers import Handlers, Operation
+from control.kept import kept_from
 from control.stores import Ledger, Stores
 from control.v3.events.operations import LISTED_EXAMPLE, ListedEventShown, shown
 from control.v3.reports.run_shapes import DELIVERY_EXAMPLE, DeliveryShown, delivery_shown
@@ -19,7 +20,8 @@ from meterline.http import json_response
 from meterline.http.operation import Answer, Call
 from meterline.http.shapes import Parameters, Text
 from meterline.limits import ATTRIBUTE_CHARS_MAX, TRACED_DELIVERIES_MAX, TRACED_EVENTS_MAX
-from meterline.problem import ProblemType, not_found
+from meterline.problem import Problem, ProblemType, not_found
+from meterline.usage import EVENTS
 
 Attribute = Annotated[Text, Field(min_length=1, max_length=ATTRIBUTE_CHARS_MAX)]
 
@@ -115,7 +117,8 @@ class V3EventTrace(Handlers, tag="Events"):
         )
         found = await judged(self._stores, query)
         if not found:
-            raise not_found("event", f"{asked.source} {asked.id}")
+            since = await kept_from(self._stores, EVENTS)
+            raise not_found_event(f"{asked.source} {asked.id}", since)
         answer: EventTraceShown = {"events": [shown(one) for one in found]}
         if Scope.REPORTS_READ in call.principal.scopes:
             entries = [it for one in found for it in await self._reported(call.namespace, one)]
@@ -137,6 +140,15 @@ class V3EventTrace(Handlers, tag="Events"):
         event = decode_event(listed.text)
         found = [reported(event, listed.append_ms, counted, by) for by in over]
         return [it for it in found if it is not None]
+
+
+def not_found_event(name: str, since: str | None) -> Problem:
+    """There is no such event; where events were dropped it says so."""
+    problem = not_found("event", name)
+    if since is None:
+        return problem
+    words = f"{problem.detail} Events that were stored before {since} are not kept any more."
+    return Problem(ProblemType.NOT_FOUND, words)
 
 
 def _entries(found: Sequence[Reported]) -> list[ReportedEntryShown]:

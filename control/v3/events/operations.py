@@ -10,9 +10,10 @@ from typing_extensions import TypedDict
 
 from control.event_judgement import Judged, judged, position_of_first
 from control.handlers import OfStores, Operation
+from control.kept import with_kept
 from control.shapes.event import EVENT_EXAMPLE, EventShown
 from control.shapes.optional_members import Maybe, present
-from control.shapes.pages import cursor_page, no_cursor, page_answer, page_shape
+from control.shapes.pages import KeptMetaShown, cursor_page, no_cursor, page_answer, page_shape
 from control.v3.events.conditions import EventFilter, VerdictName
 from meterline.access import Scope
 from meterline.event import Column, EventQuery, Order, Verdict, decode_cursor
@@ -21,6 +22,7 @@ from meterline.http import json_response
 from meterline.http.operation import Call
 from meterline.http.shapes import CursorPage, InstantShown, Parameters, Ulid
 from meterline.meter import Outcome
+from meterline.usage import EVENTS
 from meterline.window import MINUTE_MS, rfc3339
 
 Sort = Annotated[
@@ -112,7 +114,9 @@ class ListedEventShown(TypedDict):
     verdict: EventVerdictShown
 
 
-EVENT_PAGE: Final = page_shape("EventPageShown", ListedEventShown, "A page of events.")
+EVENT_PAGE: Final = page_shape(
+    "EventPageShown", ListedEventShown, "A page of events.", KeptMetaShown
+)
 LISTED_EXAMPLE: Final[Any] = {
     "event": {**EVENT_EXAMPLE, "data": {"tokens": "many", "model": "small"}},
     "ingested_at": "2026-01-31T10:00:01.250Z",
@@ -187,11 +191,10 @@ class V3Events(OfStores, tag="Events"):
             unowned=Scope.OPERATE in call.principal.scopes,
         )
         found = await judged(self._stores, query)
-        return json_response(
-            cursor_page(
-                found, asked.page, shown, lambda it: encoded(order, it.listed.place_by(order))
-            )
+        page = cursor_page(
+            found, asked.page, shown, lambda it: encoded(order, it.listed.place_by(order))
         )
+        return json_response(await with_kept(self._stores, EVENTS, page))
 
 
 def shown(one: Judged) -> ListedEventShown:

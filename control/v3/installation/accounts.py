@@ -1,12 +1,13 @@
 """The account (API v3): what became of every event of a namespace, and of every meter's events."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NotRequired
 
 from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.handlers import Handlers, Operation
+from control.kept import KeptFrom, kept_from
 from control.stores import Ledger, Stores
 from control.v3.installation.status import lag_records
 from meterline.access import Scope
@@ -16,7 +17,7 @@ from meterline.http.shapes import Instant, InstantShown, Parameters, Ulid
 from meterline.limits import ACCOUNT_HOURS, ACCOUNT_HOURS_MAX
 from meterline.meter import Meter
 from meterline.problem import Fault, invalid
-from meterline.usage import AccountLine, AccountQuery, MeterAccount
+from meterline.usage import EVENTS, REJECTS, AccountLine, AccountQuery, MeterAccount
 from meterline.window import HOUR_MS, rfc3339
 
 Number = Annotated[int, Field(ge=0)]
@@ -88,6 +89,8 @@ AccountsShown = TypedDict(
         "from": InstantShown,
         "to": InstantShown,
         "total": VerdictCountsShown,
+        "events_kept_from": NotRequired[KeptFrom],
+        "refusals_kept_from": NotRequired[KeptFrom],
         "data": Annotated[
             list[AccountLineShown], Field(description="By hour, source and type; none without any.")
         ],
@@ -176,6 +179,9 @@ class V3Accounts(Handlers, tag="Accounts"):
             "meters": [_meter(meter, by_revision[meter.revision]) for meter in meters],
             "pending": await lag_records(self._stores),
         }
+        for table, member in ((EVENTS, "events_kept_from"), (REJECTS, "refusals_kept_from")):
+            if (since := await kept_from(self._stores, table, from_ms)) is not None:
+                answer[member] = since  # type: ignore[literal-required]
         return json_response(answer)
 
 

@@ -76,6 +76,12 @@ class AuditCheckedShown(TypedDict):
     not_filled_in: Annotated[
         int, Field(ge=0, description="Slices that a meter is still being filled in from.")
     ]
+    not_kept: Annotated[
+        int,
+        Field(
+            ge=0, description="Slices whose events are not kept any more: they are not recounted."
+        ),
+    ]
     moving: Annotated[int, Field(ge=0, description="Cells that are written just now: left out.")]
     runs: Count
     deliveries: Count
@@ -112,6 +118,7 @@ _EXAMPLE: Final[Any] = {
         "cells": 4_096,
         "recounted_by_fold": 0,
         "not_filled_in": 0,
+        "not_kept": 0,
         "moving": 0,
         "runs": 0,
         "deliveries": 0,
@@ -187,6 +194,7 @@ def _shown(step: AuditStep) -> AuditStepShown:
             "cells": step.cells,
             "recounted_by_fold": step.folded,
             "not_filled_in": step.unfilled,
+            "not_kept": step.not_kept,
             "moving": step.moving,
             "runs": step.runs,
             "deliveries": step.deliveries,

@@ -13,6 +13,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.handlers import Handlers, Operation
+from control.kept import check_events_kept
 from control.shapes.optional_members import instant
 from control.stores import Ledger, Stores
 from control.usage.answers import Answers
@@ -173,6 +174,7 @@ class V3MeterPreview(Handlers, tag="Meters"):
         if span[1] - span[0] > PREVIEW_DAYS_MAX * DAY_MS:
             words = f"a preview reads at most {PREVIEW_DAYS_MAX} days; ask for a shorter span"
             raise invalid(Fault("from", words, "minimum"))
+        await check_events_kept(self._stores, span[0], "body")
         log = self._stores.log
         # by whatever catalogue: an event is stored before any meter counts it
         until_ms = await self._stores.progress.complete_until(log.number, log.partitions, 0)

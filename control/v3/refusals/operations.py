@@ -7,6 +7,7 @@ import msgspec
 from aiohttp import web
 
 from control.handlers import Handlers, Operation
+from control.kept import with_kept
 from control.refusals.contents import Sides, kept_text, sides
 from control.refusals.difference import Absent, Difference
 from control.refusals.reasons import counted_words
@@ -30,6 +31,7 @@ from meterline.http import json_response
 from meterline.http.operation import Answer, Call, json_body
 from meterline.http.shapes import NoParameters
 from meterline.problem import Fault, Problem, ProblemType, invalid
+from meterline.usage import REJECTS
 from meterline.window import rfc3339
 
 _DISMISSED: Final[RefusalShown] = {
@@ -81,7 +83,8 @@ class V3Refusals(Handlers, tag="Refusals"):
         meta = cursors(page.size, places, more=False)
         if found.following is not None:  # not of the last one shown: others were looked at
             meta["page"]["next"] = encode_cursor(ORDER, found.following)
-        return json_response({"data": [*map(refusal_shown, found.refusals)], "meta": meta})
+        listed = {"data": [*map(refusal_shown, found.refusals)], "meta": meta}
+        return json_response(await with_kept(self._service.stores, REJECTS, listed))
 
     @Operation(
         id="get-refusal",

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 from control.refusals.service import LISTED_KINDS, Refusal
 from control.shapes.event import EVENT_EXAMPLE, EventShown
 from control.shapes.optional_members import Maybe, present
-from control.shapes.pages import page_shape
+from control.shapes.pages import KeptMetaShown, page_shape
 from control.v3.events.conditions import EventTimeFilter
 from control.v3.events.operations import MeterVerdictShown
 from meterline.event import (
@@ -252,6 +252,7 @@ REFUSAL_PAGE: Final = page_shape(
     "RefusalPageShown",
     RefusalShown,
     "A page of refusals; it may have fewer entries than asked for and still lead on.",
+    KeptMetaShown,
 )
 
 

@@ -10,6 +10,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.handlers import Handlers, Operation
+from control.kept import check_events_kept
 from control.shapes.pages import CursorMetaShown, cursor_page, cursors, parts_after
 from control.stores import Ledger, Stores
 from meterline.access import Scope
@@ -126,6 +127,7 @@ class V3UsageEvents(Handlers, tag="Meters"):
         meter = await self._stores.meter(call.namespace, call.names["meterId"])
         entry = _entry(meter, asked)
         most = None if after is None else page.size + 1
+        await check_events_kept(self._stores, asked.from_, "query")
         found = await self._behind(entry, after, most)
         answer = cursor_page(found, page, _shown, _cursor)
         if after is None:

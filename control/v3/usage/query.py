@@ -16,6 +16,8 @@ from control.stores import Stores
 from control.usage.answers import Answers, Form
 from control.usage.form import opening, table, wants_csv, window_bound
 from control.usage.query import (
+    COMPLETE_FROM_HEADER,
+    COMPLETE_FROM_WORDS,
     COMPLETE_UNTIL_HEADER,
     SUBJECT,
     Asked,
@@ -176,6 +178,9 @@ QueryResultShown = TypedDict(
             InstantShown | None,
             Field(description="Of what was received until then nothing is missing; null: unknown."),
         ],
+        "complete_from": NotRequired[
+            Annotated[InstantShown, Field(description=COMPLETE_FROM_WORDS)]
+        ],
         "data": list[UsageRowShown],
     },
 )
@@ -228,7 +233,10 @@ class V3Query(Handlers, tag="Meters"):
                 "Usage.",
                 QueryResultShown,
                 example=_ANSWERED,
-                headers={COMPLETE_UNTIL_HEADER: COMPLETE_UNTIL_WORDS},
+                headers={
+                    COMPLETE_UNTIL_HEADER: COMPLETE_UNTIL_WORDS,
+                    COMPLETE_FROM_HEADER: COMPLETE_FROM_WORDS,
+                },
             ),
             Answer(200, "Usage.", str, CSV, example="from,to,value\r\n"),
         ),
@@ -258,7 +266,8 @@ def _entries(rows: Sequence[UsageRow]) -> bytes:
 def _head(asked_for: Asked) -> bytes:
     query = asked_for.query
     span = present({"from": instant(query.from_ms), "to": instant(query.to_ms)})
-    return opening({**span, "complete_until": instant(asked_for.complete_until_ms)})
+    lacks = present({"complete_from": instant(asked_for.complete_from_ms)})
+    return opening({**span, "complete_until": instant(asked_for.complete_until_ms), **lacks})
 
 
 def row_shown(row: UsageRow) -> UsageRowShown:

@@ -101,15 +101,34 @@ GROUP BY namespace, type, minute;
 
 -- name: holdings
 -- What the store has, for the comparison with the control store: its ids, rows by table (of the parts in use, so
--- superseded rows are among them), and which of the slices asked for have an account.
+-- superseded rows are among them; not those of periods that are not kept), and which of the slices asked for have an
+-- account.
 SELECT 'id' AS what, id AS name, toUInt64(0) AS number FROM installation GROUP BY id
 UNION ALL
 SELECT 'rows', concat(table, ' ', partition), sum(rows) FROM system.parts
-WHERE active AND database = currentDatabase() GROUP BY table, partition
+WHERE active AND database = currentDatabase()
+    AND partition_id > transform(table, {tables:Array(String)}, {after:Array(String)}, '')
+GROUP BY table, partition
 UNION ALL
 SELECT 'account', toString(partition), slice FROM accounts
 WHERE log = {log:UInt16} AND (partition, slice) IN arrayZip({partitions:Array(UInt16)}, {slices:Array(UInt64)})
 GROUP BY partition, slice;
+
+-- name: periods
+SELECT DISTINCT table, partition_id FROM system.parts
+WHERE active AND rows > 0 AND database = currentDatabase() AND table IN {tables:Array(String)};
+
+-- name: reach_events
+SELECT log, partition, max(offset), max(time_ms) FROM events
+WHERE _partition_id = {period:String} GROUP BY log, partition;
+
+-- name: reach_rejects
+SELECT log, partition, max(offset), toInt64(0) FROM rejects
+WHERE _partition_id = {period:String} GROUP BY log, partition;
+
+-- name: reach_seen
+SELECT log, partition, max(offset), toInt64(0) FROM seen
+WHERE _partition_id = {period:String} GROUP BY log, partition;
 
 -- name: parts
 -- The parts in use of some tables: table, name, folder and the bytes of its files, but for a few small ones.

@@ -9,6 +9,9 @@ from meterline.backends.clickhouse.named_sql import TABLES
 _CREATE: Final = re.compile(r"^CREATE TABLE IF NOT EXISTS (\w+)", re.MULTILINE)
 _ALTER: Final = re.compile(r"^ALTER TABLE (\w+)\n", re.MULTILINE)
 _ADD: Final = re.compile(r"ADD (COLUMN|INDEX) IF NOT EXISTS (\w+) .*?(?=,\n|\Z)", re.DOTALL)
+_BY_WEEK: Final = "PARTITION BY toMonday("
+_BY_MONTH: Final = "PARTITION BY toYYYYMM("
+_OF_MONTH: Final = re.compile(r"\d{6}_")  # of a week it begins with eight digits
 # Every table of ours ends in its settings, so what was cut off anywhere lacks this line, or its
 # end.
 _LAST_LINE: Final = re.compile(rb"\nSETTINGS [^\n\0]+\n\Z")
@@ -35,9 +38,14 @@ def missing(have: Iterable[Sequence[str]]) -> list[str]:
     return statements
 
 
-def definition(table: str, uuid: str) -> bytes | None:
-    """The file that chDB keeps for a table of ours; None for a table that is not ours."""
-    made = _CREATE.search(TABLES.get(table, ""))
+def definition(table: str, uuid: str, parts: Iterable[str] = ()) -> bytes | None:
+    """The file that chDB keeps for a table of ours; None for a table that is not ours. `parts` are
+    the names of its parts: an older build partitioned by month what is partitioned by week now.
+    """
+    text = TABLES.get(table, "")
+    if any(_OF_MONTH.match(name) for name in parts):
+        text = text.replace(_BY_WEEK, _BY_MONTH)
+    made = _CREATE.search(text)
     if made is None:
         return None
     head = f"ATTACH TABLE _ UUID '{uuid}'"

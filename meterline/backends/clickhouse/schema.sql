@@ -1,5 +1,8 @@
 -- The tables of the usage store. Every row is a pure function of the log (docs/architecture.md), so rows may be
 -- written any number of times, in any order. Names in braces are filled in by schema.py: only numbers and settings.
+--
+-- Events, rejects and seen are partitioned by the week of their append time, by month in stores of older builds: what
+-- is not kept any more is dropped by partition (docs/decisions/0049). No slice lies in two of them.
 
 -- name: events
 -- Events whose verdict is new, as accepted. Ordered along the log; the minute index serves cut minutes.
@@ -13,7 +16,7 @@ CREATE TABLE IF NOT EXISTS events (
     INDEX by_recorded recorded_ms TYPE minmax GRANULARITY 1,
     INDEX by_id id TYPE bloom_filter(0.01) GRANULARITY 1
 ) ENGINE = ReplacingMergeTree
-PARTITION BY toYYYYMM(toDateTime(intDiv(append_ms, 1000), 'UTC'))
+PARTITION BY toMonday(toDateTime(intDiv(append_ms, 1000), 'UTC'))
 ORDER BY (log, partition, offset, place)
 {durable};
 
@@ -31,7 +34,7 @@ CREATE TABLE IF NOT EXISTS rejects (
     INDEX by_recorded recorded_ms TYPE minmax GRANULARITY 1,
     INDEX by_id id TYPE bloom_filter(0.01) GRANULARITY 1
 ) ENGINE = ReplacingMergeTree
-PARTITION BY toYYYYMM(toDateTime(intDiv(append_ms, 1000), 'UTC'))
+PARTITION BY toMonday(toDateTime(intDiv(append_ms, 1000), 'UTC'))
 ORDER BY (log, partition, offset, place)
 {durable};
 
@@ -63,7 +66,7 @@ CREATE TABLE IF NOT EXISTS seen (
     log UInt16, partition UInt16, offset UInt64, place UInt16, slice UInt64, append_ms Int64,
     key FixedString(16), check FixedString(8)
 ) ENGINE = ReplacingMergeTree
-PARTITION BY toYYYYMM(toDateTime(intDiv(append_ms, 1000), 'UTC'))
+PARTITION BY toMonday(toDateTime(intDiv(append_ms, 1000), 'UTC'))
 ORDER BY (log, partition, offset, place)
 {durable};
 

@@ -61,6 +61,7 @@ class Checked(msgspec.Struct):
     cells: int = 0
     recounted_by_fold: int = 0
     not_filled_in: int = 0
+    not_kept: int = 0
     moving: int = 0
     runs: int = 0
     deliveries: int = 0
@@ -102,6 +103,9 @@ class Outcome:
             lines.append(f"{seen.recounted_by_fold:,} slices of meters {words}")
         if seen.not_filled_in:
             lines.append(f"{seen.not_filled_in:,} slices of meters are not backfilled yet.")
+        if seen.not_kept:
+            words = "slices were not recounted, because their events are not kept any more."
+            lines.append(f"{seen.not_kept:,} {words}")
         if self.differences:
             lines.append(f"{self.differences:,} differences, {self.mended:,} of them mended.")
         else:

@@ -38,10 +38,14 @@ from meterline.runtime.settings.checks import (
     default_seen_dir,
     is_loopback,
 )
+from meterline.runtime.settings.retention_fields import (
+    DAYS_MAX,
+    KeepEventsDays,
+    KeepRefusalsDays,
+)
 from meterline.runtime.settings.text import decoded
 
 ENV_PREFIX: Final = "METERLINE_"
-DAYS_MAX: Final = 3_660  # ten years: beyond it a number was meant as something else
 DAY_MS: Final = 86_400_000
 
 
@@ -256,6 +260,8 @@ class Settings(BaseSettings):
         "retry for longer than a month.",
         examples=[35],
     )
+    keep_events_days: KeepEventsDays = None
+    keep_refusals_days: KeepRefusalsDays = None
     grace_ms: Annotated[int, AfterValidator(checked_grace)] = Field(
         default=limits.GRACE_MS,
         validate_default=True,  # it depends on two others

@@ -20,6 +20,7 @@ from aggregator.completeness import Completeness
 from aggregator.drivers.block_loop import WithBlocks
 from aggregator.drivers.poll_worker import PollWorker
 from aggregator.housekeeping import Housekeeping, Pace
+from aggregator.retention import Retention
 from aggregator.step import Aggregator
 from control.refusals.service import Door, RefusalService
 from control.stores import Ledger, Stores
@@ -33,7 +34,7 @@ from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
 from meterline.backends.clickhouse.chdb import folder as chdb_folder
 from meterline.backends.clickhouse.connection import Connection, create_database
 from meterline.backends.clickhouse.events.lineage import ClickHouseEventLineage
-from meterline.backends.clickhouse.holdings import ClickHouseHoldings
+from meterline.backends.clickhouse.holdings import ClickHouseHoldings, ClickHousePeriods
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clickhouse.usage.accounts import ClickHouseAccounts
 from meterline.backends.clickhouse.usage.snapshot import BlockSnapshot
@@ -47,6 +48,7 @@ from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.backends.control_store.progress.evidence import SqlEvidence
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.progress.redrives import SqlSettlementStore
+from meterline.backends.control_store.progress.retention import SqlRetention
 from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
 from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.backends.kafka.inbox import InboxWatch
@@ -54,11 +56,12 @@ from meterline.backends.kafka.log import KafkaLog, kafka_record, open_kafka_log
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
 from meterline.event import DEFAULT_NAMESPACE, Record
+from meterline.limits import SEEN_MARGIN_DAYS
 from meterline.meter import MeterDraft, faults_of
 from meterline.ports import Unsuitable
 from meterline.runtime import disk_room
 from meterline.runtime.settings.reading import Settings, SettingsError
-from meterline.usage import CheckedUsageStore, SeenStore, UsageIntegrity
+from meterline.usage import CheckedUsageStore, RetentionTerms, SeenStore, UsageIntegrity
 from meterline.window import DAY_MS
 
 logger = structlog.get_logger()
@@ -176,7 +179,8 @@ async def open_all(
     await integrity.begin(str(ULID()), settings.usage_lost)
     catalogue, subjects = SqlCatalogueStore(database), SqlSubjectStore(database)
     revisions, checked = SqlRevisionStore(database), CheckedUsageStore(usage, integrity)
-    stores = Stores(catalogue, progress, checked, log, CLOCK, subjects, revisions)
+    retention = SqlRetention(database)
+    stores = Stores(catalogue, progress, checked, log, CLOCK, subjects, revisions, retention)
     reports = SqlReportStore(database)
     usage.read_blocks(BlockSnapshot(SqlBlockLedger(database), log.number))
     return Opened(stores, reports, log, database, usage.connection, usage, integrity)
@@ -305,7 +309,19 @@ def aggregator(
     completeness = Completeness(step, completeness_lag_ms(settings), drained)
     retention_ms = settings.log_retention_days * DAY_MS
     pace = Pace(settings.flush_interval_ms, settings.flush_events, retention_ms)
-    return step, Housekeeping(step, completeness, pace)
+    return step, Housekeeping(step, completeness, pace, _retention(settings, opened))
+
+
+def _retention(settings: Settings, opened: Opened) -> Retention:
+    """What drops old periods. What detects duplicates is kept as long as events are, and longer
+    than the horizon.
+    """
+    events, refusals = settings.keep_events_days, settings.keep_refusals_days
+    seen = None if events is None else max(events, settings.horizon_days + SEEN_MARGIN_DAYS)
+    ages = (None if days is None else days * DAY_MS for days in (events, refusals, seen))
+    terms = RetentionTerms(*ages)
+    periods = ClickHousePeriods(opened.connection)
+    return Retention(periods, SqlRetention(opened.database), terms, opened.log.number)
 
 
 def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | None) -> Worker:

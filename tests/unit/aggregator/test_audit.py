@@ -7,10 +7,12 @@ import pytest
 from meterline.audit import AuditSpan, Finding, RunPlace, SlicePlace, decode_place, encode_place
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
+from meterline.backends.control_store.progress.retention import SqlRetention
 from meterline.backends.control_store.tables.meters import logs
 from meterline.event import encode_pack
 from meterline.limits import SLICE_SPAN_MS
 from meterline.meter import Aggregation
+from meterline.usage import Notice, Period, Reach
 from tests.unit.aggregator.audited import TOUCHES, Audited
 from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
 
@@ -65,6 +67,37 @@ async def test_a_span_is_looked_at_and_no_more(audited: Audited) -> None:
         steps = await audited.steps(span)
         assert bool([one for step in steps for one in step.findings]) is expected, shift
         assert sum(step.slices for step in steps) == (0 if shift == 3 else PARTITIONS)
+
+
+@pytest.mark.parametrize(
+    "gone", [("rejects",), ("events",), ("events", "seen"), ("events", "seen", "rejects")]
+)
+async def test_what_is_not_kept_is_no_difference_and_the_rest_is_looked_at_as_before(
+    audited: Audited, gone: tuple[str, ...]
+) -> None:
+    ledger, log = SqlRetention(audited.world.database), audited.world.log.number
+    before_ms = SLICE_SPAN_MS * 1_002  # two of the three spans that are sealed
+    for table in gone:
+        period = Period(table, "a", 0, before_ms)
+        assert isinstance(await ledger.give_notice(period, Reach({}, 0), log, 0), Notice)
+        where = f"DELETE WHERE log = {log} AND append_ms < {before_ms}"
+        await audited.world.usage.connection.execute(
+            f"ALTER TABLE {table} {where} SETTINGS mutations_sync = 2"
+        )
+    for span in (AuditSpan(), AuditSpan(payloads=True), REPAIR):
+        steps = await audited.steps(span)
+        assert [one for step in steps for one in step.findings] == []
+        assert sum(step.slices for step in steps) == 2 * 3
+        not_kept = sum(step.not_kept for step in steps)
+        assert not_kept == (2 * 2 if "events" in gone else 0)
+    last_ms = AuditSpan(before_ms)
+    for table in gone:
+        where = f"DELETE WHERE log = {log} AND append_ms = {before_ms}"
+        await audited.world.usage.connection.execute(
+            f"ALTER TABLE {table} {where} SETTINGS mutations_sync = 2"
+        )
+        found = [one for step in await audited.steps(last_ms) for one in step.findings]
+        assert table in tables(found)
 
 
 async def test_a_meter_that_is_not_filled_in_yet_is_no_difference(

@@ -4,6 +4,7 @@ chDB opens one folder in a process, so each start is a process of its own.
 """
 
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,11 +20,12 @@ from meterline.ports import Unsuitable
 pytestmark = pytest.mark.standard  # it starts processes with the embedded ClickHouse
 
 START = """
-import asyncio, sys
+import asyncio, os, signal, sys
 from pathlib import Path
 from meterline.backends.clickhouse.chdb.folder import mend
 from meterline.backends.clickhouse.connection import Connection
-from meterline.backends.clickhouse.named_sql import QUERIES
+from meterline.backends.clickhouse.holdings import ClickHousePeriods
+from meterline.backends.clickhouse.named_sql import QUERIES, TABLES as OURS
 from meterline.backends.clickhouse.schema import missing
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 TABLES = sys.argv[2].split(",")
@@ -31,13 +33,21 @@ async def main():
     print(",".join(mend(Path(sys.argv[1]))))
     connection = Connection("chdb:" + sys.argv[1])
     store = ClickHouseUsageStore(connection)
+    if sys.argv[3] == "by month":
+        for table in ("events", "rejects", "seen"):
+            await connection.execute(OURS[table].replace("toMonday(", "toYYYYMM("))
     await store.create_tables()
     assert missing(await connection.query(QUERIES["schema"], {})) == []
-    for table in TABLES if sys.argv[3] == "write" else ():
+    for table in TABLES if sys.argv[3] in ("write", "by month") else ():
         await connection.execute(f"INSERT INTO {table} SELECT * FROM generateRandom("
             f"(SELECT arrayStringConcat(groupArray(name || ' ' || type), ', ') FROM system.columns"
             f" WHERE table = '{table}' AND database = 'default')) LIMIT 3"
             if table != "installation" else "INSERT INTO installation VALUES ('a'), ('b'), ('c')")
+    if sys.argv[3] == "drop":
+        periods = ClickHousePeriods(connection)
+        for period in await periods.periods():
+            await periods.drop(period)
+        os.kill(os.getpid(), signal.SIGKILL)
     for table in TABLES:
         rows = await connection.query(f"SELECT count() FROM {table}", {})
         print(table, rows[0][0])
@@ -110,6 +120,29 @@ def test_damaged_definitions_are_made_anew(folder: Path, damage: Callable[[Path]
     before = marks(folder)
     assert start(folder) == ([], ALL_THERE), "the next start finds them whole"
     assert marks(folder) == before, "and ours are what chDB would have written"
+
+
+def test_tables_of_an_older_build_keep_their_partitions_by_month(tmp_path: Path) -> None:
+    folder = tmp_path / "usage"
+    assert start(folder, "by month") == ([], ALL_THERE)
+    before = {path.stem: path.read_bytes() for path in definitions(folder)}
+    assert b"toYYYYMM" in before["events"]
+    for path in definitions(folder):
+        emptied(path)
+    assert start(folder) == (sorted(NAMES), ALL_THERE)
+    for path in definitions(folder):
+        assert (b"toYYYYMM" in path.read_bytes()) == (b"toYYYYMM" in before[path.stem]), path.stem
+
+
+def test_a_process_that_is_killed_when_periods_were_dropped_starts_again(folder: Path) -> None:
+    for _ in range(3):
+        command = [sys.executable, "-c", START, str(folder), ",".join(NAMES), "drop"]
+        ended = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert ended.returncode == -signal.SIGKILL, ended.stderr
+    mended, rows = start(folder)
+    assert mended == []
+    kept = [line for line in ALL_THERE if line.split()[0] not in ("events", "rejects", "seen")]
+    assert set(kept) <= set(rows), "what was not dropped is there"
 
 
 def test_a_format_file_that_is_empty_is_made_anew(folder: Path) -> None:

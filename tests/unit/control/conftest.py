@@ -21,6 +21,7 @@ from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.meters.revisions import SqlRevisionStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.progress.redrives import SqlSettlementStore
+from meterline.backends.control_store.progress.retention import SqlRetention
 from meterline.backends.sqlite_log import open_sqlite_log
 from meterline.event import EventQuery, EventSubject, ListedEvent, SubjectQuery, Verdict
 from meterline.http import SERVER_OPTIONS, problem_middleware
@@ -245,7 +246,9 @@ async def api(tmp_path: Path, migrated: Path, serve: ServeApi) -> AsyncIterator[
     log.number = await progress.register_log(log.id, log.partitions)
     catalogue, subjects = SqlCatalogueStore(database), SqlSubjectStore(database)
     revisions = SqlRevisionStore(database)
-    stores = Stores(catalogue, progress, usage, log, clock, subjects, revisions)
+    stores = Stores(
+        catalogue, progress, usage, log, clock, subjects, revisions, SqlRetention(database)
+    )
     accounts = ShelfAccounts()
     nothing: Any = None
     client = await serve(

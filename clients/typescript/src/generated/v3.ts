@@ -1232,6 +1232,16 @@ export interface components {
             /** Format: date-time */
             to: string;
             total: components["schemas"]["VerdictCounts"];
+            /**
+             * Format: date-time
+             * @description What the log took in before then is not kept any more; absent: everything is.
+             */
+            events_kept_from?: string;
+            /**
+             * Format: date-time
+             * @description What the log took in before then is not kept any more; absent: everything is.
+             */
+            refusals_kept_from?: string;
             /** @description By hour, source and type; none without any. */
             data: components["schemas"]["AccountLine"][];
             meters: components["schemas"]["MeterAccount"][];
@@ -1415,6 +1425,8 @@ export interface components {
             recounted_by_fold: number;
             /** @description Slices that a meter is still being filled in from. */
             not_filled_in: number;
+            /** @description Slices whose events are not kept any more: they are not recounted. */
+            not_kept: number;
             /** @description Cells that are written just now: left out. */
             moving: number;
             runs: number;
@@ -1804,7 +1816,7 @@ export interface components {
         /** @description A page of events. */
         EventPage: {
             data: components["schemas"]["ListedEvent"][];
-            meta: components["schemas"]["CursorMeta"];
+            meta: components["schemas"]["KeptMeta"];
         };
         /** @description An event as it was sent. Members that are not named here are extension attributes. */
         Event: {
@@ -1953,6 +1965,15 @@ export interface components {
             index?: number;
         };
         JsonValue: unknown;
+        /** @description What is said of a page of a list whose old entries may be dropped. */
+        KeptMeta: {
+            page: components["schemas"]["Cursors"];
+            /**
+             * Format: date-time
+             * @description What the log took in before then is not kept any more; absent: everything is.
+             */
+            kept_from?: string;
+        };
         /**
          * @description What was changed.
          * @enum {string}
@@ -2577,6 +2598,11 @@ export interface components {
             to?: string;
             /** @description Of what was received until then nothing is missing; null: unknown. */
             complete_until: string | null;
+            /**
+             * Format: date-time
+             * @description Usage before then may lack events that were not kept any more when the meter was made; absent: it lacks none.
+             */
+            complete_from?: string;
             data: components["schemas"]["UsageRow"][];
         };
         /** @description How the receiver fares. */
@@ -2733,7 +2759,7 @@ export interface components {
         /** @description A page of refusals; it may have fewer entries than asked for and still lead on. */
         RefusalPage: {
             data: components["schemas"]["Refusal"][];
-            meta: components["schemas"]["CursorMeta"];
+            meta: components["schemas"]["KeptMeta"];
         };
         /** @description What was refused, why, and what was done about it. */
         Refusal: {
@@ -4104,6 +4130,7 @@ export type FirstEvent = components['schemas']['FirstEvent'];
 export type InboxRecord = components['schemas']['InboxRecord'];
 export type InvalidParameter = components['schemas']['InvalidParameter'];
 export type JsonValue = components['schemas']['JsonValue'];
+export type KeptMeta = components['schemas']['KeptMeta'];
 export type Kind = components['schemas']['Kind'];
 export type LastError = components['schemas']['LastError'];
 export type LastRun = components['schemas']['LastRun'];
@@ -4687,6 +4714,7 @@ export interface operations {
                      *         "cells": 4096,
                      *         "recounted_by_fold": 0,
                      *         "not_filled_in": 0,
+                     *         "not_kept": 0,
                      *         "moving": 0,
                      *         "runs": 0,
                      *         "deliveries": 0
@@ -5954,6 +5982,8 @@ export interface operations {
                     "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                     /** @description Of what was received until then nothing is missing; absent: unknown. */
                     "Meterline-Complete-Until"?: string;
+                    /** @description Usage before then may lack events that were not kept any more when the meter was made; absent: it lacks none. */
+                    "Meterline-Complete-From"?: string;
                     [name: string]: unknown;
                 };
                 content: {

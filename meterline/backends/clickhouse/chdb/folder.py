@@ -72,7 +72,11 @@ def _is_whole(path: Path) -> bool:
 def _mended(folder: Path, database: Path, name: str, uuid: str | None) -> bool:
     """Whether the definition was made anew; one that never was complete is dropped."""
     path = database / f"{name}.sql"
-    content = None if uuid is None else definition(name, uuid)
+    content = None
+    if uuid is not None and (rows := _rows(folder, uuid)).is_dir():
+        content = definition(name, uuid, [part.name for part in rows.iterdir()])
+    elif uuid is not None:
+        content = definition(name, uuid)
     if content is not None:
         _write(path, content)
         return True

@@ -12,6 +12,7 @@ from meterline.backends.control_store.access.changes import record_change
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.meters import revision_rows as revisions
 from meterline.backends.control_store.meters import rows
+from meterline.backends.control_store.meters.kept_events import from_counted
 from meterline.backends.control_store.meters.rate import mind_rate
 from meterline.backends.control_store.tables.meters import meters
 from meterline.limits import METER_PROPOSALS_MAX, METER_TIMELINE_MAX
@@ -120,6 +121,8 @@ async def _dated(
     """Give what waits another first instant, where one is named."""
     if from_ms in (None, waiting.effective_from_ms):
         return []
+    events_from_ms = waiting.meter.events_from_ms
+    from_ms = await from_counted(connection, waiting.number, events_from_ms, from_ms)
     _check_instant(there, waiting.meter, from_ms)
     await revisions.move(connection, [waiting.number], RevisionMove.ASK, effective_from_ms=from_ms)
     return [_named(waiting.number, from_ms)]
@@ -149,8 +152,9 @@ async def _made(
     if not from_settings:  # the file says what shall be; its reports fail with words
         await mind_rate(connection, there.namespace, asked.now_ms)
         await keep_reports(connection, there, draft)
-    _check_instant(there, replace(there, revision=0), from_ms)
     version = await rows.next_version(connection)
+    from_ms = await from_counted(connection, version, draft.events_from_ms, from_ms)
+    _check_instant(there, replace(there, revision=0), from_ms)
     await rows.put_revision(
         connection,
         version,
@@ -208,6 +212,8 @@ async def ask_switch(
     """Have a revision switched once it is filled in. Raises `Problem`."""
     there, asked = await in_turn(connection, namespace, id_or_key), Asked(author, now_ms)
     one = await revision_of(connection, there, number)
+    events_from_ms = one.meter.events_from_ms
+    effective_from_ms = await from_counted(connection, number, events_from_ms, effective_from_ms)
     if one.state is RevisionState.IN_FORCE and one.effective_from_ms == effective_from_ms:
         return one
     if one.state not in PENDING:

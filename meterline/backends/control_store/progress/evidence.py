@@ -8,7 +8,8 @@ from sqlalchemy.sql import ColumnElement
 
 from meterline.audit import AuditedBody, AuditedRun, AuditSpan, RunPlace, SlicePlace
 from meterline.backends.control_store.connection import Connection
-from meterline.backends.control_store.store import SqlStore, fetch_int, reads
+from meterline.backends.control_store.meters.kept_events import notices
+from meterline.backends.control_store.store import SqlStore, fetch_int, read_by, reads
 from meterline.backends.control_store.tables.meters import fill_marks, logs, seals
 from meterline.backends.control_store.tables.reports import (
     BODY_OF_DELIVERY,
@@ -25,6 +26,8 @@ _deliveries = report_deliveries.c
 
 class SqlEvidence(SqlStore):
     """See `meterline.audit.ControlEvidence`."""
+
+    notices = read_by(notices)
 
     @reads
     async def logs(self, connection: Connection) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert, put
-from meterline.backends.control_store.store import SqlStore, fetch_one, reads, writes
+from meterline.backends.control_store.store import SqlStore, fetch_int, fetch_one, reads, writes
 from meterline.backends.control_store.tables.meters import (
     completeness,
     fill_marks,
@@ -16,8 +16,9 @@ from meterline.backends.control_store.tables.meters import (
     logs,
     seals,
 )
+from meterline.backends.control_store.tables.retention import retention_notices
 from meterline.problem import Problem, conflict
-from meterline.usage import Seal, SliceId
+from meterline.usage import EVENTS, Seal, SliceId
 
 REGISTER_TRIES_MAX: Final = 20  # a race for one number is lost at most once per rival
 
@@ -92,6 +93,15 @@ class SqlProgressStore(SqlStore):
         await connection.execute(
             insert(connection, fill_marks).values(row).on_conflict_do_nothing()
         )
+
+    @reads
+    async def counted_from(self, connection: Connection, revision: int) -> int:
+        """See the port."""
+        those = retention_notices.c
+        question = select(func.coalesce(func.max(those.before_ms), 0)).where(
+            those.table_name == EVENTS, those.catalogue < revision
+        )
+        return await fetch_int(connection, question)
 
     @writes
     async def complete(
@@ -171,7 +181,7 @@ async def _reached(
     return {row.partition: row.end for row in await connection.execute(question)}
 
 
-def is_unfilled(log: int, revision: int) -> ColumnElement[bool]:
+def is_unfilled(log: int, revision: int | ColumnElement[int]) -> ColumnElement[bool]:
     """Whether a sealed slice is not counted for a revision yet."""
     marked = exists().where(
         fill_marks.c.log == seals.c.log,

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-from sqlalchemy import and_, delete, exists, func, literal, or_, select, update
+from sqlalchemy import and_, case, delete, exists, func, literal, or_, select, update
+from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
+from meterline.backends.control_store.meters.kept_events import notices
 from meterline.backends.control_store.store import SqlStore, reads, writes
 from meterline.backends.control_store.tables.blocks import blocks
 from meterline.backends.control_store.tables.meters import (
@@ -18,9 +20,19 @@ from meterline.backends.control_store.tables.meters import (
     seals,
     usage_store,
 )
-from meterline.usage import BlockState, Sealed, SealedRows
+from meterline.backends.control_store.tables.retention import retention_notices
+from meterline.usage import EVENTS, REJECTS, SEEN, BlockState, Kept, Sealed, SealedRows, kept_of
 
-_SUMMED = ("events", "rejects", "tallies", "members", "rejected")
+# Members of `SealedRows` in their order: the table of the usage store, and its rows in a seal.
+_SUMMED = (
+    (EVENTS, seals.c.events),
+    (REJECTS, seals.c.rejects),
+    ("tallies", seals.c.tallies),
+    ("members", seals.c.members),
+    ("rejected", seals.c.rejected),
+    (SEEN, seals.c.events),
+)
+_OF_ONE_STORE = (seals, fill_marks, completeness, flushed, blocks, retention_notices)
 _ROWS: Final = msgspec.json.Decoder(dict[str, int])
 _ID = select(usage_store.c.id)
 
@@ -35,12 +47,13 @@ class SqlSealLedger(SqlStore):
             and_(seals.c.partition == partition, seals.c.slice > slice_)
             for partition, slice_ in sorted(after.items())
         ]
+        kept = kept_of(await notices(connection))
         question = (
             select(
                 seals.c.partition,
                 func.max(seals.c.slice),
                 func.count(),
-                *(func.sum(seals.c[name]) for name in _SUMMED),
+                *(func.sum(_of_kept(table, rows, kept)) for table, rows in _SUMMED),
             )
             .where(seals.c.log == log, or_(*behind) if behind else literal(value=True))
             .group_by(seals.c.partition)
@@ -54,7 +67,7 @@ class SqlSealLedger(SqlStore):
         read = {
             row.number: _ROWS.decode(row.row_counts) for row in await connection.execute(counted)
         }
-        return Sealed(store_id, sums, read)
+        return Sealed(store_id, sums, read, kept)
 
     @reads
     async def counted(self, connection: Connection) -> bool:
@@ -75,7 +88,7 @@ class SqlSealLedger(SqlStore):
         if lost is not None:
             change = update(usage_store).where(usage_store.c.id == lost).values(id=store_id)
             if (await connection.execute(change)).rowcount:
-                for table in (seals, fill_marks, completeness, flushed, blocks):
+                for table in _OF_ONE_STORE:
                     await connection.execute(delete(table))
         row = {"one": 1, "id": store_id}
         await connection.execute(
@@ -83,3 +96,10 @@ class SqlSealLedger(SqlStore):
         )
         kept: str = (await connection.execute(_ID)).scalar_one()
         return kept
+
+
+def _of_kept(table: str, rows: ColumnElement[int], kept: Mapping[str, Kept]) -> ColumnElement[int]:
+    """The rows of a slice in a table, 0 where they are not kept."""
+    if table not in kept:
+        return rows
+    return case((seals.c.append_ms >= kept[table].from_ms, rows), else_=0)

@@ -138,6 +138,8 @@ def test_variables_of_the_tests_and_empty_ones_are_passed_over(
         ("log_url", "redis://a", "must be sqlite or start with kafka://"),
         ("usage_url", "clickhouse://a", "must be chdb or an http://"),
         ("control_url", "mysql://a/b", "must be sqlite or a postgresql://"),
+        ("keep_events_days", 34, "must be at least horizon_days = 35"),
+        ("keep_refusals_days", 6, "must be at least log_retention_days = 7"),
         ("grace_ms", 10_999, "produce_deadline_ms + clock_skew_ms = 11000"),
         ("produce_deadline_ms", 60_000, "produce_deadline_ms + clock_skew_ms = 61000"),
         ("webhook_networks_allowed", ["10.0.0.1/8"], "has host bits set"),

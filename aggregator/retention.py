@@ -1,0 +1,76 @@
+"""Retention: drops what is older than the settings say, period by period.
+
+A step may be taken by several workers at once, and may be killed anywhere: a notice is given once,
+and a period that is there again is dropped again.
+"""
+
+import structlog
+
+from meterline.ports import Unavailable
+from meterline.usage import (
+    Notice,
+    Period,
+    RetentionLedger,
+    RetentionTerms,
+    SealedEnd,
+    UsagePeriods,
+    expired,
+    is_sealed,
+    may_drop,
+    newest_counted,
+)
+
+logger = structlog.get_logger()
+
+
+class Retention:
+    """Gives notices and drops periods of the usage store."""
+
+    def __init__(
+        self, store: UsagePeriods, ledger: RetentionLedger, terms: RetentionTerms, log: int
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._terms = terms
+        self._log = log
+
+    async def turn(self, now_ms: int) -> None:
+        """A step that never fails: counting does not wait for retention."""
+        try:
+            await self.step(now_ms)
+        except Unavailable as error:
+            logger.warning("retention_waits", reason=str(error))
+
+    async def step(self, now_ms: int) -> list[Period]:
+        """Drop what is due; what was dropped. Raises `Unavailable`: call again after a while."""
+        if self._terms == RetentionTerms():
+            return []
+        sealed = await self._ledger.sealed_ends(self._log)
+        newest_ms = newest_counted(now_ms, sealed)
+        dropped = []
+        for periods in expired(await self._store.periods(), self._terms, newest_ms):
+            for period in periods:
+                notice = await self._noticed(period, sealed, now_ms)
+                if notice is None:
+                    break  # what is kept of a table begins at one instant: older periods go first
+                if not may_drop(notice, now_ms):
+                    continue
+                await self._store.drop(period)
+                logger.info("dropped", table=period.table, period=period.name)
+                dropped.append(period)
+        return dropped
+
+    async def _noticed(
+        self, period: Period, sealed: dict[int, SealedEnd], now_ms: int
+    ) -> Notice | None:
+        """The notice of a period; None while it must be kept. Everything is asked again each time:
+        a slice that was sealed late may have brought rows that are still needed.
+        """
+        reason: Notice | str = "some of its slices are not sealed"
+        reach = await self._store.reach(period, self._log)
+        if is_sealed(reach, sealed):
+            reason = await self._ledger.give_notice(period, reach, self._log, now_ms)
+        if not isinstance(reason, str):
+            return reason
+        logger.info("retention_keeps", table=period.table, period=period.name, reason=reason)
+        return None

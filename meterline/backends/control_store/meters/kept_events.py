@@ -1,0 +1,40 @@
+"""Which events a new revision of a meter can still count. Functions over a connection of one
+transaction.
+"""
+
+from sqlalchemy import select
+
+from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.tables.retention import retention_notices
+from meterline.problem import Fault, invalid
+from meterline.usage import Notice, counted_from
+from meterline.window import MINUTE_MS, rfc3339
+
+
+async def notices(connection: Connection) -> list[Notice]:
+    """Of what the usage store does not keep, by table and period."""
+    order = (retention_notices.c.table_name, retention_notices.c.period)
+    question = select(retention_notices).order_by(*order)
+    return [Notice._make(row) for row in await connection.execute(question)]
+
+
+async def from_counted(
+    connection: Connection, revision: int, events_from_ms: int | None, effective_from_ms: int | None
+) -> int | None:
+    """The first instant that a revision can answer for: the one asked for. Where none is, and the
+    events before an instant are not kept any more, it is that: the revision before stays in force
+    for older windows, so their usage does not change. Raises `Problem` for an earlier one.
+    """
+    lost_ms = counted_from(await notices(connection), revision)
+    least_ms = -(-lost_ms // MINUTE_MS) * MINUTE_MS
+    if (events_from_ms or 0) >= least_ms:
+        return effective_from_ms
+    if effective_from_ms is None:
+        return least_ms
+    if effective_from_ms < least_ms:
+        words = (
+            f"events before {rfc3339(least_ms)} are not kept any more, so this revision cannot"
+            f" count them; name {rfc3339(least_ms)} or later"
+        )
+        raise invalid(Fault("effective_from", words, "not_kept"))
+    return effective_from_ms

@@ -1,0 +1,52 @@
+"""What can be set of retention: the types of those fields of `Settings`."""
+
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field, ValidationInfo
+
+DAYS_MAX: Final = 3_660  # ten years: beyond it a number was meant as something else
+
+
+def _checked_events(days: int | None, info: ValidationInfo) -> int | None:
+    """Events are needed as long as a repeated one is compared with the first, and as long as the
+    log may bring them once more. Raises `ValueError`.
+    """
+    return _at_least(days, info, ("horizon_days", "log_retention_days"))
+
+
+def _checked_refusals(days: int | None, info: ValidationInfo) -> int | None:
+    """Raises `ValueError`."""
+    return _at_least(days, info, ("log_retention_days",))
+
+
+def _at_least(days: int | None, info: ValidationInfo, names: tuple[str, ...]) -> int | None:
+    for name in names:
+        least = info.data.get(name, 0)
+        if days is not None and days < least:
+            raise ValueError(f"must be at least {name} = {least}; leave it out to keep all")
+    return days
+
+
+KeepEventsDays = Annotated[
+    int | None,
+    Field(
+        ge=1,
+        le=DAYS_MAX,
+        description="How long raw events are kept after they were received; at least horizon_days "
+        "and log_retention_days. For ever if absent. Usage is kept for ever. Set it to save disk; "
+        "what is not possible afterwards is in docs/operations.md.",
+        examples=[400],
+    ),
+    AfterValidator(_checked_events),
+]
+KeepRefusalsDays = Annotated[
+    int | None,
+    Field(
+        ge=1,
+        le=DAYS_MAX,
+        description="How long refused events are kept (duplicates, conflicts, unreadable ones); at "
+        "least log_retention_days. For ever if absent. Set it to save disk.",
+        examples=[90],
+    ),
+    AfterValidator(_checked_refusals),
+]

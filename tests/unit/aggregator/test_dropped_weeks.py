@@ -1,0 +1,103 @@
+"""Weeks of counting over the embedded adapters, whose old events are dropped: nothing that is kept
+depends on them.
+"""
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from aggregator.completeness import Completeness
+from aggregator.housekeeping import Housekeeping, Pace
+from aggregator.retention import Retention
+from meterline.backends.clickhouse.holdings import ClickHouseHoldings, ClickHousePeriods
+from meterline.backends.control_store.progress.retention import SqlRetention
+from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
+from meterline.limits import RETENTION_INTERVAL_MS, RETENTION_NOTICE_MS
+from meterline.meter import Aggregation
+from meterline.ports import StoreLost
+from meterline.usage import EVENTS, Period, RetentionTerms, UsageIntegrity
+from meterline.window import DAY_MS
+from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
+
+WEEK_MS = 7 * DAY_MS
+WEEKS, EACH = 12, 30
+TERMS = RetentionTerms(6 * WEEK_MS, 6 * WEEK_MS, 7 * WEEK_MS)
+FAR_MS = 3_786_912_000_000  # 2090: no other test of this store writes there
+
+
+class Weeks(ClickHousePeriods):
+    """Only those of this test: the usage store is shared."""
+
+    async def periods(self) -> list[Period]:
+        return [one for one in await super().periods() if one.from_ms >= FAR_MS - 9 * WEEK_MS]
+
+
+async def integrity_of(world: World) -> UsageIntegrity:
+    holdings = ClickHouseHoldings(world.usage.connection)
+    made = UsageIntegrity(SqlSealLedger(world.database), holdings, world.log.number, PARTITIONS)
+    made.store_id = "a"
+    await SqlSealLedger(world.database).bind("a")
+    await holdings.adopt("a")
+    return made
+
+
+async def events_kept(world: World) -> int:
+    question = "SELECT count() FROM (SELECT DISTINCT offset, partition, place FROM events"
+    log = world.log.number
+    rows = await world.usage.connection.query(f"{question} WHERE log = {log})", {})
+    return int(rows[0][0])
+
+
+async def test_old_weeks_are_dropped_and_nothing_that_is_kept_needs_them(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters = Meters(0)
+    total = meters.add(Aggregation.SUM, next(fresh_numbers))
+    world.clock.at_ms = FAR_MS
+    worker = world.worker(meters)
+    for week in range(WEEKS):
+        await world.send(numbered(week * EACH, (week + 1) * EACH))
+        world.clock.at_ms += WEEK_MS
+    await world.run(worker, seal=True)
+    integrity = await integrity_of(world)
+    await integrity.check()
+    assert await events_kept(world) == WEEKS * EACH
+    retention = Retention(
+        Weeks(world.usage.connection), SqlRetention(world.database), TERMS, world.log.number
+    )
+    keeping = Housekeeping(worker, Completeness(worker, 0), Pace(0, 1, 0), retention)
+    for _ in range(RETENTION_NOTICE_MS // RETENTION_INTERVAL_MS + 1):
+        await keeping.claim(world.clock.at_ms)
+        await integrity.check()
+        world.clock.at_ms += RETENTION_INTERVAL_MS
+    left = await events_kept(world)
+    assert 5 * EACH <= left <= 7 * EACH
+    await world.check(total)
+
+    # A meter that is made now counts what is kept, and it is known from when on.
+    count = meters.add(Aggregation.COUNT, next(fresh_numbers))
+    await worker.refresh_catalogue()
+    await world.fill(worker)
+    assert await world.value(count) == left
+    since_ms = await world.progress.counted_from(count.revision)
+    assert FAR_MS + 4 * WEEK_MS < since_ms < FAR_MS + 7 * WEEK_MS
+    assert await world.progress.counted_from(total.revision) in (0, since_ms)
+    await worker.close_all()
+
+    # The seen store is lost: what may still be repeated is known from what is kept.
+    shutil.rmtree(world.folder / "seen")
+    worker = world.worker(meters)
+    await world.send(numbered((WEEKS - 4) * EACH, WEEKS * EACH))
+    await world.run(worker, seal=True)
+    await world.check(total)
+    await integrity.check()
+
+    # Whatever else goes is missed, at once.
+    (newest,) = sorted(
+        one for one in await Weeks(world.usage.connection).periods() if one.table == EVENTS
+    )[-1:]
+    await ClickHousePeriods(world.usage.connection).drop(newest)
+    with pytest.raises(StoreLost, match="table events has"):
+        await integrity.check()
+    await worker.close_all()

@@ -64,7 +64,7 @@ def differences(due: Due, held: Mapping[str, Held]) -> list[str]:
     ]
     for table in sorted(due.weights):
         twin = f"{table}{_SUBJECT_FIRST}"
-        if held[twin] != held[table]:
+        if twin in held and held[twin] != held[table]:
             found.append(f"{twin} has {held[twin]}, but {table} has {held[table]}")
     return found
 

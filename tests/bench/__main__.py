@@ -13,6 +13,7 @@ from tests.bench import (
     bench_gateway,
     bench_groups,
     bench_materialize,
+    bench_reads,
     bench_sick,
 )
 
@@ -24,6 +25,7 @@ BENCHES: Final[dict[str, Callable[[], None]]] = {
     "groups": bench_groups.main,
     "answers": bench_answers.main,
     "bytes": bench_bytes.main,
+    "reads": bench_reads.main,
     "delivery": bench_delivery.main,
     "sick": bench_sick.main,
 }

@@ -14,6 +14,9 @@ from meterline.usage import EVENTS, REJECTS, SEEN, Holdings, Period, Reach
 _BY_PERIOD: Final = (EVENTS, REJECTS, SEEN)
 _MONTH_CHARS: Final = 6  # of `202601`; a week is named by its Monday, as `20260105`
 
+# Asked behind each answer: threads would cost more than they save.
+_SETTINGS: Final = {"max_threads": 1}
+
 
 class ClickHouseHoldings:
     """See `meterline.usage.integrity.UsageHoldings`."""
@@ -33,7 +36,9 @@ class ClickHouseHoldings:
             "after": list(after.values()),
         }
         found: dict[str, dict[str, int]] = defaultdict(dict)
-        for what, name, number in await self._connection.query(QUERIES["holdings"], parameters):
+        for what, name, number in await self._connection.query(
+            QUERIES["holdings"], parameters, _SETTINGS
+        ):
             found[what][name] = number
         tables: dict[str, int] = defaultdict(int)
         blocks: dict[int, dict[str, int]] = defaultdict(dict)

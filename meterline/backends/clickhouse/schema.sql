@@ -226,6 +226,28 @@ PARTITION BY block
 ORDER BY (revision, subject, day, groups, member)
 {durable}, index_granularity = 1024;
 
+-- name: hours_of_all
+-- Blocks by hour, all subjects together.
+CREATE TABLE IF NOT EXISTS hours_of_all (
+    block UInt64, revision UInt32, hour UInt32 CODEC(Delta, ZSTD(1)), groups Array(LowCardinality(String)),
+    total Int256, counted UInt64, rejected UInt64, minimum Int128, maximum Int128,
+    latest_time_ms Int64, latest_recorded_ms Int64, latest_key FixedString(16), latest Int128
+) ENGINE = MergeTree
+PARTITION BY block
+ORDER BY (revision, hour, groups)
+{durable};
+
+-- name: days_of_all
+-- Blocks by day, all subjects together.
+CREATE TABLE IF NOT EXISTS days_of_all (
+    block UInt64, revision UInt32, day UInt32 CODEC(Delta, ZSTD(1)), groups Array(LowCardinality(String)),
+    total Int256, counted UInt64, rejected UInt64, minimum Int128, maximum Int128,
+    latest_time_ms Int64, latest_recorded_ms Int64, latest_key FixedString(16), latest Int128
+) ENGINE = MergeTree
+PARTITION BY block
+ORDER BY (revision, day, groups)
+{durable};
+
 -- name: rejected
 -- Events that a meter matched without a usable value: they can be listed.
 CREATE TABLE IF NOT EXISTS rejected (

@@ -93,11 +93,13 @@ async def test_old_weeks_are_dropped_and_nothing_that_is_kept_needs_them(
     await world.check(total)
     await integrity.check()
 
-    # Whatever else goes is missed, at once.
-    (newest,) = sorted(
-        one for one in await Weeks(world.usage.connection).periods() if one.table == EVENTS
-    )[-1:]
-    await ClickHousePeriods(world.usage.connection).drop(newest)
+    # Whatever else goes is missed, at once: rows are counted as they are stored, and copies that
+    # are not merged yet would stand in for them.
+    connection = world.usage.connection
+    weeks = sorted(one for one in await Weeks(connection).periods() if one.table == EVENTS)
+    for one in weeks:
+        await connection.execute(f"OPTIMIZE TABLE {EVENTS} PARTITION ID '{one.name}' FINAL")
+    await ClickHousePeriods(connection).drop(weeks[-1])
     with pytest.raises(StoreLost, match="table events has"):
         await integrity.check()
     await worker.close_all()

@@ -19,7 +19,8 @@ class Table(NamedTuple):
     cell: str  # `hour` or `day`
     minutes: int  # of a cell
     order: tuple[str, ...]
-    members: bool
+    members: bool = False
+    subject: bool = True  # whether there is a row for each subject
 
 
 def _tables() -> tuple[Table, ...]:
@@ -34,9 +35,11 @@ def _tables() -> tuple[Table, ...]:
     return tuple(found)
 
 
-TABLES: Final = _tables()
-HOURS, DAYS = TABLES[0], TABLES[2]
-MEMBER_HOURS, MEMBER_DAYS = TABLES[4], TABLES[6]
+_OF_ALL: Final = "_of_all"  # behind the name of a table: all subjects together
+HOURS, _, DAYS, _, MEMBER_HOURS, _, MEMBER_DAYS, _ = _tables()
+ALL_HOURS: Final = Table(f"hours{_OF_ALL}", "hour", 60, ("hour", "groups"), subject=False)
+ALL_DAYS: Final = Table(f"days{_OF_ALL}", "day", 1_440, ("day", "groups"), subject=False)
+TABLES: Final = (*_tables(), ALL_HOURS, ALL_DAYS)
 BY_NAME: Final = {table.name: table for table in TABLES}
 
 _LATEST: Final = "tuple(latest_time_ms, latest_recorded_ms, latest_key, latest)"
@@ -84,6 +87,9 @@ def derived_statement(number: int, table: Table) -> tuple[str, dict[str, Any]]:
     first.
     """
     base = BY_NAME[table.name.removesuffix("_by_subject")]
+    if not table.subject:
+        source = BY_NAME[table.name.removesuffix(_OF_ALL)]
+        return _added_up(table, source, table.cell, "block = {number:UInt64}"), {"number": number}
     if base is not table:
         sql = f"INSERT INTO {table.name} SELECT * FROM {base.name} WHERE block = {{number:UInt64}}"  # noqa: S608
         return sql, {"number": number}
@@ -105,12 +111,13 @@ def merged_statement(
 
 def _added_up(table: Table, source: Table, cell: str, where: str) -> str:
     keys = ", ".join(("revision", *table.order))
-    named = f"revision, {cell}, subject, groups"
+    subject = "subject, " if table.subject else ""
+    named = f"revision, {cell}, {subject}groups"
     if table.members:
         return f"""INSERT INTO {table.name} SELECT {{number:UInt64}}, revision, {table.cell}, subject, groups, member
 FROM (SELECT {named}, member FROM {source.name} WHERE {where} GROUP BY {keys})"""  # noqa: S608, E501 - names come from this module
     return f"""INSERT INTO {table.name}
-SELECT {{number:UInt64}}, revision, {table.cell}, subject, groups, {_ADDED_NAMES}
+SELECT {{number:UInt64}}, revision, {table.cell}, {subject}groups, {_ADDED_NAMES}
 FROM (SELECT {named}, {_ADDED} FROM {source.name} WHERE {where} GROUP BY {keys})"""  # noqa: S608 - names come from this module
 
 
@@ -158,13 +165,24 @@ def due_of_sources(sources: Sequence[int]) -> tuple[str, dict[str, Any]]:
     return "\nUNION ALL\n".join(parts), {"sources": list(sources)}
 
 
+def due_of_all(number: int) -> tuple[str, dict[str, Any]]:
+    """By table, what rows of all subjects together must weigh by the rows of the same block."""
+    parts = [
+        f"SELECT '{table.name}', sum({_hash_of(table.cell, 'groups', subject=False)} * {_MIX})"  # noqa: S608
+        f" FROM {table.name.removesuffix(_OF_ALL)} WHERE block = {{number:UInt64}}"
+        for table in (ALL_HOURS, ALL_DAYS)
+    ]
+    return "\nUNION ALL\n".join(parts), {"number": number}
+
+
 def held_statement() -> str:
     """By table: rows of a block, the hash sum over whole rows, and their weight."""
     parts = []
     for table in TABLES:
         last = ("groups", "member") if table.members else ("groups",)
-        one = _hash_of(table.cell, *last)
-        whole = one if table.members else _hash_of(table.cell, "groups", _NUMBERS)
+        one = _hash_of(table.cell, *last, subject=table.subject)
+        numbers = _hash_of(table.cell, "groups", _NUMBERS, subject=table.subject)
+        whole = one if table.members else numbers
         weight = one if table.members else f"{one} * {_MIX}"
         parts.append(
             f"SELECT '{table.name}' AS name, count(), sum({whole}), sum({weight})"  # noqa: S608
@@ -173,8 +191,9 @@ def held_statement() -> str:
     return "\nUNION ALL\n".join(parts)
 
 
-def _hash_of(cell: str, *columns: str) -> str:
-    return f"xxHash64(revision, {cell}, toString(subject), {', '.join(columns)})"
+def _hash_of(cell: str, *columns: str, subject: bool = True) -> str:
+    of_whom = "toString(subject), " if subject else ""
+    return f"xxHash64(revision, {cell}, {of_whom}{', '.join(columns)})"
 
 
 def _source(block: Block, members: bool) -> tuple[str, dict[str, Any]]:  # noqa: FBT001 - it names a table

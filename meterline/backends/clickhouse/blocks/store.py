@@ -59,13 +59,13 @@ class ClickHouseBlockRows:
 
     async def due(self, block: Block, sources: Sequence[int]) -> Due:
         """See the port."""
+        of_all = dict(await self._asked(*sql.due_of_all(block.number)))
         if sources:
-            rows = await self._connection.query(*sql.due_of_sources(sources), SETTINGS)
-            return Due({str(name): int(weight) for name, weight in rows}, 0, 0)
+            return Due({**dict(await self._asked(*sql.due_of_sources(sources))), **of_all}, 0, 0)
         ((tallies, hours, days),) = await self._asked(*sql.due_statement(block, members=False))
         ((members, by_hour, by_day),) = await self._asked(*sql.due_statement(block, members=True))
         weights = {"hours": hours, "days": days, "member_hours": by_hour, "member_days": by_day}
-        return Due(weights, tallies, members)
+        return Due({**weights, **of_all}, tallies, members)
 
     async def held(self, number: int) -> Mapping[str, Held]:
         """See the port."""

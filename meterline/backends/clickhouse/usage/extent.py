@@ -1,5 +1,6 @@
 """Where usage can lie, and how many rows an answer may have, before it is read."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +12,7 @@ from meterline.backends.clickhouse.usage.statement import Minutes, Part, Stateme
 from meterline.event import Event
 from meterline.limits import QUERY_CLOSED_WINDOWS_MAX
 from meterline.meter import Meter
-from meterline.usage import Coverage, UsageQuery
+from meterline.usage import Coverage, Operator, UsageQuery
 from meterline.window import MINUTE_MS, WindowSize
 
 DAY_MINUTES: Final = 1_440
@@ -107,14 +108,31 @@ def _tables(part: Part, border: int) -> list[tuple[str, int, int]]:
 
 
 async def rows_at_most(reader: Reader, query: UsageQuery, minutes: Minutes, extent: Extent) -> int:
-    """No answer has more rows. Without groups there is a row a window at most; else the store tells
-    how many rows it would read.
+    """No answer has more rows. Where the query names all values that rows are split by, it follows
+    from the query; else the store tells how many rows it would read.
     """
     if not minutes.parts:
         return 0
-    if not query.group_by:
-        if query.window is WindowSize.MINUTE:
-            return (extent.end_ms - extent.first_ms) // MINUTE_MS
-        return len(minutes.starts) + 1
+    groups = _groups_at_most(query)
+    if groups is not None:
+        minutely = query.window is WindowSize.MINUTE
+        windows = (
+            (extent.end_ms - extent.first_ms) // MINUTE_MS if minutely else len(minutes.starts)
+        )
+        return (windows + 1) * groups
     lines = await reader.connection.query(*estimate_statement(query, minutes))
     return sum(int(line[_ROWS_AT]) for line in lines)
+
+
+def _groups_at_most(query: UsageQuery) -> int | None:
+    """How many rows a window has at most, by the values that filters name; None where there is a
+    name without such a filter.
+    """
+    named = {
+        name: len(it.values)
+        for name, it in query.filters
+        if it.operator in (Operator.EQ, Operator.IN)
+    }
+    if not all(name in named for name in query.group_by):
+        return None
+    return math.prod(named[name] for name in query.group_by)

@@ -79,8 +79,11 @@ class _Sources:
 
     def _block(self, part: Part, cell: str, ranges: Sequence[Range], coverage: Coverage) -> str:
         size = _CELLS[cell]
-        name = f"member_{cell}s" if self._members else f"{cell}s"
-        table = f"{name}_by_subject" if self._by_subject else name
+        table = f"member_{cell}s" if self._members else f"{cell}s"
+        if self._by_subject:
+            table += "_by_subject"
+        elif not self._members and not _asks_subjects(self._query):
+            table += "_of_all"
         blocks = self._statement.bind(list(coverage.blocks), "Array(UInt64)")
         where = [f"block IN {blocks}", self._of(part, cell, ranges, size)]
         where += conditions_of(self._query, part.meter, block_text, self._statement)
@@ -159,6 +162,12 @@ def block_text(meter: Meter, name: str) -> str:
     if name not in meter.dimension_names:
         return "''"
     return f"groups[{meter.dimension_names.index(name) + 1}]"
+
+
+def _asks_subjects(query: UsageQuery) -> bool:
+    """Whether it matters for the answer which subject a row is of."""
+    filtered = any(name == "subject" for name, _ in query.filters)
+    return query.by_subject or filtered or bool(query.subjects)
 
 
 def _few_subjects(query: UsageQuery) -> bool:

@@ -1,4 +1,5 @@
-"""The audit of the whole installation, step by step: partition by partition, then runs of reports.
+"""The audit of the whole installation, step by step: partition by partition, then blocks, then runs
+of reports.
 
 Nothing is remembered between steps: a cursor says where the next one begins, so any process that
 reaches the stores can take it, and an audit that was broken off goes on.
@@ -9,6 +10,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from itertools import takewhile
 
+from aggregator.audit.blocks import BlockAudit
 from aggregator.audit.repair import SliceRepair
 from aggregator.audit.slices import SliceAudit, Slices
 from meterline.audit import (
@@ -18,6 +20,7 @@ from meterline.audit import (
     AuditedRun,
     AuditSpan,
     AuditStep,
+    BlockPlace,
     Chunk,
     ControlEvidence,
     Finding,
@@ -65,9 +68,11 @@ class StoreAuditor:
         catalogue: CatalogueStore,
         usage_evidence: UsageEvidence,
         control_evidence: ControlEvidence,
+        blocks: BlockAudit,
         horizon_ms: int,
         losses_accepted: Mapping[int, int] | None = None,
     ) -> None:
+        self._blocks = blocks
         self._losses_accepted = losses_accepted or {}
         self._log = log
         self._progress = progress
@@ -76,7 +81,7 @@ class StoreAuditor:
         self._control = control_evidence
         self._horizon_ms = horizon_ms
         self._slices = SliceAudit(usage, usage_evidence)
-        self._repair = SliceRepair(log, usage, usage_evidence, self._slices)
+        self._repair = SliceRepair(log, usage, usage_evidence, self._slices, blocks)
 
     async def step(self, span: AuditSpan, cursor: str | None) -> AuditStep:
         """See the port."""
@@ -94,11 +99,13 @@ class StoreAuditor:
         )
         if isinstance(place, RunPlace):
             found, following = await self._run_step(span, place, step)
+        elif isinstance(place, BlockPlace):
+            found, following = await self._block_step(span, place, step)
         else:
             found, following = await self._slice_step(span, place, step)
             if following is None:
                 later = [it for it in partitions if it > (place.log, place.partition, NEVER)]
-                following = later[0] if later else _FIRST_RUN
+                following = later[0] if later else await self._block_at(span, BlockPlace(0, 0))
         step.findings = found[:AUDIT_FINDINGS_MAX]
         step.omitted = len(found) - len(step.findings)
         step.next = None if following is None else encode_place(following)
@@ -292,6 +299,29 @@ class StoreAuditor:
             said = (f"{counted} or before: it is not counted", str(begin))
             found.append(Finding("log", place, "begin", *said))
         return found
+
+    # --- blocks ---
+
+    async def _block_step(
+        self, span: AuditSpan, place: BlockPlace, step: AuditStep
+    ) -> tuple[list[Finding], Place]:
+        """The next block, from what its slices are after the steps before this one."""
+        block = await self._blocks.following(place.log, place.number, span)
+        if block is None:
+            return [], await self._block_at(span, BlockPlace(place.log + 1, 0))
+        step.blocks += 1
+        found = await self._blocks.findings(block, repair=span.repair)
+        return found, await self._block_at(span, BlockPlace(place.log, block.number + 1))
+
+    async def _block_at(self, span: AuditSpan, place: BlockPlace) -> Place:
+        """Where the first block from a place on is; without any, the first run."""
+        for log, _ in await self._control.logs():
+            if log >= place.log:
+                first = place.number if log == place.log else 0
+                block = await self._blocks.following(log, first, span)
+                if block is not None:
+                    return BlockPlace(log, block.number)
+        return _FIRST_RUN
 
     # --- runs ---
 

@@ -9,6 +9,7 @@ import asyncio
 
 from xxhash import xxh64_intdigest
 
+from aggregator.audit.blocks import BlockAudit
 from aggregator.audit.slices import SliceAudit, Slices, difference_of
 from aggregator.backfill import refolded
 from meterline.audit import Chunk, UsageEvidence
@@ -25,8 +26,14 @@ class SliceRepair:
     """Mends sealed slices."""
 
     def __init__(
-        self, log: Log, usage: UsageStore, evidence: UsageEvidence, audit: SliceAudit
+        self,
+        log: Log,
+        usage: UsageStore,
+        evidence: UsageEvidence,
+        audit: SliceAudit,
+        blocks: BlockAudit,
     ) -> None:
+        self._blocks = blocks
         self._log = log
         self._usage = usage
         self._evidence = evidence
@@ -43,6 +50,7 @@ class SliceRepair:
         for meter, chunk in slices.meters:
             if seal.slice in chunk.slices:
                 await self.rebuild(slice_id, meter)
+        await self._blocks.withdraw(slice_id)
 
     async def rebuild(self, slice_id: SliceId, meter: Meter) -> None:
         """Write a meter's rows of a slice anew, by the code of backfill, then delete all others."""
@@ -73,6 +81,7 @@ class SliceRepair:
                 there = await self._evidence.row_hashes(slice_id, table, revision)
                 if there:
                     await self._evidence.purge(slice_id, table, revision, set(there))
+        await self._blocks.withdraw(slice_id)
 
     async def _proved(self, chunk: Chunk, seal: Seal) -> bool:
         """Whether the slice's events are all there and as they were counted, once what can be had

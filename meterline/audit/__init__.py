@@ -8,6 +8,7 @@ from meterline.audit.audit import (
     AuditedRun,
     AuditSpan,
     AuditStep,
+    BlockPlace,
     CellDifference,
     CellRows,
     Chunk,

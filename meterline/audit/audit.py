@@ -1,6 +1,6 @@
 """The audit: what is stored, recounted from the raw events by other means than it was made by.
 
-A step of it looks at a run of slices of one partition, or at a few runs of reports; `next` leads to
+A step of it looks at a run of slices of one partition, a block, or a few runs of reports; `next` leads to
 the following step. Findings name where something differs, what was expected and what was found.
 """
 
@@ -17,7 +17,7 @@ ABSENT: Final = "nothing"
 PRESENT: Final = "a row"
 NEVER: Final = (1 << 63) - 1  # above every position and every instant
 _CURSOR: Final = re.compile(
-    r"slices\.([0-9]{1,5})\.([0-9]{1,5})\.([0-9]{1,18})|runs\.([0-9]{1,15})\.(run_[a-z2-7]{32})?",
+    r"slices\.([0-9]{1,5})\.([0-9]{1,5})\.([0-9]{1,18})|blocks\.([0-9]{1,5})\.([0-9]{1,20})|runs\.([0-9]{1,15})\.(run_[a-z2-7]{32})?",
     re.ASCII,
 )
 
@@ -44,6 +44,13 @@ class SlicePlace(NamedTuple):
     slice: int
 
 
+class BlockPlace(NamedTuple):
+    """The step begins with the first block of a log from this number on."""
+
+    log: int
+    number: int
+
+
 class RunPlace(NamedTuple):
     """The step begins with the first run decided after this one."""
 
@@ -51,7 +58,8 @@ class RunPlace(NamedTuple):
     run_id: str
 
 
-Place = SlicePlace | RunPlace
+Place = SlicePlace | BlockPlace | RunPlace
+_KINDS: Final = {SlicePlace: "slices", BlockPlace: "blocks", RunPlace: "runs"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +175,7 @@ class AuditedBody(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One difference. `place` is a partition, `log.partition`, a slice of it,
-    `log.partition.slice`, or the id of a run or delivery.
+    `log.partition.slice`, a block, `log.number`, or the id of a run or delivery.
     """
 
     table: str
@@ -197,6 +205,7 @@ class AuditStep:
     unfilled: int = 0  # slices that a meter is still to be filled in from
     not_kept: int = 0  # slices whose events are not kept any more: they are not recounted
     moving: int = 0
+    blocks: int = 0
     runs: int = 0
     runs_total: int = 0
     deliveries: int = 0
@@ -239,8 +248,7 @@ def cell_named(subject: str, groups: dict[str, str], window: int) -> str:
 
 def encode_place(place: Place) -> str:
     """The cursor of a step."""
-    kind = "slices" if isinstance(place, SlicePlace) else "runs"
-    return ".".join((kind, *map(str, place)))
+    return ".".join((_KINDS[type(place)], *map(str, place)))
 
 
 def decode_place(cursor: str) -> Place:
@@ -248,7 +256,9 @@ def decode_place(cursor: str) -> Place:
     found = _CURSOR.fullmatch(cursor)
     if found is None:
         raise ValueError("is no cursor; take it from `next` of the step before as it is")
-    log, partition, slice_, decided_at, run_id = found.groups()
+    log, partition, slice_, block_log, block, decided_at, run_id = found.groups()
+    if block is not None:
+        return BlockPlace(int(block_log), int(block))
     if decided_at is not None:
         return RunPlace(int(decided_at), run_id or "")
     return SlicePlace(int(log), int(partition), int(slice_))

@@ -14,6 +14,7 @@ from meterline.usage.block import (
     block_number,
     columns_of,
     coverage_of,
+    covering,
     differences,
     ends_of,
     may_be_readable,

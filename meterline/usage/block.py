@@ -295,6 +295,16 @@ def withdrawn(there: Iterable[Block], numbers: Collection[int]) -> list[int]:
     return [block.number for column in columns[first:] for block in column.blocks]
 
 
+def covering(there: Iterable[Block], partition: int, slice_: int) -> list[int]:
+    """The readable blocks that have a slice."""
+    return [
+        block.number
+        for block in there
+        if block.state is BlockState.READABLE
+        and any(it.partition == partition and it.first <= slice_ < it.end for it in block.stretches)
+    ]
+
+
 def _overlap(one: Stretches, other: Stretches) -> bool:
     """Whether they have a slice in common."""
     others = {stretch.partition: stretch for stretch in other}

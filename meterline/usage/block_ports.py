@@ -73,6 +73,12 @@ class BlockRows(Protocol):
         """What each table holds of the block."""
         ...
 
+    async def recount(self, block: Block) -> Mapping[str, int]:
+        """By table, the digest that it must have of a block: recounted from its slices alone,
+        whatever it was made from.
+        """
+        ...
+
     async def drop(self, numbers: Collection[int]) -> None:
         """Remove all rows of these blocks."""
         ...

@@ -703,6 +703,9 @@ type AttemptOutcome string
 
 // AuditChecked What the step looked at.
 type AuditChecked struct {
+	// Blocks Sums by hour and day that were recounted from tallies.
+	Blocks int `json:"blocks"`
+
 	// Cells Tallies that were recounted in SQL.
 	Cells      int `json:"cells"`
 	Deliveries int `json:"deliveries"`
@@ -734,10 +737,10 @@ type AuditFinding struct {
 	// Name What differs there, in words.
 	Name string `json:"name"`
 
-	// Place log.partition.slice, log.partition, or the id of run or delivery.
+	// Place log.partition.slice, log.partition, log.block, or the id of run or delivery.
 	Place string `json:"place"`
 
-	// Table Where it is: a table, `log`, `seals` or `runs`.
+	// Table Where it is: a table, `log`, `seals`, `blocks` or `runs`.
 	Table string `json:"table"`
 }
 
@@ -752,7 +755,7 @@ type AuditRequest struct {
 	// Payloads Also hash the contents of every event, not only where rows differ.
 	Payloads *bool `json:"payloads,omitempty"`
 
-	// Repair Rebuild slices that differ from the raw events, and audit them again.
+	// Repair Rebuild what differs from the raw events, and audit it again.
 	Repair *bool `json:"repair,omitempty"`
 
 	// To Appended, or decided, before then.
@@ -5113,7 +5116,7 @@ type ClientInterface interface {
 
 	// AuditSpanWithBody Audit stored data against a recount
 	//
-	// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
+	// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, sums by hour and day with the tallies, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
 	//
 	// Scope: `operate`.
 	//
@@ -5124,7 +5127,7 @@ type ClientInterface interface {
 
 	// AuditSpan Audit stored data against a recount
 	//
-	// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
+	// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, sums by hour and day with the tallies, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
 	//
 	// Scope: `operate`.
 	//
@@ -6148,7 +6151,7 @@ func (c *Client) RotateAPIKey(ctx context.Context, apiKeyID string, body RotateA
 
 // AuditSpanWithBody Audit stored data against a recount
 //
-// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
+// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, sums by hour and day with the tallies, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
 //
 // Scope: `operate`.
 //
@@ -6169,7 +6172,7 @@ func (c *Client) AuditSpanWithBody(ctx context.Context, contentType string, body
 
 // AuditSpan Audit stored data against a recount
 //
-// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
+// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, sums by hour and day with the tallies, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
 //
 // Scope: `operate`.
 //
@@ -11274,7 +11277,7 @@ type ClientWithResponsesInterface interface {
 
 	// AuditSpanWithBodyWithResponse Audit stored data against a recount
 	//
-	// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
+	// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, sums by hour and day with the tallies, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
 	//
 	// Scope: `operate`.
 	//
@@ -11285,7 +11288,7 @@ type ClientWithResponsesInterface interface {
 
 	// AuditSpanWithResponse Audit stored data against a recount
 	//
-	// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
+	// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, sums by hour and day with the tallies, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
 	//
 	// Scope: `operate`.
 	//
@@ -15445,7 +15448,7 @@ func (c *ClientWithResponses) RotateAPIKeyWithResponse(ctx context.Context, apiK
 
 // AuditSpanWithBodyWithResponse Audit stored data against a recount
 //
-// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
+// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, sums by hour and day with the tallies, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
 //
 // Scope: `operate`.
 //
@@ -15462,7 +15465,7 @@ func (c *ClientWithResponses) AuditSpanWithBodyWithResponse(ctx context.Context,
 
 // AuditSpanWithResponse Audit stored data against a recount
 //
-// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
+// One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, sums by hour and day with the tallies, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
 //
 // Scope: `operate`.
 //

@@ -42,16 +42,21 @@ class AuditBody(Closed):
     ] = False
     repair: Annotated[
         bool,
-        Field(description="Rebuild slices that differ from the raw events, and audit them again."),
+        Field(description="Rebuild what differs from the raw events, and audit it again."),
     ] = False
 
 
 class AuditFindingShown(TypedDict):
     """One difference."""
 
-    table: Annotated[str, Field(description="Where it is: a table, `log`, `seals` or `runs`.")]
+    table: Annotated[
+        str, Field(description="Where it is: a table, `log`, `seals`, `blocks` or `runs`.")
+    ]
     place: Annotated[
-        str, Field(description="log.partition.slice, log.partition, or the id of run or delivery.")
+        str,
+        Field(
+            description="log.partition.slice, log.partition, log.block, or the id of run or delivery."
+        ),
     ]
     name: Annotated[str, Field(description="What differs there, in words.")]
     expected: str
@@ -83,6 +88,9 @@ class AuditCheckedShown(TypedDict):
         ),
     ]
     moving: Annotated[int, Field(ge=0, description="Cells that are written just now: left out.")]
+    blocks: Annotated[
+        int, Field(ge=0, description="Sums by hour and day that were recounted from tallies.")
+    ]
     runs: Count
     deliveries: Count
 
@@ -120,6 +128,7 @@ _EXAMPLE: Final[Any] = {
         "not_filled_in": 0,
         "not_kept": 0,
         "moving": 0,
+        "blocks": 0,
         "runs": 0,
         "deliveries": 0,
     },
@@ -142,8 +151,8 @@ class V3Audit(Handlers, tag="Accounts"):
         summary="Audit stored data against a recount",
         description=(
             "One step of an audit of the whole installation. It compares rows with accounts, "
-            "seals and log, tallies with a recount of the raw events, and bodies of deliveries "
-            "with their digests. Send `next` as `after` until it is null. A step depends only on "
+            "seals and log, tallies with a recount of the raw events, sums by hour and day with the "
+            "tallies, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on "
             "its cursor, so an interrupted audit can continue. `meterline audit` does this."
         ),
         scope=Scope.OPERATE,
@@ -196,6 +205,7 @@ def _shown(step: AuditStep) -> AuditStepShown:
             "not_filled_in": step.unfilled,
             "not_kept": step.not_kept,
             "moving": step.moving,
+            "blocks": step.blocks,
             "runs": step.runs,
             "deliveries": step.deliveries,
         },

@@ -63,6 +63,7 @@ class Checked(msgspec.Struct):
     not_filled_in: int = 0
     not_kept: int = 0
     moving: int = 0
+    blocks: int = 0
     runs: int = 0
     deliveries: int = 0
 
@@ -96,6 +97,8 @@ class Outcome:
         """It in a few lines."""
         seen = self.checked
         lines = [f"{seen.events:,} events in {seen.slices:,} slices, {seen.cells:,} cells."]
+        if seen.blocks:
+            lines.append(f"{seen.blocks:,} blocks of sums by hour and day.")
         if seen.runs:
             lines.append(f"{seen.deliveries:,} deliveries of {seen.runs:,} runs.")
         if seen.recounted_by_fold:
@@ -171,9 +174,10 @@ def audit(
 ) -> None:
     """Recount everything that is stored, and print a line for each difference.
 
-    The audit compares tallies with the raw events, rows with accounts, seals and log, and
-    deliveries with their digests. It changes nothing without --repair. Exit codes: 0 no
-    difference, 1 differences (repaired or not), 2 wrong usage, 3 the audit failed.
+    The audit compares tallies with the raw events, and sums by hour and day with the tallies. It
+    compares rows with accounts, seals and log, and deliveries with their digests. It changes
+    nothing without --repair. Exit codes: 0 no difference, 1 differences (repaired or not), 2 wrong
+    usage, 3 the audit failed.
     """
     body: dict[str, object] = {"payloads": payloads, "repair": repair}
     bounds = (("from", from_), ("to", to))

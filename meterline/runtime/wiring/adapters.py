@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from ulid import ULID
 
 from aggregator.audit.auditor import StoreAuditor
+from aggregator.audit.blocks import BlockAudit
 from aggregator.blocks import BlockMaker
 from aggregator.completeness import Completeness
 from aggregator.drivers.block_loop import WithBlocks
@@ -209,6 +210,7 @@ def ledger(settings: Settings, opened: Opened) -> Ledger:
         stores.catalogue,
         ClickHouseEvidence(opened.connection),
         SqlEvidence(opened.database),
+        BlockAudit(SqlBlockLedger(opened.database), ClickHouseBlockRows(opened.connection), CLOCK),
         settings.horizon_days * DAY_MS,
         settings.losses_accepted,
     )

@@ -6,10 +6,13 @@ import msgspec
 from sqlalchemy import delete
 
 from aggregator.audit.auditor import StoreAuditor
+from aggregator.audit.blocks import BlockAudit
 from aggregator.step import Aggregator
 from meterline.audit import AuditSpan, AuditStep, CellRows, Finding, SlicePlace
 from meterline.backends.clickhouse.audit.evidence import ClickHouseEvidence
+from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
 from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.backends.control_store.progress.evidence import SqlEvidence
 from meterline.backends.control_store.tables.meters import seals
 from meterline.event import decode_event
@@ -27,7 +30,13 @@ class Audited:
         self.worker = worker
         self.auditor = StoreAuditor(
             world.log, world.usage, world.progress, meters,  # type: ignore[arg-type]
-            ClickHouseEvidence(world.usage.connection), SqlEvidence(world.database), HORIZON_MS,
+            ClickHouseEvidence(world.usage.connection), SqlEvidence(world.database),
+            BlockAudit(
+                SqlBlockLedger(world.database),
+                ClickHouseBlockRows(world.usage.connection),
+                world.clock,
+            ),
+            HORIZON_MS,
         )  # fmt: skip
 
     async def sealed(self, partition: int = 0) -> SliceId:

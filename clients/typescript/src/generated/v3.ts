@@ -121,7 +121,7 @@ export interface paths {
         put?: never;
         /**
          * Audit stored data against a recount
-         * @description One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
+         * @description One step of an audit of the whole installation. It compares rows with accounts, seals and log, tallies with a recount of the raw events, sums by hour and day with the tallies, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on its cursor, so an interrupted audit can continue. `meterline audit` does this.
          *
          *     Scope: `operate`.
          */
@@ -1410,7 +1410,7 @@ export interface components {
              */
             payloads?: boolean;
             /**
-             * @description Rebuild slices that differ from the raw events, and audit them again.
+             * @description Rebuild what differs from the raw events, and audit it again.
              * @default false
              */
             repair?: boolean;
@@ -1429,14 +1429,16 @@ export interface components {
             not_kept: number;
             /** @description Cells that are written just now: left out. */
             moving: number;
+            /** @description Sums by hour and day that were recounted from tallies. */
+            blocks: number;
             runs: number;
             deliveries: number;
         };
         /** @description One difference. */
         AuditFinding: {
-            /** @description Where it is: a table, `log`, `seals` or `runs`. */
+            /** @description Where it is: a table, `log`, `seals`, `blocks` or `runs`. */
             table: string;
-            /** @description log.partition.slice, log.partition, or the id of run or delivery. */
+            /** @description log.partition.slice, log.partition, log.block, or the id of run or delivery. */
             place: string;
             /** @description What differs there, in words. */
             name: string;
@@ -4716,6 +4718,7 @@ export interface operations {
                      *         "not_filled_in": 0,
                      *         "not_kept": 0,
                      *         "moving": 0,
+                     *         "blocks": 0,
                      *         "runs": 0,
                      *         "deliveries": 0
                      *       },

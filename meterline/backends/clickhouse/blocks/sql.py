@@ -54,12 +54,21 @@ _NUMBERS: Final = (
     "total, counted, rejected, minimum, maximum, latest_time_ms, latest_recorded_ms, latest_key,"
     " latest"
 )
+_ADDED_NAMED: Final = ", ".join(
+    f"{made} AS {name}"
+    for made, name in zip(_ADDED_NAMES.split(", "), _NUMBERS.split(", "), strict=True)
+)
 # Odd factors: no change of one number is hidden by the others for all rows.
 _MIX: Final = (
     "(counted * 11400714819323198485 + rejected * 14029467366897019727"
     " + toUInt64(total) * 1609587929392839161)"
 )
 _GROUPS: Final = "JSONExtract(groups, 'Array(LowCardinality(String))')"
+
+
+def base_of(table: Table) -> Table:
+    """The table with the same rows, window first."""
+    return BY_NAME[table.name.removesuffix("_by_subject")]
 
 
 def made_statement(block: Block, table: Table) -> tuple[str, dict[str, Any]]:
@@ -86,7 +95,7 @@ def derived_statement(number: int, table: Table) -> tuple[str, dict[str, Any]]:
     """Insert a table of a block from another one of it: days from hours, subject first from window
     first.
     """
-    base = BY_NAME[table.name.removesuffix("_by_subject")]
+    base = base_of(table)
     if not table.subject:
         source = BY_NAME[table.name.removesuffix(_OF_ALL)]
         return _added_up(table, source, table.cell, "block = {number:UInt64}"), {"number": number}
@@ -173,6 +182,26 @@ def due_of_all(number: int) -> tuple[str, dict[str, Any]]:
         for table in (ALL_HOURS, ALL_DAYS)
     ]
     return "\nUNION ALL\n".join(parts), {"number": number}
+
+
+def recount_statement(block: Block, table: Table) -> tuple[str, dict[str, Any]]:
+    """The hash sum over whole rows that a table must have by the slices of a block alone."""
+    source, parameters = _source(block, table.members)
+    parameters |= {"after": block.after, "upto": block.upto}
+    subject = "subject, " if table.subject else ""
+    groups = _GROUPS.replace("groups", "texts")
+    keys = f"revision, cell, {subject}texts" + (", member" if table.members else "")
+    chosen = (
+        f"revision, toUInt32(intDiv(window, {table.minutes})) AS cell, {subject}groups AS texts"
+    )
+    last = ("groups", "member") if table.members else ("groups", _NUMBERS)
+    added = "member" if table.members else _ADDED
+    named = "member" if table.members else _ADDED_NAMED
+    sql = f"""SELECT sum({_hash_of(table.cell, *last, subject=table.subject)})
+FROM (SELECT revision, cell AS {table.cell}, {subject}{groups} AS groups, {named}
+FROM (SELECT {chosen}, {added} FROM ({source})
+WHERE revision > {{after:UInt32}} AND revision <= {{upto:UInt32}} GROUP BY {keys}))"""  # noqa: S608 - names come from this module
+    return sql, parameters
 
 
 def held_statement() -> str:

@@ -72,6 +72,17 @@ class ClickHouseBlockRows:
         rows = await self._asked(sql.held_statement(), {"number": number})
         return {name: Held(*counts) for name, *counts in rows}
 
+    async def recount(self, block: Block) -> Mapping[str, int]:
+        """See the port."""
+        digests = {}
+        for table in sql.TABLES:
+            base = sql.base_of(table)
+            if base is table:
+                ((digests[table.name],),) = await self._asked(*sql.recount_statement(block, table))
+            else:
+                digests[table.name] = digests[base.name]
+        return digests
+
     async def drop(self, numbers: Collection[int]) -> None:
         """See the port. Dropping a partition that is not there is no error."""
         for number in numbers:

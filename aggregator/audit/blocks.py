@@ -1,0 +1,64 @@
+"""What an audit asks of blocks: each has what its slices add up to. What has not is made again."""
+
+from meterline.audit import AuditSpan, Finding
+from meterline.ports import Clock
+from meterline.usage import Block, BlockLedger, BlockRows, BlockState, SliceId, covering
+
+
+class BlockAudit:
+    """Recounts blocks from the tallies of their slices, and withdraws those that are wrong."""
+
+    def __init__(self, ledger: BlockLedger, rows: BlockRows, clock: Clock) -> None:
+        self._ledger = ledger
+        self._rows = rows
+        self._clock = clock
+
+    async def following(self, log: int, number: int, span: AuditSpan) -> Block | None:
+        """The first readable block of a log from a number on that may have slices of the span."""
+        readable = (it for it in await self._ledger.blocks(log) if _is_readable(it))
+        return next((it for it in readable if it.number >= number and _within(it, span)), None)
+
+    async def findings(self, block: Block, *, repair: bool) -> list[Finding]:
+        """What a block has that its slices have not, or the other way round."""
+        found = await self._differences(block)
+        if not found or not await self._is_read(block):
+            return []  # a larger one took its place while it was recounted
+        if repair:
+            await self._ledger.withdraw(block.log, [block.number], self._clock.now_ms())
+        mended = repair and not await self._is_read(block)
+        place = f"{block.log}.{block.number}"
+        return [Finding("blocks", place, *words, mended=mended) for words in found]
+
+    async def withdraw(self, slice_id: SliceId) -> None:
+        """The blocks with this slice are not read any more: its rows changed."""
+        there = await self._ledger.blocks(slice_id.log)
+        numbers = covering(there, slice_id.partition, slice_id.slice)
+        if numbers:
+            await self._ledger.withdraw(slice_id.log, numbers, self._clock.now_ms())
+
+    async def _differences(self, block: Block) -> list[tuple[str, str, str]]:
+        due, held = await self._rows.recount(block), await self._rows.held(block.number)
+        return [
+            (
+                f"rows of {table}",
+                f"hash sum {digest}",
+                f"{held[table].digest} of {held[table].rows}",
+            )
+            for table, digest in sorted(due.items())
+            if held[table].digest != digest
+        ]
+
+    async def _is_read(self, block: Block) -> bool:
+        there = await self._ledger.blocks(block.log)
+        return any(it.number == block.number and _is_readable(it) for it in there)
+
+
+def _is_readable(block: Block) -> bool:
+    return block.state is BlockState.READABLE
+
+
+def _within(block: Block, span: AuditSpan) -> bool:
+    """Whether slices of a block may lie in a span: they were sealed before it was made."""
+    early = span.from_ms is not None and block.made_at_ms <= span.from_ms
+    late = span.to_ms is not None and block.begin_ms >= span.to_ms
+    return not early and not late

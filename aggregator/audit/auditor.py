@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import takewhile
+from typing import NamedTuple
 
 from aggregator.audit.blocks import BlockAudit
 from aggregator.audit.repair import SliceRepair
@@ -57,6 +58,13 @@ _FIRST_RUN = RunPlace(0, "")
 NAMES_AT_ONCE = 10_000
 
 
+class AuditTerms(NamedTuple):
+    """What settings say: the horizon, and by partition what losses of the log were accepted."""
+
+    horizon_ms: int
+    losses_accepted: Mapping[int, int] = {}
+
+
 class StoreAuditor:
     """See `meterline.audit.Auditor`."""
 
@@ -69,17 +77,16 @@ class StoreAuditor:
         usage_evidence: UsageEvidence,
         control_evidence: ControlEvidence,
         blocks: BlockAudit,
-        horizon_ms: int,
-        losses_accepted: Mapping[int, int] | None = None,
+        terms: AuditTerms,
     ) -> None:
         self._blocks = blocks
-        self._losses_accepted = losses_accepted or {}
+        self._losses_accepted = terms.losses_accepted
         self._log = log
         self._progress = progress
         self._catalogue = catalogue
         self._usage = usage_evidence
         self._control = control_evidence
-        self._horizon_ms = horizon_ms
+        self._horizon_ms = terms.horizon_ms
         self._slices = SliceAudit(usage, usage_evidence)
         self._repair = SliceRepair(log, usage, usage_evidence, self._slices, blocks)
 
@@ -391,8 +398,4 @@ def _mended(found: Sequence[Finding], left: Sequence[Finding]) -> list[Finding]:
     """What is left, then what is not there any more."""
     remaining = {one.key for one in left}
     gone = [one for one in found if one.key not in remaining]
-    return [*left, *(Finding(*_parts(one), mended=True) for one in gone)]
-
-
-def _parts(one: Finding) -> tuple[str, str, str, str, str]:
-    return one.table, one.place, one.name, one.expected, one.found
+    return [*left, *(replace(one, mended=True) for one in gone)]

@@ -1,7 +1,8 @@
 """The audit: what is stored, recounted from the raw events by other means than it was made by.
 
-A step of it looks at a run of slices of one partition, a block, or a few runs of reports; `next` leads to
-the following step. Findings name where something differs, what was expected and what was found.
+A step of it looks at a run of slices of one partition, a block, or a few runs of reports; `next`
+leads to the following step. Findings name where something differs, what was expected and what was
+found.
 """
 
 import re

@@ -14,7 +14,7 @@ import structlog
 from pydantic import ValidationError
 from ulid import ULID
 
-from aggregator.audit.auditor import StoreAuditor
+from aggregator.audit.auditor import AuditTerms, StoreAuditor
 from aggregator.audit.blocks import BlockAudit
 from aggregator.blocks import BlockMaker
 from aggregator.completeness import Completeness
@@ -211,8 +211,7 @@ def ledger(settings: Settings, opened: Opened) -> Ledger:
         ClickHouseEvidence(opened.connection),
         SqlEvidence(opened.database),
         BlockAudit(SqlBlockLedger(opened.database), ClickHouseBlockRows(opened.connection), CLOCK),
-        settings.horizon_days * DAY_MS,
-        settings.losses_accepted,
+        AuditTerms(settings.horizon_days * DAY_MS, settings.losses_accepted or {}),
     )
     return Ledger(
         CheckedAccounts(ClickHouseAccounts(opened.connection), opened.integrity),

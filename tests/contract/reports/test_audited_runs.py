@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, update
 
-from aggregator.audit.auditor import StoreAuditor
+from aggregator.audit.auditor import AuditTerms, StoreAuditor
 from meterline.audit import AuditSpan, Finding
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
@@ -38,7 +38,7 @@ async def _decided(store: ReportStore, report: Report, hour: int, *subjects: str
 async def _findings(database: Database, span: AuditSpan | None = None) -> list[Finding]:
     nothing: Any = None  # no log is known here: the audit begins with the runs
     auditor = StoreAuditor(
-        nothing, nothing, nothing, nothing, nothing, SqlEvidence(database), nothing, horizon_ms=1
+        nothing, nothing, nothing, nothing, nothing, SqlEvidence(database), nothing, AuditTerms(1)
     )
     step = await auditor.step(span or AuditSpan(), None)
     assert step.next is None

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from sqlalchemy import delete
 
-from aggregator.audit.auditor import StoreAuditor
+from aggregator.audit.auditor import AuditTerms, StoreAuditor
 from aggregator.audit.blocks import BlockAudit
 from aggregator.step import Aggregator
 from meterline.audit import AuditSpan, AuditStep, CellRows, Finding, SlicePlace
@@ -36,7 +36,7 @@ class Audited:
                 ClickHouseBlockRows(world.usage.connection),
                 world.clock,
             ),
-            HORIZON_MS,
+            AuditTerms(HORIZON_MS),
         )  # fmt: skip
 
     async def sealed(self, partition: int = 0) -> SliceId:

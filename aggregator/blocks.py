@@ -12,6 +12,7 @@ from dataclasses import replace
 import structlog
 
 from meterline.limits import (
+    BLOCK_FAN,
     BLOCK_KEPT_MS,
     BLOCK_MAKING_MS,
     BLOCK_SLICES_MAX,
@@ -53,7 +54,9 @@ class BlockMaker:
         catalogue: CatalogueStore,
         clock: Clock,
         chance: random.Random,
+        fan: int = BLOCK_FAN,
     ) -> None:
+        self._fan = fan
         self._log = log
         self._partitions = partitions
         self._ledger = ledger
@@ -131,7 +134,7 @@ class BlockMaker:
         return found or self._merged(columns)
 
     def _merged(self, columns: Sequence[Column]) -> _Made | None:
-        merge = merge_due(columns)
+        merge = merge_due(columns, self._fan)
         if merge is None:
             return None
         block = self._begun(merge.stretches, 0, merge.upto)

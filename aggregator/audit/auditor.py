@@ -1,5 +1,4 @@
-"""The audit of the whole installation, step by step: partition by partition, then blocks, then runs
-of reports.
+"""The audit of the whole installation, step by step: partitions, then blocks, then reports' runs.
 
 Nothing is remembered between steps: a cursor says where the next one begins, so any process that
 reaches the stores can take it, and an audit that was broken off goes on.

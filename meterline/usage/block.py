@@ -226,28 +226,28 @@ class Merge(NamedTuple):
     sources: tuple[Block, ...]
 
 
-def merge_due(columns: Sequence[Column]) -> Merge | None:
-    """The next blocks to be made one: at least BLOCK_FAN columns that follow each other, none of
+def merge_due(columns: Sequence[Column], fan: int = BLOCK_FAN) -> Merge | None:
+    """The next blocks to be made one: at least `fan` columns that follow each other, none of
     them much larger than all others together; or a column of so many blocks. None where there is
     nothing to merge.
 
-    So a row is written again once in half of BLOCK_FAN times its block's growth, and the columns
+    So a row is written again once in half of `fan` times its block's growth, and the columns
     are as few as the logarithm of their rows.
     """
     for column in columns:
-        if len(column.blocks) >= BLOCK_FAN:
+        if len(column.blocks) >= fan:
             return Merge(column.stretches, column.upto, column.blocks)
-    for length in range(BLOCK_FAN, len(columns) + 1):
+    for length in range(fan, len(columns) + 1):
         for at in range(len(columns) - length, -1, -1):
             group = columns[at : at + length]
-            if _worth_merging(group):
+            if _worth_merging(group, fan):
                 return Merge(_joined(group), group[0].upto, _blocks(group))
     return None
 
 
-def _worth_merging(group: Sequence[Column]) -> bool:
+def _worth_merging(group: Sequence[Column], fan: int) -> bool:
     sizes = [column.size for column in group]
-    grows = sum(sizes) * 2 >= max(sizes) * BLOCK_FAN
+    grows = sum(sizes) * 2 >= max(sizes) * fan
     return grows and sum(sizes) <= BLOCK_ROWS_MAX and len({column.upto for column in group}) == 1
 
 

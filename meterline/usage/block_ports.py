@@ -33,6 +33,10 @@ class BlockLedger(Protocol):
         """These blocks are gone, unless they are readable: their rows may be dropped."""
         ...
 
+    async def kept(self, numbers: Collection[int]) -> bool:
+        """Whether nobody may drop rows of these blocks yet: what was read of them was all there."""
+        ...
+
     async def forget(self, numbers: Collection[int]) -> None:
         """Remove the records of blocks that are gone."""
         ...

@@ -102,6 +102,20 @@ async def test_what_was_given_up_is_never_published(ledger: BlockLedger) -> None
     assert [it.number for it in await ledger.blocks(1)] == [readable.number]
 
 
+async def test_blocks_are_kept_until_they_are_given_up(ledger: BlockLedger) -> None:
+    one, other, both = _block(1, 0, 10), _block(2, 10, 20), _block(3, 0, 20)
+    await _published(ledger, one, other)
+    await ledger.begin(both)
+    assert await ledger.publish(both, ROWS, (one.number, other.number), NOW_MS + 5)
+    assert await ledger.kept((one.number, other.number))
+    assert await ledger.kept((both.number,))
+    await ledger.give_up([other.number], NOW_MS)
+    assert await ledger.kept((one.number,))
+    assert not await ledger.kept((one.number, other.number))
+    await ledger.forget([other.number])
+    assert not await ledger.kept((one.number, other.number))
+
+
 async def test_what_is_withdrawn_takes_all_behind_it_along(ledger: BlockLedger) -> None:
     blocks = [_block(1, 0, 10), _block(2, 10, 20), _block(3, 10, 20, 3, 5), _block(4, 20, 30)]
     await _published(ledger, *blocks)

@@ -3,7 +3,7 @@ that is read through them is that of the tallies.
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 
 import pytest
@@ -15,7 +15,7 @@ from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.limits import BLOCK_FAN, BLOCK_KEPT_MS, BLOCK_MAKING_MS, SLICE_SPAN_MS
 from meterline.meter import Aggregation, Meter
 from meterline.ports import Unavailable
-from meterline.usage import Block, BlockState, Column, UsageQuery, columns_of
+from meterline.usage import Block, BlockState, Column, Coverage, UsageQuery, columns_of
 from tests.unit.aggregator.world import PARTITIONS, Deadly, Killed, Meters, World, numbered
 
 
@@ -193,3 +193,38 @@ async def test_deaths_doubles_and_failures_change_no_answer(
         pass
     assert {column.upto for column in await blocks.columns()} == {blocks.meters.version}
     await blocks.check(*meters)
+
+
+class StandingStill(BlockSnapshot):
+    """Its asker knows which blocks to read, stands still, and reads them when they are dropped."""
+
+    def __init__(self, blocks: Blocks, known: Coverage) -> None:
+        super().__init__(blocks.ledger, blocks.world.log.number)
+        self._blocks = blocks
+        self._known = known
+
+    async def coverage(self, revisions: Collection[int]) -> Coverage:
+        """As it was known."""
+        del revisions
+        for _ in range(2):
+            await self._blocks.maker(seed=1).sweep()
+            self._blocks.world.clock.at_ms += BLOCK_KEPT_MS + 1
+        return self._known
+
+
+async def test_what_was_read_of_blocks_that_were_dropped_is_not_passed_on(
+    blocks: Blocks, fresh_numbers: Iterator[int]
+) -> None:
+    total = blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
+    maker = blocks.maker()
+    for _ in range(BLOCK_FAN):
+        await blocks.seal(3)
+        assert await maker.step()
+    usage, log = blocks.world.usage, blocks.world.log.number
+    known = await BlockSnapshot(blocks.ledger, log).coverage({total.revision})
+    assert await maker.step(), "all become one"
+    usage.read_blocks(StandingStill(blocks, known))
+    with pytest.raises(Unavailable, match="replaced while they were read"):
+        await usage.usage(UsageQuery(total))
+    usage.read_blocks(None)
+    await blocks.check(total)

@@ -64,6 +64,7 @@ async def answer(
     coverage = await reader.coverage({part.meter.revision for part in parts})
     extent = await extent_of(reader, query, Minutes(tuple(parts), coverage=coverage), cuts)
     if extent is None:
+        await reader.confirm(coverage)
         return
     starts = starts_of(query, extent.first_ms, extent.end_ms)
     minutes = Minutes(tuple(parts), tuple(minutes_of(starts)), coverage)
@@ -74,6 +75,7 @@ async def answer(
         large = most > LARGE_READ_ROWS
         if most + len(cut) > rows_max:
             await _within_rows(reader, query, minutes, rows_max)
+    confirmed = False
     maker = RowMaker(query, starts, (extent.first_ms, extent.end_ms))
     rows = MergedRows(query.meter.aggregation, maker, sorted(cut.items()), rows_max)
     if parts:
@@ -82,7 +84,12 @@ async def answer(
         async with aclosing(reader.connection.stream(*statement, settings, rows.take)) as blocks:
             async for block in blocks:
                 if block:
+                    if not confirmed:  # a statement that has begun keeps what it reads
+                        await reader.confirm(coverage)
+                        confirmed = True
                     yield block
+    if not confirmed:
+        await reader.confirm(coverage)
     if last := rows.rest():
         yield last
 
@@ -115,6 +122,7 @@ async def total(reader: Reader, query: UsageQuery) -> tuple[int, int]:
     statement = sum_statement(query, minutes) if parts else None
     if statement is not None and not any(events for _, events in cuts):
         ((count, value),) = await reader.connection.query(*statement)
+        await reader.confirm(coverage)
         return int(count), int(value)
     count = value = 0
     async for rows in portions(reader, query, RUN_ROWS_READ):

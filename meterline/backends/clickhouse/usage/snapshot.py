@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from meterline.backends.clickhouse.connection import Connection
 from meterline.limits import BLOCK_SNAPSHOT_S
+from meterline.ports import Unavailable
 from meterline.usage import BlockLedger, Column, Coverage, columns_of, coverage_of
 
 
@@ -30,6 +31,16 @@ class BlockSnapshot:
                 self._read_s = now_s
             return coverage_of(self._log, self._columns, revisions)
 
+    async def confirm(self, coverage: Coverage) -> None:
+        """Told after an answer came: what it was read from was there. Raises `Unavailable` where
+        it may not have been, since the asker stood still for longer than replaced blocks are kept.
+        """
+        if coverage.blocks and not await self._ledger.kept(coverage.blocks):
+            self._read_s = None
+            raise Unavailable(
+                "usage store: its blocks were replaced while they were read: ask again"
+            )
+
 
 @dataclass(slots=True)
 class Reader:
@@ -41,3 +52,8 @@ class Reader:
     async def coverage(self, revisions: Collection[int]) -> Coverage | None:
         """See `BlockSnapshot`; None where nothing is known of blocks."""
         return None if self.blocks is None else await self.blocks.coverage(revisions)
+
+    async def confirm(self, coverage: Coverage | None) -> None:
+        """See `BlockSnapshot`. To be asked when an answer has come, before it is passed on."""
+        if coverage is not None and self.blocks is not None:
+            await self.blocks.confirm(coverage)

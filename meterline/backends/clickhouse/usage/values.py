@@ -49,7 +49,9 @@ class ValueListing:
         counted = f"SELECT count() FROM ({sql})"  # noqa: S608 - values are bound
         ((total,),) = await self._reader.connection.query(counted, bound, self._bounds)
         if offset >= total:
+            await self._reader.confirm(coverage)
             return [], int(total)
         paged = f"{sql} ORDER BY v LIMIT {int(limit)} OFFSET {int(offset)}"
         rows = await self._reader.connection.query(paged, bound, self._bounds)
+        await self._reader.confirm(coverage)
         return [text for (text,) in rows], int(total)

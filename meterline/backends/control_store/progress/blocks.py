@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Row, and_, delete, exists, or_, select, update
+from sqlalchemy import Row, and_, delete, exists, func, or_, select, update
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
@@ -65,6 +65,13 @@ class SqlBlockLedger(SqlStore):
     async def give_up(self, connection: Connection, numbers: Collection[int], now_ms: int) -> None:
         """See the port."""
         await _move(connection, numbers, BlockState.GONE, now_ms, unless=BlockState.READABLE)
+
+    @reads
+    async def kept(self, connection: Connection, numbers: Collection[int]) -> bool:
+        """See the port."""
+        those = and_(blocks.c.number.in_(numbers), blocks.c.state != BlockState.GONE)
+        count = await connection.execute(select(func.count()).select_from(blocks).where(those))
+        return bool(count.scalar_one() == len(set(numbers)))
 
     @writes
     async def forget(self, connection: Connection, numbers: Collection[int]) -> None:

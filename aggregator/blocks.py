@@ -222,5 +222,6 @@ def _short(block: Block, due: Due, seals: Sequence[Seal]) -> list[str]:
 
 
 def _is_damaged(block: Block, counts: Mapping[str, int]) -> bool:
-    """Whether a block that is read has not the rows that were counted."""
-    return block.state is BlockState.READABLE and dict(counts) != dict(block.rows or {})
+    """Whether a block that may be read has not the rows that were counted."""
+    read = block.state in (BlockState.READABLE, BlockState.REPLACED)
+    return read and dict(counts) != dict(block.rows or {})

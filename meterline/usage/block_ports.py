@@ -46,7 +46,9 @@ class BlockLedger(Protocol):
         ...
 
     async def withdraw(self, log: int, numbers: Collection[int], now_ms: int) -> None:
-        """These blocks, and the columns behind them, are not read any more: they are made again."""
+        """These blocks, and the columns behind them, are gone at once: what is being read of them
+        is not passed on, and they are made again.
+        """
         ...
 
     async def sealed_after(self, log: int, partition: int, offset: int, limit: int) -> list[Seal]:

@@ -60,7 +60,8 @@ class SealedRows(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Sealed:
     """What the control store knows: the id of the usage store, seals by partition, rows by table
-    of each block that is read, and what is kept of tables that do not keep all.
+    of each block that is read or was just replaced, and what is kept of tables that do not keep
+    all.
     """
 
     store_id: str | None
@@ -86,7 +87,7 @@ class SealLedger(Protocol):
 
     async def sealed(self, log: int, after: Mapping[int, int]) -> Sealed:
         """By partition, the seals behind the slice named there; without any, of all partitions. And
-        the blocks of the log that are read.
+        the blocks of the log that are read, or were until they were replaced.
         """
         ...
 
@@ -134,7 +135,7 @@ def missing(need: Mapping[str, int], last: Mapping[int, int], there: Holdings) -
 
 
 def damaged(sealed: Sealed, there: Holdings) -> list[int]:
-    """The blocks that are read and do not have the rows that were counted."""
+    """The blocks that may be read and do not have the rows that were counted."""
     return [
         number
         for number, rows in sealed.blocks.items()
@@ -222,6 +223,8 @@ class UsageIntegrity:
             words = f"it has the id {', '.join(there.ids) or 'of no store'}"
         if words:
             raise StoreLost(lost_words(words) + _way_on(self.store_id))
+        if damaged(sealed, there):  # or dropped in between, which the control store was told of
+            sealed, there = await self._look()
         if lacking := damaged(sealed, there):
             raise Unavailable(
                 f"usage store: block {lacking[0]} has not the rows that were counted. It is made"

@@ -121,7 +121,7 @@ async def test_what_is_withdrawn_takes_all_behind_it_along(ledger: BlockLedger) 
     await _published(ledger, *blocks)
     await ledger.withdraw(1, [blocks[2].number], NOW_MS)
     states = [it.state for it in await ledger.blocks(1)]
-    assert states == [BlockState.READABLE] + [BlockState.REPLACED] * 3
+    assert states == [BlockState.READABLE] + [BlockState.GONE] * 3
     again = _block(5, 10, 20)
     await _published(ledger, again)
 

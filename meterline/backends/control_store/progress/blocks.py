@@ -91,7 +91,7 @@ class SqlBlockLedger(SqlStore):
         """See the port."""
         await _lock(connection, log)
         behind = withdrawn(await _blocks(connection, log), numbers)
-        await _move(connection, behind, BlockState.REPLACED, now_ms)
+        await _move(connection, {*numbers, *behind}, BlockState.GONE, now_ms)
 
     @reads
     async def sealed_after(

@@ -62,7 +62,8 @@ class SqlSealLedger(SqlStore):
         rows = await connection.execute(question)
         sums = [SealedRows._make(map(int, row)) for row in rows]
         counted = select(blocks.c.number, blocks.c.row_counts).where(
-            blocks.c.log == log, blocks.c.state == BlockState.READABLE
+            blocks.c.log == log,
+            blocks.c.state.in_((BlockState.READABLE, BlockState.REPLACED)),
         )
         read = {
             row.number: _ROWS.decode(row.row_counts) for row in await connection.execute(counted)

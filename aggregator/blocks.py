@@ -27,6 +27,7 @@ from meterline.usage import (
     BlockState,
     Column,
     Due,
+    Held,
     Seal,
     Stretch,
     Stretches,
@@ -73,11 +74,10 @@ class BlockMaker:
         due = await self._due(columns_of(there))
         if due is None:
             return False
-        block, sources, seals = due
+        block, sources, _ = due
         await self._ledger.begin(block)
         await self._rows.make(block, sources)
-        weights, held = await self._rows.due(block, sources), await self._rows.held(block.number)
-        wrong = differences(weights, held) + _short(block, weights, seals)
+        wrong, held = await self._wrong(there, due)
         if wrong:
             logger.warning("block_differs", block=block.number, differences=wrong)
             return False
@@ -91,6 +91,18 @@ class BlockMaker:
             readable=readable,
         )
         return readable
+
+    async def _wrong(
+        self, there: Sequence[Block], made: _Made
+    ) -> tuple[list[str], Mapping[str, Held]]:
+        """What keeps a block from being read, and the rows that it has."""
+        block, sources, seals = made
+        held, due = await self._rows.held(block.number), await self._rows.due(block, sources)
+        wrong = differences(due, held)
+        if sources:
+            return wrong + _unequal(due, [it for it in there if it.number in sources]), held
+        events = await self._ledger.events_within(self._log, block.stretches)
+        return wrong + _lacking(block, due, seals, events), held
 
     async def sweep(self) -> None:
         """Drop the rows that nobody reads: of blocks that were given up, or replaced long enough
@@ -209,15 +221,28 @@ def _unlike(seals: Sequence[Seal], revisions: Sequence[int]) -> list[int]:
     return [revision for revision in revisions if revision > oldest]
 
 
-def _short(block: Block, due: Due, seals: Sequence[Seal]) -> list[str]:
-    """What the slices lack of the rows that their seals tell of: it lags, or lost some."""
-    if block.after or not seals:
-        return []
-    needed = (sum(seal.tallies for seal in seals), sum(seal.members for seal in seals))
-    if due.tallies >= needed[0] and due.members >= needed[1]:
-        return []
+def _lacking(block: Block, due: Due, seals: Sequence[Seal], events: int) -> list[str]:
+    """What the slices lack of what their seals tell of: the store lags, or lost some."""
+    needed = {"events": (due.events, events)}
+    if not block.after:
+        needed["tallies"] = (due.tallies, sum(seal.tallies for seal in seals))
+        needed["members"] = (due.members, sum(seal.members for seal in seals))
     return [
-        f"{due.tallies} tallies and {due.members} members, sealed were {needed[0]} and {needed[1]}"
+        f"its slices have {there} {name}, sealed were {sealed}"
+        for name, (there, sealed) in needed.items()
+        if there < sealed
+    ]
+
+
+def _unequal(due: Due, sources: Sequence[Block]) -> list[str]:
+    """What the blocks to be merged do not have of what was counted."""
+    counted = {
+        table: sum((source.rows or {}).get(table, 0) for source in sources) for table in due.rows
+    }
+    return [
+        f"its sources have {rows} rows of {table}, counted were {counted[table]}"
+        for table, rows in due.rows.items()
+        if rows != counted[table]
     ]
 
 

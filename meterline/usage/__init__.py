@@ -26,6 +26,7 @@ from meterline.usage.cells import Cells, Range, cells_of
 from meterline.usage.condition import LISTS, Comparison, Condition, Operand
 from meterline.usage.fold import EventFold, Key, RowMaker, minutes_of, rows_of, span_of, starts_of
 from meterline.usage.integrity import (
+    CheckedBlockRows,
     CheckedLateEvents,
     CheckedUsageStore,
     Holdings,

@@ -43,13 +43,17 @@ class Held(NamedTuple):
 
 
 class Due(NamedTuple):
-    """What the rows of a block come from: weights by table (window first), and how many tallies and
-    members the slices have.
+    """What the rows of a block come from: weights by table (window first).
+
+    Of slices, how many tallies and members they have, and how many events their accounts tell of.
+    Of smaller blocks, how many rows they have together, by table.
     """
 
     weights: Mapping[str, int]
-    tallies: int
-    members: int
+    tallies: int = 0
+    members: int = 0
+    events: int = 0
+    rows: Mapping[str, int] = {}
 
 
 _SUBJECT_FIRST: Final = "_by_subject"

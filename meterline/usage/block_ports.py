@@ -55,6 +55,10 @@ class BlockLedger(Protocol):
         """The first sealed slices of a partition that begin at an offset or behind it."""
         ...
 
+    async def events_within(self, log: int, stretches: Stretches) -> int:
+        """How many events the seals of the slices in the stretches tell of."""
+        ...
+
     async def lacking(self, log: int, stretches: Stretches, revisions: Sequence[int]) -> int | None:
         """The lowest of these revisions, given in ascending order, that a sealed slice in the
         stretches is not counted for yet; None where all are.

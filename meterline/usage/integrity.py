@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from meterline.ports import StoreLost, Unavailable, Unsuitable
+from meterline.usage.block_ports import BlockRows
 from meterline.usage.ports import LateEvents, UsageStore
 from meterline.usage.query import UsageQuery, UsageRow
 from meterline.usage.retention import Kept
@@ -369,3 +370,14 @@ class CheckedLateEvents:
 
     def __init__(self, events: LateEvents, integrity: UsageIntegrity) -> None:
         self.touched = integrity.checked(events.touched)
+
+
+class CheckedBlockRows:
+    """`BlockRows` of a store that has lost nothing: what a block must weigh is told only then.
+    `due` raises `StoreLost`, too.
+    """
+
+    def __init__(self, rows: BlockRows, integrity: UsageIntegrity) -> None:
+        self.make, self.held, self.recount = rows.make, rows.held, rows.recount
+        self.due = integrity.checked(rows.due)
+        self.drop, self.counts = rows.drop, rows.counts

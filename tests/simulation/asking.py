@@ -1,8 +1,11 @@
 """Answers about usage, as users are given them while a world goes on."""
 
-from meterline.meter import answering
+from dataclasses import replace
+
+from meterline.meter import answering, dimensions_ever
 from meterline.ports import StoreLost, Unsuitable
 from meterline.usage import CheckedUsageStore, UsageQuery
+from meterline.window import MINUTE_MS
 from tests.simulation.lost_store import begun
 from tests.simulation.network import CalmNet
 from tests.simulation.parts import Shown
@@ -19,6 +22,7 @@ def _least(instants: list[int | None]) -> int | None:
 async def look(world: World) -> None:
     """What every meter says now; a store that is lost answers nothing."""
     shown = len(world.shown)
+    look_through_blocks(world)
     try:
         await _ask(world)
     except (StoreLost, Unsuitable):
@@ -27,6 +31,28 @@ async def look(world: World) -> None:
         world.fates.note("answer refused by a lost store")
     if world.binding.lacking and len(world.shown) > shown:
         world.fail(f"answered from {world.binding.lost}")
+
+
+def look_through_blocks(world: World) -> None:
+    """What every meter says by its blocks, as anybody may know them, is what its tallies say."""
+    blocks, log = world.blocks, world.log.number
+    if world.binding.lost is not None:
+        return
+    if world.rng.random() < 0.5:
+        blocks.note(log, world.time.now_ms())
+    if blocks.damaged():
+        world.fates.note("answer refused by a damaged block")
+        return
+    to_ms = world.time.now_ms() - world.rng.randrange(3 * 3_600_000)
+    for meter in world.catalogue.meters:
+        names = ("subject", *dimensions_ever(meter))
+        for query in (UsageQuery(meter, group_by=names), UsageQuery(meter, None, to_ms)):
+            if words := blocks.differing(log, replace(query, to_ms=_minute(query.to_ms))):
+                world.fail(f"revision {meter.revision}: {words}")
+
+
+def _minute(at_ms: int | None) -> int | None:
+    return None if at_ms is None else at_ms // MINUTE_MS * MINUTE_MS
 
 
 async def _ask(world: World) -> None:

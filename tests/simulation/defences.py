@@ -18,6 +18,7 @@ from ingest.admission import Admitted
 from meterline.delivery import Answer, AttemptOutcome
 from meterline.report import Claim, Manifest
 from meterline.usage import AccountRow, Counted, Flush, Seal, SeenRow, SliceId, Touched
+from tests.simulation import block_controls
 from tests.simulation.fates import Rates
 from tests.simulation.parts import Substitutes
 from tests.simulation.profile import LOST, STEADY
@@ -322,4 +323,5 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     "one pinned replica": Substitutes(usage=AnyReplica, profile={"replicas_lag": True}),
     "the comparison of both stores": Substitutes(usage_compared=False, profile=LOST),
     "completeness by catalogue": Substitutes(progress=OneCatalogue),
+    **block_controls.CONTROLS,
 }

@@ -93,7 +93,7 @@ def lived(
 
 
 def _reached(world: World) -> Counter[str]:
-    reached = Counter(world.usage.met)
+    reached = world.usage.met + world.blocks.met
     reached["events"] = len(world.ledger.offered)
     reached["slices sealed"] = len(world.progress.seals)
     reached["slices filled in"] = len(world.progress.marks)

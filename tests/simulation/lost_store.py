@@ -14,6 +14,7 @@ from typing import Final
 
 from meterline.ports import Unavailable
 from meterline.usage import Holdings, Seal, Sealed, SealedRows, UsageIntegrity
+from tests.simulation.blocks import BlockRow, BlocksState
 from tests.simulation.network import Net
 from tests.simulation.stores import ProgressState
 from tests.simulation.usage import STAGES, UsageState
@@ -35,8 +36,10 @@ class Loss(StrEnum):
 class Binding:
     """The id of the usage store, as both stores have it."""
 
-    def __init__(self, usage: UsageState, progress: ProgressState) -> None:
+    def __init__(self, usage: UsageState, progress: ProgressState, blocks: BlocksState) -> None:
         self.usage = usage
+        self.blocks = blocks
+        self._rows: dict[int, list[BlockRow]] = {}  # of blocks, as they come back
         self.progress = progress
         self.known: str | None = None
         self.ids: tuple[str, ...] = ()
@@ -51,7 +54,8 @@ class Binding:
         for seal in self.progress.seals.values():
             if seal.log == log and (not after or seal.slice > after.get(seal.partition, 1 << 60)):
                 by_partition.setdefault(seal.partition, []).append(seal)
-        return Sealed(self.known, [_summed(n, seals) for n, seals in by_partition.items()])
+        sums = [_summed(n, seals) for n, seals in by_partition.items()]
+        return Sealed(self.known, sums, self.blocks.counted())
 
     def counted(self) -> bool:
         return bool(self.progress.seals) or any(self.progress.ends.values())
@@ -65,7 +69,8 @@ class Binding:
     def holdings(self, log: int, slices: Mapping[int, int]) -> Holdings:
         accounts = self.usage.tables["accounts"]
         there = {place for place in slices.items() if (log, *place) in accounts}
-        return Holdings(self.ids, {name: len(self.usage.tables[name]) for name in TABLES}, there)
+        rows = {name: len(self.usage.tables[name]) for name in TABLES}
+        return Holdings(self.ids, rows, there, self.blocks.counts())
 
     def adopt(self, store_id: str) -> None:
         self.ids = (store_id,)
@@ -77,19 +82,23 @@ class Binding:
         can be missed.
         """
         self.whole, self.lost, self._ids = copied(self.usage), loss, self.ids
+        self._rows = {number: list(rows) for number, rows in self.blocks.rows.items()}
         if loss is Loss.OLDER:
             _set(self.usage, older)
+            self.blocks.rows = {n: rows for n, rows in self._rows.items() if rng.random() < 0.5}
             return
         if loss is Loss.PARTS:
             sealed = sum(seal.events for seal in self.progress.seals.values())
             _thin(self.usage, rng.choice(("events", "seen")), 2 * sealed - events_max - 1)
             return
+        self.blocks.rows = {}
         _set(self.usage, UsageState())
         self.ids = {Loss.EMPTY: (), Loss.OTHER: ("another",)}.get(loss, self.ids)
 
     def bring_back(self) -> None:
         """As it was."""
         _set(self.usage, self.whole)
+        self.blocks.rows = self._rows
         self.ids, self.lost = self._ids, None
 
     def sealed_in_vain(self, whole: UsageState) -> list[Seal]:

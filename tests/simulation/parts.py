@@ -34,6 +34,7 @@ class Substitutes:
     sender: Callable[[Any], Any] = same
     publisher: Callable[[Any], Any] = same
     clock: Callable[[Any], Any] = same
+    blocks: Callable[[Any], Any] = same  # told of their state once, to change what it does
     inbox_watched: bool = True
     usage_compared: bool = True
     profile: Mapping[str, Any] = field(default_factory=dict)  # what is not drawn from the seed

@@ -24,6 +24,7 @@ from meterline.meter import (
 from meterline.usage import (
     AccountRow,
     Counted,
+    Coverage,
     EventRow,
     Flush,
     RejectedRow,
@@ -197,26 +198,69 @@ class UsageState:
         rows = [row for row in self.tables["rejected"].values() if answers(meter, row)]
         return sorted(row for row in rows if row[1:5] > cursor)[:limit]
 
-    def usage(self, query: UsageQuery) -> list[UsageRow]:
-        """Whole minutes only, each by itself or all together: that is what runs and oracle ask."""
+    def usage(
+        self, query: UsageQuery, coverage: Coverage | None = None, blocks: Sequence[Any] = ()
+    ) -> list[UsageRow]:
+        """Whole minutes only, each by itself or all together: that is what runs and oracle ask.
+        With a coverage, whole hours of its slices are read from `blocks`.
+        """
         first = 0 if query.from_ms is None else query.from_ms // MINUTE_MS
         end = 1 << 40 if query.to_ms is None else query.to_ms // MINUTE_MS
         found: dict[_Identity, Aggregate] = {}
         minutes: list[int] = []
+        hours = _Hours(query, first, end, coverage)
         for row in self.tables["tallies"].values():
-            if first <= row.window < end and answers(query.meter, row):
+            if first <= row.window < end and answers(query.meter, row) and not hours.have(row):
                 minutes.append(row.window)
                 key = _key_of(query, row)
-                found[key] = merged(found.get(key, EMPTY), _aggregate(row))
+                found[key] = merged(found.get(key, EMPTY), aggregate_of(row))
         members: dict[_Identity, set[bytes]] = {}
         for row in self.tables["members"].values():
-            if first <= row.window < end and answers(query.meter, row):
+            if first <= row.window < end and answers(query.meter, row) and not hours.have(row):
                 members.setdefault(_key_of(query, row), set()).add(row.member)
+        for cell, aggregate in blocks:
+            if answers(query.meter, cell) and hours.whole(cell):
+                minutes.append(cell.window)
+                key = _key_of(query, cell)
+                if cell.member:
+                    members.setdefault(key, set()).add(cell.member)
+                else:
+                    found[key] = merged(found.get(key, EMPTY), aggregate)
         return [
             row
             for key in sorted(found)
             if (row := _usage_row(query, key, found[key], members, minutes)) is not None
         ]
+
+
+class _Hours:
+    """Which hours of a query are read from blocks: those that one revision answers as a whole."""
+
+    def __init__(self, query: UsageQuery, first: int, end: int, coverage: Coverage | None) -> None:
+        self._meter = query.meter
+        self._span = (first, end)
+        self._coverage = coverage
+        self._known: dict[tuple[int, int], bool] = {}
+
+    def have(self, row: Any) -> bool:
+        """Whether blocks have what this row of minutes says."""
+        coverage = self._coverage
+        if coverage is None or row.log != coverage.log:
+            return False
+        return row.slice < coverage.ends.get(row.partition, 0) and self.whole(row)
+
+    def whole(self, row: Any) -> bool:
+        """Whether the hour of a row is read as a whole."""
+        begin = row.window // 60 * 60
+        key = (row.revision, begin)
+        if key not in self._known:
+            first, end = self._span
+            within = first <= begin and begin + 60 <= end
+            self._known[key] = within and all(
+                answers(self._meter, row._replace(window=minute))
+                for minute in range(begin, begin + 60)
+            )
+        return self._known[key]
 
 
 def answers(meter: Meter, row: Any) -> bool:
@@ -234,7 +278,8 @@ def _key_of(query: UsageQuery, row: Any) -> _Identity:
     return (window, subject, tuple((name, values.get(name, "")) for name in query.dimensions))
 
 
-def _aggregate(row: Any) -> Aggregate:
+def aggregate_of(row: Any) -> Aggregate:
+    """What a tally says."""
     if not row.counted:
         return Aggregate(rejected=row.rejected)
     latest = Latest(row.latest_time_ms, row.latest_recorded_ms, row.latest_key, row.latest)

@@ -13,6 +13,8 @@ from dispatcher.runs.planner import PlanTerms, Sources
 from meterline.event import Record
 from meterline.ports import Unsuitable
 from meterline.usage import CheckedLateEvents, CheckedUsageStore, UsageIntegrity
+from tests.simulation.block_makers import make_for_ever, maker_of
+from tests.simulation.blocks import BlocksState
 from tests.simulation.couriers import (
     Outbox,
     Receivers,
@@ -81,7 +83,9 @@ class World:
         self.usage.forgets = self.rng if self.profile.lossy else None
         self.usage.forgets_share = self.profile.lossy
         self.progress = ProgressState(self.rng)
-        self.binding = Binding(self.usage, self.progress)
+        self.blocks = BlocksState(self.usage, self.progress)
+        self.substitutes.blocks(self.blocks)
+        self.binding = Binding(self.usage, self.progress, self.blocks)
         self.progress.watch = self._note_claims
         self.catalogue = CatalogueState(self.rng)
         self.committed = Committed()
@@ -292,7 +296,15 @@ class World:
                     stop.set()
 
             self.loop.at(self.rng.random() * 8, ask)
-        await work
+        # Every worker makes blocks here, not only one: they must do each other no harm.
+        net, log = self.net(slot.process), (self.log.number, self.profile.partitions)
+        held = slot.integrity
+        maker = maker_of(self.blocks, self.catalogue, net, log, slot.process, self.rng, held)
+        making = asyncio.ensure_future(make_for_ever(maker, self.rng))
+        try:
+            await work
+        finally:
+            making.cancel()
 
     def parts(self, slot: Slot) -> tuple[Aggregator, Housekeeping]:
         """The production parts of a worker."""

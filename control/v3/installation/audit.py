@@ -55,7 +55,8 @@ class AuditFindingShown(TypedDict):
     place: Annotated[
         str,
         Field(
-            description="log.partition.slice, log.partition, log.block, or the id of run or delivery."
+            description="log.partition.slice, log.partition, log.block, or the id of run or "
+            "delivery."
         ),
     ]
     name: Annotated[str, Field(description="What differs there, in words.")]
@@ -151,9 +152,10 @@ class V3Audit(Handlers, tag="Accounts"):
         summary="Audit stored data against a recount",
         description=(
             "One step of an audit of the whole installation. It compares rows with accounts, "
-            "seals and log, tallies with a recount of the raw events, sums by hour and day with the "
-            "tallies, and bodies of deliveries with their digests. Send `next` as `after` until it is null. A step depends only on "
-            "its cursor, so an interrupted audit can continue. `meterline audit` does this."
+            "seals and log, tallies with a recount of the raw events, sums by hour and day with "
+            "the tallies, and bodies of deliveries with their digests. Send `next` as `after` "
+            "until it is null. A step depends only on its cursor, so an interrupted audit can "
+            "continue. `meterline audit` does this."
         ),
         scope=Scope.OPERATE,
         body=json_body(AuditBody, {"from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}),

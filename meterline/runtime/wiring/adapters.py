@@ -62,7 +62,13 @@ from meterline.meter import MeterDraft, faults_of
 from meterline.ports import Unsuitable
 from meterline.runtime import disk_room
 from meterline.runtime.settings.reading import Settings, SettingsError
-from meterline.usage import CheckedUsageStore, RetentionTerms, SeenStore, UsageIntegrity
+from meterline.usage import (
+    CheckedBlockRows,
+    CheckedUsageStore,
+    RetentionTerms,
+    SeenStore,
+    UsageIntegrity,
+)
 from meterline.window import DAY_MS
 
 logger = structlog.get_logger()
@@ -332,7 +338,7 @@ def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | N
         opened.log.number,
         opened.log.partitions,
         SqlBlockLedger(opened.database),
-        ClickHouseBlockRows(opened.connection),
+        CheckedBlockRows(ClickHouseBlockRows(opened.connection), opened.integrity),
         opened.stores.catalogue,
         CLOCK,
         random.Random(),  # noqa: S311 - it tells numbers of one millisecond apart

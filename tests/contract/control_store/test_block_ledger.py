@@ -136,6 +136,9 @@ async def test_sealed_slices_are_told_from_an_offset_on(
     assert [it.slice for it in await ledger.sealed_after(1, 0, 10, 9)] == [10, 20]
     assert [it.slice for it in await ledger.sealed_after(1, 1, 0, 9)] == [5]
     assert await ledger.sealed_after(2, 0, 0, 9) == []
+    assert await ledger.events_within(1, (Stretch(0, 10, 30), Stretch(1, 0, 5))) == 2 * 7
+    assert await ledger.events_within(1, (Stretch(0, 0, 30), Stretch(1, 0, 6))) == 4 * 7
+    assert await ledger.events_within(2, (Stretch(0, 0, 30),)) == 0
 
 
 async def test_a_revision_is_lacking_until_every_slice_is_filled(

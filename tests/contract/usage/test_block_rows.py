@@ -134,7 +134,29 @@ async def test_the_slices_of_a_block_are_counted(
     due = await rows.due(world.block(0, 2, 0, 1), ())
     assert due.tallies == sum(len(flush.tallies) for flush in made)
     assert due.members == sum(len(flush.members) for flush in made)
+    assert due.events == sum(account.new for flush in made for account in flush.accounts) > 0
     assert set(due.weights.values()) == {0}, "no revision is as old"
+
+
+async def test_a_block_is_recounted_from_its_slices_however_it_was_made(
+    rows: ClickHouseBlockRows, usage_store: ClickHouseUsageStore, world: World
+) -> None:
+    await world.write(usage_store)
+    parts, whole = [world.block(0, 1), world.block(1, SLICES)], world.block(0, SLICES)
+    for part in parts:
+        await rows.make(part, ())
+    await rows.make(whole, [part.number for part in parts])
+    for block in (*parts, whole):
+        held = await rows.held(block.number)
+        assert await rows.recount(block) == {name: one.digest for name, one in held.items()}
+    due = await rows.due(whole, [part.number for part in parts])
+    counts = [await rows.held(part.number) for part in parts]
+    assert due.rows == {name: sum(it[name].rows for it in counts) for name in due.rows}
+    change = f"ALTER TABLE hours UPDATE minimum = minimum + 1 WHERE block = {whole.number}"
+    await usage_store.connection.execute(f"{change} SETTINGS mutations_sync = 2")
+    held = await rows.held(whole.number)
+    wrong = [name for name, due in (await rows.recount(whole)).items() if held[name].digest != due]
+    assert wrong == ["hours"]
 
 
 async def test_rows_that_are_written_twice_or_lost_are_found(

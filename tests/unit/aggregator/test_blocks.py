@@ -121,6 +121,41 @@ async def test_a_new_revision_gets_blocks_once_it_is_filled_in(
     assert rows[0].value
 
 
+async def test_nothing_is_merged_that_is_not_all_there(
+    blocks: Blocks, fresh_numbers: Iterator[int]
+) -> None:
+    """Of a store that is lost for a while, empty blocks would weigh what their sources weigh."""
+    blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
+    maker = blocks.maker()
+    for _ in range(BLOCK_FAN):
+        await blocks.seal(3)
+        assert await maker.step()
+    before = await blocks.columns()
+    for column in before:
+        await blocks.rows.drop([column.blocks[0].number])
+    assert not await maker.step()
+    assert await blocks.columns() == before
+
+
+async def test_a_new_revision_gets_no_block_of_slices_that_are_not_there(
+    blocks: Blocks, fresh_numbers: Iterator[int]
+) -> None:
+    blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
+    maker = blocks.maker()
+    await blocks.seal()
+    assert await maker.step()
+    second = blocks.meters.add(Aggregation.COUNT, next(fresh_numbers))
+    await blocks.seal()
+    lost = " SETTINGS mutations_sync = 2"
+    for table in ("accounts", "tallies"):
+        where = f"log = {blocks.world.log.number}"
+        await blocks.world.usage.connection.execute(
+            f"ALTER TABLE {table} DELETE WHERE {where}{lost}"
+        )
+    assert not await maker.step()
+    assert all(column.upto < second.revision for column in await blocks.columns())
+
+
 async def test_a_block_that_lost_rows_is_made_again(
     blocks: Blocks, fresh_numbers: Iterator[int]
 ) -> None:

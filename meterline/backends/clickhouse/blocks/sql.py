@@ -158,17 +158,24 @@ def _members_due(minutes: int) -> str:
     return f"arraySum(groupUniqArrayIf({_hash_of(cell, 'g', 'member')}, mine))"
 
 
+def due_of_slices(block: Block) -> tuple[str, dict[str, Any]]:
+    """How many new events the accounts of a block's slices tell of."""
+    within, parameters = within_stretches(block.log, block.stretches)
+    return f"SELECT sum(new) FROM accounts FINAL WHERE {within}", parameters  # noqa: S608
+
+
 def due_of_sources(sources: Sequence[int]) -> tuple[str, dict[str, Any]]:
-    """By table, the weight that a block merged from these must have."""
+    """By table, how many rows these blocks have, and what a block merged from them must weigh."""
     parts = [
-        f"SELECT '{table.name}', sum({_hash_of(table.cell, 'groups')} * {_MIX})"  # noqa: S608
+        f"SELECT '{table.name}', count(), sum({_hash_of(table.cell, 'groups')} * {_MIX})"  # noqa: S608
         f" FROM {table.name} WHERE block IN {{sources:Array(UInt64)}}"
         for table in (HOURS, DAYS)
     ]
     for table in (MEMBER_HOURS, MEMBER_DAYS):
         one = _hash_of(table.cell, "groups", "member")
         parts.append(
-            f"SELECT '{table.name}', sum(one) FROM (SELECT {one} AS one FROM {table.name}"  # noqa: S608
+            f"SELECT '{table.name}', sum(rows), sum(one) FROM ("  # noqa: S608
+            f"SELECT {one} AS one, count() AS rows FROM {table.name}"
             " WHERE block IN {sources:Array(UInt64)} GROUP BY one)"
         )
     return "\nUNION ALL\n".join(parts), {"sources": list(sources)}

@@ -61,11 +61,14 @@ class ClickHouseBlockRows:
         """See the port."""
         of_all = dict(await self._asked(*sql.due_of_all(block.number)))
         if sources:
-            return Due({**dict(await self._asked(*sql.due_of_sources(sources))), **of_all}, 0, 0)
+            found = await self._asked(*sql.due_of_sources(sources))
+            weights = {name: weight for name, _, weight in found}
+            return Due(weights | of_all, rows={name: rows for name, rows, _ in found})
         ((tallies, hours, days),) = await self._asked(*sql.due_statement(block, members=False))
         ((members, by_hour, by_day),) = await self._asked(*sql.due_statement(block, members=True))
+        ((events,),) = await self._asked(*sql.due_of_slices(block))
         weights = {"hours": hours, "days": days, "member_hours": by_hour, "member_days": by_day}
-        return Due({**weights, **of_all}, tallies, members)
+        return Due(weights | of_all, tallies, members, events)
 
     async def held(self, number: int) -> Mapping[str, Held]:
         """See the port."""

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Row, and_, delete, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Row, and_, delete, exists, func, or_, select, update
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
@@ -107,25 +107,36 @@ class SqlBlockLedger(SqlStore):
         return [Seal._make(row) for row in await connection.execute(question)]
 
     @reads
+    async def events_within(self, connection: Connection, log: int, stretches: Stretches) -> int:
+        """See the port."""
+        question = select(func.sum(seals.c.events)).where(seals.c.log == log, _within(stretches))
+        return int((await connection.execute(question)).scalar_one() or 0)
+
+    @reads
     async def lacking(
         self, connection: Connection, log: int, stretches: Stretches, revisions: Sequence[int]
     ) -> int | None:
         """See the port."""
-        within = or_(
-            *(
-                and_(
-                    seals.c.partition == stretch.partition,
-                    seals.c.slice >= stretch.first,
-                    seals.c.slice < stretch.end,
-                )
-                for stretch in stretches
-            )
-        )
+        within = _within(stretches)
         for revision in revisions:
             unfilled = exists(select(seals.c.slice).where(is_unfilled(log, revision), within))
             if (await connection.execute(select(unfilled))).scalar_one():
                 return revision
         return None
+
+
+def _within(stretches: Stretches) -> ColumnElement[bool]:
+    """Whether a seal is of a slice in the stretches."""
+    return or_(
+        *(
+            and_(
+                seals.c.partition == stretch.partition,
+                seals.c.slice >= stretch.first,
+                seals.c.slice < stretch.end,
+            )
+            for stretch in stretches
+        )
+    )
 
 
 async def _lock(connection: Connection, log: int) -> None:

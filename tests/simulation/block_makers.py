@@ -1,0 +1,158 @@
+"""Who makes the blocks of a world: the production maker over simulated ports."""
+
+import asyncio
+import random
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from aggregator.blocks import BlockMaker
+from meterline.ports import Clock, StoreLost, Unavailable
+from meterline.usage import (
+    Block,
+    BlockRows,
+    CheckedBlockRows,
+    Due,
+    Held,
+    Seal,
+    Stretches,
+    UsageIntegrity,
+)
+from tests.simulation.blocks import BlocksState
+from tests.simulation.network import Net
+from tests.simulation.stores import CatalogueState, SimulatedCatalogue
+
+FAN: Final = 3  # small, so that much is merged
+
+
+class SimulatedBlockLedger:
+    """`BlockLedger` as one process reaches it."""
+
+    def __init__(self, state: BlocksState, net: Net) -> None:
+        self.state = state
+        self._net = net
+
+    async def blocks(self, log: int) -> list[Block]:
+        def read() -> list[Block]:
+            return sorted(
+                (it for it in self.state.records.values() if it.log == log),
+                key=lambda it: it.number,
+            )
+
+        return await self._net.call("progress.blocks", read)
+
+    async def begin(self, block: Block) -> None:
+        await self._net.call(
+            f"progress.begin_block {block.number}", lambda: self.state.begin(block), writes=True
+        )
+
+    async def publish(
+        self, block: Block, rows: Mapping[str, int], sources: Collection[int], now_ms: int
+    ) -> bool:
+        return await self._net.call(
+            f"progress.publish_block {block.number}",
+            lambda: self.state.publish(block, rows, sources, now_ms),
+            writes=True,
+        )
+
+    async def give_up(self, numbers: Collection[int], now_ms: int) -> None:
+        act = partial(self.state.give_up, numbers, now_ms)
+        await self._net.call(f"progress.give_up_blocks {list(numbers)}", act, writes=True)
+
+    async def kept(self, numbers: Collection[int]) -> bool:
+        return await self._net.call("progress.kept_blocks", lambda: self.state.kept(numbers))
+
+    async def forget(self, numbers: Collection[int]) -> None:
+        act = partial(self.state.forget, numbers)
+        await self._net.call(f"progress.forget_blocks {sorted(numbers)}", act, writes=True)
+
+    async def numbers(self) -> set[int]:
+        return await self._net.call("progress.block_numbers", lambda: set(self.state.records))
+
+    async def withdraw(self, log: int, numbers: Collection[int], now_ms: int) -> None:
+        del log
+        act = partial(self.state.withdraw, numbers, now_ms)
+        await self._net.call(f"progress.withdraw_blocks {list(numbers)}", act, writes=True)
+
+    async def sealed_after(self, log: int, partition: int, offset: int, limit: int) -> list[Seal]:
+        return await self._net.call(
+            "progress.sealed_after",
+            lambda: self.state.sealed_after(log, partition, offset, limit),
+        )
+
+    async def events_within(self, log: int, stretches: Stretches) -> int:
+        return await self._net.call(
+            "progress.events_within", lambda: self.state.events_within(log, stretches)
+        )
+
+    async def lacking(self, log: int, stretches: Stretches, revisions: Sequence[int]) -> int | None:
+        return await self._net.call(
+            "progress.lacking", lambda: self.state.lacking(log, stretches, revisions)
+        )
+
+
+class SimulatedBlockRows:
+    """`BlockRows` as one process reaches it."""
+
+    def __init__(self, state: BlocksState, net: Net) -> None:
+        self.state = state
+        self._net = net
+
+    async def make(self, block: Block, sources: Sequence[int]) -> None:
+        await self._net.call(
+            f"usage.make_block {block.number} of {list(sources)}",
+            lambda: self.state.make(block, sources),
+            part=lambda rng: self.state.make_part(block, sources, rng),
+            writes=True,
+        )
+
+    async def due(self, block: Block, sources: Sequence[int]) -> Due:
+        return await self._net.call("usage.block_due", lambda: self.state.due(block, sources))
+
+    async def held(self, number: int) -> Mapping[str, Held]:
+        return await self._net.call("usage.block_held", lambda: self.state.held(number))
+
+    async def recount(self, block: Block) -> Mapping[str, int]:
+        raise NotImplementedError("nobody audits here")
+
+    async def drop(self, numbers: Collection[int]) -> None:
+        await self._net.call(
+            f"usage.drop_blocks {sorted(numbers)}", lambda: self.state.drop(numbers), writes=True
+        )
+
+    async def counts(self) -> Mapping[int, Mapping[str, int]]:
+        return await self._net.call("usage.block_counts", self.state.counts)
+
+
+async def make_for_ever(maker: BlockMaker, rng: random.Random) -> None:
+    """As the product's loop does, only that it hardly ever rests."""
+    while True:
+        await asyncio.sleep(rng.random() * 0.4)
+        try:
+            if rng.random() < 0.3:
+                await maker.sweep()
+            await maker.step()
+        except (Unavailable, StoreLost):
+            await asyncio.sleep(rng.random())
+
+
+def maker_of(
+    state: BlocksState,
+    catalogue: CatalogueState,
+    net: Net,
+    log: tuple[int, int],
+    clock: Clock,
+    rng: random.Random,
+    integrity: UsageIntegrity | None,
+) -> BlockMaker:
+    """The production maker over simulated ports."""
+    rows: BlockRows = SimulatedBlockRows(state, net)
+    return BlockMaker(
+        *log,
+        SimulatedBlockLedger(state, net),
+        rows if integrity is None else CheckedBlockRows(rows, integrity),
+        SimulatedCatalogue(catalogue, net),  # type: ignore[arg-type]
+        clock,
+        random.Random(rng.getrandbits(32)),
+        FAN,
+    )

@@ -1,0 +1,270 @@
+"""Blocks of a world: their records, their rows, who makes them, and whoever reads them.
+
+Rows are only added: an insert that lands twice, or late, or in part, is there like that.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+from xxhash import xxh64_intdigest
+
+from meterline.limits import BLOCK_KEPT_MS
+from meterline.meter import EMPTY, Aggregate, merged, timeline
+from meterline.usage import (
+    Block,
+    BlockState,
+    Column,
+    Due,
+    Held,
+    Holdings,
+    Seal,
+    Sealed,
+    Stretches,
+    UsageQuery,
+    columns_of,
+    coverage_of,
+    may_be_readable,
+    withdrawn,
+)
+from meterline.usage.integrity import damaged
+from tests.simulation.stores import ProgressState
+from tests.simulation.usage import UsageState, aggregate_of
+
+HOUR: Final = 60  # minutes
+TABLES: Final = ("hours", "member_hours")
+_SOURCES: Final = {"hours": "tallies", "member_hours": "members"}
+KNOWN_MAX: Final = 12  # states of the records that somebody may still read by
+_MASK: Final = (1 << 64) - 1
+
+
+class Cell(NamedTuple):
+    """A cell of an hour, or a distinct value in it. `window` is its first minute."""
+
+    table: str
+    revision: int
+    window: int
+    subject: str
+    groups: str
+    member: bytes = b""
+
+
+class BlockRow(NamedTuple):
+    """A row of a block."""
+
+    cell: Cell
+    aggregate: Aggregate
+
+
+@dataclass
+class BlocksState:
+    """The records in the control store, and the rows in the usage store."""
+
+    usage: UsageState
+    progress: ProgressState
+    records: dict[int, Block] = field(default_factory=dict)
+    rows: dict[int, list[BlockRow]] = field(default_factory=dict)
+    known: list[tuple[int, tuple[Column, ...]]] = field(default_factory=list)
+    met: Counter[str] = field(default_factory=Counter)
+    may: Callable[[Block, Iterable[Block], Collection[int]], bool] = may_be_readable
+
+    # --- the control store's side ---
+
+    def begin(self, block: Block) -> None:
+        self.records.setdefault(block.number, block)
+
+    def publish(
+        self, block: Block, rows: Mapping[str, int], sources: Collection[int], now_ms: int
+    ) -> bool:
+        if not self.may(block, self.records.values(), sources):
+            self.met["blocks that came too late"] += 1
+            return False
+        self.met["blocks merged" if sources else "blocks made"] += 1
+        self._move(sources, BlockState.REPLACED, now_ms)
+        self._move([block.number], BlockState.READABLE, now_ms)
+        self.records[block.number] = replace(self.records[block.number], rows=dict(rows))
+        return True
+
+    def give_up(self, numbers: Collection[int], now_ms: int) -> None:
+        given = [n for n in numbers if self._state(n) is not BlockState.READABLE]
+        self._move(given, BlockState.GONE, now_ms)
+
+    def forget(self, numbers: Collection[int]) -> None:
+        for number in numbers:
+            if self._state(number) is BlockState.GONE:
+                del self.records[number]
+
+    def withdraw(self, numbers: Collection[int], now_ms: int) -> None:
+        self.met["blocks withdrawn"] += 1
+        self._move({*numbers, *withdrawn(self.records.values(), numbers)}, BlockState.GONE, now_ms)
+
+    def kept(self, numbers: Collection[int]) -> bool:
+        return all(self._state(n) not in (None, BlockState.GONE) for n in numbers)
+
+    def lacking(self, log: int, stretches: Stretches, revisions: Sequence[int]) -> int | None:
+        for revision in revisions:
+            for stretch in stretches:
+                unfilled = self.progress.unfilled(log, stretch.partition, revision, 1 << 30)
+                if any(stretch.first <= seal.slice < stretch.end for seal in unfilled):
+                    return revision
+        return None
+
+    def sealed_after(self, log: int, partition: int, offset: int, limit: int) -> list[Seal]:
+        seals = [
+            seal
+            for seal in self.progress.seals.values()
+            if seal.log == log and seal.partition == partition and seal.slice >= offset
+        ]
+        return sorted(seals, key=lambda seal: seal.slice)[:limit]
+
+    def events_within(self, log: int, stretches: Stretches) -> int:
+        ends = {it.partition: it for it in stretches}
+        return sum(
+            seal.events
+            for seal in self.progress.seals.values()
+            if seal.log == log
+            and seal.partition in ends
+            and ends[seal.partition].first <= seal.slice < ends[seal.partition].end
+        )
+
+    def _state(self, number: int) -> BlockState | None:
+        return self.records[number].state if number in self.records else None
+
+    def _move(self, numbers: Collection[int], state: BlockState, now_ms: int) -> None:
+        for number in numbers:
+            if number in self.records and self.records[number].state is not state:
+                there = self.records[number]
+                self.records[number] = replace(there, state=state, changed_at_ms=now_ms)
+
+    # --- the usage store's side ---
+
+    def make(self, block: Block, sources: Sequence[int]) -> None:
+        self.rows.setdefault(block.number, []).extend(self._made(block, sources))
+
+    def make_part(self, block: Block, sources: Sequence[int], rng: random.Random) -> None:
+        share = rng.choice((0.0, 0.5, 1.0))
+        some = [row for row in self._made(block, sources) if rng.random() < share]
+        self.rows.setdefault(block.number, []).extend(some)
+
+    def _made(self, block: Block, sources: Sequence[int]) -> list[BlockRow]:
+        found: dict[Cell, Aggregate] = {}
+        for row in self._from(block, sources):
+            found[row.cell] = merged(found.get(row.cell, EMPTY), row.aggregate)
+        made = [BlockRow(cell, one) for cell, one in sorted(found.items())]
+        rng = self.usage.forgets
+        if rng is not None and rng.random() < self.usage.forgets_share:
+            self.met["rows of blocks forgotten in silence"] += 1
+            made = [row for row in made if rng.random() < 0.5]
+        return made
+
+    def _from(self, block: Block, sources: Sequence[int]) -> list[BlockRow]:
+        if sources:
+            return [row for number in sources for row in self.rows.get(number, ())]
+        return [
+            _row_of(table, row)
+            for table in TABLES
+            for row in self._slice_rows(table, block)
+            if block.after < row.revision <= block.upto
+        ]
+
+    def _slice_rows(self, table: str, block: Block) -> list[Any]:
+        ends = {it.partition: it for it in block.stretches}
+        source = self.usage.tables[_SOURCES.get(table, table)]
+        return [
+            row
+            for row in source.values()
+            if row.log == block.log
+            and row.partition in ends
+            and ends[row.partition].first <= row.slice < ends[row.partition].end
+        ]
+
+    def due(self, block: Block, sources: Sequence[int]) -> Due:
+        rows = self._from(block, sources)
+        weights = {"hours": _weight(row for row in rows if row.cell.table == "hours")}
+        members = {row.cell: row for row in rows if row.cell.table == "member_hours"}
+        weights["member_hours"] = _weight(members.values())
+        if sources:
+            return Due(weights, rows=Counter(row.cell.table for row in rows))
+        of_all = [
+            [row for row in self._slice_rows(table, block) if row.revision > block.after]
+            for table in TABLES
+        ]
+        tallies, members_ = (len(of) for of in of_all)
+        accounts = self._slice_rows("accounts", block)
+        return Due(weights, tallies, members_, sum(row.new for row in accounts))
+
+    def held(self, number: int) -> dict[str, Held]:
+        found = {}
+        for table in TABLES:
+            rows = [row for row in self.rows.get(number, ()) if row.cell.table == table]
+            found[table] = Held(len(rows), 0, _weight(rows))
+        return found
+
+    def drop(self, numbers: Collection[int]) -> None:
+        for number in numbers:
+            self.rows.pop(number, None)
+
+    def counts(self) -> dict[int, dict[str, int]]:
+        return {
+            number: dict(Counter(row.cell.table for row in rows))
+            for number, rows in self.rows.items()
+            if rows
+        }
+
+    # --- whoever reads ---
+
+    def counted(self) -> dict[int, dict[str, int]]:
+        """By block, the rows that were counted, as the control store has it."""
+        kept = (BlockState.READABLE, BlockState.REPLACED)
+        return {n: dict(it.rows or {}) for n, it in self.records.items() if it.state in kept}
+
+    def damaged(self) -> bool:
+        """Whether answers are refused, by the product's own rule."""
+        sealed = Sealed(None, (), self.counted())
+        return bool(damaged(sealed, Holdings((), {}, (), self.counts())))
+
+    def note(self, log: int, now_ms: int) -> None:
+        """A reader may know the records as they are now, for as long as replaced rows are kept."""
+        readable = [it for it in self.records.values() if it.log == log]
+        self.known.append((now_ms, columns_of(readable)))
+        self.known = [it for it in self.known[-KNOWN_MAX:] if now_ms - it[0] <= 2 * BLOCK_KEPT_MS]
+
+    def differing(self, log: int, query: UsageQuery) -> str | None:
+        """Where an answer through blocks, by any state of the records that somebody may know, is
+        not that of the tallies.
+        """
+        plain = _values(self.usage.usage(query))
+        revisions = {meter.revision for meter in timeline(query.meter)}
+        for at_ms, columns in self.known:
+            coverage = coverage_of(log, columns, revisions)
+            if not self.kept(coverage.blocks):
+                self.met["answers refused, since blocks were dropped meanwhile"] += 1
+                continue
+            blocks = [row for n in coverage.blocks for row in self.rows.get(n, ())]
+            through = _values(self.usage.usage(query, coverage, blocks))
+            self.met["answers through blocks"] += bool(coverage.blocks)
+            if through != plain:
+                return f"through blocks as of {at_ms}: {through}, not {plain}"
+        return None
+
+
+def _values(rows: Iterable[Any]) -> list[tuple[Any, ...]]:
+    return sorted((row.subject, row.groups, row.value, row.count, row.rejected) for row in rows)
+
+
+def _row_of(table: str, row: Any) -> BlockRow:
+    window = row.window // HOUR * HOUR
+    if table == "hours":
+        cell = Cell(table, row.revision, window, row.subject, row.groups)
+        return BlockRow(cell, aggregate_of(row))
+    return BlockRow(Cell(table, row.revision, window, row.subject, row.groups, row.member), EMPTY)
+
+
+def _weight(rows: Iterable[BlockRow]) -> int:
+    total = 0
+    for cell, one in rows:
+        mix = one.count * 3 + one.rejected * 5 + one.total * 7 if cell.table == "hours" else 1
+        total += xxh64_intdigest(repr(tuple(cell)).encode()) * mix
+    return total & _MASK

@@ -26,7 +26,7 @@ from meterline.runtime.process import serve
 from meterline.runtime.secret_key import secret_box
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.start_timeout import Patience
-from meterline.runtime.wiring import adapters, reports
+from meterline.runtime.wiring import adapters, counting, reports
 from meterline.runtime.wiring.access import OpenGate, host_guard, open_gate
 from meterline.runtime.wiring.adapters import CLOCK, Opened, OpenLog, Worker
 
@@ -45,7 +45,7 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         opened = await _gathered(settings, patience, stack, database, log)
         await adapters.put_meters(settings, opened)
         box = await _box(settings, patience, opened)
-        worker = adapters.aggregation_worker(
+        worker = counting.aggregation_worker(
             settings, opened, adapters.inbox_watch(settings, stack)
         )
         sender = reports.webhook_sender(settings, stack)
@@ -78,7 +78,7 @@ async def aggregate(settings: Settings, stop: asyncio.Event) -> None:
     patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
         opened = await _opened(settings, patience, stack)
-        worker = adapters.aggregation_worker(
+        worker = counting.aggregation_worker(
             settings, opened, adapters.inbox_watch(settings, stack)
         )
         checks = checks_of(opened.stores)

@@ -1,0 +1,118 @@
+"""How counting is wired: the step, housekeeping, blocks, and what drives them."""
+
+import random
+from typing import Any
+
+from aggregator.blocks import BlockMaker
+from aggregator.completeness import Completeness
+from aggregator.drivers.block_loop import WithBlocks
+from aggregator.drivers.poll_worker import PollWorker
+from aggregator.housekeeping import Housekeeping, Pace
+from aggregator.retention import Retention
+from aggregator.step import Aggregator
+from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
+from meterline.backends.clickhouse.holdings import ClickHousePeriods
+from meterline.backends.control_store.progress.blocks import SqlBlockLedger
+from meterline.backends.control_store.progress.retention import SqlRetention
+from meterline.backends.kafka.inbox import InboxWatch
+from meterline.backends.kafka.log import kafka_record
+from meterline.backends.rocksdb import RocksSeenStore
+from meterline.event import Record
+from meterline.limits import SEEN_MARGIN_DAYS
+from meterline.runtime.settings.reading import Settings
+from meterline.runtime.wiring.adapters import CLOCK, Opened, Worker, completeness_lag_ms
+from meterline.usage import (
+    CheckedBlockRows,
+    RetentionTerms,
+    SeenStore,
+)
+from meterline.window import DAY_MS
+
+
+def aggregator(
+    settings: Settings, opened: Opened, watch: InboxWatch | None
+) -> tuple[Aggregator, Housekeeping]:
+    """The step of counting and what goes on around it."""
+    horizon_ms = settings.horizon_days * DAY_MS
+
+    def open_seen(number: int) -> SeenStore:
+        # In a folder of the usage store: where that is counted anew, so is what was seen.
+        folder = settings.seen_dir / opened.log.id / opened.integrity.store_id / str(number)
+        return RocksSeenStore(folder, horizon_ms)
+
+    stores = opened.stores
+    step = Aggregator(
+        opened.log,
+        stores.usage,
+        stores.progress,
+        stores.catalogue,
+        open_seen,
+        horizon_ms,
+        settings.losses_accepted,
+    )
+    drained = None if watch is None else watch.drained_until
+    completeness = Completeness(step, completeness_lag_ms(settings), drained)
+    retention_ms = settings.log_retention_days * DAY_MS
+    pace = Pace(settings.flush_interval_ms, settings.flush_events, retention_ms)
+    return step, Housekeeping(step, completeness, pace, _retention(settings, opened))
+
+
+def _retention(settings: Settings, opened: Opened) -> Retention:
+    """What drops old periods. What detects duplicates is kept as long as events are, and longer
+    than the horizon.
+    """
+    events, refusals = settings.keep_events_days, settings.keep_refusals_days
+    seen = None if events is None else max(events, settings.horizon_days + SEEN_MARGIN_DAYS)
+    ages = (None if days is None else days * DAY_MS for days in (events, refusals, seen))
+    terms = RetentionTerms(*ages)
+    periods = ClickHousePeriods(opened.connection)
+    return Retention(periods, SqlRetention(opened.database), terms, opened.log.number)
+
+
+def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | None) -> Worker:
+    """The shell that drives counting: a poll loop embedded, Faust on Kafka."""
+    step, housekeeping = aggregator(settings, opened, watch)
+    maker = BlockMaker(
+        opened.log.number,
+        opened.log.partitions,
+        SqlBlockLedger(opened.database),
+        CheckedBlockRows(ClickHouseBlockRows(opened.connection), opened.integrity),
+        opened.stores.catalogue,
+        CLOCK,
+        random.Random(),  # noqa: S311 - it tells numbers of one millisecond apart
+    )
+    driver = _driver(settings, step, housekeeping)
+    return WithBlocks(driver, maker, lambda: 0 in step.partitions, CLOCK)
+
+
+def _driver(settings: Settings, step: Aggregator, housekeeping: Housekeeping) -> Worker:
+    if not settings.kafka_servers:
+        return PollWorker(step, housekeeping, CLOCK)
+    # imported here: a second that embedded saves
+    from aggregator.drivers.faust_worker import FaustWorker, Membership  # noqa: PLC0415
+
+    datadir = settings.data_dir / "faust"
+    datadir.mkdir(parents=True, exist_ok=True)  # Faust makes the last folder of it only
+
+    def record_of(message: Any) -> Record:
+        return kafka_record(
+            message.partition,
+            message.offset,
+            round(message.timestamp * 1000),
+            message.headers,
+            message.value,
+        )
+
+    return FaustWorker(
+        step,
+        housekeeping,
+        CLOCK,
+        record_of,
+        Membership(
+            settings.consumer_group,
+            settings.kafka_servers,
+            settings.log_topic,
+            str(datadir),
+            settings.instance_id,
+        ),
+    )

@@ -18,7 +18,9 @@ class Partition:
         self.sealed_end = start  # may be committed to the log's consumer group
         self.next_offset = start
         self.flushed_end = start  # everything below can be queried
-        self.append_ms = 0  # running maximum: a log's clock may step back, slices must not
+        self.append_ms = (
+            0  # running maximum of records with events: clocks may step back, not slices
+        )
         self._append_ms_before = 0  # as it was when the open slice began
         self.slice: OpenSlice | None = None
         self.count_back_tries = 0
@@ -44,14 +46,16 @@ class Partition:
         """Take in the next record, into a new slice where none is open."""
         if self.slice is None:
             self._append_ms_before = self.append_ms
-        self.append_ms = max(record.append_ms, self.append_ms)
+        append_ms = max(record.append_ms, self.append_ms)
+        if items:  # what has no events may expire unseen: it must not move what others see
+            self.append_ms = append_ms
         if self.slice is None:
             slice_id = SliceId(self.log, self.number, record.offset)
-            self.slice = OpenSlice(slice_id, self.append_ms, measures)
+            self.slice = OpenSlice(slice_id, append_ms, measures)
         keys = self.slice.unknown_keys(items)
         found = zip(keys, self.seen.get_many(keys), strict=True) if keys else ()
         stored = {key: seen for key, seen in found if seen is not None}
-        self.slice.absorb(record, self.append_ms, items, stored, horizon_ms)
+        self.slice.absorb(record, append_ms, items, stored, horizon_ms)
         self.next_offset = record.offset + 1
         self.untaken_events += len(items)
         self.untaken_bytes += len(record.value)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from meterline.meter import answering, dimensions_ever
-from meterline.ports import StoreLost, Unsuitable
+from meterline.ports import StoreLost, Unavailable, Unsuitable
 from meterline.usage import CheckedUsageStore, UsageQuery
 from meterline.window import MINUTE_MS
 from tests.simulation.lost_store import begun
@@ -29,6 +29,10 @@ async def look(world: World) -> None:
         if world.binding.lost is None:
             world.fail("a store that is whole is said to be lost")
         world.fates.note("answer refused by a lost store")
+    except Unavailable:
+        if not world.blocks.damaged():
+            raise
+        world.fates.note("answer refused by a damaged block")
     if world.binding.lacking and len(world.shown) > shown:
         world.fail(f"answered from {world.binding.lost}")
 

@@ -1,0 +1,54 @@
+"""What a partition makes of records, whoever reads them, and when."""
+
+from pathlib import Path
+
+from aggregator.slice.partition import Partition
+from meterline.backends.rocksdb import RocksSeenStore
+from meterline.event import Event, Record, RecordKind, decode_event
+from meterline.limits import SLICE_SPAN_MS
+from meterline.meter import Catalogue, measures_of
+from meterline.usage import EventRow
+
+BEGIN_MS = SLICE_SPAN_MS * 5_000_000
+TEXT = (
+    b'{"specversion":"1.0","id":"%d","source":"s","type":"t","subject":"a",'
+    b'"time":"2026-01-01T00:00:00Z","namespace":"default","recordedtime":"2026-01-01T00:00:00Z"}'
+)
+Read = list[tuple[Record, list[Event]]]
+
+
+def _record(offset: int, append_ms: int, events: int) -> tuple[Record, list[Event]]:
+    record = Record(0, offset, append_ms, RecordKind.PACK, b"", "log")
+    return record, [decode_event(TEXT % (offset * 10 + number)) for number in range(events)]
+
+
+def _rows(folder: Path, records: Read) -> list[EventRow]:
+    """All rows of events, as a reader of these records writes them."""
+    seen = RocksSeenStore(folder, SLICE_SPAN_MS)
+    partition, found = Partition(1, 0, 0, seen), []
+    for record, events in records:
+        if partition.closes_with(record, events):
+            assert partition.slice is not None
+            found += partition.slice.take().events
+            partition.slice = None
+        partition.absorb(record, events, measures_of(Catalogue(1, ())), SLICE_SPAN_MS)
+    assert partition.slice is not None
+    found += partition.slice.take().events
+    seen.close()
+    return found
+
+
+def test_a_record_without_events_that_expired_moves_nothing(tmp_path: Path) -> None:
+    """A clock was ahead when it was appended: who never sees it must write the same rows."""
+    first, last = _record(0, BEGIN_MS, 2), _record(2, BEGIN_MS + 20, 2)
+    empty = _record(1, BEGIN_MS + 2 * SLICE_SPAN_MS, 0)
+    early = _rows(tmp_path / "early", [first, empty, last])
+    late = _rows(tmp_path / "late", [first, last])
+    assert [row.append_ms for row in early] == [BEGIN_MS] * 2 + [BEGIN_MS + 20] * 2
+    assert [row._replace(slice=0) for row in early] == [row._replace(slice=0) for row in late]
+
+
+def test_a_clock_that_steps_back_moves_no_event_back(tmp_path: Path) -> None:
+    steps = [_record(0, BEGIN_MS + 9, 1), _record(1, BEGIN_MS, 1), _record(2, BEGIN_MS + 10, 1)]
+    rows = _rows(tmp_path / "seen", steps)
+    assert [row.append_ms - BEGIN_MS for row in rows] == [9, 9, 10]

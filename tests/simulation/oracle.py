@@ -23,7 +23,7 @@ class Read:
     partition: int
     offset: int
     place: int
-    append_ms: int  # running maximum
+    append_ms: int  # running maximum of records with events
     identity: Identity
     type: str
     subject: str
@@ -58,8 +58,10 @@ def recount(
         latest: dict[Identity, Read] = {}
         append_ms = 0
         for offset, at_ms, kind, value in records:
-            append_ms = max(append_ms, at_ms)
-            for place, item in enumerate(_items(kind, value)):
+            items = _items(kind, value)
+            if items:  # another one may expire before everybody has seen it
+                append_ms = max(append_ms, at_ms)
+            for place, item in enumerate(items):
                 event = _read(partition, offset, place, append_ms, item)
                 verdict = _verdict(event, latest, horizon_ms)
                 result.verdicts[verdict] += 1

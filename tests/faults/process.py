@@ -27,7 +27,7 @@ from meterline.delivery import Answer, AttemptEnd, DeliveryDraft, HealthTerms
 from meterline.event import Record
 from meterline.report import Claim, Manifest
 from meterline.runtime import cli
-from meterline.runtime.wiring import adapters, reports, sending
+from meterline.runtime.wiring import adapters, counting, reports, sending
 from meterline.usage import Counted, Seal, SeenRow, SliceId
 from tests.faults.labels import (
     DROPPED_MARK,
@@ -232,8 +232,8 @@ def prepare(environment: Mapping[str, str]) -> None:
         from tests.simulation.defences import WithoutCountBack  # noqa: PLC0415 - the simulation
 
         substitutes["Aggregator"] = WithoutCountBack
-    roots = [adapters.__dict__, reports.__dict__]
-    missing = substitutes.keys() - roots[0].keys() - roots[1].keys()
+    roots = [adapters.__dict__, counting.__dict__, reports.__dict__]
+    missing = substitutes.keys() - {name for root in roots for name in root}
     assert not missing, f"the composition root names them otherwise now: {missing}"
     for root in roots:
         root.update({name: it for name, it in substitutes.items() if name in root})

@@ -18,7 +18,7 @@ from aggregator.step import Aggregator
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.event import Event, Record, Unreadable, position
 from meterline.runtime import cli
-from meterline.runtime.wiring import adapters
+from meterline.runtime.wiring import adapters, counting
 from meterline.usage import Counted, Flush, SeenRow
 
 _NOTHING: Final = Counted(0, 0)
@@ -94,8 +94,10 @@ def prepare() -> None:
         "ClickHouseUsageStore": Bare,
         "Aggregator": Unasked,
     }
-    assert substitutes.keys() <= adapters.__dict__.keys(), "named otherwise now"
-    adapters.__dict__.update(substitutes)
+    roots = [adapters.__dict__, counting.__dict__]
+    assert substitutes.keys() <= {name for root in roots for name in root}, "named otherwise now"
+    for root in roots:
+        root.update({name: it for name, it in substitutes.items() if name in root})
     aggregator.slice.partition.__dict__["OpenSlice"] = Unjudged
     aggregator.slice.open_slice.__dict__["counted"] = _unhashed
 

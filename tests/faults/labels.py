@@ -29,6 +29,13 @@ class Label(StrEnum):
     CLAIMED = "completeness claimed"
     FILLED = "slice filled in"
 
+    BLOCK_BEGUN = "block recorded"
+    BLOCK_TABLE = "a table of a block written"
+    BLOCK_MADE = "all tables of a block written"
+    BLOCK_READABLE = "block made readable"
+    BLOCK_MERGED = "block put in the place of others"
+    BLOCK_DROPPED = "rows of blocks dropped"
+
     STAGED = "run materialized"
     DECIDED = "run decided"
     SIGNED = "delivery signed"
@@ -51,6 +58,12 @@ AGGREGATOR: Final[Mapping[Label, int]] = {
     Label.SEEN: 2,
     Label.COMMITTED: 2,
     Label.CLAIMED: 2,
+    Label.BLOCK_BEGUN: 3,
+    Label.BLOCK_TABLE: 20,
+    Label.BLOCK_MADE: 3,
+    Label.BLOCK_READABLE: 3,
+    Label.BLOCK_MERGED: 1,
+    Label.BLOCK_DROPPED: 1,
 }
 FILLING: Final = frozenset({Label.FILLED})  # passed only where a meter is made
 DISPATCHER: Final[Mapping[Label, int]] = {

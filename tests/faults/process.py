@@ -9,15 +9,21 @@ None of this is reachable from production.
 import os
 import signal
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+import aggregator.blocks
 import aggregator.slice.border
+from aggregator.blocks import BlockMaker
+from aggregator.drivers import block_loop
+from aggregator.drivers.block_loop import Driver, WithBlocks
 from dispatcher.runs.planner import PlanTerms
 from dispatcher.sending.attempt import SendTerms
+from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
 from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
+from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.backends.kafka.log import kafka_record
@@ -25,10 +31,11 @@ from meterline.backends.rocksdb import RocksSeenStore, Seen
 from meterline.backends.webhook.sender import HttpWebhookSender
 from meterline.delivery import Answer, AttemptEnd, DeliveryDraft, HealthTerms
 from meterline.event import Record
+from meterline.ports import Clock
 from meterline.report import Claim, Manifest
 from meterline.runtime import cli
 from meterline.runtime.wiring import adapters, counting, reports, sending
-from meterline.usage import Counted, Seal, SeenRow, SliceId
+from meterline.usage import Block, Counted, Seal, SeenRow, SliceId
 from tests.faults.labels import (
     DROPPED_MARK,
     LEASE_VARIABLE,
@@ -51,6 +58,7 @@ DROPPED: Final = {
     4,
     6,
 }  # of the blocks of tallies: in slices that are sealed long before the end
+FAN: Final = 3  # blocks that are merged
 _SIGNALS: Final = {Act.KILL: signal.SIGKILL, Act.FREEZE: signal.SIGSTOP}
 
 
@@ -154,6 +162,56 @@ class SnaredSeenStore(RocksSeenStore):
         return super().get_many(keys)
 
 
+class SnaredBlockRows(ClickHouseBlockRows):
+    """Dies once a table of a block, or all of it, is written, or dropped."""
+
+    async def _write(self, statement: str, parameters: dict[str, Any]) -> None:
+        await super()._write(statement, parameters)
+        SNARE.passed(Label.BLOCK_TABLE)
+
+    async def make(self, block: Block, sources: Sequence[int]) -> None:
+        await super().make(block, sources)
+        SNARE.passed(Label.BLOCK_MADE)
+
+    async def drop(self, numbers: Collection[int]) -> None:
+        await super().drop(numbers)
+        if numbers:
+            SNARE.passed(Label.BLOCK_DROPPED)
+
+
+class SnaredBlockLedger(SqlBlockLedger):
+    """Dies once something of a block is recorded."""
+
+    async def begin(self, block: Block) -> None:
+        await super().begin(block)
+        SNARE.passed(Label.BLOCK_BEGUN)
+
+    async def publish(
+        self, block: Block, rows: Mapping[str, int], sources: Collection[int], now_ms: int
+    ) -> bool:
+        readable = await super().publish(block, rows, sources, now_ms)
+        if readable:
+            SNARE.passed(Label.BLOCK_MERGED if sources else Label.BLOCK_READABLE)
+        return readable
+
+
+class BusyMaker(WithBlocks):
+    """Every worker makes blocks, not only one, and hardly ever rests."""
+
+    def __init__(
+        self, driver: Driver, maker: BlockMaker, _holds: Callable[[], bool], clock: Clock
+    ) -> None:
+        super().__init__(driver, maker, lambda: True, clock)
+
+
+def _hurry_blocks() -> None:
+    """Merge and drop within seconds what else takes hours."""
+    block_loop.__dict__["BLOCK_LOOK_S"] = 0.3
+    block_loop.__dict__["BLOCK_SWEEP_S"] = 1
+    aggregator.blocks.__dict__["BLOCK_KEPT_MS"] = 5_000
+    counting.__dict__["BlockMaker"] = partial(BlockMaker, fan=FAN)
+
+
 class SnaredReportStore(SqlReportStore):
     """Dies once something of a run is recorded."""
 
@@ -220,6 +278,9 @@ def prepare(environment: Mapping[str, str]) -> None:
         "ClickHouseUsageStore": SnaredUsageStore,
         "SqlProgressStore": SnaredProgressStore,
         "RocksSeenStore": SnaredSeenStore,
+        "ClickHouseBlockRows": SnaredBlockRows,
+        "SqlBlockLedger": SnaredBlockLedger,
+        "WithBlocks": BusyMaker,
         "SqlReportStore": SnaredReportStore,
         "HttpWebhookSender": SnaredSender,
         "kafka_record": snared_record,
@@ -232,6 +293,7 @@ def prepare(environment: Mapping[str, str]) -> None:
         from tests.simulation.defences import WithoutCountBack  # noqa: PLC0415 - the simulation
 
         substitutes["Aggregator"] = WithoutCountBack
+    _hurry_blocks()
     roots = [adapters.__dict__, counting.__dict__, reports.__dict__]
     missing = substitutes.keys() - {name for root in roots for name in root}
     assert not missing, f"the composition root names them otherwise now: {missing}"

@@ -4,7 +4,16 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from meterline.audit import AuditSpan, Finding, RunPlace, SlicePlace, decode_place, encode_place
+from meterline.audit import (
+    AuditSpan,
+    BlockPlace,
+    Finding,
+    Place,
+    RunPlace,
+    SlicePlace,
+    decode_place,
+    encode_place,
+)
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.progress.retention import SqlRetention
@@ -169,12 +178,17 @@ async def _end(audited: Audited) -> int:
     return await audited.world.log.end(0)
 
 
-PLACES = [SlicePlace(1, 0, 2**50), RunPlace(0, ""), RunPlace(7, "run_" + "a" * 32)]
+PLACES = [
+    SlicePlace(1, 0, 2**50),
+    BlockPlace(1, 2**62),
+    RunPlace(0, ""),
+    RunPlace(7, "run_" + "a" * 32),
+]
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_cursor_leads_back_to_its_step(place: SlicePlace | RunPlace) -> None:
+def test_a_cursor_leads_back_to_its_step(place: Place) -> None:
     assert decode_place(encode_place(place)) == place
-    for wrong in ("", "slices.1.2", encode_place(place) + "x", "runs.1"):
+    for wrong in ("", "slices.1.2", encode_place(place) + "x", "runs.1", "blocks.1"):
         with pytest.raises(ValueError, match="is no cursor"):
             decode_place(wrong)

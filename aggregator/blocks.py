@@ -21,6 +21,7 @@ from meterline.limits import (
 from meterline.meter import CatalogueStore
 from meterline.ports import Clock
 from meterline.usage import (
+    COUNTED_STATES,
     Block,
     BlockLedger,
     BlockRows,
@@ -248,5 +249,4 @@ def _unequal(due: Due, sources: Sequence[Block]) -> list[str]:
 
 def _is_damaged(block: Block, counts: Mapping[str, int]) -> bool:
     """Whether a block that may be read has not the rows that were counted."""
-    read = block.state in (BlockState.READABLE, BlockState.REPLACED)
-    return read and dict(counts) != dict(block.rows or {})
+    return block.state in COUNTED_STATES and dict(counts) != dict(block.rows or {})

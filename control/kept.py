@@ -1,23 +1,14 @@
 """What answers say of events that are not kept any more, and which requests need them."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
-
-from pydantic import Field
+from typing import Any, Final
 
 from control.stores import Stores
-from meterline.http.shapes import InstantShown
 from meterline.meter import Meter, answering, pieces
 from meterline.problem import Fault, invalid
 from meterline.usage import Notice, UsageQuery, complete_times_from, counted_from, kept_of
 from meterline.window import MINUTE_MS, rfc3339
 
-KeptFrom = Annotated[
-    InstantShown,
-    Field(
-        description="What the log took in before then is not kept any more; absent: everything is."
-    ),
-]
 NOT_KEPT: Final = "not_kept"  # the rule that a request breaks
 
 

@@ -314,7 +314,7 @@ class StoreAuditor:
         """The next block, from what its slices are after the steps before this one."""
         block = await self._blocks.following(place.log, place.number, span)
         if block is None:
-            return [], await self._block_at(span, BlockPlace(place.log + 1, 0))
+            return [], await self._block_at(span, place)
         step.blocks += 1
         found = await self._blocks.findings(block, repair=span.repair)
         return found, await self._block_at(span, BlockPlace(place.log, block.number + 1))

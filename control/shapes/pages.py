@@ -38,18 +38,18 @@ class CursorMetaShown(TypedDict):
     page: CursorsShown
 
 
+KeptFrom = Annotated[
+    InstantShown,
+    Field(
+        description="What the log took in before then is not kept any more; absent: everything is."
+    ),
+]
+
+
 class KeptMetaShown(CursorMetaShown):
     """What is said of a page of a list whose old entries may be dropped."""
 
-    kept_from: NotRequired[
-        Annotated[
-            InstantShown,
-            Field(
-                description="What the log took in before then is not kept any more; absent: "
-                "everything is."
-            ),
-        ]
-    ]
+    kept_from: NotRequired[KeptFrom]
 
 
 class NumbersShown(TypedDict):

@@ -2,6 +2,7 @@
 
 from meterline.usage.account import AccountLine, AccountQuery, MeterAccount
 from meterline.usage.block import (
+    COUNTED_STATES,
     Block,
     BlockState,
     Column,

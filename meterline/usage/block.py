@@ -29,6 +29,10 @@ class BlockState(StrEnum):
     GONE = "gone"  # its rows are dropped, or about to be
 
 
+# Of these the control store knows how many rows they have: somebody may read them.
+COUNTED_STATES: Final = (BlockState.READABLE, BlockState.REPLACED)
+
+
 class Held(NamedTuple):
     """What one table holds of a block: rows, the sum of the hashes of whole rows, and their weight
     (both mod 2**64).

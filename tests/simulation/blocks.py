@@ -14,6 +14,7 @@ from xxhash import xxh64_intdigest
 from meterline.limits import BLOCK_KEPT_MS
 from meterline.meter import EMPTY, Aggregate, merged, timeline
 from meterline.usage import (
+    COUNTED_STATES,
     Block,
     BlockState,
     Column,
@@ -120,14 +121,8 @@ class BlocksState:
         return sorted(seals, key=lambda seal: seal.slice)[:limit]
 
     def events_within(self, log: int, stretches: Stretches) -> int:
-        ends = {it.partition: it for it in stretches}
-        return sum(
-            seal.events
-            for seal in self.progress.seals.values()
-            if seal.log == log
-            and seal.partition in ends
-            and ends[seal.partition].first <= seal.slice < ends[seal.partition].end
-        )
+        seals = self.progress.seals.values()
+        return sum(seal.events for seal in seals if seal.log == log and _is_in(seal, stretches))
 
     def _state(self, number: int) -> BlockState | None:
         return self.records[number].state if number in self.records else None
@@ -170,15 +165,8 @@ class BlocksState:
         ]
 
     def _slice_rows(self, table: str, block: Block) -> list[Any]:
-        ends = {it.partition: it for it in block.stretches}
-        source = self.usage.tables[_SOURCES.get(table, table)]
-        return [
-            row
-            for row in source.values()
-            if row.log == block.log
-            and row.partition in ends
-            and ends[row.partition].first <= row.slice < ends[row.partition].end
-        ]
+        source = self.usage.tables[_SOURCES.get(table, table)].values()
+        return [row for row in source if row.log == block.log and _is_in(row, block.stretches)]
 
     def due(self, block: Block, sources: Sequence[int]) -> Due:
         rows = self._from(block, sources)
@@ -217,8 +205,8 @@ class BlocksState:
 
     def counted(self) -> dict[int, dict[str, int]]:
         """By block, the rows that were counted, as the control store has it."""
-        kept = (BlockState.READABLE, BlockState.REPLACED)
-        return {n: dict(it.rows or {}) for n, it in self.records.items() if it.state in kept}
+        counted = (it for it in self.records.values() if it.state in COUNTED_STATES)
+        return {it.number: dict(it.rows or {}) for it in counted}
 
     def damaged(self) -> bool:
         """Whether answers are refused, by the product's own rule."""
@@ -248,6 +236,11 @@ class BlocksState:
             if through != plain:
                 return f"through blocks as of {at_ms}: {through}, not {plain}"
         return None
+
+
+def _is_in(one: Any, stretches: Stretches) -> bool:
+    """Whether a seal or a row is of a slice in the stretches."""
+    return any(it.partition == one.partition and it.first <= one.slice < it.end for it in stretches)
 
 
 def _values(rows: Iterable[Any]) -> list[tuple[Any, ...]]:

@@ -7,7 +7,8 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.handlers import Handlers, Operation
-from control.kept import KeptFrom, kept_from
+from control.kept import kept_from
+from control.shapes.pages import KeptFrom
 from control.stores import Ledger, Stores
 from control.v3.installation.status import lag_records
 from meterline.access import Scope

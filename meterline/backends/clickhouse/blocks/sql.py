@@ -50,13 +50,13 @@ _ADDED: Final = f"""sum(total) AS total_, sum(counted) AS counted_, sum(rejected
 _ADDED_NAMES: Final = (
     "total_, counted_, rejected_, minimum_, maximum_, latest_.1, latest_.2, latest_.3, latest_.4"
 )
-_NUMBERS: Final = (
+NUMBERS: Final = (
     "total, counted, rejected, minimum, maximum, latest_time_ms, latest_recorded_ms, latest_key,"
     " latest"
 )
 _ADDED_NAMED: Final = ", ".join(
     f"{made} AS {name}"
-    for made, name in zip(_ADDED_NAMES.split(", "), _NUMBERS.split(", "), strict=True)
+    for made, name in zip(_ADDED_NAMES.split(", "), NUMBERS.split(", "), strict=True)
 )
 # Odd factors: no change of one number is hidden by the others for all rows.
 _MIX: Final = (
@@ -75,19 +75,24 @@ def made_statement(block: Block, table: Table) -> tuple[str, dict[str, Any]]:
     """Insert the hours of a block from the tallies, or distinct values from the members, of its
     slices.
     """
-    cell = f"intDiv(window, {table.minutes})"
-    keys = "revision, cell, subject, texts" + (", member" if table.members else "")
-    chosen = f"revision, {cell} AS cell, subject, groups AS texts"
-    groups = _GROUPS.replace("groups", "texts")
+    rows, parameters = _rows_of_slices(block, table)
+    parameters["number"] = block.number
+    sql = f"INSERT INTO {table.name} SELECT {{number:UInt64}}, * FROM ({rows})"  # noqa: S608 - names come from this module
+    return sql, parameters
+
+
+def _rows_of_slices(block: Block, table: Table) -> tuple[str, dict[str, Any]]:
+    """The rows that a table must have of a block: tallies of its slices added up, or members."""
     source, parameters = _source(block, table.members)
-    parameters |= {"number": block.number, "after": block.after, "upto": block.upto}
-    within = "revision > {after:UInt32} AND revision <= {upto:UInt32}"
-    if table.members:
-        sql = f"""INSERT INTO {table.name} SELECT {{number:UInt64}}, revision, cell, subject, {groups}, member
-FROM (SELECT {chosen}, member FROM ({source}) WHERE {within} GROUP BY {keys})"""  # noqa: S608, E501 - names come from this module
-        return sql, parameters
-    sql = f"""INSERT INTO {table.name} SELECT {{number:UInt64}}, revision, cell, subject, {groups}, {_ADDED_NAMES}
-FROM (SELECT {chosen}, {_ADDED} FROM ({source}) WHERE {within} GROUP BY {keys})"""  # noqa: S608, E501 - names come from this module
+    parameters |= {"after": block.after, "upto": block.upto}
+    subject = "subject, " if table.subject else ""
+    groups = _GROUPS.replace("groups", "texts")
+    cell = f"toUInt32(intDiv(window, {table.minutes}))"
+    added, named = ("member", "member") if table.members else (_ADDED, _ADDED_NAMED)
+    keys = f"revision, cell, {subject}texts" + (", member" if table.members else "")
+    sql = f"""SELECT revision, cell AS {table.cell}, {subject}{groups} AS groups, {named}
+FROM (SELECT revision, {cell} AS cell, {subject}groups AS texts, {added} FROM ({source})
+WHERE revision > {{after:UInt32}} AND revision <= {{upto:UInt32}} GROUP BY {keys})"""  # noqa: S608 - names come from this module
     return sql, parameters
 
 
@@ -193,22 +198,14 @@ def due_of_all(number: int) -> tuple[str, dict[str, Any]]:
 
 def recount_statement(block: Block, table: Table) -> tuple[str, dict[str, Any]]:
     """The hash sum over whole rows that a table must have by the slices of a block alone."""
-    source, parameters = _source(block, table.members)
-    parameters |= {"after": block.after, "upto": block.upto}
-    subject = "subject, " if table.subject else ""
-    groups = _GROUPS.replace("groups", "texts")
-    keys = f"revision, cell, {subject}texts" + (", member" if table.members else "")
-    chosen = (
-        f"revision, toUInt32(intDiv(window, {table.minutes})) AS cell, {subject}groups AS texts"
-    )
-    last = ("groups", "member") if table.members else ("groups", _NUMBERS)
-    added = "member" if table.members else _ADDED
-    named = "member" if table.members else _ADDED_NAMED
-    sql = f"""SELECT sum({_hash_of(table.cell, *last, subject=table.subject)})
-FROM (SELECT revision, cell AS {table.cell}, {subject}{groups} AS groups, {named}
-FROM (SELECT {chosen}, {added} FROM ({source})
-WHERE revision > {{after:UInt32}} AND revision <= {{upto:UInt32}} GROUP BY {keys}))"""  # noqa: S608 - names come from this module
-    return sql, parameters
+    rows, parameters = _rows_of_slices(block, table)
+    return f"SELECT sum({_whole_hash(table)}) FROM ({rows})", parameters  # noqa: S608 - names come from this module
+
+
+def _whole_hash(table: Table) -> str:
+    """The hash of a whole row, but for its block."""
+    last = "member" if table.members else NUMBERS
+    return _hash_of(table.cell, "groups", last, subject=table.subject)
 
 
 def held_statement() -> str:
@@ -217,11 +214,9 @@ def held_statement() -> str:
     for table in TABLES:
         last = ("groups", "member") if table.members else ("groups",)
         one = _hash_of(table.cell, *last, subject=table.subject)
-        numbers = _hash_of(table.cell, "groups", _NUMBERS, subject=table.subject)
-        whole = one if table.members else numbers
         weight = one if table.members else f"{one} * {_MIX}"
         parts.append(
-            f"SELECT '{table.name}' AS name, count(), sum({whole}), sum({weight})"  # noqa: S608
+            f"SELECT '{table.name}' AS name, count(), sum({_whole_hash(table)}), sum({weight})"  # noqa: S608
             f" FROM {table.name} WHERE block = {{number:UInt64}}"
         )
     return "\nUNION ALL\n".join(parts)

@@ -8,6 +8,7 @@ they are. Rows of blocks are written once, so only the others need FINAL.
 from collections.abc import Sequence
 from typing import Final
 
+from meterline.backends.clickhouse.blocks.sql import NUMBERS
 from meterline.backends.clickhouse.usage.statement import (
     Minutes,
     Part,
@@ -20,10 +21,6 @@ from meterline.usage import Cells, Comparison, Coverage, Operator, Range, UsageQ
 from meterline.window import WindowSize
 
 _CELLS: Final = {"hour": 60, "day": 1_440}
-_NUMBERS: Final = (
-    "total, counted, rejected, minimum, maximum, latest_time_ms, latest_recorded_ms, latest_key,"
-    " latest"
-)
 _ALL: Final = 1 << 32  # behind every minute
 
 
@@ -132,7 +129,7 @@ class _Sources:
 
     @property
     def _numbers(self) -> str:
-        return "member" if self._members else _NUMBERS
+        return "member" if self._members else NUMBERS
 
 
 def uncovered(coverage: Coverage, statement: Statement) -> str:
@@ -148,20 +145,20 @@ def uncovered(coverage: Coverage, statement: Statement) -> str:
 
 def minute_text(meter: Meter, name: str) -> str:
     """A subject or group value of a row by minute."""
-    if name == "subject":
-        return "subject"
-    if name not in meter.dimension_names:
-        return "''"
-    return f"JSONExtractString(groups, {meter.dimension_names.index(name) + 1})"
+    return _text_of(meter, name, "JSONExtractString(groups, {})")
 
 
 def block_text(meter: Meter, name: str) -> str:
     """The same of a row of a block."""
+    return _text_of(meter, name, "groups[{}]")
+
+
+def _text_of(meter: Meter, name: str, group: str) -> str:
     if name == "subject":
         return "subject"
     if name not in meter.dimension_names:
         return "''"
-    return f"groups[{meter.dimension_names.index(name) + 1}]"
+    return group.format(meter.dimension_names.index(name) + 1)
 
 
 def _asks_subjects(query: UsageQuery) -> bool:

@@ -41,7 +41,7 @@ def rows_statement(
     ones `m`. Numbers that no 64 bits hold are texts.
     """
     statement = Statement()
-    keys = [f"k{i}" for i in range(len(query.dimensions) + 2)]
+    keys = _keys(query)
     grouped = ", ".join(keys)
     shown, *merged = _measured(query.meter.aggregation, with_members=with_members)
     source = f"""
@@ -59,6 +59,11 @@ SELECT k0 AS b, [{", ".join(keys[1:])}] AS k, c, r, {shown} FROM ({source})
 ORDER BY {grouped}
 {"" if rows_max is None else f"LIMIT {rows_max + 1}"}"""  # noqa: S608 - values are bound, names come from this module
     return sql, statement.parameters
+
+
+def _keys(query: UsageQuery) -> list[str]:
+    """The keys of `rows_source`: bucket, subject, dimensions."""
+    return [f"k{i}" for i in range(len(query.dimensions) + 2)]
 
 
 def rows_settings(query: UsageQuery, *, large: bool) -> dict[str, Any]:
@@ -94,7 +99,7 @@ def _measured(aggregation: Aggregation, *, with_members: bool) -> tuple[str, ...
 def count_statement(query: UsageQuery, minutes: Minutes) -> tuple[str, dict[str, Any]]:
     """How many rows there would be, as far as `COUNT_SETTINGS` let it count."""
     statement = Statement()
-    keys = ", ".join(f"k{i}" for i in range(len(query.dimensions) + 2))
+    keys = ", ".join(_keys(query))
     source = rows_source(query, minutes, statement)
     sql = f"SELECT count() FROM (SELECT 1 FROM ({source}) GROUP BY {keys})"  # noqa: S608
     return sql, statement.parameters
@@ -125,7 +130,7 @@ def sum_statement(query: UsageQuery, minutes: Minutes) -> tuple[str, dict[str, A
     if value is None:
         return None
     statement = Statement()
-    keys = ", ".join(f"k{i}" for i in range(len(query.dimensions) + 2))
+    keys = ", ".join(_keys(query))
     members = query.meter.aggregation is Aggregation.UNIQUE_COUNT
     counted = "1" if members else "sum(counted) > 0"
     sql = f"""

@@ -21,7 +21,7 @@ from meterline.backends.control_store.tables.meters import (
     usage_store,
 )
 from meterline.backends.control_store.tables.retention import retention_notices
-from meterline.usage import EVENTS, REJECTS, SEEN, BlockState, Kept, Sealed, SealedRows, kept_of
+from meterline.usage import COUNTED_STATES, EVENTS, REJECTS, SEEN, Kept, Sealed, SealedRows, kept_of
 
 # Members of `SealedRows` in their order: the table of the usage store, and its rows in a seal.
 _SUMMED = (
@@ -63,7 +63,7 @@ class SqlSealLedger(SqlStore):
         sums = [SealedRows._make(map(int, row)) for row in rows]
         counted = select(blocks.c.number, blocks.c.row_counts).where(
             blocks.c.log == log,
-            blocks.c.state.in_((BlockState.READABLE, BlockState.REPLACED)),
+            blocks.c.state.in_(COUNTED_STATES),
         )
         read = {
             row.number: _ROWS.decode(row.row_counts) for row in await connection.execute(counted)

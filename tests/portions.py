@@ -22,7 +22,7 @@ from meterline.usage import UsageQuery, UsageRow
 
 
 class InPortions(ABC):
-    """`run_ports.SubjectUsageStore` over `usage`."""
+    """`meterline.usage.SubjectUsageStore` over `usage`."""
 
     __slots__ = ()
 

@@ -12,7 +12,7 @@ from meterline.report import Report, ReportStore, Trial, trial_body
 
 
 class Trials:
-    """See `trial_ports.ReportTrial`."""
+    """See `meterline.report.ReportTrial`."""
 
     def __init__(
         self, reports: ReportStore, sender: WebhookSender, box: SecretBox, clock: Clock

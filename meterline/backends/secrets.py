@@ -22,7 +22,7 @@ _KEY_TEXT: Final = re.compile(rb"[!-~]{%d,}" % KEY_CHARS_MIN)
 
 
 class FernetSecretBox:
-    """See `report_ports.SecretBox`. The key is any text that is hard to guess."""
+    """See `meterline.delivery.SecretBox`. The key is any text that is hard to guess."""
 
     def __init__(self, key: str) -> None:
         # A text of any form becomes a key of Fernet's; the person keeps it apart from other

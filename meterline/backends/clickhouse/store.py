@@ -201,11 +201,11 @@ class ClickHouseUsageStore:
         return answer(self._reader, query)
 
     def usage_by_subject(self, query: UsageQuery, rows_max: int) -> AsyncIterator[list[UsageRow]]:
-        """See `run_ports.SubjectUsageStore`."""
+        """See `meterline.usage.SubjectUsageStore`."""
         return portions(self._reader, query, rows_max)
 
     async def usage_sum(self, query: UsageQuery) -> tuple[int, int]:
-        """See `run_ports.SubjectUsageStore`."""
+        """See `meterline.usage.SubjectUsageStore`."""
         return await total(self._reader, query)
 
     async def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:

@@ -71,7 +71,7 @@ def tls_with(ca_file: Path) -> ssl.SSLContext:
 
 
 class HttpWebhookSender:
-    """See `report_ports.WebhookSender`. `allowed` opens networks that are otherwise forbidden."""
+    """See `meterline.delivery.WebhookSender`. `allowed` opens networks that are else forbidden."""
 
     def __init__(
         self,

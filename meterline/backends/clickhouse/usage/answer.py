@@ -97,7 +97,7 @@ async def answer(
 async def portions(
     reader: Reader, query: UsageQuery, rows_max: int
 ) -> AsyncIterator[list[UsageRow]]:
-    """See `run_ports.SubjectUsageStore.usage_by_subject`."""
+    """See `meterline.usage.SubjectUsageStore.usage_by_subject`."""
     assert query.from_ms is not None, "both ends are given"
     assert query.to_ms is not None
     assert query.window is None
@@ -115,7 +115,7 @@ async def portions(
 
 
 async def total(reader: Reader, query: UsageQuery) -> tuple[int, int]:
-    """See `run_ports.SubjectUsageStore.usage_sum`: by the store, where it can tell exactly."""
+    """See `SubjectUsageStore.usage_sum`: by the store, where it can tell exactly."""
     parts, cuts = await pieces_of(reader, query)
     coverage = await reader.coverage({part.meter.revision for part in parts})
     minutes = Minutes(tuple(parts), coverage=coverage)

@@ -42,7 +42,7 @@ from meterline.problem import conflict, not_found
 
 
 class SqlAccessStore(SqlStore):
-    """See `access_ports.AccessStore`."""
+    """See `meterline.access.AccessStore`."""
 
     def __init__(
         self, database: Database, keys_max: int = KEYS_MAX, held_max: int = KEYS_HELD_MAX

@@ -23,7 +23,7 @@ _runs = report_runs.c
 
 
 class SqlReportStatusStore(SqlStore):
-    """See `report_status_ports.ReportStatusStore`."""
+    """See `meterline.report.ReportStatusStore`."""
 
     @reads
     async def statuses(

@@ -11,7 +11,7 @@ from meterline.problem import not_found
 
 
 class SqlRevisionStore(SqlStore):
-    """See `meter_revision_ports.RevisionStore`."""
+    """See `meterline.meter.RevisionStore`."""
 
     propose = written_by(updates.propose)
     ask_switch = written_by(updates.ask_switch)

@@ -29,7 +29,7 @@ _rows = run_corrections.c
 
 
 class SqlCorrectionStore(SqlStore):
-    """See `revision_ports.CorrectionStore`."""
+    """See `meterline.report.CorrectionStore`."""
 
     @reads
     async def baseline(self, connection: Connection, run: Run) -> Baseline | None:

@@ -37,7 +37,7 @@ async def _looked(connection: Connection, log: int) -> dict[int, int]:
 
 
 class SqlLateStore(SqlStore):
-    """See `revision_ports.LateStore`."""
+    """See `meterline.report.LateStore`."""
 
     looked = read_by(_looked)
 

@@ -19,6 +19,7 @@ from meterline.delivery import (
     AttemptOutcome,
     ClaimedDelivery,
     DeliveryMove,
+    EndpointChange,
     EndpointObservation,
     EndpointSignal,
     HealthTerms,
@@ -175,11 +176,12 @@ def _signal(answer: Answer, asked_ms: float) -> EndpointSignal:
 
 async def record(
     reports: ReportStore, sent: Sequence[Sent], now_ms: int, terms: HealthTerms | None = None
-) -> None:
+) -> list[EndpointChange]:
     """Record attempts together, and park the endpoints that are gone: what they are owed is
-    kept.
+    kept. Returns the endpoints that went down by this, or are up again.
     """
-    await reports.record([it.end for it in sent], now_ms, terms)
+    changes = await reports.record([it.end for it in sent], now_ms, terms)
     gone = {(it.claimed.namespace, it.claimed.endpoint): it for it in sent if it.gone}
     for (namespace, endpoint), it in gone.items():
         await reports.park_endpoint(namespace, endpoint, it.end.attempt.reason, now_ms)
+    return changes

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections import Counter
 from typing import Final
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -14,10 +15,17 @@ from dispatcher.sending.fairness import Load
 from dispatcher.sending.prefetch import Answered, Waiting
 from dispatcher.sending.rate import Pace
 from meterline import limits
-from meterline.delivery import Address, ClaimedDelivery, EndpointSignal, SecretBox, WebhookSender
+from meterline.delivery import (
+    Address,
+    ClaimedDelivery,
+    EndpointChange,
+    EndpointSignal,
+    SecretBox,
+    WebhookSender,
+)
 from meterline.ports import Clock, Unavailable
 from meterline.report import ReportStore
-from meterline.window import Backoff
+from meterline.window import Backoff, rfc3339
 
 _log: Final = structlog.get_logger("dispatcher")
 
@@ -253,7 +261,8 @@ class DeliverySender:
 
     async def _recorded(self, batch: list[Sent]) -> None:
         health = self._terms.health
-        await attempt.record(self._reports, batch, self._clock.now_ms(), health)
+        for one in await attempt.record(self._reports, batch, self._clock.now_ms(), health):
+            _tell(one)
 
     def _landed(self, claimed: ClaimedDelivery) -> None:
         address = claimed.address
@@ -263,3 +272,16 @@ class DeliverySender:
             del self._claimed[address]
             self._outs.pop(address, None)
         self._claiming.wake()
+
+
+def _tell(change: EndpointChange) -> None:
+    """Why deliveries wait, and since when they do not, for whoever reads the log later. Only the
+    host of the endpoint: its path and query may be secret.
+    """
+    host = urlsplit(change.endpoint).netloc
+    since = "unknown" if change.since_ms is None else rfc3339(change.since_ms)
+    told = {"namespace": change.namespace, "host": host, "since": since, "reason": change.reason}
+    if change.down:
+        _log.warning("endpoint_down", **told)
+    else:
+        _log.info("endpoint_up", **told)

@@ -21,11 +21,13 @@ from meterline.delivery.endpoint.address import (
 )
 from meterline.delivery.endpoint.health import (
     UNOBSERVED,
+    EndpointChange,
     EndpointObservation,
     EndpointSignal,
     Health,
     HealthTerms,
     after,
+    change_of,
     distrusted,
 )
 from meterline.delivery.endpoint.standing import NOTHING_OUTSTANDING, Outstanding, Standing

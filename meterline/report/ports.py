@@ -17,6 +17,7 @@ from meterline.delivery import (
     DeliveryPlace,
     DeliveryQuery,
     Due,
+    EndpointChange,
     HealthTerms,
     SendGrant,
 )
@@ -277,14 +278,15 @@ class ReportStore(Protocol):
 
     async def record(
         self, ends: Sequence[AttemptEnd], now_ms: int, terms: HealthTerms | None = None
-    ) -> None:
+    ) -> list[EndpointChange]:
         """Record how attempts ended, move their deliveries, and keep what was heard of their
-        endpoints, in one transaction; the last of a run ends the run.
+        endpoints, in one transaction; the last of a run ends the run. Returns the endpoints that
+        went down by this, or are up again.
 
         `CONFIRM` always wins, but for attempts from before a replay. Any other move holds only
         while the attempt is its delivery's newest and that is being sent; the attempt itself is
         recorded anyhow. Repeating changes no delivery. The reports of an endpoint that nobody
-        believes in any more (`endpoint_health.distrusted`, by `terms`) are parked.
+        believes in any more (`meterline.delivery.distrusted`, by `terms`) are parked.
         """
         ...
 

@@ -29,7 +29,7 @@ from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.backends.kafka.log import kafka_record
 from meterline.backends.rocksdb import RocksSeenStore, Seen
 from meterline.backends.webhook.sender import HttpWebhookSender
-from meterline.delivery import Answer, AttemptEnd, DeliveryDraft, HealthTerms
+from meterline.delivery import Answer, AttemptEnd, DeliveryDraft, EndpointChange, HealthTerms
 from meterline.event import Record
 from meterline.ports import Clock
 from meterline.report import Claim, Manifest
@@ -231,9 +231,10 @@ class SnaredReportStore(SqlReportStore):
 
     async def record(
         self, ends: Sequence[AttemptEnd], now_ms: int, terms: HealthTerms | None = None
-    ) -> None:
-        await super().record(ends, now_ms, terms)
+    ) -> list[EndpointChange]:
+        changes = await super().record(ends, now_ms, terms)
         SNARE.passed(Label.RECORDED)
+        return changes
 
 
 class SnaredSender(HttpWebhookSender):

@@ -131,6 +131,24 @@ class Health:
 UNOBSERVED: Final = Health()
 
 
+class EndpointChange(Struct, frozen=True, gc=False):
+    """An endpoint went down, or is up again: whoever operates it wants to know when and why."""
+
+    namespace: str
+    endpoint: str
+    down: bool
+    since_ms: int | None  # since when it has been failing, where this is known
+    reason: str
+
+
+def change_of(address: tuple[str, str], before: Health, now: Health) -> EndpointChange | None:
+    """What became of an endpoint between two healths; None where it is up or down as before."""
+    if before.out == now.out:
+        return None
+    failing = now if now.out else before
+    return EndpointChange(*address, now.out, failing.failing_since_ms, failing.reason)
+
+
 def after(health: Health, observed: EndpointObservation, terms: HealthTerms) -> Health:
     """The health after a sign; the very same where it says nothing new."""
     if observed.signal is EndpointSignal.TAKEN:

@@ -98,6 +98,28 @@ async def out(store: ReportStore, report: Report, *subjects: str) -> int:
     return found.probe_at_ms
 
 
+async def test_whoever_records_hears_which_endpoint_went_down_and_which_is_up(
+    store: ReportStore, report: Report
+) -> None:
+    await delivering(store, report, "a", "b")
+    first, second = await store.claim_deliveries([SendGrant(report.id, 2)], NOW, LEASE)
+    one = await store.record([observed(first, EndpointSignal.OUT, NOW + 10)], NOW + 10, TERMS)
+    assert one == []  # one failure is chance
+    (down,) = await store.record([observed(second, EndpointSignal.OUT, NOW + 20)], NOW + 20, TERMS)
+    assert (down.namespace, down.endpoint) == ("default", report.endpoint)
+    assert (down.down, down.since_ms, down.reason) == (True, NOW + 10, "answered 503")
+    found = await health(store, NOW + 20)
+    assert found.probe_at_ms is not None
+    grant = [SendGrant(report.id, 1, probe=True)]
+    (probe,) = await store.claim_deliveries(grant, found.probe_at_ms, found.probe_at_ms + 60_000)
+    taken = replace(
+        observed(probe, EndpointSignal.TAKEN, found.probe_at_ms + 5), move=DeliveryMove.CONFIRM
+    )
+    (up,) = await store.record([taken], found.probe_at_ms + 5, TERMS)
+    assert (up.down, up.since_ms, up.reason) == (False, NOW + 10, "answered 503")
+    assert await store.record([taken], found.probe_at_ms + 6, TERMS) == []
+
+
 async def test_of_all_dispatchers_one_has_the_probe(store: ReportStore, report: Report) -> None:
     at_ms = await out(store, report, "a", "b", "c", "d")
     assert at_ms == NOW + 20 + 5_000

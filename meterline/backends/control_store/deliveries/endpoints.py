@@ -24,10 +24,12 @@ from meterline.delivery import (
     UNOBSERVED,
     Address,
     DeliveryState,
+    EndpointChange,
     EndpointObservation,
     Health,
     HealthTerms,
     after,
+    change_of,
     distrusted,
 )
 
@@ -56,15 +58,17 @@ def health_of(row: Row[Any]) -> Health:
 
 async def hear(
     connection: Connection, observed: Iterable[EndpointObservation], now_ms: int, terms: HealthTerms
-) -> None:
-    """Keep what was heard of endpoints, and park those that nobody believes in any more."""
+) -> list[EndpointChange]:
+    """Keep what was heard of endpoints, and park those that nobody believes in any more. Returns
+    which went down or are up again.
+    """
     signs: dict[Address, list[EndpointObservation]] = defaultdict(list)
     for one in observed:
         signs[one.namespace, one.endpoint].append(one)
     if not signs:
-        return
+        return []
     there = await healths(connection, signs, lock=True)
-    changed = {}
+    changed, turned = {}, []
     for address, of_address in sorted(signs.items()):
         before = health = there.get(address, UNOBSERVED)
         for one in sorted(of_address, key=lambda it: it.at_ms):
@@ -78,12 +82,14 @@ async def hear(
             health = replace(health, failing_since_ms=None)  # a new patience, once it is resumed
         if health != before:
             changed[address] = health
+            turned.append(change_of(address, before, health))
     rows = [
         {"namespace": namespace, "endpoint": endpoint, **asdict(health)}
         for (namespace, endpoint), health in changed.items()
     ]
     if rows:
         await put(connection, report_endpoints, rows)
+    return [one for one in turned if one is not None]
 
 
 async def _due_again(connection: Connection, address: Address, since_ms: int, now_ms: int) -> None:

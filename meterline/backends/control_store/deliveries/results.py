@@ -32,6 +32,7 @@ from meterline.delivery import (
     Delivery,
     DeliveryMove,
     DeliveryState,
+    EndpointChange,
     HealthTerms,
 )
 from meterline.problem import conflict, not_found
@@ -118,9 +119,9 @@ async def record(
     ends: Sequence[AttemptEnd],
     now_ms: int,
     terms: HealthTerms | None = None,
-) -> None:
+) -> list[EndpointChange]:
     """Write the ends of attempts, move their deliveries and, after the last of a run, the run. What
-    they tell of endpoints is kept too.
+    they tell of endpoints is kept too, and returned where it puts one down or up.
     """
     ids = sorted({end.attempt.delivery_id for end in ends})
     there = {row.id: row for row in await _SENT.rows(connection, {"ids": ids})}
@@ -144,7 +145,7 @@ async def record(
     failures = [it.attempt for it in ends if it.move is not DeliveryMove.CONFIRM]
     await _put_errors(connection, [(there[it.delivery_id].report_id, it) for it in failures])
     observed = [end.observed for end in ends if end.observed is not None]
-    await hear(connection, observed, now_ms, terms or HealthTerms())
+    return await hear(connection, observed, now_ms, terms or HealthTerms())
 
 
 def _difference(before: DeliveryState, after: DeliveryState) -> tuple[int, int]:

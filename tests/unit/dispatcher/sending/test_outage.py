@@ -2,7 +2,9 @@
 
 import asyncio
 from dataclasses import replace
+from urllib.parse import urlsplit
 
+import structlog
 from msgspec import structs
 
 from dispatcher.sending.attempt import deliver
@@ -43,12 +45,19 @@ async def test_in_an_outage_one_is_tried_at_a_time_and_the_others_keep_their_att
     box.answers = [503] * 12  # the first eight together, then probes
     retry = RetryPolicy((0, 0.02, 0.02, 0.02), patience_s=0, jitter=0)
     rig.send_terms = replace(rig.send_terms, retry=retry)
-    run = await sent_once(rig, await rig.report(box.url), MANY)
-    async with working(rig):
-        await until(lambda: is_ended(rig, run))
+    run = await sent_once(rig, await rig.report(f"{box.url}?token=hidden"), MANY)
+    with structlog.testing.capture_logs() as lines:
+        async with working(rig):
+            await until(lambda: is_ended(rig, run))
     assert (await the_run(rig, run)).state is RunState.SUCCEEDED
     assert len(by_id(box.posts)) == len(MANY)
     assert len(box.posts) == len(MANY) + 12
+    # the log tells afterwards why deliveries waited, without what may be secret in a URL
+    told = [line for line in lines if str(line["event"]).startswith("endpoint_")]
+    assert [line["event"] for line in told] == ["endpoint_down", "endpoint_up"]
+    assert {line["host"] for line in told} == {urlsplit(box.url).netloc}
+    assert all("503" in line["reason"] for line in told)
+    assert "hidden" not in str(lines)
 
 
 async def test_two_dispatchers_probe_an_endpoint_that_is_out_no_more_than_one(

@@ -5,7 +5,7 @@ completeness, backfill.
 from dataclasses import dataclass
 
 from aggregator.backfill import backfilled_one
-from aggregator.catalogue_pace import CataloguePace, passed
+from aggregator.catalogue_debounce import CatalogueDebounce, passed
 from aggregator.completeness import Completeness
 from aggregator.retention import Retention
 from aggregator.slice.partition import Partition
@@ -24,7 +24,7 @@ from meterline.usage import ProgressStore
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Intervals:
     """When a flush is due, whichever comes first, and how long the log keeps what is counted."""
 
     flush_interval_ms: int
@@ -44,16 +44,16 @@ class Housekeeping:
         self,
         aggregator: Aggregator,
         completeness: Completeness,
-        pace: Pace,
+        intervals: Intervals,
         retention: Retention | None = None,
     ) -> None:
         self._aggregator = aggregator
         self._completeness = completeness
-        self._pace = pace
+        self._intervals = intervals
         self._retention = retention
         self._dropped_ms = 0
         self._flushed_ms = 0
-        self._catalogue = CataloguePace()
+        self._catalogue = CatalogueDebounce()
         self._probed_ms = 0
         self._trimmed_ms = 0
         self._switched_ms = 0
@@ -119,8 +119,8 @@ class Housekeeping:
 
     async def _flush_if_due(self, now_ms: int) -> bool:
         aggregator = self._aggregator
-        late = passed(now_ms, self._flushed_ms, self._pace.flush_interval_ms)
-        due = aggregator.unflushed_events >= self._pace.flush_events
+        late = passed(now_ms, self._flushed_ms, self._intervals.flush_interval_ms)
+        due = aggregator.unflushed_events >= self._intervals.flush_events
         if not due and not (late and aggregator.has_news):
             return False
         self._flushed_ms = now_ms
@@ -136,7 +136,7 @@ class Housekeeping:
         log = self._aggregator.log
         for partition in list(self._aggregator.partitions.values()):
             before = max(0, partition.sealed_end - 1)
-            await log.trim(partition.number, before, now_ms - self._pace.retention_ms)
+            await log.trim(partition.number, before, now_ms - self._intervals.retention_ms)
             idle = now_ms - partition.append_ms > IDLE_SLICE_MS
             held = partition.slice is not None and partition.slice.border.events
             if idle and held and await log.end(partition.number) == partition.next_offset:

@@ -27,12 +27,12 @@ class LagWatch:
         self._log = log
         # offset, since when it stands there with something behind it, when the log was asked
         self._stands: dict[int, tuple[int, int, int]] = {}
-        self._brought_ms: int | None = None
+        self._received_ms: int | None = None
         self._looked_ms: int | None = None
 
-    def brought(self, now_ms: int) -> None:
+    def received(self, now_ms: int) -> None:
         """A record came, of whichever partition."""
-        self._brought_ms = now_ms
+        self._received_ms = now_ms
 
     async def behind(self, number: int, next_offset: int, now_ms: int) -> int | None:
         """The end of the log where a partition stands before it and should be read from there;
@@ -44,7 +44,7 @@ class LagWatch:
         if next_offset != offset:
             self._stands[number] = (next_offset, now_ms, now_ms)
             return None
-        busy = self._brought_ms is not None and now_ms - self._brought_ms <= _SILENT_MS
+        busy = self._received_ms is not None and now_ms - self._received_ms <= _SILENT_MS
         if now_ms - asked_ms <= (_BESIDE_OTHERS_MS if busy else _SILENT_MS):
             return None
         end = await self._log.end(number)
@@ -60,7 +60,7 @@ class LagWatch:
         passed_ms = 0 if self._looked_ms is None else now_ms - self._looked_ms
         if not 0 <= passed_ms <= _BESIDE_OTHERS_MS:  # looks come many times a second
             self.reset()
-            self._brought_ms = None
+            self._received_ms = None
         self._looked_ms = now_ms
 
     def forget(self, numbers: Collection[int]) -> None:

@@ -65,8 +65,8 @@ def _problem(outcome: Outcome) -> tuple[str, dict[str, str]]:
         "reason": outcome.reason,
         "value": outcome.value,
     }
-    words = f"meter {outcome.meter.key} does not count it: {outcome.field} is {outcome.reason}"
-    return words, {name: text for name, text in attributes.items() if text}
+    message = f"meter {outcome.meter.key} does not count it: {outcome.field} is {outcome.reason}"
+    return message, {name: text for name, text in attributes.items() if text}
 
 
 async def judged(stores: Stores, query: EventQuery) -> list[Judged]:

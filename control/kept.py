@@ -30,8 +30,8 @@ async def check_events_kept(stores: Stores, from_ms: int, source: str) -> None:
     from_kept_ms = complete_times_from(await stores.retention.notices())
     if from_ms < from_kept_ms:
         since = rfc3339(from_kept_ms)
-        words = f"events before {since} are not kept any more; ask from {since} on"
-        raise invalid(Fault("from", words, NOT_KEPT, source))
+        message = f"events before {since} are not kept any more; ask from {since} on"
+        raise invalid(Fault("from", message, NOT_KEPT, source))
 
 
 def cut_faults(notices: Sequence[Notice], query: UsageQuery, source: str) -> list[Fault]:
@@ -71,8 +71,8 @@ async def check_counted(stores: Stores, meter: Meter, from_ms: int, to_ms: int) 
     from_counted_ms = max(counted_from(notices, revision) for revision in revisions)
     if max(from_ms, meter.events_from_ms or 0) < from_counted_ms:
         since = rfc3339(from_counted_ms)
-        words = (
+        message = (
             f"meter {meter.key} was made when events before {since} were not kept any more, so it"
             f" did not count them; ask from {since} on"
         )
-        raise invalid(Fault("from", words, NOT_KEPT))
+        raise invalid(Fault("from", message, NOT_KEPT))

@@ -82,32 +82,32 @@ class Previewing:
         figures.filtered_out += left_out[0]
         figures.total_filtered_out += left_out[1]
         scene = Scene(self._report, meter, self._run, complete_until_ms, seen.subjects)
-        large = (_body(scene, place, said) for place, said in seen.large)
+        large = (_body(scene, place, subject_usage) for place, subject_usage in seen.large)
         return ReportPreview(
             figures,
             seen.subjects,
-            tuple(_body(scene, place, said) for place, said in seen.page),
+            tuple(_body(scene, place, subject_usage) for place, subject_usage in seen.page),
             seen.more,
             tuple(it for it in large if it.size > DELIVERY_BODY_BYTES_MAX),
         )
 
     def _take(self, ended: Sequence[SubjectUsage]) -> None:
         seen = self._seen
-        for said in ended:
-            if said.subject > self._after:
+        for subject_usage in ended:
+            if subject_usage.subject > self._after:
                 if len(seen.page) < self._limit:
-                    seen.page.append((seen.subjects, said))
+                    seen.page.append((seen.subjects, subject_usage))
                 else:
                     seen.more = True
-            if said.size + _REST_BYTES_MAX > DELIVERY_BODY_BYTES_MAX and (
+            if subject_usage.size + _REST_BYTES_MAX > DELIVERY_BODY_BYTES_MAX and (
                 len(seen.large) < PREVIEW_TOO_LARGE_SHOWN
             ):
                 # to be measured, not shown
-                seen.large.append((seen.subjects, replace(said, usage=None)))
+                seen.large.append((seen.subjects, replace(subject_usage, usage=None)))
             seen.subjects += 1
 
 
-def _body(scene: Scene, place: int, said: SubjectUsage) -> PreviewedBody:
-    size, body = scene.body(Statement(said), place + 1, NO_SEQUENCE)
-    failure = too_large(said, size) if size > DELIVERY_BODY_BYTES_MAX else ""
-    return PreviewedBody(said.subject, said.entries, size, body, failure)
+def _body(scene: Scene, place: int, subject_usage: SubjectUsage) -> PreviewedBody:
+    size, body = scene.body(Statement(subject_usage), place + 1, NO_SEQUENCE)
+    failure = too_large(subject_usage, size) if size > DELIVERY_BODY_BYTES_MAX else ""
+    return PreviewedBody(subject_usage.subject, subject_usage.entries, size, body, failure)

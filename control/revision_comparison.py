@@ -22,7 +22,7 @@ class SubjectDifference:
     @property
     def differs(self) -> bool:
         """Whether a value differs, or how many events counted or were rejected."""
-        return _told(self.before) != _told(self.after)
+        return _values(self.before) != _values(self.after)
 
 
 def compared(before: Iterable[UsageRow], after: Iterable[UsageRow]) -> list[SubjectDifference]:
@@ -38,7 +38,7 @@ def _value(row: UsageRow | None) -> int:
     return 0 if row is None or not row.count else row.value
 
 
-def _told(row: UsageRow | None) -> tuple[int | None, int, int]:
+def _values(row: UsageRow | None) -> tuple[int | None, int, int]:
     if row is None:
         return None, 0, 0
     return row.value if row.count else None, row.count, row.rejected

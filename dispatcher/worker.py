@@ -40,7 +40,7 @@ class Dispatcher:
         self._late = late
         self._clock = clock
         self._plan_terms = plan_terms
-        self._outgoing = DeliverySender(sources.reports, sender, box, clock, send_terms, idle_s)
+        self._sending = DeliverySender(sources.reports, sender, box, clock, send_terms, idle_s)
         self._idle_s = idle_s
         self._planning = Loop("plan", idle_s)
         self._revising = Loop("late", idle_s)
@@ -49,11 +49,11 @@ class Dispatcher:
     def wake(self) -> None:
         """Something was made: look now rather than at the next turn."""
         self._planning.wake()
-        self._outgoing.wake()
+        self._sending.wake()
 
     def stop(self) -> None:
         """Begin to end: nothing new is claimed; what is in flight is finished and recorded."""
-        for part in (self._planning, self._revising, self._forgetting, self._outgoing):
+        for part in (self._planning, self._revising, self._forgetting, self._sending):
             part.stop()
 
     async def run(self) -> None:
@@ -62,7 +62,7 @@ class Dispatcher:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._planning.run(self._plan))
             group.create_task(self._revising.run(self._revise))
-            group.create_task(self._outgoing.run())
+            group.create_task(self._sending.run())
             group.create_task(self._forgetting.run(self._forget))
 
     async def _plan(self) -> float:
@@ -73,7 +73,7 @@ class Dispatcher:
         if not found and not made:
             return self._idle_s
         _log.info("plan", action="planned", found=found, made=made)
-        self._outgoing.wake()
+        self._sending.wake()
         return 0
 
     async def _revise(self) -> float:

@@ -37,7 +37,8 @@ _BODY: Final = raw_body(
     },
     BODY_BYTES_MAX,
 )
-_WORDS: Final = """A 2xx answer means that every event is durable. They are counted within seconds.
+_DESCRIPTION: Final = """\
+A 2xx answer means that every event is durable. They are counted within seconds.
 A request is accepted or refused as a whole. After 503 and network errors send the same events
 again: duplicates (the same `source` and `id`) are never counted. Bodies may be compressed with
 gzip.
@@ -51,7 +52,7 @@ INGEST: Final = Operation(
     route="POST /events",
     tag="Events",
     summary="Send one usage event or a batch",
-    description=_WORDS,
+    description=_DESCRIPTION,
     scope=Scope.EVENTS_WRITE,
     body=_BODY,
     answer=Answer(202, "Every event is durable."),
@@ -62,7 +63,7 @@ V1_INGEST: Final = Operation(
     route="POST /v1/events",
     tag="Events",
     summary="Send one usage event or a batch",
-    description=_WORDS,
+    description=_DESCRIPTION,
     scope=Scope.EVENTS_WRITE,
     parameters=AnyParameters,
     body=_BODY,
@@ -72,8 +73,8 @@ V1_INGEST: Final = Operation(
 
 
 class Gateway:
-    """The door of events: of those that are posted, and of those at hand that are sent anew on
-    behalf of a person (`control.refusals.service.Door`).
+    """Takes in events: those that are posted, and refused ones that are sent again on behalf of a
+    person (`control.refusals.service.Gateway`).
     """
 
     def __init__(

@@ -87,13 +87,13 @@ def faults_of(text: bytes, span: Span, index: int | None) -> list[Fault]:
         return [too_deep("", index)]
     if not isinstance(members, _Members):
         return [Fault("", f"must be an object, not {_kind(members)}", "type", index=index)]
-    return _told(_all(members, span), index)
+    return _faults(_all(members, span), index)
 
 
 def long_integers(text: bytes, index: int | None) -> list[Fault]:
     """The faults of an event without others that cannot be read: integers without end."""
     decoder = json.JSONDecoder(object_pairs_hook=_Members, parse_int=_integer, parse_float=len)
-    return _told(_walk("", decoder.decode(text.decode()), 1), index)
+    return _faults(_walk("", decoder.decode(text.decode()), 1), index)
 
 
 def form_faults(text: str, index: int) -> list[Fault]:
@@ -103,7 +103,7 @@ def form_faults(text: str, index: int) -> list[Fault]:
     except RecursionError:
         return [too_deep("", index)]
     found = (finding for finding in _walk("", value, 1) if finding[2] in ("json", "max_depth"))
-    return _told(found, index)
+    return _faults(found, index)
 
 
 def refusal(faults: Sequence[Fault]) -> Problem:
@@ -140,7 +140,7 @@ def too_deep(field: str, index: int | None) -> Fault:
 _Finding = tuple[str, str, str]  # field, reason, rule
 
 
-def _told(found: Iterable[_Finding], index: int | None) -> list[Fault]:
+def _faults(found: Iterable[_Finding], index: int | None) -> list[Fault]:
     return [
         Fault(field[:_FIELD_CHARS_MAX], reason, rule, index=index)
         for field, reason, rule in islice(found, PROBLEM_ERRORS_MAX)

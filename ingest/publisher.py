@@ -106,7 +106,7 @@ class Publisher:
                 lane.sender = loop.create_task(self._send(lane))
         await request.done
         if recorded_ms is not None and self._clock.now_ms() - recorded_ms > self._deadline_ms:
-            raise _told(Unavailable("the events were durable only after produce_deadline_ms"))
+            raise _problem_of(Unavailable("the events were durable only after produce_deadline_ms"))
 
     async def close(self) -> None:
         """Return when nothing is pending; call it when nothing is published any more."""
@@ -152,12 +152,12 @@ class Publisher:
             if request.done.done():
                 continue  # another lane failed, or the caller is gone
             if error is not None:
-                request.done.set_exception(_told(error))
+                request.done.set_exception(_problem_of(error))
             elif request.lanes == 0:
                 request.done.set_result(None)
 
 
-def _told(error: BaseException) -> BaseException:
+def _problem_of(error: BaseException) -> BaseException:
     """What a request is told of an error of the log; our own errors stay what they are."""
     if not isinstance(error, Unavailable):
         return error

@@ -7,7 +7,7 @@ pinned when a log is made.
 
 from typing import Final
 
-# --- the door (contract section 8 leaves the numbers open; design.md section 7) ---
+# --- the gateway (contract section 8 leaves the numbers open; design.md section 7) ---
 BODY_BYTES_MAX: Final = 10 * 1024 * 1024  # as sent, and again after gzip: bounds memory per request
 REQUEST_LINE_BYTES_MAX: Final = 64 * 1024  # a URL with as many filters as may be
 GZIP_MEMBERS_MAX: Final = 1_000  # of one body; each costs a start, also an empty one
@@ -33,7 +33,7 @@ AUTHORIZATION_CHARS_MAX: Final = 512  # of the header; a key has 74
 KEYS_MAX: Final = 1_000  # of one namespace that are not revoked: a key a client, not a key a user
 KEYS_HELD_MAX: Final = 100_000  # at hand in one process; about 700 bytes each
 KEYS_READ_ROWS: Final = 2_000  # of one step of taking keys in: others on the loop get their turn
-KEY_REVOKED_TOLD_MS: Final = 7 * 24 * 60 * 60 * 1_000  # "is revoked", after it "is not known"
+KEY_REVOKED_SHOWN_MS: Final = 7 * 24 * 60 * 60 * 1_000  # "is revoked", after it "is not known"
 KEY_NAME_CHARS_MAX: Final = 256
 PLAN_NAME_CHARS_MAX: Final = 64
 HOST_CHARS_MAX: Final = 260  # of a host with its port: a name has 253 by RFC 1035
@@ -43,7 +43,7 @@ KEY_OVERLAP_S_MAX: Final = 30 * 24 * 60 * 60
 KEYS_POLL_S: Final = 1.0  # a revoked key must be refused within 5 s, though an answer be slow
 KEYS_READ_TIMEOUT_S: Final = 1.3  # of each answer: three of them and a poll are within 5 s
 LAST_USED_WRITE_S: Final = 10  # of keys, together: showing it must not cost a write a request
-MISSING_PLANS_TOLD_MAX: Final = 1_000  # log lines of a process about keys without their plan
+MISSING_PLANS_LOGGED_MAX: Final = 1_000  # log lines of a process about keys without their plan
 LIMITED_MAX: Final = 100_000  # callers whose use is remembered; beyond it the longest idle is not
 STRANGER_REQUESTS_MAX: Final = 1_000  # without a good key, of one address in the window below
 STRANGER_WINDOW_S: Final = 60  # a sender with a wrong key that tries 16 times a second is let be
@@ -305,7 +305,7 @@ ENDPOINT_RETRY_AFTER_MAX_S: Final = 300  # for one delivery's Retry-After to hol
 PROBE_PAUSE_S_MAX: Final = 60  # of the setting
 ENDPOINT_SILENCE_S: Final = 2 * RETRY_EVERY_S  # between failures: it was not tried all along
 SUCCESS_WRITE_MS: Final = 60_000  # of an endpoint that is well: no write for every delivery
-PACE_AHEAD_MS: Final = 1_000  # deliveries of so long are claimed and wait for their turn
+RATE_AHEAD_MS: Final = 1_000  # deliveries of so long are claimed and wait for their turn
 ENDPOINT_PER_SECOND_MAX: Final = 10_000
 RESPONSE_BYTES_KEPT: Final = 1_024
 RESPONSE_BYTES_READ_MAX: Final = 65_536  # so much keeps the connection; beyond it, it is closed

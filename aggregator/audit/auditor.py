@@ -299,11 +299,11 @@ class StoreAuditor:
         place, counted = f"{number}.{partition}", max(sealed_end, flushed)
         found = []
         if end < counted:
-            said = (f"{counted} or beyond: all below is counted", str(end))
-            found.append(Finding("log", place, "end", *said))
+            texts = (f"{counted} or beyond: all below is counted", str(end))
+            found.append(Finding("log", place, "end", *texts))
         if begin > counted:
-            said = (f"{counted} or before: it is not counted", str(begin))
-            found.append(Finding("log", place, "begin", *said))
+            texts = (f"{counted} or before: it is not counted", str(begin))
+            found.append(Finding("log", place, "begin", *texts))
         return found
 
     # --- blocks ---
@@ -350,10 +350,10 @@ class StoreAuditor:
         after = 0
         while bodies := await self._control.bodies(run.id, after, AUDIT_BODIES_MAX):
             for one in bodies:
-                said = ABSENT if one.body is None else digest_of(one.body).hex()
-                if said != one.digest.hex():
+                found_digest = ABSENT if one.body is None else digest_of(one.body).hex()
+                if found_digest != one.digest.hex():
                     named = ("deliveries", one.id, "digest of its body")
-                    found.append(Finding(*named, one.digest.hex(), said))
+                    found.append(Finding(*named, one.digest.hex(), found_digest))
             after = bodies[-1].number
         return found
 
@@ -364,8 +364,8 @@ def _manifest_findings(run: AuditedRun) -> list[Finding]:
         digest.update(name.encode() + body_digest)
     found = []
     if len(run.parts) != run.deliveries:
-        said = (str(run.deliveries), str(len(run.parts)))
-        found.append(Finding("runs", run.id, "deliveries", *said))
+        texts = (str(run.deliveries), str(len(run.parts)))
+        found.append(Finding("runs", run.id, "deliveries", *texts))
     if digest.hexdigest() != run.digest:
         found.append(Finding("runs", run.id, "manifest digest", run.digest, digest.hexdigest()))
     return found

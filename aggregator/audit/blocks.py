@@ -27,7 +27,7 @@ class BlockAudit:
             await self._ledger.withdraw(block.log, [block.number], self._clock.now_ms())
         mended = repair and not await self._is_read(block)
         place = f"{block.log}.{block.number}"
-        return [Finding("blocks", place, *words, mended=mended) for words in found]
+        return [Finding("blocks", place, *texts, mended=mended) for texts in found]
 
     async def withdraw(self, slice_id: SliceId) -> None:
         """The blocks with this slice are not read any more: its rows changed."""

@@ -22,7 +22,7 @@ from meterline.audit import (
     TallyValues,
     UsageEvidence,
     cell_named,
-    told,
+    described,
     values_of,
 )
 from meterline.event import Event, Verdict, decode_event, offset_of
@@ -122,9 +122,9 @@ class SliceAudit:
             seen_row = seen_rows.get((row.offset, row.place))
             if seen_row is None:
                 continue  # that is found without reading it
-            words = difference_of(row, seen_row)
-            if words is not None:
-                found.append(Strange("events", slice_, row.offset, row.place, *words))
+            expected = difference_of(row, seen_row)
+            if expected is not None:
+                found.append(Strange("events", slice_, row.offset, row.place, *expected))
         return found
 
     async def seen_rows(self, chunk: Chunk, slice_: int) -> dict[tuple[int, int], SeenRow]:
@@ -162,8 +162,8 @@ def account_findings(slices: Slices) -> list[Finding]:
     by_slice = {account.slice: account for account in slices.accounts}
     for before, after in zip(slices.seals, slices.seals[1:], strict=False):
         if after.slice < before.end:
-            place, words = slices.place(after.slice), f"{before.end} or beyond"
-            found.append(Finding("seals", place, "first offset", words, str(after.slice)))
+            place, expected = slices.place(after.slice), f"{before.end} or beyond"
+            found.append(Finding("seals", place, "first offset", expected, str(after.slice)))
     for seal in slices.seals:
         account, place = by_slice.get(seal.slice), slices.place(seal.slice)
         if account is None:
@@ -180,8 +180,8 @@ def account_findings(slices: Slices) -> list[Finding]:
         total = account.new + account.duplicate + account.conflict + account.invalid
         if total != account.received:
             place = slices.place(account.slice)
-            said = str(total), str(account.received)
-            found.append(Finding("accounts", place, "received", *said))
+            counts = str(total), str(account.received)
+            found.append(Finding("accounts", place, "received", *counts))
     return found
 
 
@@ -274,7 +274,7 @@ def _cell(slices: Slices, meter: Meter, one: CellDifference) -> Finding:
     name = f"meter {meter.key} of {meter.namespace}: "
     name += cell_named(one.subject, groups, one.window)
     if not one.name:
-        expected, found = told(one.expected, one.found), told(one.found, one.expected)
+        expected, found = described(one.expected, one.found), described(one.found, one.expected)
         return Finding(one.table, slices.place(one.slice), name, expected, found)
     expected, found = (ABSENT if it is None else PRESENT for it in (one.expected, one.found))
     return Finding(one.table, slices.place(one.slice), f"{name}, {one.name}", expected, found)

@@ -125,7 +125,7 @@ class FaustWorker:
         record = self._record_of(event.message)
         event.value = event.message.value = None  # it is held for minutes, without its bytes
         number = record.partition
-        self._lag.brought(self._clock.now_ms())
+        self._lag.received(self._clock.now_ms())
         self._held[number].append(event)
         turns = Turns()
         while not await turns.take(self._absorb(record)):

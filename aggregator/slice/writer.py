@@ -75,7 +75,7 @@ class Writer:
     async def _write(self, flush: Flush) -> None:
         if flush.accounts:
             await self._usage.write(flush)
-        told = [it for it in self._reached if it.partition.epoch == it.epoch]
-        if told:
-            ends = {it.partition.number: it.end for it in told}
-            await self._progress.flushed(told[0].partition.log, self._catalogue, ends)
+        current = [it for it in self._reached if it.partition.epoch == it.epoch]
+        if current:
+            ends = {it.partition.number: it.end for it in current}
+            await self._progress.flushed(current[0].partition.log, self._catalogue, ends)

@@ -79,8 +79,8 @@ def document(
         "servers": [{"url": "/", "description": "The installation that serves this document."}],
         "security": [{"key": []}],
         "tags": [
-            {"name": name, "description": words}
-            for name, words in about.tags.items()
+            {"name": name, "description": description}
+            for name, description in about.tags.items()
             if name in used
         ],
         "paths": paths,
@@ -90,11 +90,11 @@ def document(
             "responses": responses,
             "headers": {
                 name: {
-                    "description": words,
+                    "description": description,
                     "required": required,
                     "schema": {"type": "integer" if name == "Retry-After" else "string"},
                 }
-                for name, (words, required) in _HEADERS.items()
+                for name, (description, required) in _HEADERS.items()
             },
             "securitySchemes": {
                 "key": {
@@ -164,8 +164,8 @@ def _example_for(example: object, media: str) -> object:
 
 
 def _description(one: AnyOperation) -> str:
-    words = one.description or f"{one.summary}."
-    return words if one.scope is None else f"{words}\n\nScope: `{one.scope.value}`."
+    description = one.description or f"{one.summary}."
+    return description if one.scope is None else f"{description}\n\nScope: `{one.scope.value}`."
 
 
 def _names(one: AnyOperation) -> list[Document]:
@@ -194,10 +194,10 @@ def _parameter(name: str, schema: Document, shapes: Shapes, *, required: bool) -
     schema = dict(schema)
     whole = shapes.whole(schema)
     nested = whole.get("type") == "object"
-    words = schema.pop("description", whole.get("description"))
+    description = schema.pop("description", whole.get("description"))
     if nested:
         schema.pop("default", None)
-    made: Document = {"name": name, "in": "query", "required": required, "description": words}
+    made: Document = {"name": name, "in": "query", "required": required, "description": description}
     if nested:
         made |= {"style": "deepObject", "explode": True}
     elif schema.get("type") == "array":
@@ -222,8 +222,8 @@ def _answers(one: AnyOperation, shapes: Shapes) -> Document:
 
 def _answer_headers(one: AnyOperation, answer: Answer) -> Document:
     own = {
-        name: {"description": words, "schema": {"type": "string"}}
-        for name, words in answer.headers.items()
+        name: {"description": description, "schema": {"type": "string"}}
+        for name, description in answer.headers.items()
     }
     return {**_headers("X-Request-Id", *(_LIMITED if one.scope else ())), **own}
 

@@ -64,7 +64,7 @@ def _walk(
         return
     opening = one.lstrip()[:1]
     if opening != other.lstrip()[:1] or opening not in (b"{", b"["):
-        if _said(one) != _said(other):
+        if _contents(one) != _contents(other):
             yield Difference(path, one, other)
     elif opening == b"{":
         members, others = _members.decode(one), _members.decode(other)
@@ -82,6 +82,6 @@ def _of(raw: msgspec.Raw | None) -> bytes | Absent:
     return ABSENT if raw is None else bytes(raw)
 
 
-def _said(text: bytes) -> bytes:
+def _contents(text: bytes) -> bytes:
     """The value of a text in its one canonical form, as the check of a payload has it."""
     return _canonical.encode(_value.decode(text))

@@ -32,7 +32,7 @@ NEEDS_ANOTHER: Final[Mapping[RefusalKind, str]] = {
 }
 
 
-def counted_words(outcomes: Sequence[Outcome]) -> str:
+def counted_message(outcomes: Sequence[Outcome]) -> str:
     """Of an event that some meters could not use, and others count."""
     counting = ", ".join(one.meter.key for one in outcomes if one.counted)
     others = ", ".join(one.meter.key for one in outcomes if not one.counted)
@@ -42,7 +42,7 @@ def counted_words(outcomes: Sequence[Outcome]) -> str:
     )
 
 
-def sent_words(stands: Settlement) -> str:
+def sent_message(stands: Settlement) -> str:
     """Of a refusal for which another event was put down."""
     event = f"source {stands.source!r} and id {stands.id!r}"
     if stands.state is RefusalState.REDRIVEN:

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from aiohttp import web
 
 from control.event_judgement import Judged, judged_events
-from control.refusals.reasons import AS_IT_IS, NEEDS_ANOTHER, counted_words, sent_words
+from control.refusals.reasons import AS_IT_IS, NEEDS_ANOTHER, counted_message, sent_message
 from control.stores import Stores
 from meterline.access import Principal
 from meterline.event import (
@@ -62,7 +62,7 @@ _COMPARE: Final[Mapping[Op, Callable[[Any, Any], bool]]] = {
 }
 
 
-class Door(Protocol):
+class Gateway(Protocol):
     """Where events come in: the gateway's own admission and publisher."""
 
     def judge(self, namespace: str, text: bytes) -> Event:
@@ -178,11 +178,11 @@ class RefusalService:
     """Refusals of the namespaces of those who ask."""
 
     def __init__(
-        self, stores: Stores, refused: RefusedEvents, settlements: SettlementStore, door: Door
+        self, stores: Stores, refused: RefusedEvents, settlements: SettlementStore, gateway: Gateway
     ) -> None:
         self.stores = stores
         self.settlements = settlements
-        self.door = door
+        self.gateway = gateway
         self._refused = refused
 
     async def page(self, query: RefusalQuery) -> RefusalPage:
@@ -276,7 +276,7 @@ class RefusalService:
         )
         stands = await self.settlements.dismiss(wanted)
         if stands.state is not RefusalState.DISMISSED:
-            raise conflict(sent_words(stands))
+            raise conflict(sent_message(stands))
         return Refusal(refusal.kind, refusal.listed, stands, refusal.judged)
 
     def sending(self, refusal: Refusal, namespace: str, fixed: bytes | None) -> Sending:
@@ -285,16 +285,16 @@ class RefusalService:
         """
         there = refusal.settlement
         if fixed is None and there is not None and there.text is not None:
-            return Sending(refusal, there.text, self.door.judge(namespace, there.text))
+            return Sending(refusal, there.text, self.gateway.judge(namespace, there.text))
         if refusal.way is Way.NONE:
-            raise conflict(counted_words(refusal.outcomes))
+            raise conflict(counted_message(refusal.outcomes))
         if fixed is None and refusal.way is not Way.AS_IT_IS:
             raise conflict(AS_IT_IS[refusal.kind])
         if fixed is None:
-            self.door.judge(namespace, refusal.listed.text)
+            self.gateway.judge(namespace, refusal.listed.text)
             text = timed(refusal.listed.text, refusal.listed.recorded_ms)
-            return Sending(refusal, text, self.door.judge(namespace, text))
-        event = self.door.judge(namespace, fixed)
+            return Sending(refusal, text, self.gateway.judge(namespace, text))
+        event = self.gateway.judge(namespace, fixed)
         own = (refusal.listed.source, refusal.listed.id)
         if refusal.kind in NEEDS_ANOTHER and (event.source, event.id) == own:
             raise conflict(NEEDS_ANOTHER[refusal.kind])
@@ -332,7 +332,7 @@ class RefusalService:
         ]
         if going:
             texts = [one.text for one in going if one.text is not None]
-            await self.door.let_in(principal.namespace, texts)
+            await self.gateway.let_in(principal.namespace, texts)
             await self.settlements.finish([one.position for one in going])
         found = await self.settlements.settlements([one.position for one in wanted])
         return [Sent(there := found[one.position], there.same_event(one)) for one in wanted]

@@ -1,5 +1,5 @@
-"""What a report that is sent must be, in every version of the API alike: read whole at the door, so
-that all its faults are told at once.
+"""What a report in a request must be, in all versions of the API. It is validated as a whole before
+the handler, so one answer lists all faults.
 """
 
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ def _start(at_ms: int) -> int:
     try:
         Schedule(INTERVALS["1m"], at_ms)
     except ValueError as error:
-        raise PydanticCustomError("is_date_time", "{words}", {"words": str(error)}) from error
+        raise PydanticCustomError("is_date_time", "{message}", {"message": str(error)}) from error
     return at_ms
 
 
@@ -62,7 +62,7 @@ def _url(text: str) -> str:
     try:
         parse_endpoint(text)
     except ValueError as error:
-        raise PydanticCustomError("is_url", "{words}", {"words": str(error)}) from error
+        raise PydanticCustomError("is_url", "{message}", {"message": str(error)}) from error
     return text
 
 
@@ -79,9 +79,9 @@ def _headers(headers: dict[str, str]) -> dict[str, str]:
     return _checked(headers, None if found is None else found[1])
 
 
-def _checked(value: _Model, words: str | None) -> _Model:
-    if words is not None:
-        raise PydanticCustomError("is_header", "{words}", {"words": words})
+def _checked(value: _Model, member_names: str | None) -> _Model:
+    if member_names is not None:
+        raise PydanticCustomError("is_header", "{message}", {"message": member_names})
     return value
 
 
@@ -106,7 +106,7 @@ OwedName = Annotated[
     ),
 ]
 RevisionsName = Literal["record", "send"]
-REVISIONS_WORDS: Final = (
+REVISIONS_DESCRIPTION: Final = (
     "What to do with corrections if events arrive for a window after its run. `record`: store and "
     "show them. `send`: also deliver them."
 )
@@ -121,7 +121,7 @@ GraceSeconds = Annotated[
     ),
 ]
 StartAt = Annotated[Instant, AfterValidator(_start)]
-START_WORDS: Final = (
+START_DESCRIPTION: Final = (
     "Windows follow from this instant. The default is now, rounded down to the interval."
 )
 Url = Annotated[
@@ -163,7 +163,7 @@ GroupNames = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class MemberNames:
     """How an API version spells what is judged beside the others."""
 
     meter: str
@@ -171,8 +171,8 @@ class Words:
     grace: str
 
 
-V1_WORDS: Final = Words("meterIdOrSlug", "groupBy", "graceSeconds")
-V3_WORDS: Final = Words("meter_id_or_key", "group_by_dimensions", "grace_seconds")
+V1_NAMES: Final = MemberNames("meterIdOrSlug", "groupBy", "graceSeconds")
+V3_NAMES: Final = MemberNames("meter_id_or_key", "group_by_dimensions", "grace_seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ class Definition:
 async def read_report(
     call: Call[Any, None],
     model: type[_Model],
-    words: Words,
+    member_names: MemberNames,
     service: ReportService,
     faults: Sequence[Fault] = (),
 ) -> tuple[_Model, Meter]:
@@ -212,17 +212,17 @@ async def read_report(
     given included.
     """
     made, found, document = await _read(call, model)
-    found += [*faults, *_grace_faults(service, document, words)]
-    name = document.get(words.meter)
+    found += [*faults, *_grace_faults(service, document, member_names)]
+    name = document.get(member_names.meter)
     meter: Meter | None = None
     if isinstance(name, str) and "\0" not in name:
         stores = service.stores
         meter = await stores.catalogue.meter(call.namespace, name) if name else None
         if meter is None:
             reason = f"there is no meter {name[:REPORT_SLUG_CHARS_MAX]!r}"
-            found.append(Fault(words.meter, reason, "not_found"))
+            found.append(Fault(member_names.meter, reason, "not_found"))
         else:
-            found += _group_faults(meter, document, words)
+            found += _group_faults(meter, document, member_names)
     if found or made is None or meter is None:
         raise invalid(*found)
     return made, meter
@@ -231,24 +231,24 @@ async def read_report(
 async def read_change(
     call: Call[Any, None],
     model: type[_Model],
-    words: Words,
+    member_names: MemberNames,
     service: ReportService,
     report: Report,
     faults: Sequence[Fault] = (),
 ) -> _Model:
     """A change of a report as sent. Raises `Problem` that lists every fault of it."""
     made, found, document = await _read(call, model)
-    found += [*faults, *_grace_faults(service, document, words)]
+    found += [*faults, *_grace_faults(service, document, member_names)]
     stores = service.stores
     meter = await stores.meter(report.namespace, report.meter_id)
-    found += _group_faults(meter, document, words)
-    slug, name = document.get("slug"), document.get(words.meter)
+    found += _group_faults(meter, document, member_names)
+    slug, name = document.get("slug"), document.get(member_names.meter)
     if isinstance(slug, str) and slug != report.slug:
         reason = f"cannot be changed from {report.slug!r}: create another report"
         found.append(Fault("slug", reason, "immutable"))
     if isinstance(name, str) and name.upper() != meter.id and name != meter.key:
         reason = f"cannot be changed from {meter.key!r}: create another report"
-        found.append(Fault(words.meter, reason, "immutable"))
+        found.append(Fault(member_names.meter, reason, "immutable"))
     if found or made is None:
         raise invalid(*found)
     return made
@@ -281,24 +281,26 @@ async def sent_bytes(call: Call[Any, None]) -> bytes:
     return call.request[_SENT]
 
 
-def _grace_faults(service: ReportService, document: dict[str, Any], words: Words) -> list[Fault]:
-    grace_s, least_ms = document.get(words.grace), service.start.grace_ms_min
+def _grace_faults(
+    service: ReportService, document: dict[str, Any], member_names: MemberNames
+) -> list[Fault]:
+    grace_s, least_ms = document.get(member_names.grace), service.start.grace_ms_min
     if not isinstance(grace_s, int) or grace_s < 0 or grace_s * 1_000 >= least_ms:
         return []
     reason = f"must be at least {-(-least_ms // 1_000)}: so long may an event take to be durable"
-    return [Fault(words.grace, reason, "minimum")]
+    return [Fault(member_names.grace, reason, "minimum")]
 
 
-def _group_faults(meter: Meter, document: dict[str, Any], words: Words) -> list[Fault]:
+def _group_faults(meter: Meter, document: dict[str, Any], member_names: MemberNames) -> list[Fault]:
     query = document.get("query")
-    names = query.get(words.group_by) if isinstance(query, dict) else None
+    names = query.get(member_names.group_by) if isinstance(query, dict) else None
     if not isinstance(names, list) or len(names) > QUERY_GROUP_BY_MAX:
         return []
     known = meter.dimension_names
     has = f"it has {', '.join(known)}" if known else "it has none"
     faults = []
     for place, name in enumerate(names):
-        field = f"query.{words.group_by}.{place}"
+        field = f"query.{member_names.group_by}.{place}"
         if isinstance(name, str) and name not in known:
             reason = f"{name[:100]!r} is not a dimension of meter {meter.key}; {has}"
             faults.append(Fault(field, reason, "enum"))

@@ -25,10 +25,10 @@ from meterline.report import (
     Report,
     ReportStatusStore,
     ReportStore,
-    ReportTrial,
+    ReportTester,
+    ReportTestStore,
     Run,
     StartTerms,
-    TrialStore,
 )
 
 # A person has to put the key back: longer than clients wait by themselves (two minutes), so that
@@ -47,8 +47,8 @@ class ReportService:
     corrections: CorrectionStore
     start: StartTerms
     statuses: ReportStatusStore
-    trials: ReportTrial
-    trial_store: TrialStore
+    tester: ReportTester
+    tests: ReportTestStore
     replays: ReplayStore
     pulls: PullStore
     sign: Sign

@@ -31,14 +31,14 @@ def _path(text: str) -> str:
     try:
         check_path(text)
     except PathError as error:
-        raise PydanticCustomError("json_path", "{words}", {"words": str(error)}) from error
+        raise PydanticCustomError("json_path", "{message}", {"message": str(error)}) from error
     return text
 
 
 def _dimension(name: str) -> str:
     if (found := dimension_fault(name)) is not None:
-        words, rule = found
-        raise _fault_of(rule, words)
+        message, rule = found
+        raise _fault_of(rule, message)
     return name
 
 
@@ -82,7 +82,7 @@ Dimensions = Annotated[
         },
     ),
 ]
-VALUE_WORDS: Final = (
+VALUE_DESCRIPTION: Final = (
     "JSON path into `data` to the value, a number or a text that is one (for unique_count: any "
     "text, number or boolean). Needed by all aggregations but count, which has none."
 )
@@ -136,7 +136,9 @@ def _again(found: ErrorDetails) -> InitErrorDetails:
 
 
 def _fault_of(
-    rule: str, words: str, context: Mapping[str, object] | None = None
+    rule: str, message: str, context: Mapping[str, object] | None = None
 ) -> PydanticCustomError:
     """A fault by its rule; `context` is what the words for that rule are made with."""
-    return PydanticCustomError(cast("Any", rule), "{words}", {**(context or {}), "words": words})
+    return PydanticCustomError(
+        cast("Any", rule), "{message}", {**(context or {}), "message": message}
+    )

@@ -66,23 +66,23 @@ class NumberMetaShown(TypedDict):
     page: NumbersShown
 
 
-def page_shape(name: str, entry: Any, words: str, meta: Any = CursorMetaShown) -> Any:
+def page_shape(name: str, entry: Any, description: str, meta: Any = CursorMetaShown) -> Any:
     """The shape of a page of entries; `words` say of which, and in what order."""
     shape = _shape(name, {"data": list[entry], "meta": meta})
-    shape.__doc__ = words
+    shape.__doc__ = description
     return shape
 
 
-def page_answer(words: str, shape: Any, entry: object, *cursor: str) -> Answer:
+def page_answer(description: str, shape: Any, entry: object, *cursor: str) -> Answer:
     """The answer that is a page; its example has one entry, with this cursor."""
     example = {"data": [entry], "meta": cursors(20, [*cursor], more=False)}
-    return Answer(200, words, shape, example=example)
+    return Answer(200, description, shape, example=example)
 
 
-def numbered_answer(words: str, shape: Any, *entries: object) -> Answer:
+def numbered_answer(description: str, shape: Any, *entries: object) -> Answer:
     """The answer that is a page by number; its example has these entries."""
     page = numbered_page(NumberedPage(), entries, len(entries))
-    return Answer(200, words, shape, example=page)
+    return Answer(200, description, shape, example=page)
 
 
 def cursors(size: int, shown: list[str], *, more: bool) -> CursorMetaShown:

@@ -10,13 +10,13 @@ from pydantic_core import PydanticCustomError
 
 
 def _no_customers(_value: object) -> object:
-    words = "is not supported: there are no customers here, only subjects"
-    raise PydanticCustomError("unknown_property", words)
+    message = "is not supported: there are no customers here, only subjects"
+    raise PydanticCustomError("unknown_property", message)
 
 
 def _unsupported(_value: object) -> object:
-    words = "is not supported; the answer would be another one"
-    raise PydanticCustomError("unknown_property", words)
+    message = "is not supported; the answer would be another one"
+    raise PydanticCustomError("unknown_property", message)
 
 
 Customers = SkipJsonSchema[Annotated[Any, BeforeValidator(_no_customers)]]

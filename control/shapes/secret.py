@@ -13,11 +13,11 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def secret_answer(
-    status: int, words: str, shape: Any, example: object, headers: Mapping[str, str] = _NONE
+    status: int, description: str, shape: Any, example: object, headers: Mapping[str, str] = _NONE
 ) -> Answer:
     """The answer as it is published; `headers` are those that it has besides."""
     kept = {"Cache-Control": "Always no-store: the answer holds a secret.", **headers}
-    return Answer(status, words, shape, example=example, headers=kept)
+    return Answer(status, description, shape, example=example, headers=kept)
 
 
 def secret_response(

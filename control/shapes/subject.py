@@ -14,8 +14,8 @@ def _storable(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """Metadata that reads back as it was sent, and is small."""
     text = msgspec.json.encode(metadata)
     if len(text) > SUBJECT_METADATA_BYTES_MAX:
-        words = f"has more than {SUBJECT_METADATA_BYTES_MAX} bytes as JSON without spaces"
-        raise PydanticCustomError("max_length", "{words}", {"words": words})
+        message = f"has more than {SUBJECT_METADATA_BYTES_MAX} bytes as JSON without spaces"
+        raise PydanticCustomError("max_length", "{message}", {"message": message})
     if msgspec.json.decode(text) != metadata:  # NaN and infinity are no JSON
         raise PydanticCustomError("type", "holds a number that is none or is out of range")
     return metadata

@@ -71,10 +71,10 @@ class Places:
 
     def _busy(self, namespace: str) -> Problem:
         if self._held[namespace] >= LARGE_ANSWERS_OF_NAMESPACE_MAX:
-            words = (
+            message = (
                 f"{LARGE_ANSWERS_OF_NAMESPACE_MAX} large answers about usage are being sent to "
                 "this namespace; take them first, or ask for less at once."
             )
-            return Problem(ProblemType.RATE_LIMITED, words, retry_after_s=_RETRY_S)
-        words = "Large answers about usage are being sent to others; try again, or ask for less."
-        return Problem(ProblemType.UNAVAILABLE, words, retry_after_s=_RETRY_S)
+            return Problem(ProblemType.RATE_LIMITED, message, retry_after_s=_RETRY_S)
+        message = "Large answers about usage are being sent to others; try again, or ask for less."
+        return Problem(ProblemType.UNAVAILABLE, message, retry_after_s=_RETRY_S)

@@ -13,14 +13,14 @@ from meterline.window import WindowSize, rfc3339, zone_named
 SUBJECT: Final = "subject"
 COMPLETE_UNTIL_HEADER: Final = "Meterline-Complete-Until"
 COMPLETE_FROM_HEADER: Final = "Meterline-Complete-From"
-COMPLETE_FROM_WORDS: Final = (
+COMPLETE_FROM_DESCRIPTION: Final = (
     "Usage before then may lack events that were not kept any more when the meter was made; absent:"
     " it lacks none."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class MemberNames:
     """How an API version spells the fields of a question, for its faults."""
 
     group_by: str
@@ -32,7 +32,7 @@ class Words:
 class Question:
     """What was asked, not yet judged against a meter."""
 
-    words: Words
+    names: MemberNames
     from_ms: int | None = None
     to_ms: int | None = None
     window: WindowSize | None = None
@@ -66,22 +66,22 @@ def query_of(meter: Meter, question: Question) -> UsageQuery:
 
     A filter on the subject also groups by it (peer-api.md 1.6).
     """
-    words = question.words
+    names = question.names
     faults = []
     from_ms, to_ms = question.from_ms, question.to_ms
     if from_ms is not None and to_ms is not None and from_ms >= to_ms:
         reason = f"{rfc3339(from_ms)} must be before to, {rfc3339(to_ms)}"
-        faults.append(Fault("from", reason, "maximum", words.source))
+        faults.append(Fault("from", reason, "maximum", names.source))
     known = (SUBJECT, *dimensions_ever(meter))
     listed = ", ".join(known)
     reason = f"is not a dimension of meter {meter.key}; it has {listed}"
     faults += [
-        Fault(words.group_by, f"{name!r} {reason}", "enum", words.source)
+        Fault(names.group_by, f"{name!r} {reason}", "enum", names.source)
         for name in question.group_by
         if name not in known
     ]
     faults += [
-        Fault(f"{words.filters}.{name}", reason, "enum", words.source)
+        Fault(f"{names.filters}.{name}", reason, "enum", names.source)
         for name, _ in question.filters
         if name not in known
     ]

@@ -12,7 +12,7 @@ from control.handlers import OfStores, Operation
 from control.shapes.event import EVENT_EXAMPLE, EventShown
 from control.shapes.optional_members import Maybe, present
 from control.shapes.refused_parameters import Customers
-from control.v1.validation_words import validation_words
+from control.v1.validation_message import validation_message
 from meterline.access import Scope
 from meterline.event import Column, Condition, EventQuery, Op
 from meterline.http import json_response
@@ -145,8 +145,8 @@ def shown(one: Judged) -> IngestedEventShown:
     assert one.sent is not None, "only new events are listed"
     without_data = one.sent.get("data", _NULL) == _NULL
     lines = [
-        validation_words(words, attributes, without_data=without_data)
-        for words, attributes in one.problems
+        validation_message(message, attributes, without_data=without_data)
+        for message, attributes in one.problems
     ]
     shown: IngestedEventShown = {
         "event": cast("EventShown", one.sent),

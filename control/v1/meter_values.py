@@ -8,7 +8,7 @@ from aiohttp import web
 from pydantic import Field
 
 from control.handlers import OfStores, Operation
-from control.usage.query import SUBJECT, Question, Words, query_of
+from control.usage.query import SUBJECT, MemberNames, Question, query_of
 from meterline.access import Scope
 from meterline.http import json_response
 from meterline.http.operation import Answer, Call
@@ -24,7 +24,7 @@ from meterline.problem import Fault, invalid, not_found
 from meterline.usage import UsageQuery
 from meterline.window import DAY_MS, HOUR_MS
 
-WORDS: Final = Words("groupByKey", "filter", "query")
+NAMES: Final = MemberNames("groupByKey", "filter", "query")
 
 
 class MeterSubjectsParameters(LooseParameters):
@@ -90,7 +90,7 @@ class V1MeterValues(OfStores, tag="Meters"):
         """Subjects in a bare array."""
         asked = call.parameters
         meter = await self._stores.meter(call.namespace, call.names["meterIdOrSlug"])
-        question = Question(WORDS, asked.from_, asked.to, group_by=(SUBJECT,))
+        question = Question(NAMES, asked.from_, asked.to, group_by=(SUBJECT,))
         return json_response(await self._all(query_of(meter, question)))
 
     @Operation(
@@ -109,7 +109,7 @@ class V1MeterValues(OfStores, tag="Meters"):
         if name not in dimensions_ever(meter):
             raise not_found("group-by key", name)
         from_ms, to_ms = call.parameters.span(self._stores.now_ms)
-        question = Question(WORDS, from_ms, to_ms, group_by=(name,))
+        question = Question(NAMES, from_ms, to_ms, group_by=(name,))
         return json_response(await self._all(query_of(meter, question)))
 
     async def _all(self, query: UsageQuery) -> list[str]:

@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 
 from control.handlers import OfStores, Operation
 from control.shapes.meter import (
-    VALUE_WORDS,
+    VALUE_DESCRIPTION,
     Dimensions,
     JsonPath,
     MeterKey,
@@ -49,7 +49,7 @@ from meterline.meter import Aggregation, Meter, MeterChange, MeterDraft, MeterRe
 from meterline.problem import Fault, Problem, ProblemType, invalid
 from meterline.window import WindowSize, rfc3339
 
-_V1_WORDS: Final = {
+_V1_NAMES: Final = {
     "key": "slug",
     "event_type": "eventType",
     "value_property": "valueProperty",
@@ -73,7 +73,7 @@ ValueProperty = Annotated[
     JsonPath | None,
     BeforeValidator(_empty_is_none),
     WithJsonSchema({"type": ["string", "null"], "pattern": r"^(\$.*)?$"}),
-    Field(description=VALUE_WORDS),
+    Field(description=VALUE_DESCRIPTION),
 ]
 MetadataText = Annotated[str, Field(max_length=ATTRIBUTE_CHARS_MAX), NoNul]
 Metadata = Annotated[
@@ -110,7 +110,7 @@ class MeterBody(Camel):
         if isinstance(sent, dict):
             value = sent.get("valueProperty") or None
             found = disagreements_of(sent.get("aggregation"), value, sent.get("groupBy"))
-        return judged_whole(handler, sent, map(_in_v1_words, found))
+        return judged_whole(handler, sent, map(_in_v1_names, found))
 
     def draft(self) -> MeterDraft:
         """The definition; a meter without a name has its slug for one."""
@@ -305,7 +305,7 @@ class V1Meters(OfStores, tag="Meters"):
             )
         except Problem as problem:
             if problem.faults:
-                raise invalid(*map(_in_v1_words, problem.faults)) from problem
+                raise invalid(*map(_in_v1_names, problem.faults)) from problem
             raise
         return json_response(await self._shown(call.namespace, meter))
 
@@ -358,8 +358,8 @@ def _measured(meter: Meter) -> PendingRevisionShown:
     }
 
 
-def _in_v1_words(fault: Fault) -> Fault:
+def _in_v1_names(fault: Fault) -> Fault:
     name, _, rest = fault.field.partition(".")
-    words = _V1_WORDS.get(name, name)
+    v1_name = _V1_NAMES.get(name, name)
     reason = fault.reason.replace("value_property", "valueProperty")
-    return replace(fault, field=f"{words}.{rest}" if rest else words, reason=reason)
+    return replace(fault, field=f"{v1_name}.{rest}" if rest else v1_name, reason=reason)

@@ -16,13 +16,13 @@ from control.stores import Stores
 from control.usage.answers import Answers, Form
 from control.usage.form import opening, table, wants_csv, window_bound
 from control.usage.query import (
+    COMPLETE_FROM_DESCRIPTION,
     COMPLETE_FROM_HEADER,
-    COMPLETE_FROM_WORDS,
     COMPLETE_UNTIL_HEADER,
     SUBJECT,
     Asked,
+    MemberNames,
     Question,
-    Words,
     asked,
     query_of,
 )
@@ -49,8 +49,8 @@ from meterline.problem import ProblemType
 from meterline.usage import Filter, Operator, UsageQuery, UsageRow
 from meterline.window import WindowSize
 
-IN_QUERY: Final = Words("groupBy", "filterGroupBy", "query")
-IN_BODY: Final = Words("groupBy", "filterGroupBy", "body")
+IN_QUERY: Final = MemberNames("groupBy", "filterGroupBy", "query")
+IN_BODY: Final = MemberNames("groupBy", "filterGroupBy", "body")
 
 Texts = Annotated[list[str], Field(max_length=QUERY_FILTER_VALUES_MAX)]
 
@@ -177,13 +177,13 @@ _ANSWERED: Final = {
 }
 _HEADERS: Final = {
     COMPLETE_UNTIL_HEADER: "Of what was received until then nothing is missing; absent: unknown.",
-    COMPLETE_FROM_HEADER: COMPLETE_FROM_WORDS,
+    COMPLETE_FROM_HEADER: COMPLETE_FROM_DESCRIPTION,
 }
 _ANSWERS: Final = (
     Answer(200, "Usage.", QueryResultShown, example=_ANSWERED, headers=_HEADERS),
     Answer(200, "Usage.", str, CSV, example="window_start,window_end,value\n"),
 )
-_WORDS: Final = (
+_DESCRIPTION: Final = (
     "Usage of a meter by windows and groups, ordered by both. A window or group in which nothing "
     "counted has no row. `Accept: text/csv` asks for a table."
 )
@@ -200,7 +200,7 @@ class V1Query(Handlers, tag="Meters"):
         id="queryMeter",
         route="GET /v1/meters/{meterIdOrSlug}/query",
         summary="Query usage",
-        description=_WORDS,
+        description=_DESCRIPTION,
         scope=Scope.USAGE_READ,
         parameters=QueryParameters,
         answer=_ANSWERS,
@@ -214,7 +214,7 @@ class V1Query(Handlers, tag="Meters"):
         id="queryMeterPost",
         route="POST /v1/meters/{meterIdOrSlug}/query",
         summary="Query usage with a body",
-        description=f"{_WORDS} For filters that fit no URL.",
+        description=f"{_DESCRIPTION} For filters that fit no URL.",
         scope=Scope.USAGE_READ,
         parameters=AnyParameters,
         body=json_body(QueryBody, _ASKED),
@@ -228,7 +228,7 @@ class V1Query(Handlers, tag="Meters"):
     async def _answered(self, call: Call[Any, Any], question: Question) -> web.StreamResponse:
         as_csv = wants_csv(call.request)
         meter = await self._stores.meter(call.namespace, call.names["meterIdOrSlug"])
-        asked_for = await asked(self._stores, query_of(meter, question), question.words.source)
+        asked_for = await asked(self._stores, query_of(meter, question), question.names.source)
         ask = partial(self._stores.usage.usage_rows, asked_for.query)
         form = _rows(asked_for)
         if as_csv:  # as the peer makes it

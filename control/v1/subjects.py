@@ -46,16 +46,16 @@ class SubjectBody(Camel):
         metadata = self.metadata
         return SubjectDraft(
             key=self.key,
-            display_name=self._said("display_name", self.display_name),
-            metadata=self._said(
+            display_name=self._given("display_name", self.display_name),
+            metadata=self._given(
                 "metadata", None if metadata is None else msgspec.json.encode(metadata).decode()
             ),
             current_period_start_ms=self._at("current_period_start", self.current_period_start),
             current_period_end_ms=self._at("current_period_end", self.current_period_end),
-            stripe_customer_id=self._said("stripe_customer_id", self.stripe_customer_id),
+            stripe_customer_id=self._given("stripe_customer_id", self.stripe_customer_id),
         )
 
-    def _said(self, name: str, value: str | None) -> str | Literal[Kept.KEPT] | None:
+    def _given(self, name: str, value: str | None) -> str | Literal[Kept.KEPT] | None:
         return value if name in self.model_fields_set else KEPT
 
     def _at(self, name: str, value: int | None) -> int | Literal[Kept.KEPT] | None:
@@ -178,12 +178,14 @@ class V1Subjects(OfStores, tag="Subjects"):
 
 def shown(subject: Subject) -> SubjectShown:
     """The subject as v1 shows it."""
-    said = subject.metadata
+    metadata = subject.metadata
     shown: SubjectShown = {
         "id": subject.id,
         "key": subject.key,
         "displayName": subject.display_name,
-        "metadata": None if said is None else msgspec.json.decode(said, type=dict[str, Any]),
+        "metadata": None
+        if metadata is None
+        else msgspec.json.decode(metadata, type=dict[str, Any]),
         "currentPeriodStart": instant(subject.current_period_start_ms),
         "currentPeriodEnd": instant(subject.current_period_end_ms),
         "stripeCustomerId": subject.stripe_customer_id,

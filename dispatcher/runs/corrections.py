@@ -96,16 +96,18 @@ def corrections_of(
 
 
 def total_correction(
-    said: SubjectUsage, sent: Sent | None, changed: Cause | None
+    subject_usage: SubjectUsage, sent: Sent | None, changed: Cause | None
 ) -> Iterator[Correction]:
     """What a subject says that has too many entries to be listed: its sum, under no groups."""
     old = None if sent is None else sum(sent.entries().values())
-    if old == said.total:
+    if old == subject_usage.total:
         return
     cause = Cause.FIRST_SEEN if sent is None else Cause.LATE_USAGE
     replaces = None if sent is None else sent.delivery_id
     digest = None if sent is None else digest_of(sent.body)
-    yield Correction(said.subject, (), old, said.total, changed or cause, replaces, digest)
+    yield Correction(
+        subject_usage.subject, (), old, subject_usage.total, changed or cause, replaces, digest
+    )
 
 
 def is_sent(run: Run, report: Report) -> bool:

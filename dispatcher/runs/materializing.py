@@ -20,7 +20,7 @@ from dispatcher.runs.corrections import (
     is_sent,
     total_correction,
 )
-from dispatcher.runs.staging import Holding
+from dispatcher.runs.lease import Holding
 from dispatcher.runs.usage_answers import Answers
 from dispatcher.runs.waiting import Ready
 from meterline import limits
@@ -82,7 +82,7 @@ class Making:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Gathered:
     """What a run says in figures: its statements are in the spool, its corrections are staged."""
 
     figures: Figures
@@ -91,31 +91,31 @@ class Said:
     corrections_digest: str | None  # None in a first run
 
 
-async def gather(making: Making, answers: Answers, spool: Spool) -> Said:
+async def gather(making: Making, answers: Answers, spool: Spool) -> Gathered:
     """Judge all entries and spool what is said of them. Raises `LeaseLost` and `Problem`."""
     it, holding = making.it, making.holding
     keeps_rows = making.baseline is not None
     gathering = Gathering(it.run, it.report.filter, keeps_rows=keeps_rows)
-    teller = _Teller(making, spool)
+    comparison = _Comparison(making, spool)
     async for rows in answers.portions():
-        said: list[SubjectUsage] = []
+        usages: list[SubjectUsage] = []
         for start in range(0, len(rows), limits.RUN_ROWS_JUDGED):
-            said += gathering.add(rows[start : start + limits.RUN_ROWS_JUDGED])
+            usages += gathering.add(rows[start : start + limits.RUN_ROWS_JUDGED])
             await holding.keep()
             await asyncio.sleep(0)
-        if said:
-            await teller.take(said, said[-1].subject)
-    await teller.take(gathering.end(), None)
-    await teller.end()
+        if usages:
+            await comparison.take(usages, usages[-1].subject)
+    await comparison.take(gathering.end(), None)
+    await comparison.end()
     figures = gathering.figures
     others, others_total = await answers.left_out()
     figures.filtered_out += others
     figures.total_filtered_out += others_total
-    digest = None if making.baseline is None else teller.digest.hex()
-    return Said(figures, teller.statements, teller.corrections, digest)
+    digest = None if making.baseline is None else comparison.digest.hex()
+    return Gathered(figures, comparison.statements, comparison.corrections, digest)
 
 
-class _Teller:
+class _Comparison:
     """Compares what subjects say with what is booked for them, spools what is to be said, and
     stages what it corrects.
     """
@@ -129,13 +129,13 @@ class _Teller:
         self.corrections = 0
         self.digest = CorrectionsDigest()
 
-    async def take(self, said: Sequence[SubjectUsage], until: str | None) -> None:
+    async def take(self, usages: Sequence[SubjectUsage], until: str | None) -> None:
         """Subjects in order, all up to one that have something to say; None: to the last."""
         making, booked = self._making, dict[str, Booked]()
         if making.it.run.revision > 1:
             booked = await making.reports.booked(making.it.run, self._after, until)
         self._after = until
-        found = statements(said, booked)
+        found = statements(usages, booked)
         if making.baseline is not None:
             await self._correct(making.baseline, found)
         self.statements += len(found)
@@ -152,12 +152,14 @@ class _Teller:
             names = {it.supersedes for it in chunk if it.supersedes is not None}
             bodies = await making.corrections.sent_bodies(names) if names else {}
             for one in chunk:
-                said, sent = one.said, _sent(one.supersedes, bodies)
-                if said.usage is None:
-                    self._waiting += total_correction(said, sent, changed)
+                subject_usage, sent = one.subject_usage, _sent(one.supersedes, bodies)
+                if subject_usage.usage is None:
+                    self._waiting += total_correction(subject_usage, sent, changed)
                     continue
-                now = entries_of(said.rows)
-                self._waiting += corrections_of(said.subject, sent, now, said.left_out, changed)
+                now = entries_of(subject_usage.rows)
+                self._waiting += corrections_of(
+                    subject_usage.subject, sent, now, subject_usage.left_out, changed
+                )
             if len(self._waiting) >= limits.CORRECTIONS_STAGED_MAX:
                 await self.end()
 
@@ -182,12 +184,14 @@ def _sent(name: str | None, bodies: dict[str, bytes]) -> Sent | None:
     return Sent(name, bodies[name])
 
 
-async def write(making: Making, said: Said, spool: Spool, counted: LogEnds | None) -> Manifest:
+async def write(
+    making: Making, gathered: Gathered, spool: Spool, counted: LogEnds | None
+) -> Manifest:
     """Make the bodies of what was spooled and stage them; the manifest of it all. Raises
     `LeaseLost`.
     """
     it, claim = making.it, making.claim
-    deliveries = said.statements if making.sends else 0
+    deliveries = gathered.statements if making.sends else 0
     scene = Scene(it.report, it.meter, it.run, it.complete_until_ms, deliveries)
     digest, number = ManifestDigest(), 0
 
@@ -203,7 +207,7 @@ async def write(making: Making, said: Said, spool: Spool, counted: LogEnds | Non
         await making.holding.stage(drafts(records))
         number += len(records)
     assert number == deliveries, "what was spooled is read whole"
-    figures = said.figures
+    figures = gathered.figures
     return Manifest(
         deliveries=number,
         entries=figures.entries,
@@ -213,28 +217,28 @@ async def write(making: Making, said: Said, spool: Spool, counted: LogEnds | Non
         complete_until_ms=it.complete_until_ms,
         digest=digest.hex(),
         sequence_first=claim.sequence_next if number else 0,
-        corrections=said.corrections,
-        corrections_digest=said.corrections_digest,
+        corrections=gathered.corrections,
+        corrections_digest=gathered.corrections_digest,
         counted=counted,
     )
 
 
 def _record(statement: Statement) -> _Record:
-    said = statement.said
+    subject_usage = statement.subject_usage
     return _Record(
-        said.subject,
-        said.usage,
-        said.size,
-        said.digest,
-        said.entries,
-        str(said.total),
-        said.values,
+        subject_usage.subject,
+        subject_usage.usage,
+        subject_usage.size,
+        subject_usage.digest,
+        subject_usage.entries,
+        str(subject_usage.total),
+        subject_usage.values,
         statement.supersedes,
     )
 
 
 def _statement(record: _Record) -> Statement:
-    said = SubjectUsage(
+    subject_usage = SubjectUsage(
         record.subject,
         record.usage,
         record.size,
@@ -243,4 +247,4 @@ def _statement(record: _Record) -> Statement:
         int(record.total),
         record.values,
     )
-    return Statement(said, record.supersedes)
+    return Statement(subject_usage, record.supersedes)

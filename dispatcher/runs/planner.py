@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from dispatcher.runs.corrections import says_nothing_new
-from dispatcher.runs.materializing import Making, Said, gather, write
+from dispatcher.runs.lease import Holding, LeaseLost
+from dispatcher.runs.materializing import Gathered, Making, gather, write
 from dispatcher.runs.schedule import due_runs
-from dispatcher.runs.staging import Holding, LeaseLost
 from dispatcher.runs.usage_answers import Answers
 from dispatcher.runs.waiting import Judge, Ready, Walk
 from meterline import limits
@@ -234,11 +234,11 @@ async def _tell(sources: Sources, making: Making, answers: Answers, now_ms: int)
     try:
         await answers.ask(making.it)
         await making.holding.keep()
-        said = await gather(making, answers, spool)
-        if _is_old(making, said):
+        gathered = await gather(making, answers, spool)
+        if _is_old(making, gathered):
             why = "the figures are the same as in the previous revision"
             return await reports.close_run(claim, RunMove.UNCHANGED, why, now_ms, answers.counted)
-        manifest = await write(making, said, spool, answers.counted)
+        manifest = await write(making, gathered, spool, answers.counted)
     finally:
         await spool.close()
     decided = await reports.decide(claim, making.it.meter.revision, manifest, now_ms)
@@ -248,12 +248,12 @@ async def _tell(sources: Sources, making: Making, answers: Answers, now_ms: int)
     return decided
 
 
-def _is_old(making: Making, said: Said) -> bool:
+def _is_old(making: Making, gathered: Gathered) -> bool:
     """Whether a revision has nothing new to say."""
     if making.baseline is None:
         return False
-    assert said.corrections_digest is not None, "of every revision"
-    speaks = said.statements > 0
+    assert gathered.corrections_digest is not None, "of every revision"
+    speaks = gathered.statements > 0
     return says_nothing_new(
-        making.baseline, said.corrections_digest, speaks=speaks, sends=making.sends
+        making.baseline, gathered.corrections_digest, speaks=speaks, sends=making.sends
     )

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from dispatcher.sending.fairness import Caps, Load, grant_sends
-from dispatcher.sending.rate import Pace
+from dispatcher.sending.rate import RateLimit
 from dispatcher.sending.request import Sealed, send_signed
 from dispatcher.sending.retry import GiveUp, RetryPolicy, decide, retry_after_ms
 from meterline import limits
@@ -69,7 +69,7 @@ async def claim_due(
     terms: SendTerms,
     load: Load,
     now_ms: int,
-    pace: Pace | None = None,
+    rate_limit: RateLimit | None = None,
 ) -> list[ClaimedDelivery]:
     """Claim what may be sent now or soon, within the caps, the pace and what may be claimed ahead,
     of so many reports at once as the memory has room for. Raises `Unavailable`.
@@ -78,7 +78,7 @@ async def claim_due(
     if full or load.bytes >= limits.CLAIMED_BYTES_MAX:
         return []
     due = await reports.due(now_ms)
-    slots = {} if pace is None else pace.slots({it.address for it in due}, now_ms)
+    slots = {} if rate_limit is None else rate_limit.slots({it.address for it in due}, now_ms)
     allotted = grant_sends(due, load, terms.caps, now_ms, slots)[: limits.REPORTS_CLAIMED_MAX]
     if not allotted:
         return []

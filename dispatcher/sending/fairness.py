@@ -13,7 +13,7 @@ from typing import Final
 from meterline import limits
 from meterline.delivery import Address, Due, SendGrant
 
-_NO_PACE: Final[Mapping[Address, int]] = {}
+_NO_LIMIT: Final[Mapping[Address, int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def grant_sends(
     load: Load,
     caps: Caps,
     now_ms: int,
-    slots: Mapping[Address, int] = _NO_PACE,
+    slots: Mapping[Address, int] = _NO_LIMIT,
 ) -> list[SendGrant]:
     """Share the free places over what is due, the longest waiting first, and then what may be
     claimed ahead.

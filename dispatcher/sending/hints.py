@@ -30,8 +30,8 @@ def verdict(answer: Answer) -> str:
     """One or two sentences for the report's owner."""
     if answer.outcome is AttemptOutcome.DELIVERED:
         return f"Delivered: the receiver answered {answer.status} after {answer.duration_ms} ms."
-    told = f"{answer.reason[:1].upper()}{answer.reason[1:]}."
-    return f"{told} {_what_to_do(answer)}".strip()
+    sentence = f"{answer.reason[:1].upper()}{answer.reason[1:]}."
+    return f"{sentence} {_what_to_do(answer)}".strip()
 
 
 def _what_to_do(answer: Answer) -> str:

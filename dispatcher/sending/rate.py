@@ -7,9 +7,9 @@ from meterline import limits
 from meterline.delivery import Address
 
 
-class Pace:
+class RateLimit:
     """The next free instant of each endpoint; time is an argument. `per_second` is how many
-    deliveries one dispatcher begins to one endpoint in a second at most; None: no pace is kept.
+    deliveries one dispatcher begins to one endpoint in a second at most; None: no limit.
     """
 
     def __init__(self, per_second: float | None = None) -> None:
@@ -18,12 +18,12 @@ class Pace:
 
     def slots(self, addresses: Iterable[Address], now_ms: int) -> dict[Address, int]:
         """How many deliveries may be claimed now for each endpoint: those whose turn comes within
-        `PACE_AHEAD_MS`.
+        `RATE_AHEAD_MS`.
         """
         if self._apart_ms is None:
             return {}
         self._forget(now_ms)
-        until_ms = now_ms + limits.PACE_AHEAD_MS
+        until_ms = now_ms + limits.RATE_AHEAD_MS
         return {
             address: self._slots(self._next_ms.get(address, now_ms), until_ms)
             for address in addresses

@@ -13,7 +13,7 @@ from dispatcher.sending import attempt
 from dispatcher.sending.attempt import SendTerms, Sent
 from dispatcher.sending.fairness import Load
 from dispatcher.sending.prefetch import Answered, Waiting
-from dispatcher.sending.rate import Pace
+from dispatcher.sending.rate import RateLimit
 from meterline import limits
 from meterline.delivery import (
     Address,
@@ -56,7 +56,7 @@ class DeliverySender:
         self._answered = Answered()
         self._outs: Counter[Address] = Counter()  # in a row, of what is claimed
         self._faults: Counter[Address] = Counter()  # in a row, of first tries of what is claimed
-        self._pace = Pace(terms.per_second)
+        self._rate_limit = RateLimit(terms.per_second)
         self._posts: set[asyncio.Task[None]] = set()
         self._sent: list[Sent] = []  # to be recorded; both are bounded by what is claimed
         self._returned: list[ClaimedDelivery] = []  # to be given back
@@ -88,7 +88,7 @@ class DeliverySender:
         now_ms = self._clock.now_ms()
         self._return(self._waiting.older_than(now_ms - limits.AHEAD_WAIT_MS))
         found = await attempt.claim_due(
-            self._reports, self._terms, self._load(now_ms), now_ms, self._pace
+            self._reports, self._terms, self._load(now_ms), now_ms, self._rate_limit
         )
         for claimed in found:
             self._claimed[claimed.address] += 1
@@ -153,7 +153,7 @@ class DeliverySender:
                 self._begin()  # its endpoint may have had a place of its own to give
 
     async def _post(self, claimed: ClaimedDelivery, address: Address) -> None:
-        wait_ms = self._pace.take(address, self._clock.now_ms())
+        wait_ms = self._rate_limit.take(address, self._clock.now_ms())
         if wait_ms:
             await asyncio.sleep(wait_ms / 1_000)  # its turn in the pace of the endpoint
         draw = random.random()  # noqa: S311 - jitter of a delay
@@ -168,11 +168,11 @@ class DeliverySender:
             del self._under_way[address]
         self._sent.append(sent)
         self._record_wake.set()
-        self._heed(sent, address)
+        self._apply(sent, address)
         if sent.end.observed is None:
             await asyncio.sleep(0)  # it may never have waited for anything: others have their turn
 
-    def _heed(self, sent: Sent, address: Address) -> None:
+    def _apply(self, sent: Sent, address: Address) -> None:
         """What waits for an endpoint that is away waits in the store: nobody burns it."""
         observed = sent.end.observed
         if observed is None:

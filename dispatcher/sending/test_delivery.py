@@ -8,11 +8,11 @@ from dispatcher.sending.request import Sealed, send_signed
 from meterline.delivery import SecretBox, WebhookSender
 from meterline.meter import Meter
 from meterline.ports import Clock
-from meterline.report import Report, ReportStore, Trial, trial_body
+from meterline.report import Report, ReportStore, SentTest, body_of_test
 
 
-class Trials:
-    """See `meterline.report.ReportTrial`."""
+class DeliveryTester:
+    """See `meterline.report.ReportTester`."""
 
     def __init__(
         self, reports: ReportStore, sender: WebhookSender, box: SecretBox, clock: Clock
@@ -22,15 +22,15 @@ class Trials:
         self._box = box
         self._clock = clock
 
-    async def try_out(self, report: Report, meter: Meter, delivery_id: str) -> Trial:
+    async def try_out(self, report: Report, meter: Meter, delivery_id: str) -> SentTest:
         """See the port."""
         await asyncio.to_thread(signing.load)
         now_ms = self._clock.now_ms()
-        body = trial_body(report, meter, delivery_id, now_ms)
+        body = body_of_test(report, meter, delivery_id, now_ms)
         retired = await self._reports.retired_secrets(report.id, now_ms)
         secrets = (report.signing_secret_sealed, *(one.sealed for one in retired))
         sealed = Sealed(secrets, report.user_info_sealed, report.headers.sealed)
         answer = await send_signed(
             self._sender, self._box, report.endpoint, delivery_id, body, sealed, now_ms
         )
-        return Trial(delivery_id, body, now_ms, answer, verdict(answer))
+        return SentTest(delivery_id, body, now_ms, answer, verdict(answer))

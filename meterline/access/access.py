@@ -2,7 +2,7 @@
 
 A key is `mtl_<its id>_<its secret>`. The id is no secret: it is in logs, lists and the record of
 changes. The secret is 32 random bytes, of which only a hash is kept: with so much randomness a fast
-hash cannot be searched, and a slow one at the door would be a way to bring it down.
+hash cannot be searched, and a slow one before each request would be a way to bring it down.
 """
 
 import hashlib
@@ -275,8 +275,8 @@ def rotation_refusal(key: ApiKey, giver: Principal, plans: Collection[str]) -> P
     its = key.plan if key.plan in plans else DEFAULT_PLAN
     if own == its or own not in plans or Scope.OPERATE in giver.scopes:
         return None
-    words = "has another plan than you; rotate it by `meterline keys rotate`"
-    detail = f"API key {key.name!r} {words}."
+    message = "has another plan than you; rotate it by `meterline keys rotate`"
+    detail = f"API key {key.name!r} {message}."
     return Problem(ProblemType.FORBIDDEN, detail)
 
 

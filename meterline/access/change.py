@@ -102,7 +102,7 @@ def members_text(before: Mapping[str, object], after: Mapping[str, object]) -> s
     the record stays small and the value can still be recognised. Members must hold no secret.
     """
     found = [
-        ChangedMember(name, _told(before.get(name)), _told(after.get(name)))
+        ChangedMember(name, _shown(before.get(name)), _shown(after.get(name)))
         for name in sorted({*before, *after})
         if before.get(name) != after.get(name)
     ]
@@ -114,7 +114,7 @@ def members_of(text: str) -> list[ChangedMember]:
     return _decode(text) if text else []
 
 
-def _told(value: object) -> object:
+def _shown(value: object) -> object:
     encoded = _encode(value)
     if len(encoded) <= CHANGE_VALUE_BYTES_MAX:
         return value

@@ -54,15 +54,15 @@ def described(subject: Subject, draft: SubjectDraft) -> Subject:
     """The subject as the draft describes it, its instants as they are."""
     return replace(
         subject,
-        display_name=_said(draft.display_name, subject.display_name),
-        metadata=_said(draft.metadata, subject.metadata),
-        current_period_start_ms=_said(
+        display_name=_given(draft.display_name, subject.display_name),
+        metadata=_given(draft.metadata, subject.metadata),
+        current_period_start_ms=_given(
             draft.current_period_start_ms, subject.current_period_start_ms
         ),
-        current_period_end_ms=_said(draft.current_period_end_ms, subject.current_period_end_ms),
-        stripe_customer_id=_said(draft.stripe_customer_id, subject.stripe_customer_id),
+        current_period_end_ms=_given(draft.current_period_end_ms, subject.current_period_end_ms),
+        stripe_customer_id=_given(draft.stripe_customer_id, subject.stripe_customer_id),
     )
 
 
-def _said(asked: _T | _Keep, there: _T) -> _T:
+def _given(asked: _T | _Keep, there: _T) -> _T:
     return there if asked is KEPT else asked

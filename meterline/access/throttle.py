@@ -133,7 +133,7 @@ class Throttle:
             name: tuple(policy.shared(shares) for policy in policies)
             for name, policies in plans.items()
         }
-        self._said = {name: policy_header(policies) for name, policies in self._plans.items()}
+        self._policies = {name: policy_header(policies) for name, policies in self._plans.items()}
         self._strictest = min(self._plans, key=lambda name: _rates(self._plans[name]), default=None)
         self._limited_max = limited_max
         # by caller and plan (a key may be given another one); the longest idle first
@@ -150,15 +150,15 @@ class Throttle:
         if plan is None or not self._plans[plan]:
             return None
         buckets = self._buckets_of(principal, plan, now_ms)
-        told = []
+        states = []
         problem = None
         for bucket in buckets:
             mine = bucket.policy.name == limited
             taken = bucket.take(cost, now_ms) if mine else bucket.look(now_ms)
             if not taken.ok:
                 problem = _refusal(plan, bucket.policy, cost, taken)
-            told.append((bucket.policy.name, taken))
-        headers = {"RateLimit-Policy": self._said[plan], "RateLimit": state_header(told)}
+            states.append((bucket.policy.name, taken))
+        headers = {"RateLimit-Policy": self._policies[plan], "RateLimit": state_header(states)}
         return Decision(headers, problem)
 
     def _plan_of(self, principal: Principal) -> str | None:
@@ -193,11 +193,11 @@ def policy_header(policies: tuple[Policy, ...]) -> str:
     return ", ".join(f'"{policy.name}";q={policy.quota};w={policy.window_s}' for policy in policies)
 
 
-def state_header(told: list[tuple[str, Taken]]) -> str:
+def state_header(states: list[tuple[str, Taken]]) -> str:
     """The value of `RateLimit`: a list of names with what remains, and for how many seconds."""
     return ", ".join(
         f'"{name}";r={taken.remaining};t={taken.retry_after_s or taken.reset_s}'
-        for name, taken in told
+        for name, taken in states
     )
 
 

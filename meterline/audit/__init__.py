@@ -22,8 +22,8 @@ from meterline.audit.audit import (
     TallyValues,
     cell_named,
     decode_place,
+    described,
     encode_place,
-    told,
     values_of,
 )
 from meterline.audit.checked_readers import CheckedAccounts, CheckedLineage, CheckedRefusals

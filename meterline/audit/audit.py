@@ -218,19 +218,19 @@ def values_of(row: TallyRow) -> TallyValues:
     return TallyValues(*row[7:])
 
 
-def told(values: TallyValues | None, other: TallyValues | None) -> str:
+def described(values: TallyValues | None, other: TallyValues | None) -> str:
     """A tally in words: where there is another one, only what differs."""
     if values is None:
         return ABSENT
-    said = []
+    parts = []
     for name, value in zip(TallyValues._fields, values, strict=True):
         if other is None:
             if value in (0, bytes(16)) and name != "counted":
                 continue
         elif value == getattr(other, name):
             continue
-        said.append(f"{name} {_shown(name, value)}")
-    return ", ".join(said)
+        parts.append(f"{name} {_shown(name, value)}")
+    return ", ".join(parts)
 
 
 def _shown(name: str, value: object) -> str:

@@ -24,7 +24,7 @@ from meterline.access import (
 )
 from meterline.backends.missing_plans import MissingPlans
 from meterline.limits import (
-    KEY_REVOKED_TOLD_MS,
+    KEY_REVOKED_SHOWN_MS,
     KEYS_POLL_S,
     KEYS_READ_ROWS,
     KEYS_READ_TIMEOUT_S,
@@ -37,7 +37,7 @@ RETRY_S: Final = 1
 _START: Final = (0, "")  # before the place of every key
 _NO_KEY: Final = "Send an API key: `Authorization: Bearer mtl_...`."
 _NOT_GOOD: Final = "The API key is not known."  # also a wrong secret: nothing that helps to guess
-_WORDS: Final = {
+_MESSAGES: Final = {
     Verdict.EXPIRED: "The API key has expired; ask for another one.",
     Verdict.REVOKED: "The API key is revoked; ask for another one.",
     Verdict.REPLACED: "This secret of the API key was replaced, and its time is over.",
@@ -101,7 +101,7 @@ class KeyRing:
         key, principal = self._held.get(token.key_id, (None, None))
         found = verdict(key, token, now_ms)
         if key is None or principal is None or not found.passes:
-            raise Problem(ProblemType.UNAUTHENTICATED, _WORDS.get(found, _NOT_GOOD))
+            raise Problem(ProblemType.UNAUTHENTICATED, _MESSAGES.get(found, _NOT_GOOD))
         if self._missing_plans is not None:
             self._missing_plans.tell_used(key)
         self._used_at_ms[token.key_id] = now_ms
@@ -154,8 +154,8 @@ class KeyRing:
             if version != self._version:
                 await self._take_in(begun_ms)
         except TimeoutError as error:
-            words = f"control store: no answer about API keys within {self._read_timeout_s} s"
-            raise Unavailable(words) from error
+            message = f"control store: no answer about API keys within {self._read_timeout_s} s"
+            raise Unavailable(message) from error
         self._version = version
         self.confirmed_at_ms = begun_ms
         if self._missing_plans is not None:
@@ -168,7 +168,7 @@ class KeyRing:
             async with asyncio.timeout(self._read_timeout_s):
                 page = await self._store.keys_changed(place, KEYS_READ_ROWS)
             for _, key in page:
-                if _is_told(key, now_ms):
+                if _is_shown(key, now_ms):
                     held[key.id] = (key, key.principal)
                 else:
                     held.pop(key.id, None)
@@ -228,9 +228,9 @@ class KeyRing:
             logger.exception("keys", action="last use lost")
 
 
-def _is_told(key: ApiKey, now_ms: int) -> bool:
+def _is_shown(key: ApiKey, now_ms: int) -> bool:
     """Is it worth holding? Keys revoked long ago need no words of their own."""
-    return key.revoked_at_ms is None or now_ms - key.revoked_at_ms < KEY_REVOKED_TOLD_MS
+    return key.revoked_at_ms is None or now_ms - key.revoked_at_ms < KEY_REVOKED_SHOWN_MS
 
 
 async def _pause(stop: asyncio.Event, seconds: float) -> None:

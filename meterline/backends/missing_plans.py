@@ -9,9 +9,9 @@ from typing import Final
 import structlog
 
 from meterline.access import ApiKey, lacks_plan
-from meterline.limits import MISSING_PLANS_TOLD_MAX
+from meterline.limits import MISSING_PLANS_LOGGED_MAX
 
-ADVICE: Final = (
+HINT: Final = (
     "put the plan back into the settings, or give the key another one (update-api-key); until then"
     " the plan `default` applies, or else the strictest one; without any plan there is no limit"
 )
@@ -25,7 +25,7 @@ class MissingPlans:
     def __init__(self, plans: Collection[str]) -> None:
         self._plans = frozenset(plans)
         self._begun = False
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def tell_held(self, keys: Iterable[ApiKey], now_ms: int) -> None:
         """Of all keys that work, when they were read for the first time."""
@@ -34,13 +34,13 @@ class MissingPlans:
         self._begun = True
         lacking = [key for key in keys if lacks_plan(key, self._plans)]
         found = Counter(key.plan for key in lacking if key.state(now_ms) == "active")
-        for plan, number in sorted(found.items(), key=str)[:MISSING_PLANS_TOLD_MAX]:
-            logger.warning("keys", action="plan missing", plan=plan, keys=number, advice=ADVICE)
+        for plan, number in sorted(found.items(), key=str)[:MISSING_PLANS_LOGGED_MAX]:
+            logger.warning("keys", action="plan missing", plan=plan, keys=number, hint=HINT)
 
     def tell_used(self, key: ApiKey) -> None:
         """Of a key that is let in; so many keys are told of and no more."""
-        if not lacks_plan(key, self._plans) or key.id in self._told:
+        if not lacks_plan(key, self._plans) or key.id in self._logged:
             return
-        if len(self._told) < MISSING_PLANS_TOLD_MAX:
-            self._told.add(key.id)
-            logger.warning("keys", action="plan missing", plan=key.plan, key=key.id, advice=ADVICE)
+        if len(self._logged) < MISSING_PLANS_LOGGED_MAX:
+            self._logged.add(key.id)
+            logger.warning("keys", action="plan missing", plan=key.plan, key=key.id, hint=HINT)

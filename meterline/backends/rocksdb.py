@@ -87,7 +87,7 @@ class RocksSeenStore:
 
     def _generation(self, generation: int, keys: Sequence[bytes]) -> list[bytes | None]:
         prefix = _prefix(generation)
-        with _damage_told(self._folder):
+        with _damage_named(self._folder):
             return list(self._store.get([prefix + key for key in keys]) or ())
 
     def apply(self, rows: Sequence[SeenRow], applied: int) -> None:
@@ -108,7 +108,7 @@ class RocksSeenStore:
                 batch.delete_range(b"g", _prefix(max(newest - 1, 0)))
             batch.put(_NEWEST, _NUMBER.pack(newest))
         batch.put(_APPLIED, _NUMBER.pack(max(applied, self._applied)))
-        with _damage_told(self._folder):
+        with _damage_named(self._folder):
             self._store.write(batch, self._durable)
         if newest > self._newest:
             self._newest = newest
@@ -128,7 +128,7 @@ class RocksSeenStore:
 def _opened(folder: Path) -> Rdict:
     """The store in a folder; one that is damaged is set aside, for it can be rebuilt."""
     try:
-        with _damage_told(folder):
+        with _damage_named(folder):
             return Rdict(str(folder), _options())
     except SeenDamaged as error:
         _set_aside(folder, str(error))
@@ -151,18 +151,18 @@ def _set_aside(folder: Path, reason: str) -> None:
 
 
 @contextmanager
-def _damage_told(folder: Path) -> Iterator[None]:
+def _damage_named(folder: Path) -> Iterator[None]:
     """RocksDB's errors, which the library raises without a type of their own, as ours."""
     try:
         yield
     except Exception as error:
-        words = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        if _HELD in words:
+        text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        if _HELD in text:
             message = f"another process uses the seen store in {folder}: stop it"
             raise Unsuitable(message) from error
-        if words.startswith(_DAMAGED) or _MISSING in words:
-            raise SeenDamaged(f"seen store: {words}") from error
-        raise Unavailable(f"seen store: {words}") from error
+        if text.startswith(_DAMAGED) or _MISSING in text:
+            raise SeenDamaged(f"seen store: {text}") from error
+        raise Unavailable(f"seen store: {text}") from error
 
 
 def _prefix(generation: int) -> bytes:

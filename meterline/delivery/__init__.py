@@ -55,5 +55,12 @@ from meterline.delivery.ports import (
     WebhookSender,
     Worked,
 )
-from meterline.delivery.replay import Replay, ReplayState, due_after, portion, replayable, words_of
+from meterline.delivery.replay import (
+    Replay,
+    ReplayState,
+    due_after,
+    portion,
+    replayable,
+    summary_of,
+)
 from meterline.delivery.sending import Address, Answer, AttemptEnd, ClaimedDelivery, Due, SendGrant

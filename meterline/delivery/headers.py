@@ -118,10 +118,10 @@ def set_fault(headers: Mapping[str, str]) -> tuple[str, str] | None:
         seen[name.lower()] = name
         size += len(name) + len(value) + len(": \r\n")
         if size > REPORT_HEADERS_BYTES_MAX:
-            words = (
+            message = (
                 f"the headers up to {name} have {size} bytes, {REPORT_HEADERS_BYTES_MAX} at most"
             )
-            return name, words
+            return name, message
     return None
 
 

@@ -61,7 +61,7 @@ def replayable(query: DeliveryQuery) -> frozenset[DeliveryState]:
     return frozenset(delivery_sources(DeliveryMove.REPLAY))
 
 
-def words_of(query: DeliveryQuery) -> str:
+def summary_of(query: DeliveryQuery) -> str:
     """What a replay was asked for, in a few words."""
     parts = []
     if query.report_id is not None:

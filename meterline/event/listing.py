@@ -193,8 +193,8 @@ def decode_cursor(text: str, order: Order) -> Place:
     except (ValueError, TypeError, binascii.Error) as error:
         raise ValueError("is no cursor; take it from the page before as it is") from error
     if made != order:
-        words = f"{made.by.value} {_direction(made)}"
-        raise ValueError(f"continues a list sorted by {words}; keep the order of that list")
+        message = f"{made.by.value} {_direction(made)}"
+        raise ValueError(f"continues a list sorted by {message}; keep the order of that list")
     return place
 
 

@@ -129,5 +129,5 @@ def _query(path: str) -> JSONPathQuery:
     except JSONPathError as error:
         raise PathError(f"not a JSON path of RFC 9535: {error}") from error
     except (OverflowError, RecursionError) as error:
-        words = "a JSON path of RFC 9535 with a number that is too large, or nested too deep"
-        raise PathError(words) from error
+        message = "a JSON path of RFC 9535 with a number that is too large, or nested too deep"
+        raise PathError(message) from error

@@ -37,7 +37,7 @@ class _Connection(web.RequestHandler):
         """The problem that tells what of a request is no HTTP; anything else is aiohttp's."""
         if not isinstance(exc, HttpProcessingError):
             return super().handle_error(request, status, exc, message)
-        detail, path = _told(exc, message or ""), request.path
+        detail, path = _detail(exc, message or ""), request.path
         if isinstance(exc, LineTooLong):
             path = _start_of(exc)
         _log.debug("request", action="unreadable", reason=detail)
@@ -47,7 +47,7 @@ class _Connection(web.RequestHandler):
         return response
 
 
-def _told(error: HttpProcessingError, message: str) -> str:
+def _detail(error: HttpProcessingError, message: str) -> str:
     if isinstance(error, LineTooLong):
         return (
             f"Its URL, or one of its headers, is longer than {error.args[1]} bytes: ask with less"

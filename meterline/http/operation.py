@@ -37,8 +37,8 @@ class PathName:
 
 @dataclass(frozen=True, slots=True)
 class Body(Generic[B]):
-    """What a request carries: a model that is read at the door, or nothing, or bytes that the
-    handler reads itself.
+    """What a request carries: a model that is validated before the handler, nothing, or bytes that
+    the handler reads itself.
     """
 
     contents: Mapping[str, Any] = field(default_factory=dict)  # media type to what it holds

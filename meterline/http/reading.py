@@ -31,7 +31,7 @@ _RULES: Final = {
     "less_than_equal": "maximum",
     "json_invalid": "json",
 }
-OWN_WORDS: Final = {
+OWN_MESSAGES: Final = {
     "missing": "is required",
     "extra_forbidden": "is not known here; leave it out",
     "string_type": "must be a string",
@@ -116,15 +116,15 @@ def faults_of(error: ValidationError) -> list[Fault]:
     """What a body is refused for, by the names of its members."""
     found = error.errors(include_url=False, include_input=False)
     if found[0]["type"] == "json_invalid":
-        words = found[0]["msg"].removeprefix("Invalid JSON: ")
-        return [Fault("body", f"is not JSON: {words}", "json")]
+        message = found[0]["msg"].removeprefix("Invalid JSON: ")
+        return [Fault("body", f"is not JSON: {message}", "json")]
     return [_body_fault(one) for one in found]
 
 
 def _body_fault(found: ErrorDetails) -> Fault:
     # A fault of a key comes as (..., key, "[key]").
     parts = [str(part) for part in found["loc"] if part != "[key]"]
-    return Fault(".".join(parts) or "body", _words(found), _rule(found))
+    return Fault(".".join(parts) or "body", _message(found), _rule(found))
 
 
 def _rule(found: ErrorDetails) -> str:
@@ -132,8 +132,8 @@ def _rule(found: ErrorDetails) -> str:
     return _RULES.get(kind, "type" if kind.endswith("_type") else kind)
 
 
-def _words(found: ErrorDetails) -> str:
-    own, context = OWN_WORDS.get(found["type"]), found.get("ctx", {})
+def _message(found: ErrorDetails) -> str:
+    own, context = OWN_MESSAGES.get(found["type"]), found.get("ctx", {})
     try:
         return found["msg"] if own is None else own.format_map(context)
     except KeyError:  # a fault of ours under the same rule, whose words are its own
@@ -199,4 +199,4 @@ def _query_fault(found: ErrorDetails, request: web.Request) -> Fault:
     repeated = len(request.query.getall(name, [])) > 1
     if repeated and found["type"].endswith("_type"):
         return Fault(name, "is given more than once", "max_items", "query")
-    return Fault(name, _words(found), _rule(found), "query")
+    return Fault(name, _message(found), _rule(found), "query")

@@ -72,14 +72,14 @@ def _instant(value: object) -> object:
     try:
         return instant_ms(value)
     except ValueError as error:
-        raise PydanticCustomError("is_date_time", "{words}", {"words": str(error)}) from error
+        raise PydanticCustomError("is_date_time", "{message}", {"message": str(error)}) from error
 
 
 def _zone(name: str) -> str:
     try:
         zone_named(name)
     except ValueError as error:
-        raise PydanticCustomError("is_time_zone", "{words}", {"words": str(error)}) from error
+        raise PydanticCustomError("is_time_zone", "{message}", {"message": str(error)}) from error
     return name
 
 

@@ -46,7 +46,7 @@ class RevisionState(StrEnum):
 
 
 RESERVED_DIMENSIONS: Final = frozenset({"subject", "customer_id"})
-_WORDS: Final = frozenset({"name", "description", "labels"})
+_TEXTS: Final = frozenset({"name", "description", "labels"})
 KEY_PATTERN: Final = "[a-z0-9]+(?:_[a-z0-9]+)*"
 DIMENSION_PATTERN: Final = "[a-zA-Z_][0-9a-zA-Z_]*"
 _KEY: Final = re.compile(KEY_PATTERN)
@@ -180,7 +180,7 @@ def differences(meter: Meter, draft: MeterDraft) -> tuple[str, ...]:
 
 def measures_alike(differing: tuple[str, ...]) -> bool:
     """Whether a meter that differs in these members measures as before: then no new revision."""
-    return _WORDS.issuperset(differing)
+    return _TEXTS.issuperset(differing)
 
 
 def faults_of(draft: MeterDraft) -> list[Fault]:

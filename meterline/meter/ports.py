@@ -47,7 +47,7 @@ class RevisionStore(Protocol):
         """
         ...
 
-    async def ask_switch(
+    async def request_switch(
         self,
         namespace: str,
         id_or_key: str,

@@ -17,7 +17,7 @@ from meterline.window import MINUTE_MS
 class RevisionMove(StrEnum):
     """What moves a revision."""
 
-    ASK = "ask"  # for the switch of a proposed one
+    REQUEST = "request"  # for the switch of a proposed one
     SWITCH = "switch"
     PRECEDE = "precede"  # a later one takes over from its first instant on
     SUPERSEDE = "supersede"  # another answers everything that it answered
@@ -25,8 +25,8 @@ class RevisionMove(StrEnum):
 
 
 REVISION_MOVES: Final[Mapping[tuple[RevisionState, RevisionMove], RevisionState]] = {
-    (RevisionState.PROPOSED, RevisionMove.ASK): RevisionState.FILLING,
-    (RevisionState.FILLING, RevisionMove.ASK): RevisionState.FILLING,  # from another instant on
+    (RevisionState.PROPOSED, RevisionMove.REQUEST): RevisionState.FILLING,
+    (RevisionState.FILLING, RevisionMove.REQUEST): RevisionState.FILLING,  # from another instant on
     (RevisionState.FILLING, RevisionMove.SWITCH): RevisionState.IN_FORCE,
     (RevisionState.IN_FORCE, RevisionMove.PRECEDE): RevisionState.EARLIER,
     (RevisionState.EARLIER, RevisionMove.PRECEDE): RevisionState.EARLIER,

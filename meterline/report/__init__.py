@@ -3,13 +3,13 @@
 from meterline.report.body import (
     MESSAGE_TYPE,
     NO_SEQUENCE,
-    TRIAL_SUBJECT,
-    TRIAL_TRIGGER,
+    TEST_SUBJECT,
+    TEST_TRIGGER,
     ManifestDigest,
     Scene,
     Statement,
+    body_of_test,
     statements,
-    trial_body,
 )
 from meterline.report.correction import (
     NOTHING,
@@ -62,4 +62,4 @@ from meterline.report.run import (
 )
 from meterline.report.start import StartTerms
 from meterline.report.status import LastError, ReportStatus, ReportStatusStore
-from meterline.report.test_delivery_ports import ReportTrial, Trial, TrialStore
+from meterline.report.test_delivery_ports import ReportTester, ReportTestStore, SentTest

@@ -24,8 +24,8 @@ from meterline.window import MINUTE_MS, rfc3339_ms
 MESSAGE_TYPE: Final = "report.meter"  # contract section 6
 NO_USAGE: Final = b"[]"
 NO_SEQUENCE: Final = 0  # of what is no delivery: those are numbered from 1
-TRIAL_SUBJECT: Final = "meterline-test"  # design.md section 7
-TRIAL_TRIGGER: Final = "test"  # by it a receiver knows a test: no run that is kept has it
+TEST_SUBJECT: Final = "meterline-test"  # design.md section 7
+TEST_TRIGGER: Final = "test"  # by it a receiver knows a test: no run that is kept has it
 NO_USAGE_DIGEST: Final = digest_of(NO_USAGE)
 
 
@@ -35,30 +35,32 @@ class Statement:
     any.
     """
 
-    said: SubjectUsage
+    subject_usage: SubjectUsage
     supersedes: str | None = None
 
     @property
     def subject(self) -> str:
         """Whose usage it is."""
-        return self.said.subject
+        return self.subject_usage.subject
 
 
-def statements(said: Sequence[SubjectUsage], booked: Mapping[str, Booked]) -> list[Statement]:
+def statements(
+    subject_usage: Sequence[SubjectUsage], booked: Mapping[str, Booked]
+) -> list[Statement]:
     """What is to be said: everything where nothing is booked, else only what differs.
 
     A subject that was booked and has no entry any more is corrected to an empty usage. Both are of
     the same subjects; the answer is ordered by them.
     """
     found = []
-    for one in said:
+    for one in subject_usage:
         held = booked.get(one.subject)
         supersedes = None if held is None else held.delivery_id
         if held is None or held.usage_digest != one.digest:
             found.append(Statement(one, supersedes))
     if not booked:
         return found
-    there = {one.subject for one in said}
+    there = {one.subject for one in subject_usage}
     found += [
         Statement(_nothing(subject), held.delivery_id)
         for subject, held in booked.items()
@@ -99,18 +101,20 @@ class Scene:
         """One delivery, by its number in the run and in the report; without bytes where they would
         be too many.
         """
-        run, said = self._run, statement.said
+        run, subject_usage = self._run, statement.subject_usage
         size, body = self.body(statement, number, sequence)
-        failure = None if body is not None else too_large(said, size)
-        name = delivery_id(run.report_id, run.from_ms, run.to_ms, said.subject, run.revision)
+        failure = None if body is not None else too_large(subject_usage, size)
+        name = delivery_id(
+            run.report_id, run.from_ms, run.to_ms, subject_usage.subject, run.revision
+        )
         return DeliveryDraft(
             name,
-            said.subject,
+            subject_usage.subject,
             number,
             sequence,
             body or b"",
             digest_of((failure or "").encode() if body is None else body),
-            said.digest,
+            subject_usage.digest,
             # what never arrives replaces nothing
             statement.supersedes if failure is None else None,
             failure,
@@ -118,10 +122,10 @@ class Scene:
 
     def body(self, statement: Statement, number: int, sequence: int) -> tuple[int, bytes | None]:
         """The length of a body and its bytes; None where they would be too many."""
-        usage = statement.said.usage
+        usage = statement.subject_usage.usage
         if usage is None:
             rest = len(self._body(statement, NO_USAGE, number, sequence)) - len(NO_USAGE)
-            return rest + statement.said.size, None
+            return rest + statement.subject_usage.size, None
         body = self._body(statement, usage, number, sequence)
         return len(body), body if len(body) <= DELIVERY_BODY_BYTES_MAX else None
 
@@ -155,7 +159,7 @@ class Scene:
         )
 
 
-def trial_body(report: Report, meter: Meter, name: str, now_ms: int) -> bytes:
+def body_of_test(report: Report, meter: Meter, name: str, now_ms: int) -> bytes:
     """The body of a test delivery: of the minute that is over, without usage. Its `run.trigger` is
     `test`, so that a receiver books nothing.
     """
@@ -163,8 +167,8 @@ def trial_body(report: Report, meter: Meter, name: str, now_ms: int) -> bytes:
     run = Run(
         name, report.id, report.namespace, to_ms - MINUTE_MS, to_ms, 1, Trigger.MANUAL, now_ms
     )
-    scene = Scene(report, meter, run, to_ms, 1, trigger=TRIAL_TRIGGER)
-    _, body = scene.body(Statement(_nothing(TRIAL_SUBJECT)), 1, NO_SEQUENCE)
+    scene = Scene(report, meter, run, to_ms, 1, trigger=TEST_TRIGGER)
+    _, body = scene.body(Statement(_nothing(TEST_SUBJECT)), 1, NO_SEQUENCE)
     assert body is not None, "without usage it is small"
     return body
 

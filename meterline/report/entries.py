@@ -112,7 +112,7 @@ class Gathering:
     def end(self) -> list[SubjectUsage]:
         """The subject that is open, if any of its entries passed: no more rows of it come."""
         open_, self._open = self._open, None
-        return [] if open_ is None or not open_.entries else [open_.said()]
+        return [] if open_ is None or not open_.entries else [open_.finished()]
 
 
 class _Subject:
@@ -144,7 +144,7 @@ class _Subject:
         if self._keeps:
             self._left_out.add(row.groups)
 
-    def said(self) -> SubjectUsage:
+    def finished(self) -> SubjectUsage:
         if self._size == 1:  # few entries, as nearly always: no need for parts
             usage = msgspec.json.encode(self._documents())
             if len(usage) <= DELIVERY_BODY_BYTES_MAX:
@@ -210,17 +210,17 @@ class _Subject:
                     found.add(hash(value))
 
 
-def too_large(said: SubjectUsage, size: int) -> str:
+def too_large(usage: SubjectUsage, size: int) -> str:
     """Why a subject's delivery cannot be made, and what to do, in words; `size` is the length that
     its body would have.
     """
     counted = ", ".join(
         f"{name} {'at least ' if number >= GROUP_VALUES_COUNTED_MAX else ''}{number:,}"
-        for name, number in sorted(said.values, key=lambda it: -it[1])
+        for name, number in sorted(usage.values, key=lambda it: -it[1])
     )
     keys = f" Its group-by keys have so many values: {counted}." if counted else ""
     return (
-        f"The body for subject {said.subject!r} would have {size:,} bytes in {said.entries:,}"
+        f"The body for subject {usage.subject!r} would have {size:,} bytes in {usage.entries:,}"
         f" entries, more than the {DELIVERY_BODY_BYTES_MAX:,} bytes that can be sent.{keys} Group"
         " the report by fewer keys, or filter it; then ask for a revision of this window"
         " (`revise: true`)."

@@ -165,7 +165,7 @@ class ReportStore(Protocol):
         """
         ...
 
-    async def ask_run(
+    async def request_run(
         self,
         report: Report,
         from_ms: int,

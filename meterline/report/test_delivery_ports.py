@@ -10,7 +10,7 @@ from meterline.report.report import Report
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class SentTest:
     """A test delivery: its id in the headers, its exact bytes, and what came of it."""
 
     delivery_id: str
@@ -20,20 +20,20 @@ class Trial:
     verdict: str  # in words: what is wrong, and what to do about it
 
 
-class ReportTrial(Protocol):
+class ReportTester(Protocol):
     """Sends test deliveries."""
 
-    async def try_out(self, report: Report, meter: Meter, delivery_id: str) -> Trial:
+    async def try_out(self, report: Report, meter: Meter, delivery_id: str) -> SentTest:
         """Send one now, signed as any delivery of the report. Never raises for what the receiver or
         the network does.
         """
         ...
 
 
-class TrialStore(Protocol):
+class ReportTestStore(Protocol):
     """Remembers who sent test deliveries, so that nobody sends many."""
 
-    async def note_trial(self, report: Report, now_ms: int, *, author: str = COMMAND) -> None:
+    async def record_test(self, report: Report, now_ms: int, *, author: str = COMMAND) -> None:
         """Record that one is about to be sent. Raises `Problem`: rate limited, or not found for a
         report that was deleted meanwhile.
         """

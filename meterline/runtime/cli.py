@@ -23,7 +23,7 @@ from meterline.runtime.settings.reading import Settings, SettingsError, load_set
 EXIT_SETTINGS: Final = 2
 EXIT_FAILED: Final = 1
 
-_ADVICE: Final = {
+_HINT: Final = {
     errno.EEXIST: "a folder is expected here; move the file away, or set another folder",
     errno.ENOTDIR: "a folder is expected here; move the file away, or set another folder",
     errno.EISDIR: "a file is expected here; move the folder away, or set another folder",
@@ -51,7 +51,7 @@ def main(context: click.Context, config: Path | None) -> None:
     context.obj = config
 
 
-def _role_command(name: str, role_name: str, words: str) -> click.Command:
+def _role_command(name: str, role_name: str, help_text: str) -> click.Command:
     """A command that runs one role, with the options that every role has."""
 
     @click.option("--port", type=int, help="Port to listen on; 0: a free one. [default: 8888]")
@@ -61,7 +61,7 @@ def _role_command(name: str, role_name: str, words: str) -> click.Command:
     def command(context: click.Context, /, **given: object) -> None:
         _run(context.obj, given, role_name)
 
-    return click.command(name, help=words)(command)
+    return click.command(name, help=help_text)(command)
 
 
 ROLES: Final = {
@@ -72,8 +72,8 @@ ROLES: Final = {
     "control": ("control", "Run the whole API: events, meters, usage, reports."),
     "migrate": ("migrate_all", "Create or upgrade topic and tables for this release, then exit."),
 }
-for _name, (_role_name, _words) in ROLES.items():
-    main.add_command(_role_command(_name, _role_name, _words))
+for _name, (_role_name, _help_text) in ROLES.items():
+    main.add_command(_role_command(_name, _role_name, _help_text))
 main.add_command(audit)
 main.add_command(keys)
 main.add_command(receive)
@@ -92,10 +92,10 @@ def _run(config: Path | None, overrides: dict[str, object], role_name: str) -> N
     except asyncio.CancelledError:
         pass  # stopped while it waited for a part
     except Exception as error:
-        told = _told(error)
-        if told is None:
+        message = _message(error)
+        if message is None:
             raise
-        click.echo(f"meterline: {told}", err=True)
+        click.echo(f"meterline: {message}", err=True)
         sys.exit(EXIT_FAILED)
 
 
@@ -108,22 +108,22 @@ def _run_role(settings: Settings, role_name: str) -> None:
     process.run(partial(role, settings))
 
 
-def _told(error: BaseException) -> str | None:
+def _message(error: BaseException) -> str | None:
     """The words of an error that a person can do something about; None for a fault of ours."""
     if isinstance(error, BaseExceptionGroup):
-        told = [_told(one) for one in error.exceptions]
-        return None if None in told else "; ".join(filter(None, told))
+        message = [_message(one) for one in error.exceptions]
+        return None if None in message else "; ".join(filter(None, message))
     if isinstance(error, OSError):
-        return _os_words(error)
+        return _os_hint(error)
     if isinstance(error, Unavailable | Unsuitable | Problem):
         return str(error)
     return None
 
 
-def _os_words(error: OSError) -> str:
+def _os_hint(error: OSError) -> str:
     """What the system refused, on what, and what to do."""
-    advice = _ADVICE.get(error.errno or 0)
-    if advice is None:
+    hint = _HINT.get(error.errno or 0)
+    if hint is None:
         return str(error)
     named = f"{error.filename}: " if error.filename else ""
-    return f"{named}{os.strerror(error.errno or 0)}: {advice}"
+    return f"{named}{os.strerror(error.errno or 0)}: {hint}"

@@ -30,6 +30,6 @@ def _shortage(folders: Iterable[Path], needed: int) -> str:
         there = next(one for one in (folder, *folder.absolute().parents) if one.is_dir())
         free = shutil.disk_usage(there).free
         if free < needed:
-            told = f"{free / _MIB:.1f} MiB are free, {needed // _MIB} MiB are needed"
-            return f"the disk of {folder} is full ({told}): free some space"
+            space = f"{free / _MIB:.1f} MiB are free, {needed // _MIB} MiB are needed"
+            return f"the disk of {folder} is full ({space}): free some space"
     return ""

@@ -59,7 +59,7 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
 
 
 async def ingest(settings: Settings, stop: asyncio.Event) -> None:
-    """The door alone: it needs the log and nothing else."""
+    """The gateway alone: it needs the log and nothing else."""
     patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
         log = await patience.wait("log", lambda: adapters.open_log(settings, stack))
@@ -154,7 +154,7 @@ async def _gateway(
     *,
     with_inbox: bool = False,
 ) -> Gateway:
-    """The door; with the inbox, its reader runs until the stack is closed."""
+    """The gateway; with the inbox, its reader runs until the stack is closed."""
     publisher = adapters.publisher(settings, log)
     stack.push_async_callback(publisher.close)
     inbox = adapters.inbox(settings, publisher, log, stack) if with_inbox else None

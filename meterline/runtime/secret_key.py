@@ -8,7 +8,7 @@ from meterline.ports import Unsuitable
 from meterline.report import ReportStore
 from meterline.runtime.settings.reading import Settings
 
-_ADVICE: Final = (
+_HINT: Final = (
     "Restore the old key. If several processes run, give all of them the same secret_key. If the"
     " old key is lost for good: set secret_key_lost to true and start. Rotate the secret of each"
     " report with overlap_seconds 0, and give the new secrets to the receivers. Set URLs with a"
@@ -26,7 +26,7 @@ async def secret_box(settings: Settings, reports: ReportStore) -> FernetSecretBo
     if sealed and not any(box.opens(it) for it in sealed):
         where = "secret_key" if settings.secret_key is not None else "the file secret.key"
         message = f"{where} has changed: it cannot decrypt any secret of a report. "
-        raise Unsuitable(message + _ADVICE)
+        raise Unsuitable(message + _HINT)
     return box
 
 
@@ -38,4 +38,4 @@ def _box(settings: Settings, *, may_make: bool) -> FernetSecretBox:
     try:
         return FernetSecretBox(key_in_file(folder, may_make=may_make))
     except ValueError as error:
-        raise Unsuitable(str(error) if may_make else f"{error}. {_ADVICE}") from error
+        raise Unsuitable(str(error) if may_make else f"{error}. {_HINT}") from error

@@ -70,8 +70,10 @@ def _of_url(name: str, setting: str, url: str) -> Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """Seconds: of the first and the longest pause, and after which a long attempt is told."""
+class RetryTimes:
+    """Seconds: the first and the longest wait between attempts, and when a running attempt is
+    logged.
+    """
 
     first_s: float = START_WAIT_S_MIN
     longest_s: float = START_WAIT_S_MAX
@@ -81,8 +83,10 @@ class Pace:
 class Patience:
     """Of one start. All its waits together last `start_timeout_s` at most, and one attempt."""
 
-    def __init__(self, settings: Settings, stop: asyncio.Event, pace: Pace = Pace()) -> None:
-        self._pace = pace
+    def __init__(
+        self, settings: Settings, stop: asyncio.Event, times: RetryTimes = RetryTimes()
+    ) -> None:
+        self._times = times
         self._servers = servers(settings)
         self._timeout_s = settings.start_timeout_s
         self._stop = stop
@@ -96,7 +100,7 @@ class Patience:
         Raises `asyncio.CancelledError` when the process is told to stop first.
         """
         server, refused = self._servers[part], 0
-        backoff = Backoff(self._pace.first_s, self._pace.longest_s)
+        backoff = Backoff(self._times.first_s, self._times.longest_s)
         while not self._stop.is_set():
             try:
                 with _quiet():
@@ -106,18 +110,18 @@ class Patience:
                     raise
                 refused += isinstance(error, AccessRefused)
                 wait_s = backoff.next_s()
-                reason, advice = await _reason(server, error), _advice(server, error)
+                reason, hint = await _reason(server, error), _hint(server, error)
                 if refused == START_REFUSALS_MAX:
-                    raise Unsuitable(f"{server}: {reason}. {_then(advice)}") from error
+                    raise Unsuitable(f"{server}: {reason}. {_then(hint)}") from error
                 if self._left_s() < wait_s:
                     waited = f"Gave up after {self._timeout_s} s (start_timeout_s)"
-                    raise Unsuitable(f"{server}: {reason}. {waited}. {_then(advice)}") from error
+                    raise Unsuitable(f"{server}: {reason}. {waited}. {_then(hint)}") from error
                 logger.warning(
                     "waiting",
                     part=part,
                     server=str(server),
                     reason=reason,
-                    advice=advice,
+                    hint=hint,
                     wait_s=wait_s,
                     left_s=round(self._left_s()),
                 )
@@ -132,7 +136,7 @@ class Patience:
         try:
             while not trying.done() and not stopped.done():
                 both: set[asyncio.Future[Any]] = {trying, stopped}
-                await asyncio.wait(both, timeout=self._pace.tell_s, return_when=FIRST_COMPLETED)
+                await asyncio.wait(both, timeout=self._times.tell_s, return_when=FIRST_COMPLETED)
                 if not trying.done() and not stopped.done():
                     so_far_s = round(asyncio.get_running_loop().time() - begun_s)
                     reason = f"no answer for {so_far_s} s"
@@ -155,14 +159,14 @@ class Patience:
             return
 
 
-def _advice(server: Server, error: Unavailable) -> str:
+def _hint(server: Server, error: Unavailable) -> str:
     if isinstance(error, AccessRefused):
         return f"correct user, password and database in {server.setting}"
     return f"start it, or correct {server.setting}"
 
 
-def _then(advice: str) -> str:
-    return f"{advice[0].upper()}{advice[1:]}, then start again"
+def _then(hint: str) -> str:
+    return f"{hint[0].upper()}{hint[1:]}, then start again"
 
 
 async def _reason(server: Server, error: Unavailable) -> str:

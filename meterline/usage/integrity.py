@@ -196,10 +196,10 @@ class UsageIntegrity:
         known = sealed.store_id
         if there.ids and known not in there.ids:
             raise Unsuitable(_other_store(known, there.ids))
-        words = missing(self._known.need, self._known.last, there)
-        if not words and known and not there.ids and await self._ledger.counted():
-            words = "it is new and empty"
-        if not words:
+        message = missing(self._known.need, self._known.last, there)
+        if not message and known and not there.ids and await self._ledger.counted():
+            message = "it is new and empty"
+        if not message:
             self.store_id = await self._ledger.bind(known or fresh_id)
             if not there.ids:
                 await self._store.adopt(self.store_id)
@@ -208,7 +208,7 @@ class UsageIntegrity:
             await self._store.adopt(self.store_id)
             self._known = _Known()
         else:
-            raise Unsuitable(lost_words(words) + _way_on(known))
+            raise Unsuitable(lost_message(message) + _way_on(known))
 
     async def check(self) -> None:
         """Raises `StoreLost` where the usage store lacks what was counted, `Unavailable` where one
@@ -219,11 +219,11 @@ class UsageIntegrity:
             raise StoreLost(
                 "the usage store was replaced while this process ran: start the process again"
             )
-        words = missing(self._known.need, self._known.last, there)
+        message = missing(self._known.need, self._known.last, there)
         if there.ids != (self.store_id,):
-            words = f"it has the id {', '.join(there.ids) or 'of no store'}"
-        if words:
-            raise StoreLost(lost_words(words) + _way_on(self.store_id))
+            message = f"it has the id {', '.join(there.ids) or 'of no store'}"
+        if message:
+            raise StoreLost(lost_message(message) + _way_on(self.store_id))
         if damaged(sealed, there):  # or dropped in between, which the control store was told of
             sealed, there = await self._look()
         if lacking := damaged(sealed, there):
@@ -276,21 +276,21 @@ class UsageIntegrity:
         return sealed, known
 
 
-def lost_words(what: str) -> str:
+def lost_message(what: str) -> str:
     """The beginning of each message about a lost store."""
     return f"the usage store has lost what was counted: {what}."
 
 
 def _way_on(known: str | None) -> str:
-    words = (
+    message = (
         " Nothing is answered, counted or delivered from it. Check that usage_url or data_dir is"
         " right and that the volume is mounted. Else restore the newest backup of the usage store"
     )
     if known is None:
-        return words
+        return message
     return (
-        f"{words}. If there is none, set usage_lost to {known}: everything that the log still holds"
-        " is then counted again (docs/operations.md, 'When a store is lost or damaged')"
+        f"{message}. If there is none, set usage_lost to {known}: everything that the log still"
+        " holds is then counted again (docs/operations.md, 'When a store is lost or damaged')"
     )
 
 

@@ -50,8 +50,8 @@ def reject_text(row: RejectRow) -> bytes:
     (_, _, offset, place, _, append_ms, key, namespace, type_, subject, source, id_, time_ms,
      recorded_ms, text, kind, first, field, reason) = row  # fmt: skip
     head = b"%d|%d|%d|%d|%d|%d|" % (offset, place, append_ms, time_ms, recorded_ms, first)
-    words = f"{kind}|{field}|{reason}|{namespace}|{type_}|{subject}|{source}|{id_}|"
-    return head + key + words.encode() + text
+    fields = f"{kind}|{field}|{reason}|{namespace}|{type_}|{subject}|{source}|{id_}|"
+    return head + key + fields.encode() + text
 
 
 def tally_text(row: TallyRow) -> bytes:

@@ -18,7 +18,7 @@ from clients.openapi.tools import go_command, run
 from control.openapi.report_message import EXAMPLE
 from dispatcher.sending.signing import signed_headers
 from meterline.backends.clock import SystemClock
-from meterline.report import TRIAL_TRIGGER
+from meterline.report import TEST_TRIGGER
 from tests.clients.receivers import (
     FOLDER,
     LANGUAGES,
@@ -141,7 +141,7 @@ def test_other_types_and_shapes_are_refused_and_a_test_is_not_booked(at_work: Ru
     others = [body_of(type="report.other"), b"[]", b"null", b"{}", b"not JSON", no_run]
     for body in others:
         assert at_work.post(body, signed(body)) == 400, body
-    test = body_of(usage=[], run={**EXAMPLE["run"], "trigger": TRIAL_TRIGGER, "sequence": 0})
+    test = body_of(usage=[], run={**EXAMPLE["run"], "trigger": TEST_TRIGGER, "sequence": 0})
     assert at_work.post(test, signed(test, "test_one")) == 204
     assert at_work.rows == []
 

@@ -56,7 +56,7 @@ class Journey:
         make_report(self.api, self.mailbox)
         send_file(self.setup, flights)
         self.account_first = self.setup.status["account"]
-        self.run = ask_run(self.api)
+        self.run = request_run(self.api)
         self.answers = self._asked([q for q in QUESTIONS if q.asked.meter != LATE_METER["key"]])
         send_file(self.setup, flights, "--batch", "1777", "--in-flight", "3", "--gzip")
         self.account_again = self.setup.status["account"]
@@ -100,7 +100,7 @@ def send_file(setup: SetUp, flights: Path, *arguments: str) -> None:
     run_command(["send", str(flights), *where, "--wait", *arguments], setup.folder, {})
 
 
-def ask_run(api: Server) -> Any:
+def request_run(api: Server) -> Any:
     """Ask for January by hand; the run."""
     start, end = JANUARY
     return api.made(f"/api/v1/reports/{SLUG}/runs", {"from": start, "to": end})

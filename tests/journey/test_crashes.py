@@ -14,7 +14,14 @@ from demo.flights import METERS
 from tests.journey.conftest import SETUPS
 from tests.journey.deadline import until
 from tests.journey.feed import feeding
-from tests.journey.journey import METERS_PATH, ask_run, finished_run, make_meters, make_report, told
+from tests.journey.journey import (
+    METERS_PATH,
+    finished_run,
+    make_meters,
+    make_report,
+    request_run,
+    told,
+)
 from tests.journey.oracle import Asked, carriers, expected
 from tests.journey.questions import ALL, JANUARY, NEW_YORK, ROUTE, Question
 from tests.journey.receiver import Mailbox, Receiver
@@ -46,7 +53,7 @@ class Battered:
         make_meters(api, [one for one in METERS if one["key"] in CHOSEN])
         self.words = self._load(lines)
         make_report(api, self.mailbox)
-        run = ask_run(api)
+        run = request_run(api)
         maker = self.setup.processes["up" if self.setup.name == "embedded" else "dispatch"]
         maker.kill()
         maker.start()

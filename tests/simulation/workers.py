@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from aggregator.catch_up import LogTruncated
 from aggregator.completeness import Completeness, InboxDrained
 from aggregator.drivers.poll_worker import PollWorker
-from aggregator.housekeeping import Housekeeping, Pace
+from aggregator.housekeeping import Housekeeping, Intervals
 from aggregator.step import Aggregator, CountBackDiffers
 from meterline.event import Log
 from meterline.limits import CLOCK_SKEW_MS, PRODUCE_DEADLINE_MS
@@ -67,9 +67,9 @@ def housekept(
     aggregator = terms.aggregator(
         ports.log, ports.usage, ports.progress, ports.catalogue, ports.open_seen, terms.horizon_ms
     )
-    pace = Pace(terms.flush_interval_ms, terms.flush_events, terms.retention_ms)
+    intervals = Intervals(terms.flush_interval_ms, terms.flush_events, terms.retention_ms)
     completeness = terms.completeness(aggregator, LAG_MS, drained)
-    return aggregator, Housekeeping(aggregator, completeness, pace)
+    return aggregator, Housekeeping(aggregator, completeness, intervals)
 
 
 async def poll(parts: tuple[Aggregator, Housekeeping], clock: Clock, stop: asyncio.Event) -> None:

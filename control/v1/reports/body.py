@@ -6,7 +6,7 @@ import msgspec
 from pydantic import Field, WithJsonSchema
 
 from control.reports.rules import (
-    REVISIONS_WORDS,
+    REVISIONS_DESCRIPTION,
     Definition,
     GraceSeconds,
     GroupNames,
@@ -87,7 +87,7 @@ class ReportBody(Camel):
     query: ReportQueryBody
     endpoint: EndpointBody
     filter: FilterMember = None
-    revisions: Annotated[RevisionsName | None, Field(description=REVISIONS_WORDS)] = None
+    revisions: Annotated[RevisionsName | None, Field(description=REVISIONS_DESCRIPTION)] = None
     grace_seconds: GraceSeconds | None = None
 
 
@@ -103,7 +103,7 @@ class ReportUpdateBody(Camel):
     query: ReportQueryBody | None = None
     endpoint: EndpointBody | None = None
     filter: FilterMember = None
-    revisions: Annotated[RevisionsName | None, Field(description=REVISIONS_WORDS)] = None
+    revisions: Annotated[RevisionsName | None, Field(description=REVISIONS_DESCRIPTION)] = None
     grace_seconds: GraceSeconds | None = None
 
 

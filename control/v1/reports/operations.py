@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from control.handlers import OfReports, Operation
 from control.reports.rules import (
-    V1_WORDS,
+    V1_NAMES,
     change_of,
     new_report,
     read_change,
@@ -138,7 +138,7 @@ class V1Reports(OfReports, tag="Reports"):
         """
         service = self._service
         filter_, faults = await filter_of(call)
-        body, meter = await read_report(call, ReportBody, V1_WORDS, service, faults)
+        body, meter = await read_report(call, ReportBody, V1_NAMES, service, faults)
         secret = new_signing_secret()
         report = new_report(call, service, body.slug, meter, definition(body, filter_), secret)
         first_ms = report.schedule.first_window_ms(report.created_at_ms)
@@ -205,7 +205,7 @@ class V1Reports(OfReports, tag="Reports"):
         service = self._service
         report = await self._found(call)
         filter_, faults = await filter_of(call)
-        body = await read_change(call, ReportUpdateBody, V1_WORDS, service, report, faults)
+        body = await read_change(call, ReportUpdateBody, V1_NAMES, service, report, faults)
         change = change_of(report, definition(body, filter_), service)
         report = await service.reports.update_report(
             report.id, change, service.now_ms, author=call.author
@@ -306,7 +306,7 @@ class V1Reports(OfReports, tag="Reports"):
         if faults := window_faults(body.from_, body.to, now_ms):
             raise invalid(*faults)
         await service.check_counted(report, body.from_, body.to)
-        run, new = await service.reports.ask_run(
+        run, new = await service.reports.request_run(
             report, body.from_, body.to, now_ms, revise=body.revise, author=call.author
         )
         service.wake()

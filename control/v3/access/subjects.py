@@ -80,7 +80,7 @@ _SHOWN: Final = {
 }
 
 
-_SaidBody = TypeVar("_SaidBody", bound=UpdateSubjectBody)
+_GivenBody = TypeVar("_GivenBody", bound=UpdateSubjectBody)
 
 
 class V3Subjects(OfStores, tag="Subjects"):
@@ -147,7 +147,7 @@ class V3Subjects(OfStores, tag="Subjects"):
             shown(await self._stores.subject(call.namespace, call.names["subjectId"]))
         )
 
-    async def _say(self, call: Call[NoParameters, _SaidBody], key: str) -> Subject:
+    async def _say(self, call: Call[NoParameters, _GivenBody], key: str) -> Subject:
         stores = self._stores
         (subject,) = await stores.subjects.upsert_subjects(
             call.namespace, [call.body.draft(key)], stores.now_ms, author=call.author
@@ -173,12 +173,14 @@ class V3Subjects(OfStores, tag="Subjects"):
 
 def shown(subject: Subject) -> SubjectShown:
     """The subject as v3 shows it."""
-    said = subject.metadata
+    metadata = subject.metadata
     shown: SubjectShown = {
         "id": subject.id,
         "key": subject.key,
         "name": subject.display_name,
-        "metadata": None if said is None else msgspec.json.decode(said, type=dict[str, Any]),
+        "metadata": None
+        if metadata is None
+        else msgspec.json.decode(metadata, type=dict[str, Any]),
         "created_at": rfc3339(subject.created_at_ms),
         "updated_at": rfc3339(subject.updated_at_ms),
     }

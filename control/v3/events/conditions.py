@@ -13,7 +13,7 @@ _SEPARATOR: Final = ","
 _VERDICTS: Final = "|".join(Verdict)
 _VERDICT_LIST: Final = rf"^({_VERDICTS})(,({_VERDICTS})){{0,{len(Verdict) - 1}}}$"
 VerdictName = Literal["new", "duplicate", "conflict", "invalid"]
-Said = Literal["true", "false"]
+Flag = Literal["true", "false"]
 
 
 class EventTextFilter(TextConditions):
@@ -21,8 +21,8 @@ class EventTextFilter(TextConditions):
     `filter[subject]=customer-1`, it is `eq`; without a value as well, `exists`.
     """
 
-    exists: Annotated[Said | None, Field(description="Whether it is not empty.")] = None
-    nexists: Annotated[Said | None, Field(description="Whether it is empty.")] = None
+    exists: Annotated[Flag | None, Field(description="Whether it is not empty.")] = None
+    nexists: Annotated[Flag | None, Field(description="Whether it is empty.")] = None
 
     @model_validator(mode="before")
     @classmethod

@@ -147,8 +147,8 @@ def not_found_event(name: str, since: str | None) -> Problem:
     problem = not_found("event", name)
     if since is None:
         return problem
-    words = f"{problem.detail} Events that were stored before {since} are not kept any more."
-    return Problem(ProblemType.NOT_FOUND, words)
+    message = f"{problem.detail} Events that were stored before {since} are not kept any more."
+    return Problem(ProblemType.NOT_FOUND, message)
 
 
 def _entries(found: Sequence[Reported]) -> list[ReportedEntryShown]:

@@ -207,8 +207,8 @@ def shown(one: Judged) -> ListedEventShown:
         "stored_at": rfc3339(listed.append_ms),
         "position": listed.position,
         "validation_errors": [
-            {"code": "validation_error", "message": words, "attributes": attributes}
-            for words, attributes in one.problems
+            {"code": "validation_error", "message": message, "attributes": attributes}
+            for message, attributes in one.problems
         ]
         or None,
         "verdict": _verdict(one),

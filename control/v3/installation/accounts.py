@@ -199,11 +199,11 @@ def _span(asked: AccountParameters, now_ms: int) -> tuple[int, int]:
     if from_ms is None:
         from_ms = to_ms - ACCOUNT_HOURS * HOUR_MS
     if from_ms >= to_ms:
-        words = f"{rfc3339(from_ms)} must be before to, {rfc3339(to_ms)}"
-        faults.append(Fault("from", words, "maximum", "query"))
+        message = f"{rfc3339(from_ms)} must be before to, {rfc3339(to_ms)}"
+        faults.append(Fault("from", message, "maximum", "query"))
     elif to_ms - from_ms > ACCOUNT_HOURS_MAX * HOUR_MS:
-        words = f"lies over {ACCOUNT_HOURS_MAX} hours before to, {rfc3339(to_ms)}; ask for fewer"
-        faults.append(Fault("from", words, "minimum", "query"))
+        message = f"lies over {ACCOUNT_HOURS_MAX} hours before to, {rfc3339(to_ms)}; ask for fewer"
+        faults.append(Fault("from", message, "minimum", "query"))
     if faults:
         raise invalid(*faults)
     return from_ms, to_ms

@@ -165,8 +165,8 @@ class V3Audit(Handlers, tag="Accounts"):
         """200 with what was found, also where nothing was."""
         asked = call.body
         if asked.from_ is not None and asked.to is not None and asked.from_ >= asked.to:
-            words = f"{rfc3339(asked.from_)} must be before to, {rfc3339(asked.to)}"
-            raise invalid(Fault("from", words, "maximum"))
+            message = f"{rfc3339(asked.from_)} must be before to, {rfc3339(asked.to)}"
+            raise invalid(Fault("from", message, "maximum"))
         span = AuditSpan(asked.from_, asked.to, asked.payloads, asked.repair)
         if asked.after is not None:
             _check_cursor(asked.after)

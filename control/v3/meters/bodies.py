@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, model_val
 from pydantic_core import PydanticCustomError
 
 from control.shapes.meter import (
-    VALUE_WORDS,
+    VALUE_DESCRIPTION,
     Dimensions,
     JsonPath,
     MeterKey,
@@ -42,12 +42,12 @@ Labels = Annotated[
 ]
 MeasuredType = Annotated[EventType, Field(description="`type` of the events that it measures.")]
 EventsFrom = Annotated[Maybe[Instant], Field(description="Events of before are not counted.")]
-ValueProperty = Annotated[Maybe[JsonPath], Field(description=VALUE_WORDS)]
+ValueProperty = Annotated[Maybe[JsonPath], Field(description=VALUE_DESCRIPTION)]
 
 
 def _whole_minute(at_ms: int) -> int:
-    if (words := instant_fault(at_ms)) is not None:
-        raise PydanticCustomError("is_date_time", "{words}", {"words": words})
+    if (message := instant_fault(at_ms)) is not None:
+        raise PydanticCustomError("is_date_time", "{message}", {"message": message})
     return at_ms
 
 

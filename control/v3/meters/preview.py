@@ -172,8 +172,8 @@ class V3MeterPreview(Handlers, tag="Meters"):
         assert query.to_ms is not None, "the body has it"
         span = (query.from_ms, query.to_ms)
         if span[1] - span[0] > PREVIEW_DAYS_MAX * DAY_MS:
-            words = f"a preview reads at most {PREVIEW_DAYS_MAX} days; ask for a shorter span"
-            raise invalid(Fault("from", words, "minimum"))
+            message = f"a preview reads at most {PREVIEW_DAYS_MAX} days; ask for a shorter span"
+            raise invalid(Fault("from", message, "minimum"))
         await check_events_kept(self._stores, span[0], "body")
         log = self._stores.log
         # by whatever catalogue: an event is stored before any meter counts it
@@ -200,11 +200,11 @@ class V3MeterPreview(Handlers, tag="Meters"):
                 _take(tried, measure, row)
             tried.read += len(rows)
             if tried.read > PREVIEW_EVENTS_MAX:
-                words = f"over {PREVIEW_EVENTS_MAX:,} events of the type are of that time"
-                raise invalid(Fault("from", f"{words}; ask for a shorter span", "minimum"))
+                message = f"over {PREVIEW_EVENTS_MAX:,} events of the type are of that time"
+                raise invalid(Fault("from", f"{message}; ask for a shorter span", "minimum"))
             if tried.fold.held > PREVIEW_HELD_MAX:
-                words = f"there are over {PREVIEW_HELD_MAX:,} groups and distinct values"
-                raise invalid(Fault("from", f"{words}; ask for less", "minimum"))
+                message = f"there are over {PREVIEW_HELD_MAX:,} groups and distinct values"
+                raise invalid(Fault("from", f"{message}; ask for less", "minimum"))
             if len(rows) < PREVIEW_EVENTS_READ:
                 return tried
             after = rows[-1][:4]

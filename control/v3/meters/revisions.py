@@ -135,8 +135,8 @@ class V3MeterRevisions(OfStores, tag="Meters"):
         there = await self._stores.meter(call.namespace, call.names["meterId"])
         _check_comparable(there, one)
         if asked.from_ is not None and asked.to is not None and asked.from_ >= asked.to:
-            words = f"{rfc3339(asked.from_)} must be before to, {rfc3339(asked.to)}"
-            raise invalid(Fault("from", words, "maximum", "query"))
+            message = f"{rfc3339(asked.from_)} must be before to, {rfc3339(asked.to)}"
+            raise invalid(Fault("from", message, "maximum", "query"))
         progress = await self._progress(one)  # first: what it speaks of is in the answer
         before, after = (_totals(meter, asked) for meter in (there, one.meter))
         usage = self._stores.usage
@@ -182,7 +182,7 @@ class V3MeterRevisions(OfStores, tag="Meters"):
         """200 with the revision: in force where it is filled in, else waiting for that."""
         stores, number = self._stores, int(call.names["revision"])
         now_ms, author = stores.now_ms, call.author
-        one = await stores.revisions.ask_switch(
+        one = await stores.revisions.request_switch(
             call.namespace,
             call.names["meterId"],
             number,

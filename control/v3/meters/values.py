@@ -9,7 +9,7 @@ from pydantic import Field
 
 from control.handlers import OfStores, Operation
 from control.shapes.pages import NumberMetaShown, numbered_answer, numbered_page, page_shape
-from control.usage.query import SUBJECT, Question, Words, query_of
+from control.usage.query import SUBJECT, MemberNames, Question, query_of
 from meterline.access import Scope
 from meterline.http import json_response
 from meterline.http.operation import Call
@@ -19,7 +19,7 @@ from meterline.meter import dimensions_ever
 from meterline.problem import not_found
 from meterline.usage import Filter, Operator
 
-WORDS: Final = Words("dimension", "filter", "query")
+NAMES: Final = MemberNames("dimension", "filter", "query")
 
 
 class ValuesParameters(Parameters):
@@ -79,7 +79,7 @@ class V3MeterValues(OfStores, tag="Meters"):
         if name not in (SUBJECT, *dimensions_ever(meter)):
             raise not_found("dimension", name)
         held = () if asked.contains is None else ((name, _contains(asked.contains)),)
-        question = Question(WORDS, asked.from_, asked.to, group_by=(name,), filters=held)
+        question = Question(NAMES, asked.from_, asked.to, group_by=(name,), filters=held)
         page = asked.page
         found, total = await self._stores.usage.usage_values(
             query_of(meter, question), page.size, page.size * (page.number - 1)

@@ -10,7 +10,7 @@ from control.handlers import Handlers, Operation
 from control.kept import with_kept
 from control.refusals.contents import Sides, kept_text, sides
 from control.refusals.difference import Absent, Difference
-from control.refusals.reasons import counted_words
+from control.refusals.reasons import counted_message
 from control.refusals.service import ORDER, Refusal, RefusalQuery, RefusalService
 from control.shapes.pages import cursors, page_answer
 from control.v3.events.operations import meter_verdict_shown
@@ -65,8 +65,8 @@ class V3Refusals(Handlers, tag="Refusals"):
         """One page; `meta.page.next` leads to the next, or is null."""
         page, only = call.parameters.page, call.parameters.filter
         if only.kind is RefusalKind.VALUE:
-            words = "values that a meter could not use are listed by list-rejected-values"
-            raise invalid(Fault("filter[kind]", words, "enum", "query"))
+            message = "values that a meter could not use are listed by list-rejected-values"
+            raise invalid(Fault("filter[kind]", message, "enum", "query"))
         found = await self._service.page(
             RefusalQuery(
                 namespace=call.namespace,
@@ -103,7 +103,7 @@ class V3Refusals(Handlers, tag="Refusals"):
         one = await asked_for(self._service, call)
         shown = cast("RefusalContentsShown", {**refusal_shown(one), "redrivable": one.way})
         if one.way is Way.NONE:
-            shown["not_redrivable"] = counted_words(one.outcomes)
+            shown["not_redrivable"] = counted_message(one.outcomes)
         if one.kind in (RefusalKind.INBOX, RefusalKind.UNREADABLE):
             text, whole = await kept_text(self._service.stores, one)
             shown["whole"] = whole

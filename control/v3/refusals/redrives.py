@@ -6,7 +6,7 @@ import msgspec
 from aiohttp import web
 
 from control.handlers import Handlers, Operation
-from control.refusals.reasons import sent_words
+from control.refusals.reasons import sent_message
 from control.refusals.service import (
     ORDER,
     Refusal,
@@ -130,12 +130,12 @@ class V3RefusalRedrives(Handlers, tag="Refusals"):
             fixed = bytes(msgspec.json.decode(call.sent, type=_Sent).event)
         sending = service.sending(refusal, call.namespace, fixed)
         checks = await service.counting(call.namespace, [sending.event])
-        if (words := taken(sending, checks)) is not None:
-            raise conflict(words)
-        service.door.take(call.request, call.principal, 1)
+        if (message := taken(sending, checks)) is not None:
+            raise conflict(message)
+        service.gateway.take(call.request, call.principal, 1)
         (sent,) = await service.send([sending], call.principal)
         if not sent.mine:
-            raise conflict(sent_words(sent.settlement))
+            raise conflict(sent_message(sent.settlement))
         return json_response(refusal_shown(_with(refusal, sent.settlement)), 202)
 
     async def _admitted(
@@ -151,11 +151,11 @@ class V3RefusalRedrives(Handlers, tag="Refusals"):
         checks = await self._service.counting(namespace, [one.event for one in found])
         free = []
         for sending in found:
-            words = taken(sending, checks)
-            if words is None:
+            message = taken(sending, checks)
+            if message is None:
                 free.append(sending)
             else:
-                refused.append({"id": sending.refusal.name, "field": "id", "reason": words})
+                refused.append({"id": sending.refusal.name, "field": "id", "reason": message})
         return free
 
     async def _sent(
@@ -164,15 +164,15 @@ class V3RefusalRedrives(Handlers, tag="Refusals"):
         sendings: list[Sending],
         refused: list[RefusedAgainShown],
     ) -> int:
-        self._service.door.take(call.request, call.principal, len(sendings))
+        self._service.gateway.take(call.request, call.principal, len(sendings))
         accepted = 0
         for some in _portions(sendings):
             for one, sent in zip(some, await self._service.send(some, call.principal), strict=True):
                 if sent.mine:
                     accepted += 1
                 else:
-                    words = sent_words(sent.settlement)
-                    refused.append({"id": one.refusal.name, "reason": words})
+                    message = sent_message(sent.settlement)
+                    refused.append({"id": one.refusal.name, "reason": message})
         return accepted
 
 

@@ -7,7 +7,7 @@ from typing import Final, cast
 from aiohttp import web
 
 from control.handlers import OfReports, Operation
-from control.reports.rules import V3_WORDS, change_of, new_report, read_change, read_report
+from control.reports.rules import V3_NAMES, change_of, new_report, read_change, read_report
 from control.reports.service import new_signing_secret
 from control.shapes.pages import cursor_page, page_answer, parts_after
 from control.shapes.secret import secret_answer, secret_response
@@ -63,7 +63,7 @@ class V3Reports(OfReports, tag="Reports"):
     async def create(self, call: Call[NoParameters, None]) -> web.Response:
         """201 with the report and its secret; 409 where the slug is taken."""
         service = self._service
-        body, meter = await read_report(call, ReportBody, V3_WORDS, service)
+        body, meter = await read_report(call, ReportBody, V3_NAMES, service)
         secret = new_signing_secret()
         report = new_report(call, service, body.slug, meter, body.definition(), secret)
         first_ms = report.schedule.first_window_ms(report.created_at_ms)
@@ -147,7 +147,7 @@ class V3Reports(OfReports, tag="Reports"):
         """The report as it is now."""
         service = self._service
         report = await self._found(call)
-        body = await read_change(call, ReportUpdateBody, V3_WORDS, service, report)
+        body = await read_change(call, ReportUpdateBody, V3_NAMES, service, report)
         change = change_of(report, body.definition(), service)
         report = await service.reports.update_report(
             report.id, change, service.now_ms, author=call.author

@@ -71,7 +71,7 @@ class V3Runs(OfReports, tag="Reports"):
         if faults := window_faults(body.from_, body.to, now_ms):
             raise invalid(*faults)
         await service.check_counted(report, body.from_, body.to)
-        run, new = await service.reports.ask_run(
+        run, new = await service.reports.request_run(
             report, body.from_, body.to, now_ms, revise=body.revise, author=call.author
         )
         service.wake()

@@ -7,8 +7,8 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from control.reports.rules import (
-    REVISIONS_WORDS,
-    START_WORDS,
+    REVISIONS_DESCRIPTION,
+    START_DESCRIPTION,
     Definition,
     GraceSeconds,
     GroupNames,
@@ -34,7 +34,7 @@ class ReportScheduleBody(Closed):
     """How often, and from when."""
 
     interval: IntervalName
-    start_at: Annotated[Maybe[StartAt], Field(description=START_WORDS)] = None
+    start_at: Annotated[Maybe[StartAt], Field(description=START_DESCRIPTION)] = None
 
 
 class ReportQueryBody(Closed):
@@ -67,7 +67,7 @@ class ReportBody(Closed):
     query: Maybe[ReportQueryBody] = None
     filter: Maybe[ReportFilterBody] = None
     revisions: Annotated[
-        RevisionsName, Field(description=f"{REVISIONS_WORDS} `record` if absent.")
+        RevisionsName, Field(description=f"{REVISIONS_DESCRIPTION} `record` if absent.")
     ] = "record"
     grace_seconds: GraceSeconds | None = None
 
@@ -89,7 +89,7 @@ class ReportUpdateBody(Closed):
     query: Maybe[ReportQueryBody] = None
     endpoint: Maybe[ReportEndpointBody] = None
     filter: Maybe[ReportFilterBody] = None
-    revisions: Annotated[Maybe[RevisionsName], Field(description=REVISIONS_WORDS)] = None
+    revisions: Annotated[Maybe[RevisionsName], Field(description=REVISIONS_DESCRIPTION)] = None
     grace_seconds: Annotated[
         GraceSeconds | None, Field(description="Null: use the setting `grace_ms` again.")
     ] = None
@@ -172,7 +172,7 @@ class ReportShown(TypedDict):
     query: ReportQueryShown
     filter: NotRequired[Maybe[ReportFilterShown]]
     endpoint: ReportEndpointShown
-    revisions: Annotated[RevisionsName, Field(description=REVISIONS_WORDS)]
+    revisions: Annotated[RevisionsName, Field(description=REVISIONS_DESCRIPTION)]
     grace_seconds: NotRequired[
         Annotated[
             Maybe[int],

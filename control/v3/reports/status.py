@@ -91,7 +91,7 @@ def receiver_shown(outstanding: Outstanding) -> ReceiverShown:
         "since": instant(since_ms or None),
         "next_probe_at": instant(health.probe_at_ms),
         "retrying_deliveries": outstanding.retrying,
-        "summary": outstanding.words() or None,
+        "summary": outstanding.message() or None,
     }
     return present(shown)
 

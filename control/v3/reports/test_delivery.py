@@ -17,7 +17,7 @@ from meterline.http import json_response
 from meterline.http.operation import Answer, Call
 from meterline.http.shapes import InstantShown, NoParameters
 from meterline.limits import RESPONSE_BYTES_KEPT
-from meterline.report import TRIAL_SUBJECT, TRIAL_TRIGGER, Trial
+from meterline.report import TEST_SUBJECT, TEST_TRIGGER, SentTest
 from meterline.window import rfc3339
 
 
@@ -46,7 +46,7 @@ class V3ReportTest(OfReports, tag="Reports"):
         summary="Send a test delivery",
         description="Send one signed message to the report's endpoint now, in any state of the "
         "report. The answer says what is wrong. The message has no usage, the subject "
-        f"`{TRIAL_SUBJECT}`, its own id, and the `run.trigger` `{TRIAL_TRIGGER}`: a receiver must "
+        f"`{TEST_SUBJECT}`, its own id, and the `run.trigger` `{TEST_TRIGGER}`: a receiver must "
         "not book it. It is sent once, not stored, and never parks a report.",
         scope=Scope.REPORTS_WRITE,
         answer=Answer(
@@ -71,23 +71,23 @@ class V3ReportTest(OfReports, tag="Reports"):
         report = await self._found(call)
         meter = await service.stores.meter(report.namespace, report.meter_id)
         now_ms = service.now_ms
-        await service.trial_store.note_trial(report, now_ms, author=call.author)
+        await service.tests.record_test(report, now_ms, author=call.author)
         name = f"test_{ULID.from_timestamp(now_ms)}".lower()
-        return json_response(_shown(await service.trials.try_out(report, meter, name)))
+        return json_response(_shown(await service.tester.try_out(report, meter, name)))
 
 
-def _shown(trial: Trial) -> TestDeliveryShown:
-    answer = trial.answer
-    said = answer.body[:RESPONSE_BYTES_KEPT].decode(errors="replace")
+def _shown(sent_test: SentTest) -> TestDeliveryShown:
+    answer = sent_test.answer
+    text = answer.body[:RESPONSE_BYTES_KEPT].decode(errors="replace")
     shown: TestDeliveryShown = {
-        "delivery_id": trial.delivery_id,
+        "delivery_id": sent_test.delivery_id,
         "delivered": answer.outcome is AttemptOutcome.DELIVERED,
-        "verdict": trial.verdict,
+        "verdict": sent_test.verdict,
         "outcome": answer.outcome.value,
-        "at": rfc3339(trial.at_ms),
+        "at": rfc3339(sent_test.at_ms),
         "duration_ms": answer.duration_ms,
         "status": answer.status,
-        "answer": said or None,
-        "body": trial.body.decode(),
+        "answer": text or None,
+        "body": sent_test.body.decode(),
     }
     return present(shown)

@@ -152,8 +152,8 @@ class V3UsageEvents(Handlers, tag="Meters"):
                     # what only the text tells is not needed any more
                     found.append(row._replace(text=b""))
             if len(found) > USAGE_EVENTS_MAX:
-                words = f"over {USAGE_EVENTS_MAX} events stand behind it; ask for a shorter span"
-                raise invalid(Fault("from", words, "minimum", "query"))
+                message = f"over {USAGE_EVENTS_MAX} events stand behind it; ask for a shorter span"
+                raise invalid(Fault("from", message, "minimum", "query"))
             if len(rows) < USAGE_EVENTS_READ:
                 break
             after = rows[-1][:4]
@@ -164,8 +164,8 @@ def _entry(meter: Meter, asked: UsageEventsParameters) -> UsageEntry:
     """The entry that is asked about. Raises `Problem` with every fault."""
     faults = []
     if asked.from_ >= asked.to:
-        words = f"{rfc3339(asked.from_)} must be before to, {rfc3339(asked.to)}"
-        faults.append(Fault("from", words, "maximum", "query"))
+        message = f"{rfc3339(asked.from_)} must be before to, {rfc3339(asked.to)}"
+        faults.append(Fault("from", message, "maximum", "query"))
     known = dimensions_ever(meter)
     listed = ", ".join(known) or "none"
     faults += [

@@ -16,13 +16,13 @@ from control.stores import Stores
 from control.usage.answers import Answers, Form
 from control.usage.form import opening, table, wants_csv, window_bound
 from control.usage.query import (
+    COMPLETE_FROM_DESCRIPTION,
     COMPLETE_FROM_HEADER,
-    COMPLETE_FROM_WORDS,
     COMPLETE_UNTIL_HEADER,
     SUBJECT,
     Asked,
+    MemberNames,
     Question,
-    Words,
     asked,
     query_of,
 )
@@ -48,7 +48,7 @@ from meterline.problem import ProblemType
 from meterline.usage import Filter, Operator, UsageRow
 from meterline.window import ISO_SIZES
 
-WORDS: Final = Words("group_by_dimensions", "filters.dimensions", "body")
+NAMES: Final = MemberNames("group_by_dimensions", "filters.dimensions", "body")
 Texts = Annotated[list[str], Field(min_length=1, max_length=QUERY_FILTER_VALUES_MAX)]
 Conditions = Annotated[
     list["UsageCondition"], Field(min_length=1, max_length=QUERY_FILTER_PARTS_MAX)
@@ -78,8 +78,10 @@ class UsageCondition(Closed):
     @model_validator(mode="after")
     def _holds_one_operator(self) -> Self:
         if len(self.model_fields_set) != 1:
-            words = ", ".join(Operator)
-            raise PydanticCustomError("one_of", "needs exactly one of {words}", {"words": words})
+            operators = ", ".join(Operator)
+            raise PydanticCustomError(
+                "one_of", "needs exactly one of {operators}", {"operators": operators}
+            )
         return self
 
     @property
@@ -146,7 +148,7 @@ class QueryBody(Closed):
         """The question as a value."""
         conditions = self.filters.dimensions.items()
         return Question(
-            WORDS,
+            NAMES,
             from_ms=self.from_,
             to_ms=self.to,
             window=None if self.granularity is None else ISO_SIZES[self.granularity],
@@ -179,7 +181,7 @@ QueryResultShown = TypedDict(
             Field(description="Of what was received until then nothing is missing; null: unknown."),
         ],
         "complete_from": NotRequired[
-            Annotated[InstantShown, Field(description=COMPLETE_FROM_WORDS)]
+            Annotated[InstantShown, Field(description=COMPLETE_FROM_DESCRIPTION)]
         ],
         "data": list[UsageRowShown],
     },
@@ -207,7 +209,9 @@ _ANSWERED: Final = {
         }
     ],
 }
-COMPLETE_UNTIL_WORDS: Final = "Of what was received until then nothing is missing; absent: unknown."
+COMPLETE_UNTIL_DESCRIPTION: Final = (
+    "Of what was received until then nothing is missing; absent: unknown."
+)
 
 
 class V3Query(Handlers, tag="Meters"):
@@ -234,8 +238,8 @@ class V3Query(Handlers, tag="Meters"):
                 QueryResultShown,
                 example=_ANSWERED,
                 headers={
-                    COMPLETE_UNTIL_HEADER: COMPLETE_UNTIL_WORDS,
-                    COMPLETE_FROM_HEADER: COMPLETE_FROM_WORDS,
+                    COMPLETE_UNTIL_HEADER: COMPLETE_UNTIL_DESCRIPTION,
+                    COMPLETE_FROM_HEADER: COMPLETE_FROM_DESCRIPTION,
                 },
             ),
             Answer(200, "Usage.", str, CSV, example="from,to,value\r\n"),

@@ -46,7 +46,7 @@ QUERY_SETTINGS: Final[dict[str, Any]] = {
 }
 
 # The engine's own sentence, up to where clients and engine append versions, queries and addresses.
-_SAID: Final = re.compile(r"(Code: \d+\. )?DB::Exception: [^\n]*?(?=\.? ?\(|\n|$| for url)")
+_MESSAGE: Final = re.compile(r"(Code: \d+\. )?DB::Exception: [^\n]*?(?=\.? ?\(|\n|$| for url)")
 # Where the engine met damage: it names the folder of the part, and the table with its database.
 _READING: Final = re.compile(
     r"from part (?:\S*/)?(?P<part>[^\s/]+)/? in table (?:\w+\.)?(?P<table>\w+)"
@@ -106,7 +106,7 @@ class Connection:
         except ProgrammingError as error:  # chDB's word for a folder that it cannot open
             where = self._url.removeprefix("chdb:")
             raise Unavailable(
-                f"usage store: {where} cannot be opened as a store ({_words(error)}). Restore its"
+                f"usage store: {where} cannot be opened as a store ({_text(error)}). Restore its"
                 " newest backup, or move it away and follow docs/operations.md, 'When a store is"
                 " lost or damaged'"
             ) from error
@@ -117,7 +117,7 @@ class Connection:
         """
 
         def call() -> T:
-            with _told():
+            with _errors_named():
                 return work(self._client())
 
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
@@ -137,7 +137,7 @@ class Connection:
             stream = Stream(sql + settings_clause(settings), parameters)
 
             def step() -> tuple[bool, T]:
-                with _told():
+                with _errors_named():
                     piece = stream.read(self._for_stream)
                 with self._making:  # rows are made under the interpreter's lock: one after another
                     return bool(piece), take(piece)
@@ -222,7 +222,7 @@ def _rows(result: QueryResult) -> Rows:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _errors_named() -> Iterator[None]:
     """Errors of store and network as `Unavailable`, or `Exceeded`."""
     try:
         yield
@@ -230,10 +230,10 @@ def _told() -> Iterator[None]:
         raise  # a value that no column takes: trying again would not help
     except (ClickHouseError, OSError, HTTPError) as error:
         if _EXCEEDED.search(str(error)):
-            raise Exceeded(_words(error)) from error
+            raise Exceeded(_text(error)) from error
         if _REFUSED.search(str(error)):
-            raise AccessRefused(f"usage store: {_words(error)}") from error
-        raise Unavailable(f"usage store: {_words(error)}") from error
+            raise AccessRefused(f"usage store: {_text(error)}") from error
+        raise Unavailable(f"usage store: {_text(error)}") from error
 
 
 async def create_database(url: str) -> None:
@@ -266,11 +266,11 @@ def _connect(url: str) -> Client:
     )
 
 
-def _words(error: Exception) -> str:
+def _text(error: Exception) -> str:
     """What the engine said, without addresses and queries; where it did not answer, just that."""
-    said = _SAID.search(str(error))
-    if said is None:
+    message = _MESSAGE.search(str(error))
+    if message is None:
         return "no connection, or no answer in time"
-    words = said[0].strip()[:ERROR_CHARS_MAX]
+    text = message[0].strip()[:ERROR_CHARS_MAX]
     place = _READING.search(str(error))
-    return words if place is None else f"{words} (table {place['table']}, part {place['part']})"
+    return text if place is None else f"{text} (table {place['table']}, part {place['part']})"

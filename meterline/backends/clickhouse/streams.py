@@ -18,8 +18,8 @@ class _Source(Protocol):
 
 def settings_clause(settings: Mapping[str, Any]) -> str:
     """Settings as a part of the statement: beside it, chDB would not stream."""
-    words = (f"{name} = {value!r}" for name, value in settings.items())
-    return f"\nSETTINGS {', '.join(words)}"
+    pairs = (f"{name} = {value!r}" for name, value in settings.items())
+    return f"\nSETTINGS {', '.join(pairs)}"
 
 
 class Stream:

@@ -86,9 +86,9 @@ class Database:
                 if not _is_broken_off(error) or tries == TRIES_MAX:
                     state = _state_of(error)
                     if state[:2] in _REFUSED_CLASSES or state == _NO_RIGHT:
-                        raise AccessRefused(_words(error)) from error
+                        raise AccessRefused(_message(error)) from error
                     if _is_of_the_world(error):
-                        raise Unavailable(f"control store: {_words(error)}") from error
+                        raise Unavailable(f"control store: {_message(error)}") from error
                     raise
             await asyncio.sleep(random.uniform(0, RETRY_DELAY_S * 2**tries))  # noqa: S311 - jitter
         raise AssertionError("the last try returns or raises")
@@ -215,12 +215,12 @@ def _sqlite_code(error: DBAPIError) -> int | None:
     return None if code is None else int(code) & 0xFF  # without the extension
 
 
-def _words(error: Exception) -> str:
+def _message(error: Exception) -> str:
     """What the driver said, without SQL, values and addresses of manuals."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
-    said = str(error.orig if isinstance(error, DBAPIError) else error).strip()
-    first = (said.splitlines() or [""])[0] or type(error).__name__
+    message = str(error.orig if isinstance(error, DBAPIError) else error).strip()
+    first = (message.splitlines() or [""])[0] or type(error).__name__
     if isinstance(error, DBAPIError) and _sqlite_code(error) in _DAMAGED:
         return f"{first}: the file control.db is damaged. Stop, and restore its newest backup"
     return first

@@ -51,8 +51,8 @@ class Question:
         """Its rows, with members by the names of its columns."""
         if connection.dialect.name != "sqlite":
             return list(await connection.execute(self._question, asked))
-        told = (await connection.execute(self._together, asked)).scalar_one()
-        rows: list[list[Any]] = msgspec.json.decode(told)
+        result = (await connection.execute(self._together, asked)).scalar_one()
+        rows: list[list[Any]] = msgspec.json.decode(result)
         for place in self._bytes:
             for row in rows:
                 row[place] = None if row[place] is None else bytes.fromhex(row[place])

@@ -11,9 +11,9 @@ from meterline.backends.control_store.deliveries import (
     stored_bytes,
 )
 from meterline.backends.control_store.reports import (
-    asks,
     definitions,
     listing,
+    requests,
     secrets,
     test_deliveries,
     waiting,
@@ -24,8 +24,8 @@ from meterline.report import Claim, Manifest
 
 
 class SqlReportStore(SqlStore):
-    """See `meterline.report.ReportStore` and the small ports beside it (`TrialStore`, `PullStore`,
-    `DeliveryBytes`): each method is one transaction.
+    """See `meterline.report.ReportStore` and the small ports beside it (`ReportTestStore`,
+    `PullStore`, `DeliveryBytes`): each method is one transaction.
     """
 
     create_report = written_by(definitions.create)
@@ -36,7 +36,7 @@ class SqlReportStore(SqlStore):
     pause_report = written_by(definitions.pause)
     resume_report = written_by(resumption.resume)
     park_endpoint = written_by(definitions.park)
-    note_trial = written_by(test_deliveries.note)
+    record_test = written_by(test_deliveries.note)
 
     rotate_secret = written_by(secrets.rotate)
     tell_secret_shown = written_by(secrets.shown)
@@ -45,7 +45,7 @@ class SqlReportStore(SqlStore):
 
     plans = read_by(definitions.plans)
     plan = written_by(definitions.plan)
-    ask_run = written_by(asks.ask)
+    request_run = written_by(requests.request)
     await_runs = written_by(waiting.wait)
     undecided = read_by(waiting.undecided)
     claim_run = written_by(made.claim)

@@ -201,7 +201,7 @@ async def _asked(
         await admin.start()
         yield admin
     except (KafkaError, OSError, TimeoutError) as error:
-        raise _told(f"Kafka at {bootstrap}, topic {name}", error) from error
+        raise _unavailable(f"Kafka at {bootstrap}, topic {name}", error) from error
     finally:
         await admin.close()
 
@@ -216,7 +216,7 @@ async def started(consumer: AIOKafkaConsumer) -> AIOKafkaConsumer:
     return consumer
 
 
-def _told(where: str, error: Exception) -> Unavailable:
+def _unavailable(where: str, error: Exception) -> Unavailable:
     if isinstance(error, _REFUSED):
         return AccessRefused(f"{where}: access refused: {error}")
     if isinstance(error, TimeoutError | KafkaConnectionError | OSError):

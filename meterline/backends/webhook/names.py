@@ -22,14 +22,14 @@ Lookup = Callable[[str, int], list[ResolveResult]]
 _NUMERIC: Final = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 
 
-class NameNotTold(OSError):
+class NameNotResolved(OSError):
     """A name whose addresses are not known in time. `words` follow the subject, such as "the host
     name"; `of_name`: whether that says something of the name.
     """
 
-    def __init__(self, words: str, *, of_name: bool) -> None:
-        super().__init__(words)
-        self.words = words
+    def __init__(self, message: str, *, of_name: bool) -> None:
+        super().__init__(message)
+        self.message = message
         self.of_name = of_name
 
 
@@ -73,7 +73,7 @@ class _Going:
 class Names(AbstractResolver):
     """Resolves names for one loop. Each name is looked up once at a time, however many ask, and is
     waited for until a deadline; one that goes on longer still holds its thread, so whoever asks for
-    it meanwhile is told at once. Raises `NameNotTold` besides what the lookup raises.
+    it meanwhile is told at once. Raises `NameNotResolved` besides what the lookup raises.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Names(AbstractResolver):
         # not `wait_for`: whoever gives up must not cancel what others wait for
         await asyncio.wait((going.found,), timeout=max(0.0, going.until_s - loop.time()))
         if not going.found.done():
-            raise NameNotTold(f"was not resolved within {self._deadline_s:g} s", of_name=True)
+            raise NameNotResolved(f"was not resolved within {self._deadline_s:g} s", of_name=True)
         found = going.found.result()
         if isinstance(found, Exception):
             raise found
@@ -132,7 +132,7 @@ class Names(AbstractResolver):
         return going
 
 
-def _crowded() -> NameNotTold:
-    return NameNotTold(
+def _crowded() -> NameNotResolved:
+    return NameNotResolved(
         "was not looked up: too many names that do not resolve are waited for", of_name=False
     )

@@ -17,7 +17,7 @@ from aiohttp import (
 )
 from yarl import URL
 
-from meterline.backends.webhook.names import NameNotTold
+from meterline.backends.webhook.names import NameNotResolved
 from meterline.delivery import Answer, AttemptOutcome
 
 _SUCCESS: Final = 2  # first digit of a status
@@ -73,15 +73,15 @@ def explained(
     inner = error.os_error if isinstance(error, ClientConnectorError) else error
     if isinstance(inner, ForbiddenAddress):
         return Answer(AttemptOutcome.FORBIDDEN, duration_ms, status, str(inner.strerror))
-    told = None if proxy is None else _proxy_words(error, proxy)
-    if told is None:
-        of_name = not isinstance(inner, NameNotTold) or inner.of_name
-        told = _words(error, timeout_s), of_name
-    reason, of_receiver = told
+    found = None if proxy is None else _proxy_message(error, proxy)
+    if found is None:
+        of_name = not isinstance(inner, NameNotResolved) or inner.of_name
+        found = _message(error, timeout_s), of_name
+    reason, of_receiver = found
     return Answer(AttemptOutcome.UNREACHED, duration_ms, status, reason, of_receiver=of_receiver)
 
 
-def _proxy_words(error: Exception, proxy: str) -> tuple[str, bool] | None:
+def _proxy_message(error: Exception, proxy: str) -> tuple[str, bool] | None:
     """What is wrong with or behind the proxy, and whether that says something of the receiver; None
     where the proxy did its part.
     """
@@ -90,37 +90,37 @@ def _proxy_words(error: Exception, proxy: str) -> tuple[str, bool] | None:
             return f"the egress proxy does not reach the receiver: it answered {error.status}", True
         return f"the egress proxy refused to connect: it answered {error.status}", False
     if isinstance(error, ClientConnectorDNSError) and error.host == URL(proxy).host:
-        return f"the egress proxy cannot be reached: its name {_name_words(error)}", False
+        return f"the egress proxy cannot be reached: its name {_name_message(error)}", False
     if isinstance(error, ClientProxyConnectionError):
-        return f"the egress proxy cannot be reached: {_os_words(error)}", False
+        return f"the egress proxy cannot be reached: {_os_message(error)}", False
     return None
 
 
-def _words(error: Exception, timeout_s: float) -> str:
+def _message(error: Exception, timeout_s: float) -> str:
     if isinstance(error, TimeoutError):
         return f"no whole answer within {timeout_s:g} s"
     if isinstance(error, ClientConnectorDNSError):
-        return f"the host name {_name_words(error)}"
+        return f"the host name {_name_message(error)}"
     if isinstance(error, ClientSSLError):
-        return f"TLS failed: {_tls_words(error)}"
+        return f"TLS failed: {_tls_message(error)}"
     if isinstance(error, ClientConnectorError):
-        return f"no connection: {_os_words(error)}"
+        return f"no connection: {_os_message(error)}"
     if isinstance(error, ServerDisconnectedError):
         return "the receiver closed the connection without an answer"
     return "no usable answer: it is not valid HTTP, or it broke off"
 
 
-def _name_words(error: ClientConnectorDNSError) -> str:
-    told = error.os_error
-    return told.words if isinstance(told, NameNotTold) else "does not resolve"
+def _name_message(error: ClientConnectorDNSError) -> str:
+    found = error.os_error
+    return found.message if isinstance(found, NameNotResolved) else "does not resolve"
 
 
-def _os_words(error: ClientConnectorError) -> str:
+def _os_message(error: ClientConnectorError) -> str:
     # by its number: the words of asyncio hold the address
     number = error.os_error.errno
     return os.strerror(number) if number else "failed"
 
 
-def _tls_words(error: ClientSSLError) -> str:
+def _tls_message(error: ClientSSLError) -> str:
     inner = error.__cause__ or error.os_error
     return str(getattr(inner, "verify_message", "") or getattr(inner, "reason", "") or "refused")

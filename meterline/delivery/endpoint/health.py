@@ -39,7 +39,7 @@ class EndpointSignal(StrEnum):
 
 
 class EndpointObservation(Struct, frozen=True, gc=False):
-    """A sign of an endpoint: from an attempt that began at `started_at_ms` and ended at `at_ms`.
+    """What an attempt, from `started_at_ms` to `at_ms`, tells about its endpoint.
 
     `first`: the delivery's first attempt (or first since its replay), so that no delivery is
     counted twice; `probe`: of an endpoint that was out.
@@ -150,7 +150,7 @@ def change_of(address: tuple[str, str], before: Health, now: Health) -> Endpoint
 
 
 def after(health: Health, observed: EndpointObservation, terms: HealthTerms) -> Health:
-    """The health after a sign; the very same where it says nothing new."""
+    """The health after an observation; the same object if nothing changed."""
     if observed.signal is EndpointSignal.TAKEN:
         return _taken(health, observed, terms)
     success_ms = health.last_success_at_ms
@@ -193,14 +193,14 @@ def distrusted(health: Health, now_ms: int, terms: HealthTerms) -> str:
 
 def _taken(health: Health, observed: EndpointObservation, terms: HealthTerms) -> Health:
     well = health.failing_since_ms is None and not health.outages and health.places is None
-    told_ms = health.last_success_at_ms
+    stored_ms = health.last_success_at_ms
     alarms = health.alarms
-    if well and told_ms is not None:
-        if observed.at_ms - told_ms < limits.SUCCESS_WRITE_MS:
+    if well and stored_ms is not None:
+        if observed.at_ms - stored_ms < limits.SUCCESS_WRITE_MS:
             return health
         alarms = max(0, alarms - 1)
     fresh = Health(alarms=alarms, places=health.places, probe_at_ms=health.probe_at_ms)
-    success_ms = max(observed.at_ms, told_ms or 0)
+    success_ms = max(observed.at_ms, stored_ms or 0)
     return replace(_opened(fresh, terms), last_success_at_ms=success_ms)
 
 

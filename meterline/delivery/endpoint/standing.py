@@ -43,7 +43,7 @@ class Outstanding:
             return Standing.FAILING
         return Standing.WELL
 
-    def words(self) -> str:
+    def message(self) -> str:
         """What there is to say; "" where nothing is outstanding."""
         health, many = self.health, _many(self.retrying)
         if health.probe_at_ms is not None:

@@ -29,8 +29,8 @@ class AskingFailed(Exception):
     `status` is that of its answer, if there was one.
     """
 
-    def __init__(self, words: str, status: int | None = None) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
         self.status = status
 
 
@@ -77,29 +77,29 @@ async def ask(
         tries += 1
         try:
             async with session.request(method, url, timeout=timeout, **request) as response:
-                said, status = await response.read(), response.status
+                body, status = await response.read(), response.status
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            failure, passes = AskingFailed(f"{url}: {failed_words(error)}"), True
+            failure, passes = AskingFailed(f"{url}: {failed_message(error)}"), True
         else:
             if status == OK:
-                return said
-            failure = AskingFailed(f"{url} answered {status}: {_detail(said)}", status)
+                return body
+            failure = AskingFailed(f"{url} answered {status}: {_detail(body)}", status)
             passes = status >= SERVER_FAULTS or status == TOO_MANY
         if not passes or tries == TRIES_MAX:
             raise failure
         await asyncio.sleep(backoff.next_s())
 
 
-def failed_words(error: BaseException) -> str:
+def failed_message(error: BaseException) -> str:
     """What an error of the network says of itself, or at least its kind."""
     return str(error) or type(error).__name__
 
 
-def _detail(said: bytes) -> str:
+def _detail(body: bytes) -> str:
     try:
-        return str(msgspec.json.decode(said, type=dict[str, Any]).get("detail", ""))
+        return str(msgspec.json.decode(body, type=dict[str, Any]).get("detail", ""))
     except msgspec.DecodeError:
-        return said[:200].decode(errors="replace")
+        return body[:200].decode(errors="replace")
 
 
 def progress(console: Console, *columns: ProgressColumn) -> Progress:
@@ -114,7 +114,7 @@ def progress(console: Console, *columns: ProgressColumn) -> Progress:
     )
 
 
-def fail(command: str, words: object, code: int) -> NoReturn:
+def fail(command: str, message: object, code: int) -> NoReturn:
     """End the process with words and an exit code."""
-    click.echo(f"meterline {command}: {words}", err=True)
+    click.echo(f"meterline {command}: {message}", err=True)
     sys.exit(code)

@@ -49,8 +49,8 @@ class Finding(msgspec.Struct):
     def line(self) -> str:
         """It in a line."""
         mended = " (mended)" if self.mended else ""
-        words = f"expected {self.expected}; found {self.found}{mended}"
-        return f"{self.table} {self.place}: {self.name}: {words}"
+        message = f"expected {self.expected}; found {self.found}{mended}"
+        return f"{self.table} {self.place}: {self.name}: {message}"
 
 
 class Checked(msgspec.Struct):
@@ -93,7 +93,7 @@ class Outcome:
     mended: int = 0
 
     @property
-    def words(self) -> str:
+    def message(self) -> str:
         """It in a few lines."""
         seen = self.checked
         lines = [f"{seen.events:,} events in {seen.slices:,} slices, {seen.cells:,} cells."]
@@ -102,13 +102,13 @@ class Outcome:
         if seen.runs:
             lines.append(f"{seen.deliveries:,} deliveries of {seen.runs:,} runs.")
         if seen.recounted_by_fold:
-            words = "were recounted without SQL, because SQL cannot read their values exactly."
-            lines.append(f"{seen.recounted_by_fold:,} slices of meters {words}")
+            message = "were recounted without SQL, because SQL cannot read their values exactly."
+            lines.append(f"{seen.recounted_by_fold:,} slices of meters {message}")
         if seen.not_filled_in:
             lines.append(f"{seen.not_filled_in:,} slices of meters are not backfilled yet.")
         if seen.not_kept:
-            words = "slices were not recounted, because their events are not kept any more."
-            lines.append(f"{seen.not_kept:,} {words}")
+            message = "slices were not recounted, because their events are not kept any more."
+            lines.append(f"{seen.not_kept:,} {message}")
         if self.differences:
             lines.append(f"{self.differences:,} differences, {self.mended:,} of them mended.")
         else:
@@ -125,9 +125,9 @@ async def follow(
     """The steps of an audit. Raises `AskingFailed`."""
     url, asked = f"{server}{V3}/audit", body
     while True:
-        said = await ask(session, "POST", url, STEP_TIMEOUT_S, retry_delay_s, json=asked)
+        answer = await ask(session, "POST", url, STEP_TIMEOUT_S, retry_delay_s, json=asked)
         try:
-            step = msgspec.json.decode(said, type=Step)
+            step = msgspec.json.decode(answer, type=Step)
         except msgspec.DecodeError as error:
             raise AskingFailed(f"{url} did not answer as Meterline does: {error}") from error
         yield step
@@ -190,6 +190,6 @@ def audit(
     except AskingFailed as error:
         fail("audit", error, EXIT_NOT_MADE)
     if not quiet:
-        click.echo(outcome.words, err=True)
+        click.echo(outcome.message, err=True)
     if outcome.differences:
         sys.exit(EXIT_DIFFERS)

@@ -274,8 +274,8 @@ def _instant_ms(text: str, now_ms: int) -> int:
     try:
         return parse_instant(text)
     except (ValueError, OverflowError) as error:
-        words = f"{text!r} is not a time such as 2027-01-31T00:00:00Z, nor a duration such as 90d"
-        raise invalid(Fault("expires", words)) from error
+        message = f"{text!r} is not a time such as 2027-01-31T00:00:00Z, nor a duration such as 90d"
+        raise invalid(Fault("expires", message)) from error
 
 
 def _duration_s(text: str) -> int | None:
@@ -283,5 +283,5 @@ def _duration_s(text: str) -> int | None:
     return int(found[1]) * _SECONDS[found[2]] if found else None
 
 
-def _say(words: str) -> None:
-    click.echo(words, err=True)
+def _say(message: str) -> None:
+    click.echo(message, err=True)

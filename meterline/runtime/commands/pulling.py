@@ -143,8 +143,10 @@ class Puller:
         try:
             Webhook(self._secret).verify(body, one.headers or {})
         except Exception as error:
-            words = "check that --secret is of this report, and the clock of this machine"
-            raise AskingFailed(f"{one.id}: its signature is invalid ({error}): {words}") from error
+            message = "check that --secret is of this report, and the clock of this machine"
+            raise AskingFailed(
+                f"{one.id}: its signature is invalid ({error}): {message}"
+            ) from error
         if one.headers is None or one.headers.get("svix-id") != one.id:
             raise AskingFailed(f"{one.id}: its signature belongs to another delivery")
 
@@ -155,8 +157,8 @@ class Puller:
         )
 
 
-def _decoded(said: bytes, shape: Any) -> Any:
+def _decoded(body: bytes, shape: Any) -> Any:
     try:
-        return msgspec.json.decode(said, type=shape)
+        return msgspec.json.decode(body, type=shape)
     except msgspec.DecodeError as error:
         raise AskingFailed(f"the server did not answer as Meterline does: {error}") from error

@@ -109,7 +109,7 @@ def _shown(one: Difference) -> dict[str, str]:
     return {name: value for name, value in members.items() if value}
 
 
-def words_of(found: Reconciliation) -> str:
+def summary_of(found: Reconciliation) -> str:
     """Its figures, for people."""
     lines = [f"{found.sent:,} deliveries, {found.equal:,} booked as sent."]
     if found.replaced:
@@ -117,8 +117,8 @@ def words_of(found: Reconciliation) -> str:
     if found.outside:
         lines.append(f"{found.outside:,} bookings are for other reports or windows: not compared.")
     counts = [(kind, found.count(kind)) for kind in DifferenceKind]
-    told = ", ".join(f"{count:,} {kind.value}" for kind, count in counts if count)
-    lines.append(f"Differences: {told}." if told else "No differences.")
+    by_kind = ", ".join(f"{count:,} {kind.value}" for kind, count in counts if count)
+    lines.append(f"Differences: {by_kind}." if by_kind else "No differences.")
     return "\n".join(lines)
 
 
@@ -167,6 +167,6 @@ def reconcile_booked(
     else:
         for one in found.differences:
             click.echo(one.line)
-    click.echo(words_of(found), err=True)
+    click.echo(summary_of(found), err=True)
     if found.differences:
         sys.exit(EXIT_DIFFERS)

@@ -105,9 +105,9 @@ class Difference:
             parts.append(self.subject)
         if self.from_ms is not None and self.to_ms is not None:
             parts.append(f"{rfc3339(self.from_ms)}/{rfc3339(self.to_ms)}")
-        words = [f"booked {self.booked}"] if self.booked else []
-        words += [f"sent {self.sent}"] if self.sent else []
-        return f"{' '.join(parts)}: {', '.join(words)}: {self.cause}"
+        message = [f"booked {self.booked}"] if self.booked else []
+        message += [f"sent {self.sent}"] if self.sent else []
+        return f"{' '.join(parts)}: {', '.join(message)}: {self.cause}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +210,12 @@ def _judged(
         if sent.superseded_by not in booked:
             known = "which is not booked: book that one instead"
         cause = f"it is superseded by {sent.superseded_by}, {known}"
-        said = _value(those[0].value)
-        return [_of(DifferenceKind.SUPERSEDED, sent, said, _value(sent.value), cause)]
+        booked_as = _value(those[0].value)
+        return [_of(DifferenceKind.SUPERSEDED, sent, booked_as, _value(sent.value), cause)]
     return [
-        _of(DifferenceKind.DIFFERENT, sent, said, was, cause)
+        _of(DifferenceKind.DIFFERENT, sent, booked_as, was, cause)
         for one in those[:1]
-        for said, was, cause in _unlike(one, sent, reports)
+        for booked_as, was, cause in _unlike(one, sent, reports)
     ]
 
 
@@ -231,11 +231,11 @@ def _unlike(
         return [(one.subject, sent.subject, "booked for another subject")]
     window = (one.from_ms, one.to_ms)
     if None not in window and window != (sent.from_ms, sent.to_ms):
-        said, was = _window(one.from_ms, one.to_ms), _window(sent.from_ms, sent.to_ms)
-        return [(said, was, "booked for another window")]
+        booked_as, was = _window(one.from_ms, one.to_ms), _window(sent.from_ms, sent.to_ms)
+        return [(booked_as, was, "booked for another window")]
     if one.revision is not None and one.revision != sent.revision:
-        said, was = f"revision {one.revision}", f"revision {sent.revision}"
-        return [(said, was, "booked as another revision: keep the highest one")]
+        booked_as, was = f"revision {one.revision}", f"revision {sent.revision}"
+        return [(booked_as, was, "booked as another revision: keep the highest one")]
     if one.value is not None and sent.value is not None and one.value != sent.value:
         cause = "a delivery never changes: it was booked wrongly, or changed later"
         return [(_value(one.value), _value(sent.value), cause)]
@@ -284,18 +284,22 @@ def _twice(those: Sequence[Booking]) -> Difference:
 
 
 def _at(kind: DifferenceKind, one: Booking, was: str, cause: str) -> Difference:
-    said = _value(one.value)
-    return Difference(kind, one.delivery_id, one.subject, one.from_ms, one.to_ms, said, was, cause)
+    booked_as = _value(one.value)
+    return Difference(
+        kind, one.delivery_id, one.subject, one.from_ms, one.to_ms, booked_as, was, cause
+    )
 
 
-def _of(kind: DifferenceKind, sent: SentDelivery, said: str, was: str, cause: str) -> Difference:
+def _of(
+    kind: DifferenceKind, sent: SentDelivery, booked_as: str, was: str, cause: str
+) -> Difference:
     return Difference(
         kind,
         sent.delivery_id,
         sent.subject,
         sent.from_ms,
         sent.to_ms,
-        said or "nothing",
+        booked_as or "nothing",
         was,
         cause,
     )

@@ -15,7 +15,7 @@ from ulid import ULID
 
 from aggregator.audit.auditor import AuditTerms, StoreAuditor
 from aggregator.audit.blocks import BlockAudit
-from control.refusals.service import Door, RefusalService
+from control.refusals.service import Gateway, RefusalService
 from control.stores import Ledger, Stores
 from control.v3.meters.bodies import MeterBody
 from ingest.admission import AdmissionRules
@@ -214,10 +214,10 @@ def ledger(settings: Settings, opened: Opened) -> Ledger:
     )
 
 
-def refusal_service(opened: Opened, door: Door) -> RefusalService:
-    """Where refusals are settled; events that are sent anew go through `door`."""
+def refusal_service(opened: Opened, gateway: Gateway) -> RefusalService:
+    """Where refusals are settled; events that are sent again go through `gateway`."""
     refused = CheckedRefusals(opened.usage, opened.integrity)
-    return RefusalService(opened.stores, refused, SqlSettlementStore(opened.database), door)
+    return RefusalService(opened.stores, refused, SqlSettlementStore(opened.database), gateway)
 
 
 def publisher(settings: Settings, log: OpenLog) -> Publisher:

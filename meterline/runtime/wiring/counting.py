@@ -7,7 +7,7 @@ from aggregator.blocks import BlockMaker
 from aggregator.completeness import Completeness
 from aggregator.drivers.block_loop import WithBlocks
 from aggregator.drivers.poll_worker import PollWorker
-from aggregator.housekeeping import Housekeeping, Pace
+from aggregator.housekeeping import Housekeeping, Intervals
 from aggregator.retention import Retention
 from aggregator.step import Aggregator
 from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
@@ -53,8 +53,8 @@ def aggregator(
     drained = None if watch is None else watch.drained_until
     completeness = Completeness(step, completeness_lag_ms(settings), drained)
     retention_ms = settings.log_retention_days * DAY_MS
-    pace = Pace(settings.flush_interval_ms, settings.flush_events, retention_ms)
-    return step, Housekeeping(step, completeness, pace, _retention(settings, opened))
+    intervals = Intervals(settings.flush_interval_ms, settings.flush_events, retention_ms)
+    return step, Housekeeping(step, completeness, intervals, _retention(settings, opened))
 
 
 def _retention(settings: Settings, opened: Opened) -> Retention:

@@ -8,7 +8,7 @@ from dispatcher.replayer import Replayer
 from dispatcher.runs.late import LateSources, LateTerms, LateUsage
 from dispatcher.runs.planner import PlanTerms, Sources
 from dispatcher.sending.signing import signed_headers
-from dispatcher.sending.test_delivery import Trials
+from dispatcher.sending.test_delivery import DeliveryTester
 from dispatcher.worker import Dispatcher
 from meterline.backends.control_store.deliveries.replays import SqlReplayStore
 from meterline.backends.control_store.deliveries.report_status import SqlReportStatusStore
@@ -63,7 +63,7 @@ def report_service(
         SqlCorrectionStore(database),
         start_terms(settings),
         SqlReportStatusStore(database),
-        Trials(opened.reports, sender, box, CLOCK),
+        DeliveryTester(opened.reports, sender, box, CLOCK),
         opened.reports,
         SqlReplayStore(database),
         opened.reports,

@@ -85,7 +85,7 @@ async def test_a_proposal_is_folded_and_answers_nothing_until_it_is_switched(
     assert await _folded(store) == [1, 2]
     assert await store.filling() == []
     assert await store.switch_filled(2, NOW_MS) is None  # nobody asked for it
-    asked = await revisions.ask_switch("default", made.id, 2, None, NOW_MS + 2, author="key:1")
+    asked = await revisions.request_switch("default", made.id, 2, None, NOW_MS + 2, author="key:1")
     assert asked.state is RevisionState.FILLING
     assert await revisions.waiting("default") == {made.id: asked}
     assert await store.filling() == [2]
@@ -114,7 +114,7 @@ async def test_a_version_is_made_where_what_is_folded_changes_and_only_there(
 ) -> None:
     await revisions.propose("default", made.id, BILLED, NOW_MS)
     assert await store.catalogue_version() == 2
-    await revisions.ask_switch("default", made.id, 2, BORDER_MS, NOW_MS)
+    await revisions.request_switch("default", made.id, 2, BORDER_MS, NOW_MS)
     assert await store.catalogue_version() == 2
     await store.switch_filled(2, NOW_MS)
     assert await store.catalogue_version() == 2  # the old one answers earlier windows
@@ -159,7 +159,7 @@ async def test_a_proposal_made_before_another_may_be_switched_after_it(
     await revisions.propose("default", made.id, BILLED, NOW_MS)
     await store.update_meter("default", made.id, MeterChange(event_type="other"), NOW_MS)
     await store.switch_filled(3, NOW_MS)
-    await revisions.ask_switch("default", made.id, 2, BORDER_MS, NOW_MS)
+    await revisions.request_switch("default", made.id, 2, BORDER_MS, NOW_MS)
     await store.switch_filled(2, NOW_MS)
     assert [part.revision for part in timeline(await _in_force(store))] == [3, 2]
 
@@ -198,7 +198,7 @@ async def test_asking_for_a_proposal_replaces_what_waits(
 ) -> None:
     await revisions.propose("default", made.id, BILLED, NOW_MS)
     await store.update_meter("default", made.id, MeterChange(event_type="other"), NOW_MS)
-    await revisions.ask_switch("default", made.id, 2, None, NOW_MS)
+    await revisions.request_switch("default", made.id, 2, None, NOW_MS)
     assert await store.filling() == [2]
     assert await _folded(store) == [1, 2]
 
@@ -211,7 +211,7 @@ async def test_the_instant_of_what_waits_can_be_changed(
     await store.update_meter("default", made.id, dated, NOW_MS)
     assert await store.filling() == [2]
     assert (await revisions.revision("default", made.id, 2)).effective_from_ms == BORDER_MS
-    await revisions.ask_switch("default", made.id, 2, None, NOW_MS)
+    await revisions.request_switch("default", made.id, 2, None, NOW_MS)
     assert (await revisions.revision("default", made.id, 2)).effective_from_ms is None
     problem = await _refusal(
         store.update_meter("default", made.id, replace(BILLED, effective_from_ms=7), NOW_MS)
@@ -235,10 +235,10 @@ async def test_what_is_discarded_is_folded_no_more_and_what_answered_stays(
         if number == 1:
             problem = await _refusal(revisions.discard("default", made.id, number, NOW_MS))
         else:
-            asked = revisions.ask_switch("default", made.id, number, None, NOW_MS)
+            asked = revisions.request_switch("default", made.id, number, None, NOW_MS)
             problem = await _refusal(asked)
         assert problem.type is ProblemType.CONFLICT
-    assert (await revisions.ask_switch("default", made.id, 1, None, NOW_MS)).number == 1
+    assert (await revisions.request_switch("default", made.id, 1, None, NOW_MS)).number == 1
 
 
 async def test_proposals_are_few_differ_and_are_of_live_meters_of_the_api(

@@ -80,7 +80,7 @@ async def test_every_change_is_told_once_with_its_author(
         await store.pause_report(report.id, later + 2, author=author)
         await store.rotate_secret(report.id, b"new", 1_000, later + 4, author=author)
         window = (START, START + MINUTE_MS)
-        await store.ask_run(report, *window, later + 6, revise=False, author=author)
+        await store.request_run(report, *window, later + 6, revise=False, author=author)
         (delivery,) = await store.deliveries(run.id, 10)
         await store.replay("default", delivery.id, later + 8, author=author)
     await store.resume_report(report.id, NOW + 20, author="key:1")
@@ -233,7 +233,7 @@ async def test_a_paused_report_finds_no_runs_and_sends_nothing_until_it_is_resum
     await delivering(store, report, "a")
     later = scheduled(report, 1)
     await store.plan(report, [later], later.to_ms)
-    by_hand, _ = await store.ask_run(report, START, START + MINUTE_MS, NOW, revise=False)
+    by_hand, _ = await store.request_run(report, START, START + MINUTE_MS, NOW, revise=False)
     assert len(await store.undecided(NOW, 10)) == 2
     await store.pause_report(report.id, NOW)
     assert await store.undecided(NOW, 10) == []
@@ -281,7 +281,7 @@ async def test_asking_for_a_skipped_run_is_told(
 
     async def ask(author: str, *, revise: bool = False) -> Run:
         window = (skipped.from_ms, skipped.to_ms)
-        run, _ = await store.ask_run(report, *window, NOW + 1, revise=revise, author=author)
+        run, _ = await store.request_run(report, *window, NOW + 1, revise=revise, author=author)
         return run
 
     await ask("key:1")

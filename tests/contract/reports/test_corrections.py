@@ -50,7 +50,7 @@ def kept(control_database: Database) -> CorrectionStore:
 
 
 async def revised(store: ReportStore, run: Run) -> Claim:
-    asked, new = await store.ask_run(
+    asked, new = await store.request_run(
         (await reported(store)), run.from_ms, run.to_ms, NOW, revise=True
     )
     assert new

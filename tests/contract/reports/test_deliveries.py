@@ -139,7 +139,7 @@ async def test_deleting_skips_what_is_undecided_and_cancels_what_is_open(
     assert (await the_run(store, run)).failed == 1
     assert await store.plans(NOW * 2, 10) == []
     with pytest.raises(Problem):
-        await store.ask_run(report, START, START + 60_000, NOW, revise=False)
+        await store.request_run(report, START, START + 60_000, NOW, revise=False)
 
 
 async def test_a_parked_endpoint_keeps_what_is_owed_and_resumes(

@@ -91,9 +91,9 @@ async def test_a_run_of_nothing_else_has_failed(store: ReportStore, report: Repo
     shown = await the_run(store, run)
     assert (shown.state, shown.failed, shown.ended_at_ms) == (RunState.FAILED, 1, NOW)
     assert shown.reason.endswith(WORDS)
-    again, new = await store.ask_run(report, run.from_ms, run.to_ms, NOW, revise=False)
+    again, new = await store.request_run(report, run.from_ms, run.to_ms, NOW, revise=False)
     assert (again.id, new) == (run.id, False)  # it has said something
-    revision, new = await store.ask_run(report, run.from_ms, run.to_ms, NOW, revise=True)
+    revision, new = await store.request_run(report, run.from_ms, run.to_ms, NOW, revise=True)
     assert (revision.revision, new) == (2, True)
 
 
@@ -128,10 +128,10 @@ async def test_a_receiver_holds_what_could_be_made(
     await store.stage(claim, drafts(claim, "big", "z"))
     await store.decide(claim, 7, manifest(claim, 2), NOW)
     made = name_of(first, "big")
-    second, _ = await store.ask_run(report, first.from_ms, first.to_ms, NOW, revise=True)
+    second, _ = await store.request_run(report, first.from_ms, first.to_ms, NOW, revise=True)
     assert (await store.booked(second))["big"].delivery_id == made
     await decided(store, second, "big")
-    third, _ = await store.ask_run(report, first.from_ms, first.to_ms, NOW, revise=True)
+    third, _ = await store.request_run(report, first.from_ms, first.to_ms, NOW, revise=True)
     held = await store.booked(third)
     assert held["big"].delivery_id == made
     assert held["big"].usage_digest != (await store.booked(second))["big"].usage_digest
@@ -155,7 +155,7 @@ async def test_a_receiver_holds_what_could_be_made(
 async def test_a_subject_that_was_never_made_is_booked_without_a_delivery(
     store: ReportStore, report: Report, run: Run
 ) -> None:
-    revision, _ = await store.ask_run(report, run.from_ms, run.to_ms, NOW, revise=True)
+    revision, _ = await store.request_run(report, run.from_ms, run.to_ms, NOW, revise=True)
     held = await store.booked(revision)
     assert held["big"] == Booked(None, held["big"].usage_digest)
     assert held["a"].delivery_id == name_of(run, "a")
@@ -168,7 +168,7 @@ async def test_subjects_are_booked_by_code_points(store: ReportStore, report: Re
     claim = await claimed(store, run)
     await store.stage(claim, drafts(claim, *subjects))
     await store.decide(claim, 7, manifest(claim, len(subjects)), NOW)
-    revision, _ = await store.ask_run(report, run.from_ms, run.to_ms, NOW, revise=True)
+    revision, _ = await store.request_run(report, run.from_ms, run.to_ms, NOW, revise=True)
     for place, after in enumerate(subjects):
         for end, until in enumerate(subjects[place:], place):
             held = set(await store.booked(revision, after, until))

@@ -101,7 +101,7 @@ async def test_windows_are_found_by_meter_and_span(
     counted = LogEnds(1, ((0, 3),))
     for run in runs[:3]:
         await counting(store, run, counted)
-    long, _ = await store.ask_run(report, START - 40 * DAY_MS, START + 1, NOW, revise=False)
+    long, _ = await store.request_run(report, START - 40 * DAY_MS, START + 1, NOW, revise=False)
     await counting(store, long, counted, "long")
 
     async def found(
@@ -136,7 +136,7 @@ async def test_of_a_window_the_newest_decided_run_tells_how_far_it_counted(
     run = scheduled(report)
     await store.plan(report, [run], run.to_ms)
     await counting(store, run, LogEnds(1, ((0, 3),)))
-    asked, _ = await store.ask_run(report, run.from_ms, run.to_ms, NOW, revise=True)
+    asked, _ = await store.request_run(report, run.from_ms, run.to_ms, NOW, revise=True)
 
     async def ends() -> list[LogEnds | None]:
         span = (run.from_ms, run.to_ms)
@@ -205,9 +205,9 @@ async def test_who_asks_by_hand_takes_a_late_run_over(
     run = await late.revise_late(window(first), NOW)
     assert run is not None
     held = await claimed(store, run)
-    same, new = await store.ask_run(report, run.from_ms, run.to_ms, NOW, revise=False)
+    same, new = await store.request_run(report, run.from_ms, run.to_ms, NOW, revise=False)
     assert (same.id, new) == (first.id, False)
-    asked, new = await store.ask_run(report, run.from_ms, run.to_ms, NOW + 1, revise=True)
+    asked, new = await store.request_run(report, run.from_ms, run.to_ms, NOW + 1, revise=True)
     assert (asked.id, asked.trigger, asked.state, new) == (
         run.id,
         Trigger.MANUAL,
@@ -229,7 +229,7 @@ async def test_a_late_run_that_was_refused_stays_and_the_next_one_follows(
     run = await late.revise_late(window(first), NOW)
     assert run is not None
     assert await store.close_run(await claimed(store, run), RunMove.REFUSE, "too much", NOW)
-    same, _ = await store.ask_run(report, run.from_ms, run.to_ms, NOW, revise=False)
+    same, _ = await store.request_run(report, run.from_ms, run.to_ms, NOW, revise=False)
     assert same.id == first.id
     await late.mark([of(report, first)], NOW)
     following = await late.revise_late(window(first), NOW)

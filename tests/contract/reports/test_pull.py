@@ -36,7 +36,7 @@ async def made(store: ReportStore, report: Report, hour: int, *subjects: str) ->
 
 async def revised(store: ReportStore, report: Report, run: Run, subject: str) -> str:
     """The id of a delivery that replaces the one of a subject of a run."""
-    asked, _ = await store.ask_run(report, run.from_ms, run.to_ms, NOW, revise=True)
+    asked, _ = await store.request_run(report, run.from_ms, run.to_ms, NOW, revise=True)
     claim = await claimed(store, asked, "r")
     name = delivery_id(report.id, run.from_ms, run.to_ms, subject, asked.revision)
     before = delivery_id(report.id, run.from_ms, run.to_ms, subject, 1)

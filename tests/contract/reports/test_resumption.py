@@ -126,7 +126,7 @@ async def test_what_was_passed_over_can_be_had_by_hand(store: ReportStore, repor
     await store.resume_report(report.id, LATER, owed=Owed.NONE)
     found = await planned(store)
     for run in (runs[2], found[0]):
-        asked, new = await store.ask_run(report, run.from_ms, run.to_ms, LATER, revise=False)
+        asked, new = await store.request_run(report, run.from_ms, run.to_ms, LATER, revise=False)
         assert (asked.id, asked.state, new) == (run.id, RunState.WAITING, False)
     (_, cancelled) = await store.deliveries(runs[0].id, 10)
     assert (await store.replay("default", cancelled.id, LATER)).state is DeliveryState.PENDING

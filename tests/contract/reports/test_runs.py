@@ -75,14 +75,14 @@ async def test_plans_are_those_whose_window_has_ended(store: ReportStore, report
 async def test_a_run_by_hand_is_made_once_and_found_again(
     store: ReportStore, report: Report
 ) -> None:
-    run, new = await store.ask_run(report, START, START + 60_000, NOW, revise=False)
+    run, new = await store.request_run(report, START, START + 60_000, NOW, revise=False)
     assert new
     assert (run.state, run.trigger, run.revision) == (RunState.WAITING, Trigger.MANUAL, 1)
     for revise in (False, True):  # a revision of what is not decided would say the same
-        again = await store.ask_run(report, START, START + 60_000, NOW + 5, revise=revise)
+        again = await store.request_run(report, START, START + 60_000, NOW + 5, revise=revise)
         assert again == (run, False)
     both = await asyncio.gather(
-        *(store.ask_run(report, START, START + 120_000, NOW, revise=False) for _ in range(4))
+        *(store.request_run(report, START, START + 120_000, NOW, revise=False) for _ in range(4))
     )
     assert sorted(new for _, new in both) == [False, False, False, True]
 
@@ -90,9 +90,9 @@ async def test_a_run_by_hand_is_made_once_and_found_again(
 async def test_a_revision_follows_a_decided_run(store: ReportStore, report: Report) -> None:
     first = await delivering(store, report, "a", "b")
     window = (first.from_ms, first.to_ms)
-    same, new = await store.ask_run(report, *window, NOW, revise=False)
+    same, new = await store.request_run(report, *window, NOW, revise=False)
     assert (same.id, new) == (first.id, False)
-    second, new = await store.ask_run(report, *window, NOW, revise=True)
+    second, new = await store.request_run(report, *window, NOW, revise=True)
     assert (second.revision, second.supersedes, new) == (2, first.id, True)
     held = await store.booked(second)
     assert {subject: it.usage_digest for subject, it in held.items()} == {
@@ -101,9 +101,9 @@ async def test_a_revision_follows_a_decided_run(store: ReportStore, report: Repo
     }
     claim = await claimed(store, second)
     assert await store.close_run(claim, RunMove.UNCHANGED, "the same", NOW)
-    found, new = await store.ask_run(report, *window, NOW, revise=False)
+    found, new = await store.request_run(report, *window, NOW, revise=False)
     assert (found.id, new) == (first.id, False)
-    third, new = await store.ask_run(report, *window, NOW, revise=True)
+    third, new = await store.request_run(report, *window, NOW, revise=True)
     assert (third.revision, third.supersedes, new) == (3, first.id, True)
 
 
@@ -117,7 +117,7 @@ async def test_skipped_and_refused_runs_can_be_asked_for_after_all(
     assert await store.close_run(claim, RunMove.REFUSE, "too much", NOW)
     assert (await the_run(store, refused)).state is RunState.FAILED
     for run in (skipped, refused):
-        found, new = await store.ask_run(report, run.from_ms, run.to_ms, NOW + 9, revise=False)
+        found, new = await store.request_run(report, run.from_ms, run.to_ms, NOW + 9, revise=False)
         assert (found.id, found.state, found.asked_at_ms, new) == (
             run.id,
             RunState.WAITING,
@@ -132,7 +132,7 @@ async def test_undecided_gives_the_oldest_of_each_trigger_with_a_free_lease(
 ) -> None:
     runs = [scheduled(report, hour) for hour in range(3)]
     await store.plan(report, runs, runs[-1].to_ms)
-    by_hand, _ = await store.ask_run(report, START, START + 60_000, NOW, revise=False)
+    by_hand, _ = await store.request_run(report, START, START + 60_000, NOW, revise=False)
     assert [run.id for run, _ in await store.undecided(NOW, 10)] == [by_hand.id, runs[0].id]
     assert len(await store.undecided(NOW, 1)) == 1
     await store.await_runs([runs[0].id])
@@ -155,7 +155,7 @@ async def test_undecided_is_read_on_by_report_and_trigger(
     for made in reports:  # the longest overdue last: a page goes by reports, not by windows
         runs = [scheduled(made, hour) for hour in range(5 - reports.index(made), 7)]
         await store.plan(made, runs, runs[-1].to_ms)
-    by_hand, _ = await store.ask_run(report, START, START + 60_000, NOW, revise=False)
+    by_hand, _ = await store.request_run(report, START, START + 60_000, NOW, revise=False)
     await store.pause_report(paused.id, NOW)
     expected = [by_hand.id, *(scheduled(it, 5 - reports.index(it)).id for it in (report, other))]
     expected.append(scheduled(last, 2).id)
@@ -297,7 +297,7 @@ async def test_runs_are_listed_by_what_is_asked_for(
     for run in runs[:2]:
         await decided(store, run, "a")
     by_hand = START + 5 * HOUR_MS
-    await store.ask_run(report, by_hand, by_hand + HOUR_MS, NOW, revise=False)
+    await store.request_run(report, by_hand, by_hand + HOUR_MS, NOW, revise=False)
     found = [
         (run.from_ms - START) // HOUR_MS for run in await store.runs(report.id, 9, None, query)
     ]

@@ -74,5 +74,5 @@ async def test_what_is_tried_again_and_how_its_endpoint_fares_are_told(
     of_runs = [await statuses.outstanding(report, run.id) for run in runs]
     assert sum(it.retrying for it in of_runs) == 3
     assert of_runs[0].retrying == sum(it.run_id == runs[0].id for it in sick)
-    words = status.outstanding.words()
+    words = status.outstanding.message()
     assert "retried without delaying others (answered 503). The receiver accepts" in words

@@ -12,7 +12,7 @@ from xxhash import xxh64_intdigest
 
 from aggregator.audit.slices import cell_differences
 from aggregator.slice.open_slice import OpenSlice
-from meterline.audit import Chunk, told
+from meterline.audit import Chunk, described
 from meterline.backends.clickhouse.audit.evidence import ClickHouseEvidence
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.event import Event, Record, RecordKind, decode_event
@@ -179,8 +179,8 @@ async def test_every_difference_is_named_and_the_wrong_rows_can_be_deleted(
     table = {"rejected": "rejected", "member": "members"}.get(what, "tallies")
     assert (difference.table, difference.slice) == (table, 0)
     if what == "changed":
-        assert told(difference.expected, difference.found) == "version 0, total 1"
-        assert told(difference.found, difference.expected) == "version 1, total 7"
+        assert described(difference.expected, difference.found) == "version 0, total 1"
+        assert described(difference.found, difference.expected) == "version 1, total 7"
     stored = await evidence.cells(SliceId(log, 0, 0), one.revision)
     mine = Flush(
         tallies=[row for row in good.tallies if row.revision == one.revision],

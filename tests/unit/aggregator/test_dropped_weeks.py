@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from aggregator.completeness import Completeness
-from aggregator.housekeeping import Housekeeping, Pace
+from aggregator.housekeeping import Housekeeping, Intervals
 from aggregator.retention import Retention
 from meterline.backends.clickhouse.holdings import ClickHouseHoldings, ClickHousePeriods
 from meterline.backends.control_store.progress.retention import SqlRetention
@@ -66,7 +66,7 @@ async def test_old_weeks_are_dropped_and_nothing_that_is_kept_needs_them(
     retention = Retention(
         Weeks(world.usage.connection), SqlRetention(world.database), TERMS, world.log.number
     )
-    keeping = Housekeeping(worker, Completeness(worker, 0), Pace(0, 1, 0), retention)
+    keeping = Housekeeping(worker, Completeness(worker, 0), Intervals(0, 1, 0), retention)
     for _ in range(RETENTION_NOTICE_MS // RETENTION_INTERVAL_MS + 1):
         await keeping.claim(world.clock.at_ms)
         await integrity.check()

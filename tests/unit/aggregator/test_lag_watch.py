@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.completeness import Completeness
 from aggregator.drivers.faust_worker import FaustWorker, Membership
-from aggregator.housekeeping import Housekeeping, Pace
+from aggregator.housekeeping import Housekeeping, Intervals
 from aggregator.lag_watch import LagWatch
 from meterline.event import Record
 from meterline.limits import SILENT_AFTER_S, SILENT_BESIDE_OTHERS_AFTER_S, STALLED_AFTER_S
@@ -40,7 +40,7 @@ async def test_what_faust_does_not_bring_is_read_from_the_log(
     meters = Meters(0)
     meter = meters.add(Aggregation.COUNT, next(fresh_numbers))
     aggregator = world.worker(meters)
-    housekeeping = Housekeeping(aggregator, Completeness(aggregator, 0), Pace(0, 1, 0))
+    housekeeping = Housekeeping(aggregator, Completeness(aggregator, 0), Intervals(0, 1, 0))
     membership = Membership("group", "127.0.0.1:9", "topic", str(tmp_path / "faust"))
     worker = Silent(aggregator, housekeeping, world.clock, never, membership)
 
@@ -80,7 +80,7 @@ async def test_while_others_are_brought_one_waits_for_longer(world: World) -> No
     await world.send(numbered(0, 40))
     await watch.behind(0, 0, 0)
     for now_ms in range(0, SILENT_BESIDE_OTHERS_AFTER_S * 1_000 + 1, 1_000):
-        watch.brought(now_ms)
+        watch.received(now_ms)
         assert await watch.behind(0, 0, now_ms) is None
     assert await watch.behind(0, 0, now_ms + 1) == await world.log.end(0)
 
@@ -112,7 +112,7 @@ async def test_who_waited_for_a_moment_when_the_clock_was_turned_does_not_stand(
     await world.send(numbered(0, 40))
     end = await world.log.end(0)
     now_ms = 100 * 86_400_000
-    watch.brought(now_ms)
+    watch.received(now_ms)
     assert await watch.behind(0, 0, now_ms) is None
     now_ms += turned_ms
     assert await watch.behind(0, 0, now_ms) is None

@@ -15,7 +15,7 @@ from meterline.backends.control_store.access.keys import SqlAccessStore
 from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.migrate import migrate
 from meterline.backends.key_ring import KeyRing
-from meterline.limits import KEY_REVOKED_TOLD_MS, KEYS_READ_ROWS
+from meterline.limits import KEY_REVOKED_SHOWN_MS, KEYS_READ_ROWS
 from meterline.ports import Unavailable, Unsuitable
 from meterline.problem import Problem, ProblemType
 from tests.simulation.network import Time
@@ -179,7 +179,7 @@ async def test_a_key_revoked_long_ago_is_not_held(wire: Wire, store: SqlAccessSt
     ring = _ring(wire, clock)
     await ring.start()
     assert "revoked" in _refused(ring, _header(TOKENS[0])).detail
-    clock.at_ms += KEY_REVOKED_TOLD_MS
+    clock.at_ms += KEY_REVOKED_SHOWN_MS
     later = _ring(wire, clock)
     await later.start()
     assert "not known" in _refused(later, _header(TOKENS[0])).detail

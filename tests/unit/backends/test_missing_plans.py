@@ -12,14 +12,14 @@ from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.migrate import migrate
 from meterline.backends.key_ring import KeyRing
 from meterline.backends.missing_plans import MissingPlans
-from meterline.limits import MISSING_PLANS_TOLD_MAX
+from meterline.limits import MISSING_PLANS_LOGGED_MAX
 from tests.unit.backends.test_key_ring import IDS, NOW_MS, TOKENS, HandClock, _key
 
 PLANS = ("large", None, "gone")
 
 
 def said(lines: Sequence[Mapping[str, Any]]) -> list[tuple[object, object, object]]:
-    assert all(line["log_level"] == "warning" and line["advice"] for line in lines)
+    assert all(line["log_level"] == "warning" and line["hint"] for line in lines)
     return [(line["action"], line["plan"], line.get("key", line.get("keys"))) for line in lines]
 
 
@@ -55,6 +55,6 @@ def test_only_keys_that_work_are_told_at_start(state: str, told: int) -> None:
 def test_the_log_is_bounded() -> None:
     missing = MissingPlans([])
     with structlog.testing.capture_logs() as lines:
-        for number in range(MISSING_PLANS_TOLD_MAX + 5):
+        for number in range(MISSING_PLANS_LOGGED_MAX + 5):
             missing.tell_used(_key(TOKENS[0], id=f"key-{number}", plan="gone"))
-    assert len(lines) == MISSING_PLANS_TOLD_MAX
+    assert len(lines) == MISSING_PLANS_LOGGED_MAX

@@ -6,7 +6,7 @@ import pytest
 from pydantic import Field, TypeAdapter
 
 from docs.operation_table import v1_operations, v3_operations
-from meterline.http.reading import OWN_WORDS, validated
+from meterline.http.reading import OWN_MESSAGES, validated
 from meterline.http.shapes import Closed
 from meterline.problem import Problem
 
@@ -124,5 +124,5 @@ def test_all_that_the_bodies_and_parameters_of_the_api_can_be_refused_for_has_ou
                 _said(TypeAdapter(model).core_schema, found, unknown)
     assert len(operations) >= 90, "all of them were looked at"
     assert unknown == set(), "teach this test what pydantic says of these"
-    assert found - OWN_WORDS.keys() == set()
+    assert found - OWN_MESSAGES.keys() == set()
     assert len(found) > 15

@@ -11,13 +11,13 @@ from structlog.testing import capture_logs
 from meterline.limits import START_REFUSALS_MAX
 from meterline.ports import AccessRefused, Unavailable, Unsuitable
 from meterline.runtime.settings.reading import Settings
-from meterline.runtime.start_timeout import Pace, Patience
+from meterline.runtime.start_timeout import Patience, RetryTimes
 from tests.services.local import nobody_at
 
 Act = Callable[[], Awaitable[str]]
 
 
-HASTY = Pace(first_s=0.001, longest_s=0.4, tell_s=0.001)
+HASTY = RetryTimes(first_s=0.001, longest_s=0.4, tell_s=0.001)
 
 
 @contextmanager
@@ -54,13 +54,13 @@ async def test_each_wait_is_told_with_server_reason_and_advice() -> None:
         act = raising([Unavailable("client's words"), Unavailable("client's words")])
         assert await waiting.wait("control", act) == "there"
     assert len(lines) == 2
-    told = {name: lines[0][name] for name in ("event", "part", "server", "reason", "advice")}
+    told = {name: lines[0][name] for name in ("event", "part", "server", "reason", "hint")}
     assert told == {
         "event": "waiting",
         "part": "control",
         "server": f"PostgreSQL at 127.0.0.1:{port}",
         "reason": "connection refused",
-        "advice": "start it, or correct control_url",
+        "hint": "start it, or correct control_url",
     }
 
 

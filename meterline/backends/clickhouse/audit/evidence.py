@@ -72,8 +72,8 @@ class ClickHouseEvidence:
             elif not events:
                 found.append(Strange("seen", *at, "its event", ABSENT))
             else:
-                said = f"{events} and {seen} rows"
-                found.append(Strange("events", *at, "1 event, 1 trace", said))
+                found_text = f"{events} and {seen} rows"
+                found.append(Strange("events", *at, "1 event, 1 trace", found_text))
         rows = await self._asked(EVIDENCE["mislabelled"], bounds)
         found += [
             Strange("events", slice_, offset, place, "columns as in its text", "others")
@@ -101,8 +101,8 @@ class ClickHouseEvidence:
         found = []
         for (key, *_, before_ms), (again, slice_, offset, place, at_ms) in pairwise(rows):
             if key == again and at_ms - before_ms <= horizon_ms and at_ms >= span[0]:
-                words = ("an identity that is new", "one that was new before, within the horizon")
-                found.append(Strange("seen", slice_, offset, place, *words))
+                texts = ("an identity that is new", "one that was new before, within the horizon")
+                found.append(Strange("seen", slice_, offset, place, *texts))
         return found
 
     async def cell_slices(

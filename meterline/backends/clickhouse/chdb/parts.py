@@ -110,14 +110,14 @@ class PartWatch:
         parts = await self._parts()
         fresh = [part for part in parts if part.folder not in self._whole]
         try:
-            words = await asyncio.to_thread(lambda: [damage(part) for part in fresh])
+            damages = await asyncio.to_thread(lambda: [damage(part) for part in fresh])
         except OSError as error:
             raise Unavailable(f"usage store: its parts cannot be looked at: {error}") from error
         there = {part.folder for part in parts}
-        damaged = {part.folder for part, wrong in zip(fresh, words, strict=True) if wrong}
+        damaged = {part.folder for part, wrong in zip(fresh, damages, strict=True) if wrong}
         self._whole = (self._whole & there) | ({part.folder for part in fresh} - damaged)
         self._owed = {folder: why for folder, why in self._owed.items() if folder in there}
-        for part, wrong in zip(fresh, words, strict=True):
+        for part, wrong in zip(fresh, damages, strict=True):
             if wrong:
                 await self._take_back(part, wrong)
 

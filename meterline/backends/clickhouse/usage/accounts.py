@@ -52,9 +52,11 @@ class ClickHouseAccounts:
         windows = [-(-m.counts_from_ms // MINUTE_MS) for m in query.meters]
         revisions = [m.revision for m in query.meters]
         asked = {**_span(query), "meters": meters}
-        told = {**_span(query), "revisions": revisions, "windows": windows}
+        parameters = {**_span(query), "revisions": revisions, "windows": windows}
         matched = {row[0]: row[1] for row in await self._asked(EVIDENCE["meters_matched"], asked)}
-        sums = {row[0]: row[1:] for row in await self._asked(EVIDENCE["meters_counted"], told)}
+        sums = {
+            row[0]: row[1:] for row in await self._asked(EVIDENCE["meters_counted"], parameters)
+        }
         found = []
         for meter in query.meters:
             counted, rejected = sums.get(meter.revision, (0, 0))
@@ -95,5 +97,5 @@ def _starts(meters: tuple[Meter, ...]) -> dict[str, int]:
     return starts
 
 
-def _beyond(words: str) -> Fault:
-    return Fault("from", f"{words}; ask for fewer hours", "maximum", "query")
+def _beyond(message: str) -> Fault:
+    return Fault("from", f"{message}; ask for fewer hours", "maximum", "query")

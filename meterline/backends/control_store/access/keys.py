@@ -106,8 +106,8 @@ class SqlAccessStore(SqlStore):
             return key
         changed = await _change(connection, key.id, version, values)
         members = members_text(of_key(key), of_key(changed))
-        told = ", ".join(values)
-        await _record(connection, changed, Action.UPDATE, now_ms, author, told, members)
+        summary = ", ".join(values)
+        await _record(connection, changed, Action.UPDATE, now_ms, author, summary, members)
         return changed
 
     @writes

@@ -53,8 +53,8 @@ class SqlSubjectStore(SqlStore):
             if after[key].id in made:  # others may have been made at once, by somebody else
                 await _record(connection, after[key], Action.CREATE, author, now_ms)
             elif after[key] != there[key]:
-                told = _differences(there[key], after[key])
-                await _record(connection, after[key], Action.UPDATE, author, now_ms, told)
+                summary = _differences(there[key], after[key])
+                await _record(connection, after[key], Action.UPDATE, author, now_ms, summary)
         return [after[draft.key] for draft in drafts]
 
     @reads

@@ -59,26 +59,26 @@ def health_of(row: Row[Any]) -> Health:
 async def hear(
     connection: Connection, observed: Iterable[EndpointObservation], now_ms: int, terms: HealthTerms
 ) -> list[EndpointChange]:
-    """Keep what was heard of endpoints, and park those that nobody believes in any more. Returns
+    """Store observations of endpoints, and park endpoints that are given up. Returns
     which went down or are up again.
     """
-    signs: dict[Address, list[EndpointObservation]] = defaultdict(list)
+    observations: dict[Address, list[EndpointObservation]] = defaultdict(list)
     for one in observed:
-        signs[one.namespace, one.endpoint].append(one)
-    if not signs:
+        observations[one.namespace, one.endpoint].append(one)
+    if not observations:
         return []
-    there = await healths(connection, signs, lock=True)
+    there = await healths(connection, observations, lock=True)
     changed, turned = {}, []
-    for address, of_address in sorted(signs.items()):
+    for address, of_address in sorted(observations.items()):
         before = health = there.get(address, UNOBSERVED)
         for one in sorted(of_address, key=lambda it: it.at_ms):
             since_ms = health.failing_since_ms if health.out else None
             health = after(health, one, terms)
             if since_ms is not None and not health.out:
                 await _due_again(connection, address, since_ms, now_ms)
-        words = distrusted(health, now_ms, terms)
-        if words:
-            await park(connection, *address, words, now_ms)
+        message = distrusted(health, now_ms, terms)
+        if message:
+            await park(connection, *address, message, now_ms)
             health = replace(health, failing_since_ms=None)  # a new patience, once it is resumed
         if health != before:
             changed[address] = health

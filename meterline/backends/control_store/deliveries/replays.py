@@ -38,7 +38,7 @@ from meterline.delivery import (
     due_after,
     portion,
     replayable,
-    words_of,
+    summary_of,
 )
 from meterline.limits import CHANGE_DETAIL_CHARS_MAX, REPLAYS_RUNNING_MAX
 from meterline.problem import conflict, not_found
@@ -270,9 +270,9 @@ async def _write(connection: Connection, replay: Replay) -> None:
 async def _tell(
     connection: Connection, replay: Replay, action: Action, now_ms: int, author: str
 ) -> None:
-    words = words_of(replay.query)[:CHANGE_DETAIL_CHARS_MAX]
+    summary = summary_of(replay.query)[:CHANGE_DETAIL_CHARS_MAX]
     name = f"{replay.counted} deliveries"
-    change = Change(replay.namespace, now_ms, author, action, Kind.REPLAY, replay.id, name, words)
+    change = Change(replay.namespace, now_ms, author, action, Kind.REPLAY, replay.id, name, summary)
     await record_change(connection, change)
 
 

@@ -32,9 +32,9 @@ async def from_counted(
     if effective_from_ms is None:
         return least_ms
     if effective_from_ms < least_ms:
-        words = (
+        message = (
             f"events before {rfc3339(least_ms)} are not kept any more, so this revision cannot"
             f" count them; name {rfc3339(least_ms)} or later"
         )
-        raise invalid(Fault("effective_from", words, "not_kept"))
+        raise invalid(Fault("effective_from", message, "not_kept"))
     return effective_from_ms

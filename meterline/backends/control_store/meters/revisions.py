@@ -14,7 +14,7 @@ class SqlRevisionStore(SqlStore):
     """See `meterline.meter.RevisionStore`."""
 
     propose = written_by(updates.propose)
-    ask_switch = written_by(updates.ask_switch)
+    request_switch = written_by(updates.request_switch)
     discard = written_by(updates.discard)
 
     @reads

@@ -80,38 +80,38 @@ async def revise(
     """
     waiting = await revisions.waiting(connection, there)
     latest = there if waiting is None else waiting.meter
-    told = list(differences(latest, draft))
+    summary = list(differences(latest, draft))
     if from_settings and not there.from_settings:
-        told.append("taken over by the settings file")
+        summary.append("taken over by the settings file")
     measured = not measures_alike(differences(there, draft))
     if effective_from_ms is not None and not measured:
         reason = "nothing that is measured changes; leave it out"
         raise invalid(Fault("effective_from", reason, "disagreement"))
     if waiting is not None and measures_alike(differences(waiting.meter, draft)):
-        told += await _dated(connection, there, waiting, effective_from_ms)
+        summary += await _dated(connection, there, waiting, effective_from_ms)
     elif waiting is not None or measured:
-        told += await _replaced(connection, waiting, asked)
+        summary += await _replaced(connection, waiting, asked)
         if measured:
             from_ms = effective_from_ms
             if from_ms is None and waiting is not None:
                 from_ms = waiting.effective_from_ms
-            told += await _made(connection, there, draft, asked, from_ms, from_settings)
+            summary += await _made(connection, there, draft, asked, from_ms, from_settings)
         else:
             await rows.next_version(connection)
-    if not told:
+    if not summary:
         return there
-    words = {
+    columns = {
         "name": draft.name,
         "description": draft.description,
         "labels": rows.pairs_text(draft.labels),
         "from_settings": from_settings,
         "updated_at_ms": asked.now_ms,
     }
-    await connection.execute(update(meters).where(meters.c.id == there.id).values(words))
+    await connection.execute(update(meters).where(meters.c.id == there.id).values(columns))
     after = await rows.found(connection, there.namespace, there.id)
     assert after is not None, "it was just written"
     members = members_text(of_meter(latest), of_meter(draft))
-    await record(connection, after, Action.UPDATE, asked, ", ".join(told), members)
+    await record(connection, after, Action.UPDATE, asked, ", ".join(summary), members)
     return after
 
 
@@ -124,7 +124,9 @@ async def _dated(
     events_from_ms = waiting.meter.events_from_ms
     from_ms = await from_counted(connection, waiting.number, events_from_ms, from_ms)
     _check_instant(there, waiting.meter, from_ms)
-    await revisions.move(connection, [waiting.number], RevisionMove.ASK, effective_from_ms=from_ms)
+    await revisions.move(
+        connection, [waiting.number], RevisionMove.REQUEST, effective_from_ms=from_ms
+    )
     return [_named(waiting.number, from_ms)]
 
 
@@ -193,13 +195,13 @@ async def propose(
     await rows.put_revision(
         connection, version, there.id, draft, now_ms, state=RevisionState.PROPOSED
     )
-    told = ", ".join([*differing, f"revision {version}"])
+    summary = ", ".join([*differing, f"revision {version}"])
     members = members_text(of_meter(there), of_meter(draft))
-    await record(connection, there, Action.PROPOSE, Asked(author, now_ms), told, members)
+    await record(connection, there, Action.PROPOSE, Asked(author, now_ms), summary, members)
     return await revision_of(connection, there, version)
 
 
-async def ask_switch(
+async def request_switch(
     connection: Connection,
     namespace: str,
     id_or_key: str,
@@ -227,14 +229,14 @@ async def ask_switch(
     await keep_reports(connection, there, changed(one.meter, MeterChange()))
     _check_instant(there, one.meter, effective_from_ms)
     other = None if waits else await revisions.waiting(connection, there)
-    told = await _replaced(connection, other, asked)
+    summary = await _replaced(connection, other, asked)
     if other is not None:
         await rows.next_version(connection)
     await revisions.move(
-        connection, [number], RevisionMove.ASK, effective_from_ms=effective_from_ms
+        connection, [number], RevisionMove.REQUEST, effective_from_ms=effective_from_ms
     )
-    told.append(f"{_named(number, effective_from_ms)} asked for")
-    await record(connection, there, Action.SWITCH, asked, ", ".join(told))
+    summary.append(f"{_named(number, effective_from_ms)} asked for")
+    await record(connection, there, Action.SWITCH, asked, ", ".join(summary))
     return await revision_of(connection, there, number)
 
 
@@ -296,8 +298,8 @@ async def switch(connection: Connection, number: int, asked: Asked) -> Meter | N
     )
     if await revisions.leave(connection, there, now_ms):
         await rows.next_version(connection)
-    told = _named(number, one.effective_from_ms)
-    await record(connection, there, Action.SWITCH, asked, told)
+    summary = _named(number, one.effective_from_ms)
+    await record(connection, there, Action.SWITCH, asked, summary)
     return await rows.found(connection, there.namespace, there.id)
 
 

@@ -7,8 +7,8 @@ from sqlalchemy import Row, and_, select
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
-from meterline.backends.control_store.reports.asks import followed
 from meterline.backends.control_store.reports.listing import bodies
+from meterline.backends.control_store.reports.requests import followed
 from meterline.backends.control_store.reports.run_rows import filter_of, group_by_of
 from meterline.backends.control_store.reports.runs import is_held
 from meterline.backends.control_store.store import (

@@ -8,8 +8,8 @@ from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
-from meterline.backends.control_store.reports.asks import revise
 from meterline.backends.control_store.reports.definitions import locked, report_of
+from meterline.backends.control_store.reports.requests import revise
 from meterline.backends.control_store.reports.run_rows import counted_of, same_window
 from meterline.backends.control_store.store import SqlStore, read_by, reads, value_of, writes
 from meterline.backends.control_store.tables.meters import logs, seals

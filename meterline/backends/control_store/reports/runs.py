@@ -12,9 +12,9 @@ from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
-from meterline.backends.control_store.reports.asks import followed
 from meterline.backends.control_store.reports.definitions import locked, report_of
 from meterline.backends.control_store.reports.late import mark_overtaken
+from meterline.backends.control_store.reports.requests import followed
 from meterline.backends.control_store.reports.run_rows import (
     counted_text,
     manifest_row,

@@ -98,7 +98,7 @@ async def shown(
     connection: Connection, report: Report, now_ms: int, *, author: str = COMMAND
 ) -> None:
     """Tell that the secret is shown, unless that was told of this author a moment ago."""
-    told = (
+    already = (
         select(changes.c.id)
         .where(
             changes.c.namespace == report.namespace,
@@ -109,5 +109,5 @@ async def shown(
         )
         .limit(1)
     )
-    if (await connection.execute(told)).first() is None:
+    if (await connection.execute(already)).first() is None:
         await tell(connection, report, Action.SHOW, now_ms, author, "signing secret")

@@ -22,7 +22,7 @@ from meterline.report import (
 )
 
 # As words of the statement: a partial index is used where its condition is seen to hold.
-_UNDECIDED_WORDS: Final[list[ColumnElement[str]]] = [
+_UNDECIDED_COLUMNS: Final[list[ColumnElement[str]]] = [
     literal_column(f"'{state.value}'") for state in UNDECIDED
 ]
 
@@ -36,7 +36,7 @@ def _oldest_undecided() -> Select[Any]:
         .where(
             other.c.report_id == runs.report_id,
             other.c.trigger == runs.trigger,
-            other.c.state.in_(_UNDECIDED_WORDS),
+            other.c.state.in_(_UNDECIDED_COLUMNS),
         )
         .order_by(other.c.to_ms, other.c.from_ms, other.c.revision)
         .limit(1)
@@ -55,7 +55,7 @@ def _oldest_undecided() -> Select[Any]:
     free = or_(runs.lease_until_ms.is_(None), runs.lease_until_ms <= bindparam("now_ms"))
     return (
         select(report_runs)
-        .where(runs.state.in_(_UNDECIDED_WORDS), free, runs.id == oldest, live)
+        .where(runs.state.in_(_UNDECIDED_COLUMNS), free, runs.id == oldest, live)
         .order_by(runs.report_id, runs.trigger)
         .limit(bindparam("most"))
     )

@@ -23,7 +23,7 @@ from meterline.runtime.commands.asking import (
     api_key_option,
     authorization,
     fail,
-    failed_words,
+    failed_message,
     progress,
 )
 from meterline.runtime.commands.send.batches import (
@@ -133,7 +133,7 @@ async def _send_batches(
 ) -> str:
     task = bar.add_task("sending", total=given.bytes, events=0)
 
-    def told(sent: Progress) -> None:
+    def show_progress(sent: Progress) -> None:
         bar.update(task, completed=sent.read, events=sent.events)
 
     patience_ms = options.patience_s * 1_000
@@ -142,7 +142,7 @@ async def _send_batches(
     connector = aiohttp.TCPConnector(limit=options.in_flight)
     headers = authorization(options.api_key)
     async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
-        sender = Sender(session, terms, clock, told)
+        sender = Sender(session, terms, clock, show_progress)
         try:
             await sender.send(source)
         except (InputError, Refused, Unreachable) as error:
@@ -180,11 +180,11 @@ async def wait_until_counted(
     """Ask until everything that was accepted counts in every meter. Raises `NotCounted`."""
     deadline_ms = clock.now_ms() + options.wait_s * 1_000
     while True:
-        caught_up, words = await _ask(session, options.status_url)
+        caught_up, message = await _ask(session, options.status_url)
         if caught_up:
             return
         if clock.now_ms() > deadline_ms:
-            raise NotCounted(f"not all events were counted after {options.wait_s} s: {words}")
+            raise NotCounted(f"not all events were counted after {options.wait_s} s: {message}")
         await asyncio.sleep(POLL_S)
 
 
@@ -192,16 +192,16 @@ async def _ask(session: aiohttp.ClientSession, url: str) -> tuple[bool, str]:
     timeout = aiohttp.ClientTimeout(total=POLL_TIMEOUT_S)
     try:
         async with session.get(url, timeout=timeout) as response:
-            said = await response.read()
+            body = await response.read()
             code = response.status
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        return False, f"{url}: {failed_words(error)}"
+        return False, f"{url}: {failed_message(error)}"
     if 400 <= code < 500:  # noqa: PLR2004 - the class of errors that stay
         raise NotCounted(f"{url} answered {code}: name the control server with --status")
     if code != 200:  # noqa: PLR2004 - the one good answer
         return False, f"{url} answered {code}"
     try:
-        status = msgspec.json.decode(said, type=Status)
+        status = msgspec.json.decode(body, type=Status)
     except msgspec.DecodeError as error:
         raise NotCounted(f"{url} did not answer as Meterline does: {error}") from error
     if status.caught_up is None:

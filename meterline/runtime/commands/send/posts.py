@@ -13,7 +13,7 @@ import msgspec
 
 from dispatcher.sending.retry import retry_after_ms
 from meterline.ports import Clock
-from meterline.runtime.commands.asking import TOO_MANY, failed_words
+from meterline.runtime.commands.asking import TOO_MANY, failed_message
 from meterline.runtime.commands.send.batches import Batch
 from meterline.window import Backoff
 
@@ -54,19 +54,19 @@ class Terms:
 
 
 class Sender:
-    """Sends batches; `told` is called after each one that was accepted."""
+    """Sends batches; `on_progress` is called after each one that was accepted."""
 
     def __init__(
         self,
         session: aiohttp.ClientSession,
         terms: Terms,
         clock: Clock,
-        told: Callable[[Progress], None],
+        on_progress: Callable[[Progress], None],
     ) -> None:
         self._session = session
         self._terms = terms
         self._clock = clock
-        self._told = told
+        self._on_progress = on_progress
         self.progress = Progress()
 
     async def send(self, source: Iterator[Batch]) -> None:
@@ -116,7 +116,7 @@ class Sender:
         self.progress.events += len(batch.lines)
         self.progress.requests += 1
         self.progress.read = max(self.progress.read, batch.read)
-        self._told(self.progress)
+        self._on_progress(self.progress)
 
     async def _try(self, batch: Batch, body: bytes, headers: dict[str, str]) -> "Again | None":
         """None when the batch is durable; otherwise when and why to try again. Raises `Refused`."""
@@ -128,19 +128,19 @@ class Sender:
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S),
             ) as response:
-                said = await response.read()
+                body = await response.read()
                 status, after = response.status, response.headers.get("Retry-After")
         except aiohttp.InvalidURL as error:
             raise Refused(f"{self._terms.url} is not a URL") from error
         except TimeoutError:
             return Again(0, f"no answer within {REQUEST_TIMEOUT_S} s")
         except (aiohttp.ClientError, OSError) as error:
-            return Again(0, failed_words(error))
+            return Again(0, failed_message(error))
         if 200 <= status < 300:  # noqa: PLR2004 - the class of success
             return None
         if status == TOO_MANY or status >= 500:  # noqa: PLR2004 - the class of passing errors
             return Again(retry_after_s(after, self._clock.now_ms()), f"status {status}")
-        raise Refused(refusal(batch, status, said))
+        raise Refused(refusal(batch, status, body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class Fault(msgspec.Struct):
     index: int | None = None
 
 
-class Told(msgspec.Struct):
+class ProblemRead(msgspec.Struct):
     """A problem document, as far as it is read here."""
 
     title: str = ""
@@ -172,18 +172,18 @@ class Told(msgspec.Struct):
     invalid_parameters: list[Fault] = []
 
 
-def refusal(batch: Batch, status: int, said: bytes) -> str:
+def refusal(batch: Batch, status: int, body: bytes) -> str:
     """What the server holds against a batch, in words that name lines of the input."""
     try:
-        told = msgspec.json.decode(said, type=Told)
+        problem = msgspec.json.decode(body, type=ProblemRead)
     except (msgspec.DecodeError, msgspec.ValidationError):
-        told = Told(detail=said[:200].decode(errors="replace"))
+        problem = ProblemRead(detail=body[:200].decode(errors="replace"))
     first, last = batch.lines[0].number, batch.lines[-1].number
     lines = [
         f"line {batch.lines[fault.index].number}: {fault.field}: {fault.reason}"
-        for fault in told.invalid_parameters
+        for fault in problem.invalid_parameters
         if fault.index is not None and fault.index < len(batch.lines)
     ]
     if not lines:
-        lines = [f"lines {first} to {last}: {told.detail or told.title}"]
+        lines = [f"lines {first} to {last}: {problem.detail or problem.title}"]
     return f"the server refused a batch with status {status}:\n  " + "\n  ".join(lines)

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import ThreadedResolver
 from aiohttp.abc import ResolveResult
 
-from meterline.backends.webhook.names import NameNotTold, Names
+from meterline.backends.webhook.names import NameNotResolved, Names
 
 HERE = "127.0.0.1"
 EXIT_WITHIN_S = 55.0  # of a process whose lookup takes a minute
@@ -64,14 +64,14 @@ async def test_a_name_is_looked_up_once_at_a_time_and_not_waited_for_beyond_its_
     names = Names(system, deadline_s=0.1)
     asks = [names.resolve("dead.test", port) for port in (80, 443, 443)]
     for it in await asyncio.gather(*asks, return_exceptions=True):
-        assert isinstance(it, NameNotTold)
-        assert (it.words, it.of_name) == ("was not resolved within 0.1 s", True)
+        assert isinstance(it, NameNotResolved)
+        assert (it.message, it.of_name) == ("was not resolved within 0.1 s", True)
     for _ in range(100):  # it goes on still: each is told at once
         asked = asyncio.create_task(names.resolve("dead.test"))
         for _ in range(TURNS_AT_ONCE):
             await asyncio.sleep(0)
         assert asked.done()
-        with pytest.raises(NameNotTold, match="was not resolved"):
+        with pytest.raises(NameNotResolved, match="was not resolved"):
             await asked
     assert system.asked == ["dead.test"]
     system.ended.set()
@@ -96,7 +96,7 @@ async def test_threads_have_a_bound_and_no_name_waits_for_one(system: System) ->
     names = Names(system, deadline_s=60, lookups_max=3)
     dead = [asyncio.create_task(names.resolve(f"dead{n}.test")) for n in range(3)]
     await asyncio.sleep(0)
-    with pytest.raises(NameNotTold, match="was not looked up") as told:
+    with pytest.raises(NameNotResolved, match="was not looked up") as told:
         await names.resolve("healthy.test")
     assert not told.value.of_name
     system.ended.set()
@@ -115,20 +115,20 @@ async def test_what_is_no_name_is_told_as_the_system_tells_it() -> None:
     for host, fault in (("no-such-name.invalid", OSError), ("a" * 64 + ".test", ValueError)):
         with pytest.raises(fault) as told:
             await Names().resolve(host)
-        assert not isinstance(told.value, NameNotTold)
+        assert not isinstance(told.value, NameNotResolved)
 
 
 def test_a_process_ends_while_a_name_is_looked_up() -> None:
     program = """
         import asyncio, time
-        from meterline.backends.webhook.names import Names, NameNotTold
+        from meterline.backends.webhook.names import Names, NameNotResolved
 
         async def main():
             names = Names(lambda host, family: time.sleep(60), deadline_s=0.1)
             try:
                 await names.resolve("dead.test")
-            except NameNotTold as error:
-                print(error.words)
+            except NameNotResolved as error:
+                print(error.message)
             await names.close()
 
         asyncio.run(main())

@@ -18,7 +18,7 @@ from control.routes import Api as Operations
 from control.routes import routes
 from control.stores import Ledger
 from dispatcher.sending.signing import signed_headers
-from dispatcher.sending.test_delivery import Trials
+from dispatcher.sending.test_delivery import DeliveryTester
 from meterline.access import ANONYMOUS
 from meterline.backends.clock import SystemClock
 from meterline.backends.control_store.access.keys import SqlAccessStore
@@ -208,7 +208,7 @@ async def served(api: Api, tmp_path: Path) -> AsyncIterator[ReportsApi]:
         corrections,
         START,
         statuses,
-        Trials(store, sender, box, api.clock),
+        DeliveryTester(store, sender, box, api.clock),
         SqlReportStore(database),
         replays,
         SqlReportStore(database),

@@ -194,7 +194,7 @@ async def test_what_is_taken_back_is_recorded_too(world: LateWorld) -> None:
 async def test_what_was_recorded_only_can_be_sent_by_hand(world: LateWorld) -> None:
     report = await reported(world)
     await later(world, ("acme", "a", START_MS, 1))
-    await world.reports.ask_run(report, *HOUR, world.now_ms, revise=True)
+    await world.reports.request_run(report, *HOUR, world.now_ms, revise=True)
     await world.plan_all()
     first, second, third = await of_first_hour(world)
     assert (third.trigger, third.state) == (Trigger.MANUAL, RunState.DELIVERING)

@@ -262,7 +262,7 @@ async def test_a_question_that_cannot_be_answered_fails_the_run_with_words(
     assert await make(rig, END_MS) == 1
     run = await first_run(rig, report)
     assert (run.state, run.reason) == (RunState.FAILED, "too many rows")
-    again, new = await rig.reports.ask_run(report, START_MS, END_MS, LATER_MS, revise=False)
+    again, new = await rig.reports.request_run(report, START_MS, END_MS, LATER_MS, revise=False)
     assert (again.id, new) == (run.id, False)
     await rig.complete(LATER_MS)
     assert await make(rig, END_MS) == 1
@@ -313,7 +313,7 @@ async def test_a_run_by_hand_waits_for_what_was_sent_before_it_was_asked_for(
 ) -> None:
     long_past = START_MS - 100 * MINUTE_MS
     rig.usage.cells["old", "a", long_past] = UNIT
-    run, _ = await rig.reports.ask_run(
+    run, _ = await rig.reports.request_run(
         report, long_past, long_past + MINUTE_MS, END_MS - 10, revise=False
     )
     await rig.complete(END_MS - 11)
@@ -327,7 +327,7 @@ async def test_a_run_by_hand_waits_for_what_was_sent_before_it_was_asked_for(
 
 
 async def revised(rig: Rig, report: Report, now_ms: int) -> Run:
-    run, new = await rig.reports.ask_run(report, START_MS, END_MS, now_ms, revise=True)
+    run, new = await rig.reports.request_run(report, START_MS, END_MS, now_ms, revise=True)
     assert new
     await rig.complete(now_ms + MINUTE_MS)
     assert await make_runs(rig.sources, rig.plan_terms, lambda: now_ms, f"rev{now_ms}") == 1

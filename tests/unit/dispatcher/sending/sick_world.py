@@ -55,7 +55,7 @@ def number_of(claimed: ClaimedDelivery) -> int:
 
 
 @dataclass(slots=True)
-class Trial:
+class SentTest:
     """A rig, a receiver, dispatchers, and a clock that jumps to what happens next."""
 
     rig: Rig
@@ -118,14 +118,14 @@ def sick_with(sick: Collection[int], answer: Answer) -> Receiver:
     return lambda number, _at, _attempt: answer if number in sick else OK
 
 
-async def trial(rig: Rig, receiver: Receiver, count: int, lanes: int = 1) -> Trial:
+async def sent_test(rig: Rig, receiver: Receiver, count: int, lanes: int = 1) -> SentTest:
     rig.send_terms = SendTerms()
     report = await rig.report("http://127.0.0.1:9/hook")
     run: Run = await made(rig, report, [f"customer {number:05}" for number in range(count)])
     await rig.reports.plan(report, [], NOW_MS + 30 * 24 * HOUR_MS)
     assert run.manifest is not None
     assert run.manifest.deliveries == count
-    return Trial(rig, rig.send_terms, receiver, [Lane() for _ in range(lanes)])
+    return SentTest(rig, rig.send_terms, receiver, [Lane() for _ in range(lanes)])
 
 
 def plain_ms(count: int) -> int:

@@ -259,7 +259,7 @@ async def test_the_worker_goes_on_when_a_store_was_away(rig: Rig, mailbox: Mailb
     rig.usage.cells = {("acme", "a", START_MS): UNIT}
     window = (START_MS - MINUTE_MS, START_MS + MINUTE_MS)
     await rig.reports.plan(report, [], real_now_ms() + 10 * MINUTE_MS)
-    run, _ = await rig.reports.ask_run(report, *window, START_MS, revise=False)
+    run, _ = await rig.reports.request_run(report, *window, START_MS, revise=False)
     rig.usage.errors = [Unavailable("usage store: away"), Unavailable("usage store: away")]
     await rig.complete(NOW_MS)
     async with working(rig):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.sending.attempt import SendTerms
-from dispatcher.sending.rate import Pace
+from dispatcher.sending.rate import RateLimit
 from dispatcher.sending.sender import DeliverySender
 from meterline import limits
 from meterline.delivery import Answer, AttemptEnd, AttemptOutcome, ClaimedDelivery, Due, SendGrant
@@ -27,13 +27,13 @@ HERE, THERE = ("default", "x"), ("default", "y")
 def test_turns_are_never_nearer_than_the_pace_and_none_waits_for_nothing(
     per_second: float, pauses_ms: list[int]
 ) -> None:
-    pace, now_ms, turns = Pace(per_second), 1_000_000, []
+    pace, now_ms, turns = RateLimit(per_second), 1_000_000, []
     for pause_ms in pauses_ms:
         now_ms += pause_ms
         free = pace.slots([HERE], now_ms)[HERE]
         for _ in range(min(free, 5)):
             wait_ms = pace.take(HERE, now_ms)
-            assert 0 <= wait_ms <= limits.PACE_AHEAD_MS
+            assert 0 <= wait_ms <= limits.RATE_AHEAD_MS
             turns.append(now_ms + wait_ms)
     apart_ms = 1_000 / per_second
     for before, later in pairwise(turns):
@@ -44,7 +44,7 @@ def test_turns_are_never_nearer_than_the_pace_and_none_waits_for_nothing(
 
 
 def test_an_endpoint_does_not_wait_for_another() -> None:
-    pace = Pace(1)
+    pace = RateLimit(1)
     assert [pace.take(HERE, 0) for _ in range(3)] == [0, 1_000, 2_000]
     assert pace.take(THERE, 0) == 0
     assert pace.slots([HERE, THERE], 0) == {HERE: 0, THERE: 0}
@@ -52,7 +52,7 @@ def test_an_endpoint_does_not_wait_for_another() -> None:
 
 
 def test_without_a_pace_nothing_waits() -> None:
-    pace = Pace()
+    pace = RateLimit()
     assert pace.slots([HERE], 0) == {}
     assert [pace.take(HERE, 0) for _ in range(3)] == [0, 0, 0]
 

@@ -22,8 +22,8 @@ from tests.unit.dispatcher.sending.sick_world import (
     TOOK_MS,
     UNREACHED,
     plain_ms,
+    sent_test,
     sick_with,
-    trial,
 )
 from tests.unit.dispatcher.sending.steps import NOW_MS
 
@@ -40,7 +40,7 @@ async def test_healthy_customers_do_not_wait_for_sick_ones(
 ) -> None:
     sick = sick_ones(share, order, SUBJECTS)
     healthy = SUBJECTS - len(sick)
-    at_work = await trial(rig, sick_with(sick, FAULT), SUBJECTS)
+    at_work = await sent_test(rig, sick_with(sick, FAULT), SUBJECTS)
     told = await at_work.run(NOW_MS + HOUR_MS, lambda it: len(it.taken_at_ms) == healthy)
     assert set(told.taken_at_ms) == set(range(SUBJECTS)) - sick
     took_ms = max(told.taken_at_ms.values()) - NOW_MS
@@ -52,7 +52,7 @@ async def test_control_an_endpoint_that_is_out_after_three_faults_starves_the_he
 ) -> None:
     """The rule as it was: the test above must be able to fail."""
     sick = sick_ones(0.7, "alternating", SUBJECTS)
-    at_work = await trial(rig, sick_with(sick, FAULT), SUBJECTS)
+    at_work = await sent_test(rig, sick_with(sick, FAULT), SUBJECTS)
     at_work.terms = replace(at_work.terms, caps=replace(Caps(), faults=3))
     healthy = SUBJECTS - len(sick)
     told = await at_work.run(
@@ -66,7 +66,7 @@ async def test_an_outage_of_an_hour_costs_few_attempts_and_its_end_is_noticed_so
     rig: Rig, answer: Answer
 ) -> None:
     count, back_ms = DELIVERIES, NOW_MS + HOUR_MS
-    at_work = await trial(rig, lambda _n, at_ms, _a: OK if at_ms >= back_ms else answer, count)
+    at_work = await sent_test(rig, lambda _n, at_ms, _a: OK if at_ms >= back_ms else answer, count)
     told = await at_work.run(back_ms + 120_000, lambda it: len(it.taken_at_ms) == count)
     assert len(told.taken_at_ms) == count
     in_outage = sum(at_ms < back_ms for at_ms, _ in told.attempts)
@@ -84,7 +84,7 @@ async def test_an_outage_of_an_hour_costs_few_attempts_and_its_end_is_noticed_so
 
 async def test_each_that_fails_once_is_taken_at_its_retry(rig: Rig) -> None:
     count = 400
-    at_work = await trial(rig, lambda _n, _at, attempt: FAULT if attempt == 1 else OK, count)
+    at_work = await sent_test(rig, lambda _n, _at, attempt: FAULT if attempt == 1 else OK, count)
     told = await at_work.run(NOW_MS + HOUR_MS, lambda it: len(it.taken_at_ms) == count)
     assert len(told.taken_at_ms) == count
     assert len(told.attempts) == 2 * count
@@ -108,7 +108,7 @@ async def test_a_receiver_that_takes_fifty_a_second_gets_them(rig: Rig) -> None:
     def once(number: int, at_ms: int, attempt: int) -> Answer:
         return asked.setdefault((number, attempt), limited(number, at_ms, attempt))
 
-    at_work = await trial(rig, once, count)
+    at_work = await sent_test(rig, once, count)
     told = await at_work.run(NOW_MS + HOUR_MS, lambda it: len(it.taken_at_ms) == count)
     assert len(told.taken_at_ms) == count
     assert len(told.attempts) <= 2 * count
@@ -117,7 +117,7 @@ async def test_a_receiver_that_takes_fifty_a_second_gets_them(rig: Rig) -> None:
 @pytest.mark.parametrize("lanes", [2, 3])
 async def test_several_dispatchers_share_a_sick_receiver(rig: Rig, lanes: int) -> None:
     sick = sick_ones(0.5, "first", SUBJECTS)
-    at_work = await trial(rig, sick_with(sick, FAULT), SUBJECTS, lanes)
+    at_work = await sent_test(rig, sick_with(sick, FAULT), SUBJECTS, lanes)
     healthy = SUBJECTS - len(sick)
     told = await at_work.run(NOW_MS + HOUR_MS, lambda it: len(it.taken_at_ms) == healthy)
     assert max(told.taken_at_ms.values()) - NOW_MS <= 2 * plain_ms(SUBJECTS)
@@ -136,7 +136,7 @@ async def test_a_receiver_that_goes_up_and_down_is_used_while_it_is_up(
     def flapping(_number: int, at_ms: int, _attempt: int) -> Answer:
         return UNREACHED if (at_ms - NOW_MS) % (1_000 * (up_s + down_s)) < 1_000 * down_s else slow
 
-    at_work = await trial(rig, flapping, count)
+    at_work = await sent_test(rig, flapping, count)
     told = await at_work.run(NOW_MS + HOUR_MS, lambda it: len(it.taken_at_ms) == count)
     assert len(told.taken_at_ms) == count
     assert (max(told.taken_at_ms.values()) - NOW_MS) / 1_000 <= 2 * at_best_s
@@ -145,7 +145,9 @@ async def test_a_receiver_that_goes_up_and_down_is_used_while_it_is_up(
 
 async def test_a_slow_receiver_has_as_many_under_way_as_a_plain_client(rig: Rig) -> None:
     count, took_ms = 200, 10_000
-    at_work = await trial(rig, lambda _n, _at, _a: structs.replace(OK, duration_ms=took_ms), count)
+    at_work = await sent_test(
+        rig, lambda _n, _at, _a: structs.replace(OK, duration_ms=took_ms), count
+    )
     told = await at_work.run(NOW_MS + HOUR_MS, lambda it: len(it.taken_at_ms) == count)
     plainly_ms = plain_ms(count) // TOOK_MS * took_ms
     assert max(told.taken_at_ms.values()) - NOW_MS <= 1.5 * plainly_ms
@@ -157,7 +159,7 @@ async def test_no_answer_in_time_for_a_third_leaves_the_others_their_turns(rig: 
     count, timeout_ms = 150, 15_000
     silent = structs.replace(UNREACHED, duration_ms=timeout_ms, reason="no answer in 15 s")
     sick = {number for number in range(count) if number % 3 == 0}
-    at_work = await trial(rig, sick_with(sick, silent), count)
+    at_work = await sent_test(rig, sick_with(sick, silent), count)
     healthy = count - len(sick)
     told = await at_work.run(NOW_MS + HOUR_MS, lambda it: len(it.taken_at_ms) == healthy)
     assert len(told.taken_at_ms) == healthy
@@ -169,7 +171,7 @@ async def test_503_for_a_third_leaves_the_others_their_turns(rig: Rig) -> None:
     """What is said of the endpoint is soon known to be said of some only."""
     count = 300
     sick = {number for number in range(count) if number % 3 == 0}
-    at_work = await trial(rig, sick_with(sick, AWAY), count)
+    at_work = await sent_test(rig, sick_with(sick, AWAY), count)
     healthy = count - len(sick)
     told = await at_work.run(NOW_MS + HOUR_MS, lambda it: len(it.taken_at_ms) == healthy)
     assert len(told.taken_at_ms) == healthy

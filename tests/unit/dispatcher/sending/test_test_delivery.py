@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from dispatcher.sending.hints import verdict
-from dispatcher.sending.test_delivery import Trials
+from dispatcher.sending.test_delivery import DeliveryTester
 from meterline.backends.clock import SystemClock
 from meterline.delivery import Answer, AttemptOutcome, SealedHeaders
-from meterline.report import Trial
+from meterline.report import SentTest
 from tests.unit.dispatcher.conftest import START_MS, Mailbox, Rig
 from tests.unit.dispatcher.sending.steps import NOW_MS, claimed, made, posted
 
@@ -17,25 +17,25 @@ Start = Callable[[], Awaitable[Mailbox]]
 ID = "test_01m7zmf4ya7d2sq292v0w9jpt8"
 
 
-async def tried(rig: Rig, url: str, user_info: str | None = None) -> Trial:
+async def tried(rig: Rig, url: str, user_info: str | None = None) -> SentTest:
     report = await rig.report(url, user_info=user_info)
-    trials = Trials(rig.reports, rig.sender, rig.box, SystemClock())
-    return await trials.try_out(report, rig.meter, ID)
+    tester = DeliveryTester(rig.reports, rig.sender, rig.box, SystemClock())
+    return await tester.try_out(report, rig.meter, ID)
 
 
 async def test_a_test_delivery_is_signed_and_says_no_usage(rig: Rig, mailbox: Start) -> None:
     receiver = await mailbox()
-    trial = await tried(rig, receiver.url, "me:hidden")
+    sent_test = await tried(rig, receiver.url, "me:hidden")
     (post,) = receiver.posts  # it was verified
-    assert (post.id, post.body) == (ID, trial.body)
+    assert (post.id, post.body) == (ID, sent_test.body)
     assert post.headers["authorization"] == "Basic bWU6aGlkZGVu"
     members = post.members
     assert (members["type"], members["usage"]) == ("report.meter", [])
     assert members["query"]["subject"] == "meterline-test"  # type: ignore[index]
     assert members["run"]["id"] == ID  # type: ignore[index]
     assert members["run"]["trigger"] == "test"  # type: ignore[index]
-    assert trial.answer.outcome is AttemptOutcome.DELIVERED
-    assert trial.verdict.startswith("Delivered: the receiver answered 200 after ")
+    assert sent_test.answer.outcome is AttemptOutcome.DELIVERED
+    assert sent_test.verdict.startswith("Delivered: the receiver answered 200 after ")
     assert await rig.reports.due(START_MS * 2) == []
 
 
@@ -43,7 +43,9 @@ async def test_a_test_delivery_has_the_headers_of_a_delivery(rig: Rig, mailbox: 
     receiver = await mailbox()
     own = {"Authorization": "Bearer t", "X-Tenant": "acme", "content-TYPE": "text/plain"}
     report = await rig.report(receiver.url, headers=own)
-    await Trials(rig.reports, rig.sender, rig.box, SystemClock()).try_out(report, rig.meter, ID)
+    await DeliveryTester(rig.reports, rig.sender, rig.box, SystemClock()).try_out(
+        report, rig.meter, ID
+    )
     await made(rig, report, ["acme"])
     claimed_deliveries = await claimed(rig, NOW_MS)
     await posted(rig, claimed_deliveries, NOW_MS, recorded=True)
@@ -63,9 +65,9 @@ async def test_headers_that_cannot_be_read_are_told(rig: Rig, mailbox: Start) ->
     receiver = await mailbox()
     report = await rig.report(receiver.url)
     broken = replace(report, headers=SealedHeaders(("X-A",), rig.box.seal("[1]")))
-    trials = Trials(rig.reports, rig.sender, rig.box, SystemClock())
-    trial = await trials.try_out(broken, rig.meter, ID)
-    assert trial.verdict.startswith("Not sent: a secret of the report cannot be decrypted")
+    tester = DeliveryTester(rig.reports, rig.sender, rig.box, SystemClock())
+    sent_test = await tester.try_out(broken, rig.meter, ID)
+    assert sent_test.verdict.startswith("Not sent: a secret of the report cannot be decrypted")
     assert receiver.posts == []
 
 
@@ -76,11 +78,11 @@ async def test_a_rotated_secret_signs_as_well(rig: Rig, mailbox: Start) -> None:
     await rig.reports.rotate_secret(report.id, rig.box.seal("whsec_" + "eA" * 16), 10**6, now_ms)
     found = await rig.reports.report("default", report.id)
     assert found is not None
-    trials = Trials(rig.reports, rig.sender, rig.box, SystemClock())
-    trial = await trials.try_out(found, rig.meter, ID)
-    assert trial.answer.status == 200  # the receiver knows the one from before
+    tester = DeliveryTester(rig.reports, rig.sender, rig.box, SystemClock())
+    sent_test = await tester.try_out(found, rig.meter, ID)
+    assert sent_test.answer.status == 200  # the receiver knows the one from before
     closed = replace(found, signing_secret_sealed=b"sealed under another key")
-    assert "cannot be decrypted" in (await trials.try_out(closed, rig.meter, ID)).verdict
+    assert "cannot be decrypted" in (await tester.try_out(closed, rig.meter, ID)).verdict
 
 
 @pytest.mark.parametrize(
@@ -98,27 +100,27 @@ async def test_a_rotated_secret_signs_as_well(rig: Rig, mailbox: Start) -> None:
 async def test_a_refusal_is_explained(rig: Rig, mailbox: Start, status: int, said: str) -> None:
     receiver = await mailbox()
     receiver.answers = [status]
-    trial = await tried(rig, receiver.url)
-    assert trial.answer.status == status
-    assert said in trial.verdict
+    sent_test = await tried(rig, receiver.url)
+    assert sent_test.answer.status == status
+    assert said in sent_test.verdict
 
 
 async def test_no_connection_is_explained(rig: Rig) -> None:
-    trial = await tried(rig, "http://127.0.0.1:9/hook")
-    assert trial.answer.outcome is AttemptOutcome.UNREACHED
-    assert trial.verdict == (
+    sent_test = await tried(rig, "http://127.0.0.1:9/hook")
+    assert sent_test.answer.outcome is AttemptOutcome.UNREACHED
+    assert sent_test.verdict == (
         "No connection: Connection refused. Check that the machine of Meterline can reach the"
         " report's URL."
     )
-    trial = await tried_elsewhere(rig, "http://10.0.0.1/hook")
-    assert trial.answer.outcome is AttemptOutcome.FORBIDDEN
-    assert "webhook_networks_allowed" in trial.verdict
+    sent_test = await tried_elsewhere(rig, "http://10.0.0.1/hook")
+    assert sent_test.answer.outcome is AttemptOutcome.FORBIDDEN
+    assert "webhook_networks_allowed" in sent_test.verdict
 
 
-async def tried_elsewhere(rig: Rig, url: str) -> Trial:
+async def tried_elsewhere(rig: Rig, url: str) -> SentTest:
     report = await rig.report(url, "elsewhere")
-    trials = Trials(rig.reports, rig.sender, rig.box, SystemClock())
-    return await trials.try_out(report, rig.meter, ID)
+    tester = DeliveryTester(rig.reports, rig.sender, rig.box, SystemClock())
+    return await tester.try_out(report, rig.meter, ID)
 
 
 @pytest.mark.parametrize(

@@ -45,11 +45,11 @@ REASON = "the receiver answered 500"
 def test_what_is_said(health: Health, standing: Standing, words: str) -> None:
     outstanding = Outstanding(300 if words else 0, health)
     assert outstanding.standing is standing
-    assert outstanding.words() == words
+    assert outstanding.message() == words
 
 
 def test_how_many() -> None:
     well = Health(last_success_at_ms=NOW)
-    assert Outstanding(1, well).words().startswith("1 delivery is retried")
+    assert Outstanding(1, well).message().startswith("1 delivery is retried")
     most = limits.RETRYING_COUNTED_MAX
-    assert Outstanding(most, well).words().startswith("10000 deliveries or more are retried")
+    assert Outstanding(most, well).message().startswith("10000 deliveries or more are retried")

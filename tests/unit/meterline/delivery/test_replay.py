@@ -11,7 +11,7 @@ from meterline.delivery import (
     due_after,
     portion,
     replayable,
-    words_of,
+    summary_of,
 )
 from meterline.limits import REPLAY_PER_SECOND_MAX, REPLAY_STEP_MAX
 
@@ -43,7 +43,7 @@ def test_only_failed_ones_where_failed_ones_are_asked_for() -> None:
 
 def test_what_it_is_asked_for_is_told() -> None:
     query = DeliveryQuery("01R", "run_1", "ada", (), 0, 60_000, 1_000, 5)
-    assert words_of(query) == (
+    assert summary_of(query) == (
         "report 01R, run run_1, subject ada, from 1970-01-01T00:00:00Z,"
         " to 1970-01-01T00:01:00Z, failed since 1970-01-01T00:00:01Z"
     )

@@ -75,8 +75,8 @@ def row(subject: str, value: int, model: str = "m") -> UsageRow:
 
 
 def rendered(rows: list[UsageRow], filter_: ReportFilter = EVERYTHING) -> list[DeliveryDraft]:
-    said = first_statements(RUN, rows, filter_)
-    return drafts(REPORT, METER, RUN, said, 41, TO + 60_000)
+    subject_usage = first_statements(RUN, rows, filter_)
+    return drafts(REPORT, METER, RUN, subject_usage, 41, TO + 60_000)
 
 
 def test_the_exact_bytes() -> None:
@@ -140,26 +140,28 @@ def test_every_entry_that_passes_is_in_the_body_of_its_subject(
 def test_what_subjects_say_does_not_depend_on_the_portions(rows: list[UsageRow], size: int) -> None:
     ordered = sorted(rows, key=lambda it: (it.subject or "", it.groups))
     gathering = Gathering(RUN, EVERYTHING)
-    said = []
+    subject_usage = []
     for start in range(0, len(ordered), size):
-        said += gathering.add(ordered[start : start + size])
-    said += gathering.end()
-    made = drafts(REPORT, METER, RUN, statements(said, {}), 41, TO + 60_000)
+        subject_usage += gathering.add(ordered[start : start + size])
+    subject_usage += gathering.end()
+    made = drafts(REPORT, METER, RUN, statements(subject_usage, {}), 41, TO + 60_000)
     assert made == rendered(rows)
 
 
 @given(rows_of_many, st.integers(-SCALED_MAX, SCALED_MAX))
 def test_the_figures_of_a_run_add_up(rows: list[UsageRow], edge: int) -> None:
     filter_ = ReportFilter(usage=(Condition(Comparison.LTE, (edge,)),))
-    said, figures = gathered(RUN, filter_, rows)
+    subject_usage, figures = gathered(RUN, filter_, rows)
     assert figures.entries + figures.filtered_out == len(rows)
     assert figures.total + figures.total_filtered_out == sum(r.value for r in rows)
-    assert figures.entries == sum(one.entries for one in said)
-    assert figures.total == sum(one.total for one in said)
+    assert figures.entries == sum(one.entries for one in subject_usage)
+    assert figures.total == sum(one.total for one in subject_usage)
 
 
-def booked_after(said: list[Statement]) -> dict[str, Booked]:
-    return {it.subject: Booked(f"dlv_{it.subject}", it.said.digest) for it in said}
+def booked_after(subject_usage: list[Statement]) -> dict[str, Booked]:
+    return {
+        it.subject: Booked(f"dlv_{it.subject}", it.subject_usage.digest) for it in subject_usage
+    }
 
 
 @given(rows_of_many, rows_of_many)
@@ -167,14 +169,18 @@ def test_a_revision_leads_the_receiver_to_the_new_figures(
     before: list[UsageRow], after: list[UsageRow]
 ) -> None:
     held = {it.subject: it for it in first_statements(RUN, before)}
-    said, _ = gathered(RUN, EVERYTHING, after)
-    for it in statements(said, booked_after(list(held.values()))):
+    subject_usage, _ = gathered(RUN, EVERYTHING, after)
+    for it in statements(subject_usage, booked_after(list(held.values()))):
         assert it.supersedes == (f"dlv_{it.subject}" if it.subject in held else None)
-        assert it.subject not in held or held[it.subject].said.usage != it.said.usage
+        assert (
+            it.subject not in held or held[it.subject].subject_usage.usage != it.subject_usage.usage
+        )
         held[it.subject] = it
-    fresh = {it.subject: it.said.usage for it in first_statements(RUN, after)}
-    assert {name: it.said.usage for name, it in held.items() if it.said.usage != b"[]"} == fresh
-    assert statements(said, booked_after(list(held.values()))) == []
+    fresh = {it.subject: it.subject_usage.usage for it in first_statements(RUN, after)}
+    assert {
+        name: it.subject_usage.usage for name, it in held.items() if it.subject_usage.usage != b"[]"
+    } == fresh
+    assert statements(subject_usage, booked_after(list(held.values()))) == []
 
 
 def test_a_subject_that_is_left_out_now_is_corrected_once() -> None:
@@ -184,7 +190,7 @@ def test_a_subject_that_is_left_out_now_is_corrected_once() -> None:
         "never sent": Booked(None, b"y"),
     }
     (it,) = statements([], booked)
-    assert (it.subject, it.said.usage, it.supersedes) == ("gone", b"[]", "dlv_1")
+    assert (it.subject, it.subject_usage.usage, it.supersedes) == ("gone", b"[]", "dlv_1")
 
 
 def many(subject: str, entries: int, letters: int = 200) -> list[UsageRow]:
@@ -217,15 +223,15 @@ def test_a_subject_that_is_too_large_has_a_delivery_without_bytes_that_says_so()
 def test_the_size_and_the_digest_of_what_is_too_large_are_those_of_its_bytes(entries: int) -> None:
     """Beyond the bound nothing is kept, and all is measured: as if it had been kept."""
     letters = DELIVERY_BODY_BYTES_MAX // 900
-    (said,), _ = gathered(RUN, EVERYTHING, many("big", entries, letters))
-    assert said.usage is None
-    assert said.rows == ()
+    (subject_usage,), _ = gathered(RUN, EVERYTHING, many("big", entries, letters))
+    assert subject_usage.usage is None
+    assert subject_usage.rows == ()
     one = len(gathered(RUN, EVERYTHING, many("big", 1, letters))[0][0].usage or b"") - 2
-    assert said.size == entries * (one + 1) + 1
-    assert said.entries == entries
-    assert said.total == entries * UNIT
+    assert subject_usage.size == entries * (one + 1) + 1
+    assert subject_usage.entries == entries
+    assert subject_usage.total == entries * UNIT
     (less,), _ = gathered(RUN, EVERYTHING, many("big", entries - 1, letters))
-    assert less.digest != said.digest
+    assert less.digest != subject_usage.digest
 
 
 def test_many_entries_that_fit_are_the_same_bytes_as_all_at_once() -> None:

@@ -111,6 +111,6 @@ async def test_a_test_delivery_waits_for_no_delivery(tmp_path: Path, chdb_url: s
                 group.create_task(deliveries.send(url, b"{}", {}))
                 await came.acquire()
             async with asyncio.timeout(settings.delivery_timeout_s / 2):
-                trial = await rig.trials.try_out(report, meter, "test_1")
+                sent_test = await rig.tester.try_out(report, meter, "test_1")
             ended.set()
-    assert trial.answer.outcome is AttemptOutcome.DELIVERED
+    assert sent_test.answer.outcome is AttemptOutcome.DELIVERED

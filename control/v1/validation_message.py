@@ -16,17 +16,17 @@ _UNSUPPORTED: Final = {
 }
 
 
-def validation_words(words: str, attributes: Mapping[str, str], *, without_data: bool) -> str:
+def validation_message(message: str, attributes: Mapping[str, str], *, without_data: bool) -> str:
     """A line of `validationError`. `words` are ours, `attributes` those of the problem: the peer's
     words are made of its field, reason and value.
     """
     if "meter" not in attributes:
-        return f"no meter found for event type: {attributes['type']}" if attributes else words
-    said = _said(attributes, without_data=without_data)
-    return words if said is None else f"invalid event: {said} ({words})"
+        return f"no meter found for event type: {attributes['type']}" if attributes else message
+    peer_reason = _peer_reason(attributes, without_data=without_data)
+    return message if peer_reason is None else f"invalid event: {peer_reason} ({message})"
 
 
-def _said(attributes: Mapping[str, str], *, without_data: bool) -> str | None:
+def _peer_reason(attributes: Mapping[str, str], *, without_data: bool) -> str | None:
     reason, value = attributes["reason"], attributes.get("value", "")
     match reason:
         case "missing" if without_data:

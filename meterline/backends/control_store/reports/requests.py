@@ -26,7 +26,7 @@ from meterline.report import (
 from meterline.window import rfc3339
 
 
-async def ask(
+async def request(
     connection: Connection,
     report: Report,
     from_ms: int,
@@ -45,21 +45,28 @@ async def ask(
     detail = f"{rfc3339(from_ms)} to {rfc3339(to_ms)}"
     there = await _runs_of(connection, window)
     # Revisions that found nothing to say are no answer to "the run of this window".
-    told = [run for run in there if not _is_unchanged(run)]
-    if revise and told and told[0].trigger is Trigger.LATE and told[0].state in UNDECIDED:
+    relevant = [run for run in there if not _is_unchanged(run)]
+    if (
+        revise
+        and relevant
+        and relevant[0].trigger is Trigger.LATE
+        and relevant[0].state in UNDECIDED
+    ):
         await tell(connection, report, Action.RUN, now_ms, author, detail)
-        return await _taken_over(connection, told[0], now_ms), False
+        return await _taken_over(connection, relevant[0], now_ms), False
     # Nor is one that nobody asked for and that has not said anything yet.
-    told = [run for run in told if run.trigger is not Trigger.LATE or run.decided_at_ms is not None]
-    if told and told[0].decided_at_ms is None:
-        if told[0].state in run_sources(RunMove.REVIVE):
+    relevant = [
+        run for run in relevant if run.trigger is not Trigger.LATE or run.decided_at_ms is not None
+    ]
+    if relevant and relevant[0].decided_at_ms is None:
+        if relevant[0].state in run_sources(RunMove.REVIVE):
             await tell(connection, report, Action.RUN, now_ms, author, detail)
-            return await _revived(connection, told[0], now_ms), False
-        return told[0], False
-    if told and not revise:
-        return told[0], False
+            return await _revived(connection, relevant[0], now_ms), False
+        return relevant[0], False
+    if relevant and not revise:
+        return relevant[0], False
     revision = there[0].revision + 1 if there else 1
-    supersedes = told[0].id if told else None
+    supersedes = relevant[0].id if relevant else None
     run = await _added(connection, report, window, revision, Trigger.MANUAL, now_ms, supersedes)
     if revision > 1:
         detail += f", revision {revision}"

@@ -1,4 +1,4 @@
-"""When a worker takes a newer catalogue on (pure; design.md section 4.4).
+"""When a worker adopts a newer catalogue (pure; design.md section 4.4).
 
 Each one costs reading the open slices again. So changes are taken together: at most one in 5
 seconds, and in five times what the last reading took; counting then gets four fifths of the time.
@@ -21,7 +21,7 @@ def passed(now_ms: int, since_ms: int, pause_ms: int) -> bool:
     return not 0 <= now_ms - since_ms < pause_ms
 
 
-class CataloguePace:
+class CatalogueDebounce:
     """Asked before each look at the catalogue, told after it. Offsets are `next_offset`, by
     partition.
     """

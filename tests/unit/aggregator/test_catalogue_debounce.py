@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.catalogue_pace import CataloguePace
+from aggregator.catalogue_debounce import CatalogueDebounce
 from meterline.limits import (
     CATALOGUE_PAUSE_MS,
     CATALOGUE_PAUSE_MS_MAX,
@@ -15,15 +15,15 @@ from meterline.limits import (
 BEGAN_MS = 1_000_000
 
 
-def changed(ends: dict[int, int]) -> CataloguePace:
+def changed(ends: dict[int, int]) -> CatalogueDebounce:
     """A pace just after a change."""
-    pace = CataloguePace()
+    pace = CatalogueDebounce()
     assert pace.due(BEGAN_MS, ends)
     pace.changed(BEGAN_MS, ends)
     return pace
 
 
-def first_due(pace: CataloguePace, at_ms: int, reached: dict[int, int]) -> int:
+def first_due(pace: CatalogueDebounce, at_ms: int, reached: dict[int, int]) -> int:
     """The first instant from then on at which the catalogue is looked at, asked every 100 ms."""
     while not pace.due(at_ms, reached):
         at_ms += 100
@@ -31,7 +31,7 @@ def first_due(pace: CataloguePace, at_ms: int, reached: dict[int, int]) -> int:
 
 
 def test_a_catalogue_without_news_is_looked_at_once_a_second() -> None:
-    pace = CataloguePace()
+    pace = CatalogueDebounce()
     assert pace.due(BEGAN_MS, {})
     pace.looked(BEGAN_MS)
     assert not pace.due(BEGAN_MS + CATALOGUE_POLL_MS - 1, {})

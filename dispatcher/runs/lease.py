@@ -1,5 +1,5 @@
-"""Writing what a run says, chunk by chunk, while its lease is held on: bounded in memory, however
-many subjects there are.
+"""The lease of a run: it is renewed while the bodies of the run are written in chunks. So memory is
+bounded, however many subjects there are.
 """
 
 from collections.abc import Callable, Iterable, Sequence

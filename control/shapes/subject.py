@@ -17,7 +17,7 @@ def _storable(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
         message = f"has more than {SUBJECT_METADATA_BYTES_MAX} bytes as JSON without spaces"
         raise PydanticCustomError("max_length", "{message}", {"message": message})
     if msgspec.json.decode(text) != metadata:  # NaN and infinity are no JSON
-        raise PydanticCustomError("type", "holds a number that is none or is out of range")
+        raise PydanticCustomError("type", "contains NaN, Infinity or a number that is out of range")
     return metadata
 
 

@@ -275,14 +275,14 @@ def rotation_refusal(key: ApiKey, giver: Principal, plans: Collection[str]) -> P
     its = key.plan if key.plan in plans else DEFAULT_PLAN
     if own == its or own not in plans or Scope.OPERATE in giver.scopes:
         return None
-    message = "has another plan than you; rotate it by `meterline keys rotate`"
+    message = "has another plan than your key; rotate it with `meterline keys rotate`"
     detail = f"API key {key.name!r} {message}."
     return Problem(ProblemType.FORBIDDEN, detail)
 
 
 _PLAN_BEYOND_OWN: Final = Fault(
     "plan",
-    "only whoever operates the installation gives another plan than your own",
+    "only a key with the scope operate may give another plan than its own",
     rule="plan_beyond_own",
 )
 

@@ -256,7 +256,7 @@ def decode_place(cursor: str) -> Place:
     """The step that a cursor leads to. Raises `ValueError` for what `encode_place` never made."""
     found = _CURSOR.fullmatch(cursor)
     if found is None:
-        raise ValueError("is no cursor; take it from `next` of the step before as it is")
+        raise ValueError("is not a cursor; send `next` of the previous step unchanged")
     log, partition, slice_, block_log, block, decided_at, run_id = found.groups()
     if block is not None:
         return BlockPlace(int(block_log), int(block))

@@ -31,7 +31,9 @@ class FileSpool:
             await asyncio.to_thread(write)
         except OSError as error:
             where = tempfile.gettempdir()
-            message = f"no room in {where} for what a large run says ({error}); free some"
+            message = (
+                f"no space in {where} for the temporary file of a large run ({error}); free some"
+            )
             raise Unavailable(message) from error
 
     async def portions(self, bytes_max: int) -> AsyncIterator[list[bytes]]:

@@ -200,7 +200,7 @@ class SqliteLog:
             if self._closing:
                 raise Unavailable("the log is closed")
             if size and self._queue_bytes + size > APPEND_QUEUE_BYTES_MAX:
-                raise Unavailable("too much waits to be written to the log")
+                raise Unavailable("the log is too slow: too many events are waiting to be written")
             self._queue.append(task)
             self._queue_bytes += size
             self._wake.notify()

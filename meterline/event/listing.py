@@ -191,7 +191,9 @@ def decode_cursor(text: str, order: Order) -> Place:
     try:
         made, place = _decoded(text)
     except (ValueError, TypeError, binascii.Error) as error:
-        raise ValueError("is no cursor; take it from the page before as it is") from error
+        raise ValueError(
+            "is not a cursor of this list; send the one of the page before unchanged"
+        ) from error
     if made != order:
         message = f"{made.by.value} {_direction(made)}"
         raise ValueError(f"continues a list sorted by {message}; keep the order of that list")

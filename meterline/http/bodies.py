@@ -141,7 +141,7 @@ async def _read_sent(request: web.Request, bytes_max: int, holding: Holding | No
         detail = f"The body did not end within {BODY_READ_TIMEOUT_S} s."
         raise Problem(ProblemType.BAD_REQUEST, detail) from error
     except web.RequestPayloadError as error:
-        raise Problem(ProblemType.BAD_REQUEST, "The body is not whole.") from error
+        raise Problem(ProblemType.BAD_REQUEST, "The body is incomplete.") from error
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

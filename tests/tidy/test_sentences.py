@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.tidy.tree import files
+
 ROOT = Path(__file__).resolve().parents[2]
 WORDS_MAX = 25
-NAMES = sorted(
-    str(page.relative_to(ROOT)) for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
-)
+NAMES = sorted(path for path in files() if path.endswith(".md"))
 FENCE = re.compile(r"^ *```.*?^ *``` *$", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 ANCHOR = re.compile(r"<a id=[^>]*></a>")

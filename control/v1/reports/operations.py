@@ -329,7 +329,7 @@ class V1Reports(OfReports, tag="Reports"):
         if asked.before is not None:
             before = await self._service.reports.run(report.id, asked.before)
             if before is None:
-                raise invalid(Fault("before", "names no run of this report", source="query"))
+                raise invalid(Fault("before", "is not a run of this report", source="query"))
         runs = await self._service.reports.runs(report.id, asked.limit, before)
         return json_response([run_members(run) for run in runs])
 

@@ -122,7 +122,7 @@ class V3Pull(OfReports, tag="Deliveries"):
         """One page, bounded in bytes too."""
         service, asked = self._service, call.parameters
         if asked.from_ is not None and asked.to is not None and asked.from_ >= asked.to:
-            raise invalid(Fault("from", "must lie before `to`", "maximum", "query"))
+            raise invalid(Fault("from", "must be before `to`", "maximum", "query"))
         report = await self._found(call)
         after = _after(asked.page)
         window = (asked.from_, asked.to)

@@ -252,9 +252,9 @@ class V3Replays(OfReports, tag="Deliveries"):
         conditions = (body.report, body.run, body.subject, body.from_, body.to, body.failed_since)
         if all(condition is None for condition in conditions):
             names = "report, run, subject, from, to or failed_since"
-            raise invalid(Fault("", f"says nothing of which deliveries: give {names}", "required"))
+            raise invalid(Fault("", f"does not select deliveries: give {names}", "required"))
         if body.from_ is not None and body.to is not None and body.from_ >= body.to:
-            raise invalid(Fault("from", "must lie before `to`", "maximum"))
+            raise invalid(Fault("from", "must be before `to`", "maximum"))
         report_id = None
         if body.report is not None:
             report_id = (await self._service.report(namespace, body.report)).id

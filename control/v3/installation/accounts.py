@@ -189,7 +189,7 @@ class V3Accounts(Handlers, tag="Accounts"):
 def _span(asked: AccountParameters, now_ms: int) -> tuple[int, int]:
     """The hours asked for. Raises `Problem` with every fault."""
     faults = [
-        Fault(name, f"{rfc3339(at_ms)} is no whole hour", "whole_hour", "query")
+        Fault(name, f"{rfc3339(at_ms)} is not a whole hour", "whole_hour", "query")
         for name, at_ms in (("from", asked.from_), ("to", asked.to))
         if at_ms is not None and at_ms % HOUR_MS
     ]

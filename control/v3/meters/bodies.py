@@ -27,7 +27,7 @@ LABEL: Final = "[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 
 def _label(name: str) -> str:
     if not re.fullmatch(LABEL, name):
-        raise PydanticCustomError("matches_regex", "is no name of a label, such as team")
+        raise PydanticCustomError("matches_regex", "is not a valid name of a label, such as team")
     return name
 
 

@@ -93,7 +93,7 @@ class KafkaLog:
         """See `Log.append`; returns when all in-sync replicas have the record."""
         self._check(partition)
         if self._appending_bytes + len(value) > APPEND_QUEUE_BYTES_MAX:
-            raise Unavailable("too much waits to be written to Kafka")
+            raise Unavailable("Kafka is too slow: too many events are waiting to be written")
         self._appending_bytes += len(value)
         try:
             await self._append(partition, value, kind)

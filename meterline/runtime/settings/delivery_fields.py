@@ -78,7 +78,7 @@ ProbePause = Annotated[
         gt=0,
         le=limits.PROBE_PAUSE_S_MAX,
         description="Seconds before one delivery is sent to test a receiver that is down; doubled "
-        "after each failure, up to 60 times as long. Change it if receivers restart often.",
+        "after every third failure, up to 45 times as long. Change it if receivers restart often.",
         examples=[limits.PROBE_PAUSE_S],
     ),
 ]

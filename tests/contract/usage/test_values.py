@@ -79,5 +79,5 @@ async def test_a_list_that_reads_too_much_is_refused_with_what_to_do(
     roomy = ValueListing(Reader(usage_store.connection), {**BOUNDS, "max_rows_to_read": 1_000_000})
     assert (await roomy.page(query, 5, 0))[1] == 20
     tight = ValueListing(Reader(usage_store.connection), {**BOUNDS, "max_rows_to_read": 10})
-    with pytest.raises(Problem, match="give from and to that span less"):
+    with pytest.raises(Problem, match="set from and to to a shorter span"):
         await tight.page(query, 5, 0)

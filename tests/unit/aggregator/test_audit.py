@@ -190,5 +190,5 @@ PLACES = [
 def test_a_cursor_leads_back_to_its_step(place: Place) -> None:
     assert decode_place(encode_place(place)) == place
     for wrong in ("", "slices.1.2", encode_place(place) + "x", "runs.1", "blocks.1"):
-        with pytest.raises(ValueError, match="is no cursor"):
+        with pytest.raises(ValueError, match="is not a cursor"):
             decode_place(wrong)

@@ -20,7 +20,7 @@ from meterline.problem import Fault
 SPARE_ROWS: Final = 32  # copies of rows that a search allows for
 _BEYOND: Final = Fault(
     "filter",
-    "too many events would have to be looked at; add a filter on stored_at or time that spans less",
+    "too many events would be read; add a filter on stored_at or time with a shorter span",
     source="query",
 )
 

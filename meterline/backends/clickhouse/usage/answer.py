@@ -210,7 +210,9 @@ class MergedRows:
         try:
             lines = _lines.decode_lines(whole)
         except msgspec.MsgspecError as error:  # its error, written where rows should be
-            raise Unavailable("usage store: it broke off in the middle of an answer") from error
+            raise Unavailable(
+                "usage store: the connection ended in the middle of an answer"
+            ) from error
         found: list[UsageRow] = []
         for line in lines:
             self._add(found, line)
@@ -241,7 +243,7 @@ class MergedRows:
     def rest(self) -> list[UsageRow]:
         """The rows of cut minutes that lie behind all lines."""
         if self._unfinished:
-            raise Unavailable("usage store: it broke off in the middle of a row")
+            raise Unavailable("usage store: the connection ended in the middle of a row")
         made = (self._maker.row(*one) for one in self._cut[self._cut_at :])
         return [row for row in made if row is not None]
 

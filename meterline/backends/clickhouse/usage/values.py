@@ -18,7 +18,7 @@ BOUNDS: Final[dict[str, Any]] = {
     "max_rows_to_read": VALUES_SEARCHED_MAX,
 }
 _BEYOND: Final = Fault(
-    "from", "too much usage would have to be read; give from and to that span less", source="query"
+    "from", "too much usage would be read; set from and to to a shorter span", source="query"
 )
 
 

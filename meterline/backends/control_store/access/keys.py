@@ -225,7 +225,9 @@ async def _live(connection: Connection, namespace: str, key_id: str) -> ApiKey:
     """A key that can be changed."""
     key = await _there(connection, namespace, key_id)
     if key.revoked_at_ms is not None:
-        raise conflict(f"API key {key.name!r} is revoked, for good; make another one.")
+        raise conflict(
+            f"API key {key.name!r} is revoked and cannot be used again; create another one."
+        )
     return key
 
 

@@ -293,7 +293,7 @@ async def _replay(
     ).where(deliveries.id == delivery_id)
     row = (await connection.execute(question.with_for_update())).one()
     if row.failure is not None:
-        raise conflict(f"It could not be made and has no bytes. {row.failure}")
+        raise conflict(f"It has no body. {row.failure}")
     before = DeliveryState(row.state)
     if before is DeliveryState.PENDING:
         return

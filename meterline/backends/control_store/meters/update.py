@@ -187,7 +187,7 @@ async def propose(
         raise invalid(Fault("body", reason, "disagreement"))
     if await revisions.count_pending(connection, there) >= METER_PROPOSALS_MAX:
         raise conflict(
-            f"Meter {there.key!r} has {METER_PROPOSALS_MAX} revisions that wait, and there can be "
+            f"Meter {there.key!r} has {METER_PROPOSALS_MAX} pending revisions, and can have "
             "no more; delete one first."
         )
     await mind_rate(connection, there.namespace, now_ms)
@@ -220,8 +220,8 @@ async def request_switch(
         return one
     if one.state not in PENDING:
         raise conflict(
-            f"Revision {number} of meter {there.key!r} is {one.state}; only one that waits can be "
-            "switched. Make another one of the same definition."
+            f"Revision {number} of meter {there.key!r} is {one.state}; only a pending one can be "
+            "switched. Propose another one with the same definition."
         )
     waits = one.state is RevisionState.FILLING
     if waits and one.effective_from_ms == effective_from_ms:
@@ -256,8 +256,8 @@ async def discard(
         return
     if one.state not in PENDING:
         raise conflict(
-            f"Revision {number} of meter {there.key!r} is {one.state}: usage was answered by it. "
-            "Only one that waits can be discarded."
+            f"Revision {number} of meter {there.key!r} is {one.state}: it has answered usage. "
+            "Only a pending one can be discarded."
         )
     await rows.next_version(connection)
     await _discard(connection, one, asked)

@@ -71,8 +71,8 @@ async def _retire(connection: Connection, report_id: str, sealed: bytes, until_m
     count, newest, first_end_ms = (await connection.execute(question)).one()
     if count >= SIGNING_SECRETS_RETIRED_MAX:
         raise conflict(
-            f"{count} secrets from before sign still, the next ends at {rfc3339(first_end_ms)}:"
-            " wait for it, or rotate with an overlap of 0, which ends them all."
+            f"{count} earlier secrets still sign deliveries; the next one ends at"
+            f" {rfc3339(first_end_ms)}: wait until then, or rotate with an overlap of 0."
         )
     row = {
         "report_id": report_id,

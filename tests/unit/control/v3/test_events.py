@@ -11,7 +11,7 @@ from meterline.usage import NO_POSITION
 from tests.unit.control.conftest import NOW_MS, Api, ServeApi
 
 EVENTS = "/api/v3/metering/events"
-REFUSED = "is no cursor; take it from the page before as it is"
+REFUSED = "is not a cursor of this list; send the one of the page before unchanged"
 
 
 def listed(

@@ -48,7 +48,7 @@ def test_a_cursor_of_another_order_is_refused(one: Order, other: Order, place: P
 
 @given(st.text(max_size=200))
 def test_whatever_is_no_cursor_is_refused_with_words(text: str) -> None:
-    with pytest.raises(ValueError, match="is no cursor; take it from the page before"):
+    with pytest.raises(ValueError, match="is not a cursor of this list"):
         decode_cursor(text, Order())
 
 
@@ -79,7 +79,7 @@ def test_a_damaged_cursor_is_refused_or_leads_to_a_place(
 )
 def test_a_place_that_no_event_has_is_refused(plain: str) -> None:
     cursor = base64.urlsafe_b64encode(plain.encode()).decode()
-    with pytest.raises(ValueError, match="is no cursor"):
+    with pytest.raises(ValueError, match="is not a cursor"):
         decode_cursor(cursor, Order())
 
 

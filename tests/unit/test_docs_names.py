@@ -71,7 +71,8 @@ def fault_of(token: str) -> str | None:
     path, _, test = token.partition("::")
     room = path.partition("/")[0]
     if "/" in path and room in ROOMS and not re.search(r"[<>{}$ ]|NNNN", path):
-        if not any(ROOT.glob(path.rstrip("/"))):
+        found = [one for one in ROOT.glob(path.rstrip("/")) if one.name != "__init__.py"]
+        if not found and not path.endswith("__init__.py"):
             return "there is no such file"
         if test and f"def {test.partition('[')[0]}(" not in (ROOT / path).read_text("utf-8"):
             return "there is no such test in the file"
@@ -120,6 +121,7 @@ def test_names_are_found_on_the_pages() -> None:
     [
         ("`aggregator/gone.py`", ["`aggregator/gone.py`: there is no such file"]),
         ("`control/v9_*.py`", ["`control/v9_*.py`: there is no such file"]),
+        ("`control/v3/*.py`", ["`control/v3/*.py`: there is no such file"]),
         (
             "`tests/unit/test_docs_names.py::test_gone`",
             ["`tests/unit/test_docs_names.py::test_gone`: there is no such test in the file"],

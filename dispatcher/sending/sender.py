@@ -280,8 +280,8 @@ def _tell(change: EndpointChange) -> None:
     """
     host = urlsplit(change.endpoint).netloc
     since = "unknown" if change.since_ms is None else rfc3339(change.since_ms)
-    told = {"namespace": change.namespace, "host": host, "since": since, "reason": change.reason}
+    fields = {"namespace": change.namespace, "host": host, "since": since, "reason": change.reason}
     if change.down:
-        _log.warning("endpoint_down", **told)
+        _log.warning("endpoint_down", **fields)
     else:
-        _log.info("endpoint_up", **told)
+        _log.info("endpoint_up", **fields)

@@ -22,13 +22,14 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from meterline.backends.control_store.connection import Act, Connection, Transactions
 from meterline.backends.control_store.sqlite import LOCKED, SqliteTransactions
 from meterline.ports import AccessRefused, Unavailable
+from meterline.window import Backoff
 
 POOL_CONNECTIONS: Final = 5  # of one process; a transaction is a few milliseconds
 POOL_WAIT_S: Final = 10  # for a free connection, before the answer is "unavailable"
 CONNECT_TIMEOUT_S: Final = 5
 STATEMENT_TIMEOUT_S: Final = 60  # a server that hangs must not hang a step for ever
 TRIES_MAX: Final = 8  # of a transaction that the database broke off
-RETRY_DELAY_S: Final = 0.02  # doubled with each try, with full jitter
+RETRY_DELAY_S: Final = 0.04  # at most, after the first try; with full jitter
 
 _EXPECTED: Final = (
     "A control URL is sqlite:///path/to/control.db or postgresql://user:password@host:port/database"
@@ -79,6 +80,7 @@ class Database:
         await self._transactions.close()
 
     async def _again(self, act: Act[_T], *, writes: bool) -> _T:
+        backoff = Backoff(RETRY_DELAY_S)
         for tries in range(1, TRIES_MAX + 1):
             try:
                 return await self._transactions.run(act, writes=writes)
@@ -90,7 +92,7 @@ class Database:
                     if _is_of_the_world(error):
                         raise Unavailable(f"control store: {_message(error)}") from error
                     raise
-            await asyncio.sleep(random.uniform(0, RETRY_DELAY_S * 2**tries))  # noqa: S311 - jitter
+            await asyncio.sleep(backoff.next_s(random.random()))  # noqa: S311 - jitter
         raise AssertionError("the last try returns or raises")
 
 

@@ -66,7 +66,7 @@ async def test_rotating_again_leaves_all_that_overlap_and_the_newest_signs_first
 async def test_only_so_many_sign_at_once(store: ReportStore, report: Report) -> None:
     for number in range(5):
         await store.rotate_secret(report.id, b"%d" % number, HOUR_MS, NOW)
-    with pytest.raises(Problem, match="5 secrets from before") as caught:
+    with pytest.raises(Problem, match="5 earlier secrets") as caught:
         await store.rotate_secret(report.id, b"more", HOUR_MS, NOW)
     assert caught.value.type is ProblemType.CONFLICT
     assert len(await store.retired_secrets(report.id, NOW)) == 5

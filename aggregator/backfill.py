@@ -1,5 +1,5 @@
 """Backfill: a new meter revision is filled in from the raw events of slices sealed before it
-(design.md section 4.4).
+(docs/architecture.md, "Meters that change").
 """
 
 import asyncio

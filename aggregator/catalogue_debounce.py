@@ -1,4 +1,4 @@
-"""When a worker adopts a newer catalogue (pure; design.md section 4.4).
+"""When a worker adopts a newer catalogue (pure; docs/architecture.md, "Meters that change").
 
 Each one costs reading the open slices again. So changes are taken together: at most one in 5
 seconds, and in five times what the last reading took; counting then gets four fifths of the time.

@@ -1,5 +1,5 @@
-"""Taking a partition on: where to start, and the seen store brought up to that place (design.md
-sections 4.1, 4.2).
+"""Taking a partition on: where to start, and the seen store brought up to that place
+(docs/architecture.md, "Verdicts").
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,6 @@
-"""Completeness: "all recorded up to T is counted", a fact about the log (design.md section 4.3)."""
+"""Completeness: "all recorded up to T is counted", a fact about the log (docs/architecture.md,
+"Completeness").
+"""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass

@@ -172,7 +172,8 @@ async def switch_filled(
     catalogue: CatalogueStore, progress: ProgressStore, log: int, partitions: int, now_ms: int
 ) -> list[int]:
     """Switch the revisions that wait and are filled in, in every partition of the log; their
-    numbers. Any worker does it, any number of times: the store lets one (design.md section 4.4).
+    numbers. Any worker does it, any number of times: the store lets one (docs/architecture.md,
+    "Meters that change").
     """
     done = []
     for revision in await catalogue.filling():

@@ -1,8 +1,8 @@
 """The aggregator's step: records in, durable rows out, in an order that makes every crash harmless.
 
-Order of effects (design.md section 4.3). A flush: events, rejects, seen -> tallies, members ->
-account. A seal: count-back -> seal row -> seen store -> (the shell's) offset commit. Nothing here
-loops for ever or reads a clock.
+Order of effects (docs/architecture.md, "Order of effects"). A flush: events, rejects, seen ->
+tallies, members -> account. A seal: count-back -> seal row -> seen store -> (the shell's) offset
+commit. Nothing here loops for ever or reads a clock.
 """
 
 import asyncio

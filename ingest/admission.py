@@ -1,9 +1,9 @@
 """Admission: the body of a request becomes events for the log, or a problem that names every fault.
 
 An event is taken as its own text, with `namespace` and `recordedtime` spliced in as bytes: nothing
-is re-encoded (design.md section 3). Each event is first looked at quickly; whatever the quick look
-does not accept is judged exactly by `ingest.judgement`, which alone refuses (peer-api.md 1.3;
-design.md section 7). All of a request is admitted, or nothing.
+is re-encoded (docs/architecture.md, "Ingest"). Each event is first looked at quickly; whatever the
+quick look does not accept is judged exactly by `ingest.judgement`, which alone refuses
+(OpenMeter's v3). All of a request is admitted, or nothing.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""A usage event as the documents show it (contract section 2.1; peer-api.md 1.3).
+"""A usage event as the documents show it (contract section 2.1; OpenMeter's v3).
 
 `ingest.admission` and `ingest.judgement` decide; this says the same in the words of a schema, and
 tests hold the two together.

@@ -1,4 +1,4 @@
-"""The gateway: POST of events over HTTP (contract section 4.1; peer-api.md 1.1 and 1.3).
+"""The gateway: POST of events over HTTP (contract section 4.1; OpenMeter's v3).
 
 It needs the log and nothing else: it goes on while every other part is away.
 """

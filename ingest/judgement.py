@@ -1,4 +1,4 @@
-"""Judgement: all that is wrong with an event, by field (peer-api.md 1.3; design.md section 7).
+"""Judgement: all that is wrong with an event, by field (OpenMeter's v3).
 
 Exact and slow: only events that the quick look of `ingest.admission` did not accept come here.
 """

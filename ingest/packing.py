@@ -1,4 +1,6 @@
-"""Packing: events of one partition become packs within the log's bounds (design.md section 3)."""
+"""Packing: events of one partition become packs within the log's bounds (docs/architecture.md,
+"Ingest").
+"""
 
 from collections.abc import Sequence
 

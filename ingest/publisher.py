@@ -78,7 +78,8 @@ class Publisher:
         `recorded_ms` is the `recordedtime` of the events, where this process's clock gave it: then
         no success is told later than the produce deadline after it. Whoever claims that all that
         was recorded up to an instant is counted rests on that, and a process may stand still
-        between any two steps, longer than any timeout in it would have let it (design.md 4.3).
+        between any two steps, longer than any timeout in it would have let it
+        (docs/architecture.md, "Completeness").
 
         Raises `Problem` (unavailable): it is not known which of the events are in the log. Sending
         them again is always safe.

@@ -7,7 +7,7 @@ pinned when a log is made.
 
 from typing import Final
 
-# --- the gateway (contract section 8 leaves the numbers open; design.md section 7) ---
+# --- the gateway (contract section 8 leaves the numbers open) ---
 BODY_BYTES_MAX: Final = 10 * 1024 * 1024  # as sent, and again after gzip: bounds memory per request
 REQUEST_LINE_BYTES_MAX: Final = 64 * 1024  # a URL with as many filters as may be
 GZIP_MEMBERS_MAX: Final = 1_000  # of one body; each costs a start, also an empty one
@@ -54,9 +54,7 @@ CHANGE_VALUE_BYTES_MAX: Final = 4_096  # of a value in the record of changes; la
 SECRET_SHOWN_ONCE_MS: Final = 60_000  # showings of a secret to one author: one line a minute
 
 # --- the log ---
-PACK_EVENTS_MAX: Final = (
-    500  # below 2**POSITION_INDEX_BITS; Faust pays per record (library-facts 1.1)
-)
+PACK_EVENTS_MAX: Final = 500  # below 2**POSITION_INDEX_BITS; Faust pays per record
 PACK_BYTES_MAX: Final = 900_000  # below Kafka's default of 1 MiB per record
 POSITION_INDEX_BITS: Final = 10  # position = offset << 10 | index of the event in its pack
 PARTITIONS_EMBEDDED: Final = 4
@@ -77,7 +75,7 @@ LOG_VACUUM_PAGES_MIN: Final = 1_024  # a smaller file gives nothing back
 LOG_FREE_SHARE: Final = 4  # once one page in so many is free, room is given back
 LOG_CONVERT_PAGES_MAX: Final = 16_384  # 256 MiB: a start writes a file of an older build anew
 
-# --- the aggregator (design.md section 4.1) ---
+# --- the aggregator (docs/architecture.md, "Tallies") ---
 SLICE_EVENTS_MAX: Final = 65_536
 SLICE_SPAN_MS: Final = 5 * 60 * 1_000
 FLUSH_EVENTS: Final = 20_000  # a flush is due after so many events: bounds memory
@@ -96,7 +94,7 @@ REJECT_TEXT_BYTES_MAX: Final = (
 SEEN_CHUNK_ROWS: Final = 50_000  # rows of one step of catch-up
 COUNT_BACK_TRIES_MAX: Final = 5  # a slice that differs so often is a fault to be looked at
 
-# --- numbers (design.md section 4.1) ---
+# --- numbers (docs/architecture.md, "Tallies") ---
 SCALE: Final = 18  # decimal digits kept behind the point
 INTEGER_DIGITS_MAX: Final = 20  # digits before the point
 
@@ -129,17 +127,17 @@ BLOCK_FAN: Final = 8  # so many columns become one: few blocks, rows seldom writ
 BLOCK_ROWS_MAX: Final = 1 << 28  # of one block, all tables: its merging takes minutes, not hours
 QUERY_WINDOWS_MAX: Final = 100_000  # windows of one answer: eleven years of hours
 QUERY_SUBJECTS_MAX: Final = 1_000
-QUERY_GROUP_BY_MAX: Final = 100  # peer-api.md 1.6
-QUERY_FILTERS_MAX: Final = 10  # keys of one filter, peer-api.md 1.6
-QUERY_FILTER_VALUES_MAX: Final = 100  # values of one `in`, peer-api.md 1.6
-QUERY_FILTER_PARTS_MAX: Final = 10  # parts of one `and` or `or`, peer-api.md 1.6
-QUERY_FILTER_DEPTH_MAX: Final = 2  # `and` and `or` within each other, peer-api.md 1.6
+QUERY_GROUP_BY_MAX: Final = 100  # OpenMeter's v3
+QUERY_FILTERS_MAX: Final = 10  # keys of one filter, OpenMeter's v3
+QUERY_FILTER_VALUES_MAX: Final = 100  # values of one `in`, OpenMeter's v3
+QUERY_FILTER_PARTS_MAX: Final = 10  # parts of one `and` or `or`, OpenMeter's v3
+QUERY_FILTER_DEPTH_MAX: Final = 2  # `and` and `or` within each other, OpenMeter's v3
 PAGE_NUMBER_MAX: Final = 1_000_000  # far beyond the last page of anything
 STATUS_PART_TIMEOUT_S: Final = 3  # a part that hangs must not hang the answer that says so
 PAGE_SIZE_DEFAULT: Final = 20
 PAGE_SIZE_MAX: Final = 100
-EVENT_FILTER_ITEMS_MAX: Final = 50  # of a comma list, peer-api.md 1.4
-EVENT_FILTER_CHARS_MAX: Final = 1_024  # of a value in a filter, peer-api.md 1.4
+EVENT_FILTER_ITEMS_MAX: Final = 50  # of a comma list, OpenMeter's v3
+EVENT_FILTER_CHARS_MAX: Final = 1_024  # of a value in a filter, OpenMeter's v3
 EVENT_CURSOR_CHARS_MAX: Final = 128  # longer than any that was given out
 EVENTS_SPANS_MS: Final = (3_600_000, 86_400_000, 2_592_000_000)  # a page is looked for in the last
 # hour, then day, then 30 days, then in everything: most are found soon
@@ -149,11 +147,11 @@ EVENT_SEARCHES_MAX: Final = 2  # at once, of the threads below
 VALUES_SEARCHED_MAX: Final = 100_000_000  # rows that a list of subjects or values reads at most
 VALUES_SEARCH_S_MAX: Final = 10  # as for events
 VALUE_SEARCHES_MAX: Final = 2  # at once, of the threads below
-EVENTS_LIST_DAYS_MAX: Final = 32  # how far back `from` of API v1 may lie, peer-api.md 2
-EVENTS_LIST_HOURS: Final = 72  # how far back it lies if not given, peer-api.md 2
-GROUP_VALUES_DAYS_MAX: Final = 90  # how far back values of a dimension are listed, peer-api.md 2
-GROUP_VALUES_SPAN_DAYS_MAX: Final = 30  # of how long a span, peer-api.md 2
-GROUP_VALUES_HOURS: Final = 24  # of how long a span if `from` is not given, peer-api.md 2
+EVENTS_LIST_DAYS_MAX: Final = 32  # how far back `from` of API v1 may lie, OpenMeter's v1
+EVENTS_LIST_HOURS: Final = 72  # how far back it lies if not given, OpenMeter's v1
+GROUP_VALUES_DAYS_MAX: Final = 90  # how far back values of a dimension are listed, OpenMeter's v1
+GROUP_VALUES_SPAN_DAYS_MAX: Final = 30  # of how long a span, OpenMeter's v1
+GROUP_VALUES_HOURS: Final = 24  # of how long a span if `from` is not given, OpenMeter's v1
 ACCOUNT_HOURS_MAX: Final = 31 * 24  # of one answer about what became of events
 ACCOUNT_HOURS: Final = 24  # of how long a span if `from` is not given
 ACCOUNT_ROWS_MAX: Final = 20_000  # of one answer: sources and types are the sender's, maybe many
@@ -183,7 +181,7 @@ METERS_MAX: Final = 1_000  # of one namespace: each costs time on every matching
 METER_CHANGES_MAX: Final = 300  # of one namespace in a minute: a whole set at once, but no loop
 METER_CHANGES_WINDOW_MS: Final = 60_000
 DIMENSIONS_MAX: Final = 50
-LABELS_MAX: Final = 50  # peer-api.md 1.5
+LABELS_MAX: Final = 50  # OpenMeter's v3
 METER_NAME_CHARS_MAX: Final = 256
 METER_KEY_CHARS_MAX: Final = 64
 METER_DESCRIPTION_CHARS_MAX: Final = 1_024
@@ -234,7 +232,7 @@ RUNS_LISTED_MAX: Final = 100  # of one answer
 DELIVERIES_LISTED_MAX: Final = 1_000  # of one answer, with their attempts
 CATCH_UP_RUNS_MAX: Final = 1_000  # missed windows made up for a report; older are skipped
 
-# --- late usage (design.md section 5) ---
+# --- late usage (docs/architecture.md, "The dispatcher") ---
 LATE_LOOK_MS: Final = 10_000  # the log is looked at for late events so often
 LATE_SETTLE_MS: Final = 60_000  # a window waits so long for more of them: they come in crowds
 LATE_EVENTS_MAX: Final = 131_072  # of one partition that are looked at together, in whole slices
@@ -250,7 +248,7 @@ BYTES_REMOVED_MAX: Final = 2_000  # of deliveries in one transaction
 BYTES_LOOK_S: Final = 60  # bytes that are too old are looked for so often
 CORRECTIONS_STAGED_MAX: Final = 500  # written in one transaction
 
-# --- delivery (webhook-facts.md) ---
+# --- delivery ---
 RETRY_DELAYS_S: Final = (0, 5, 300, 1_800, 7_200, 18_000, 36_000, 36_000)
 RETRY_EVERY_S: Final = 24 * 60 * 60  # after those, as long as the patience lasts
 RETRY_PATIENCE_S: Final = 7 * 24 * 60 * 60  # a week: a receiver that broke on a holiday is mended

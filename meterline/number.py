@@ -1,4 +1,4 @@
-"""Exact decimals from the JSON text to the report, never float (design.md section 4.1).
+"""Exact decimals from the JSON text to the report, never float (docs/architecture.md, "Numbers").
 
 A value has at most 20 digits before the point and 18 behind it; digits beyond are rounded
 half-even. It is carried as a *scaled integer*: the value times 10**18. Python's decimal context
@@ -64,7 +64,7 @@ def _decimal(text: str) -> Decimal:
 def scaled(value: object) -> int | None:
     """The scaled integer of a JSON value, or None where it is no number within range.
 
-    Accepted are numbers and numeric strings (docs/api.md, "Numbers"; peer-api.md 3): both by their
+    Accepted are numbers and numeric strings (docs/api.md; as in OpenMeter): both by their
     value, however they are written. Booleans, NaN, infinities and everything else are not.
     """
     kind = type(value)
@@ -123,9 +123,7 @@ def why_rejected(value: object) -> str:
 
 
 def text(scaled_value: int) -> str:
-    """Decimal text of a scaled integer: no exponent, no trailing zeros, no `-0` (design.md section
-    7).
-    """
+    """Decimal text of a scaled integer: no exponent, no trailing zeros, no `-0`."""
     whole, fraction = divmod(abs(scaled_value), UNIT)
     sign = "-" if scaled_value < 0 else ""
     if not fraction:
@@ -161,7 +159,7 @@ def canonical_scalar(value: object) -> str | None:
     """Canonical text of a JSON scalar, or None for null, objects, arrays and what is missing.
 
     Strings as they are, numbers without exponent and trailing zeros, booleans `true` and `false`.
-    It names group values and the members of a unique count (design.md section 7).
+    It names group values and the members of a unique count.
     """
     if isinstance(value, str):
         return value

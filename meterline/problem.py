@@ -1,5 +1,4 @@
-"""Problems: the closed list of errors that the outside sees (RFC 9457; contract section 7;
-design.md section 7).
+"""Problems: the closed list of errors that the outside sees (RFC 9457; contract section 7).
 
 Clients branch on `status` and `type`; both are stable. `detail` is for people.
 """

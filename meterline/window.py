@@ -1,7 +1,7 @@
 """Windows: half-open spans of time. Stored windows are one minute, by event time, as integer
 minutes of UTC. With them instants as text, and waits between tries.
 
-Hours, days, months and time zones are made of them at query time (design.md section 4.1).
+Hours, days, months and time zones are made of them at query time (docs/architecture.md, "Tallies").
 """
 
 import re

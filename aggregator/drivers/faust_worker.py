@@ -1,4 +1,4 @@
-"""Shell: the aggregator driven by a Faust worker (the distributed set-up; design.md section 4.7).
+"""Shell: the aggregator driven by a Faust worker (the distributed set-up).
 
 Faust is transport here, not truth. What was found safe, and nothing else:
 `stream.noack().events()`, an own buffer, acks for whole sealed slices, no exception out of the

@@ -1,5 +1,5 @@
-"""Slices: where one ends follows from the log alone, so every reader cuts a log alike (design.md
-section 4.1).
+"""Slices: where one ends follows from the log alone, so every reader cuts a log alike
+(docs/architecture.md, "Slices").
 """
 
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
-"""The fold: events into tallies, members and rejected values of one slice (pure; design.md section
-4.1).
+"""The fold: events into tallies, members and rejected values of one slice (pure;
+docs/architecture.md, "Tallies").
 
 Laws, held by property tests: the order of events within a window does not matter to any value;
 folding a slice in parts gives what folding it at once gives; folding it again gives the same rows.

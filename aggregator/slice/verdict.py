@@ -1,5 +1,5 @@
-"""Verdicts: what becomes of an event, by what was seen of its identity before (design.md section
-4.2).
+"""Verdicts: what becomes of an event, by what was seen of its identity before
+(docs/architecture.md, "Verdicts").
 """
 
 from meterline.event import Verdict

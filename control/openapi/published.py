@@ -1,4 +1,4 @@
-"""The published documents, served without a key (contract section 4.3; peer-api.md 1.1)."""
+"""The published documents, served without a key (contract section 4.3; OpenMeter's v3)."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final

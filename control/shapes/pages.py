@@ -1,4 +1,4 @@
-"""Pages of a list, as v3 shows them (peer-api.md 1.4 and 1.5)."""
+"""Pages of a list, as v3 shows them (OpenMeter's v3)."""
 
 import re
 from collections.abc import Callable, Sequence

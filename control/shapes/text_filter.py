@@ -1,4 +1,4 @@
-"""Conditions on a text among query parameters, with the peer's operators (peer-api.md 1.4)."""
+"""Conditions on a text among query parameters, with OpenMeter's operators."""
 
 from typing import Annotated, Any, Final
 

@@ -64,7 +64,7 @@ class Asked:
 def query_of(meter: Meter, question: Question) -> UsageQuery:
     """The query. Raises `Problem` with every fault.
 
-    A filter on the subject also groups by it (peer-api.md 1.6).
+    A filter on the subject also groups by it (OpenMeter's v3).
     """
     names = question.names
     faults = []

@@ -1,4 +1,4 @@
-"""The list of events in API v1 (peer-api.md 2): events that count or should, the latest first."""
+"""The list of events in API v1, as in OpenMeter: events that count or should, the latest first."""
 
 from typing import Annotated, Final, NotRequired, cast
 
@@ -28,7 +28,7 @@ from meterline.problem import Fault, invalid
 from meterline.window import DAY_MS, HOUR_MS, rfc3339
 
 _NULL: Final = msgspec.Raw(b"null")
-CLIENT_ID_CHARS_MAX: Final = 36  # peer-api.md 2
+CLIENT_ID_CHARS_MAX: Final = 36  # OpenMeter's v1
 ClientId = Annotated[
     str,
     Field(min_length=1, max_length=CLIENT_ID_CHARS_MAX, description="Taken, and means nothing."),

@@ -1,4 +1,4 @@
-"""The list of events in API v2 (peer-api.md 2): pages by cursor, filters as JSON."""
+"""The list of events in API v2, as in OpenMeter: pages by cursor, filters as JSON."""
 
 from typing import Annotated, Any, Final, NotRequired, TypeVar
 

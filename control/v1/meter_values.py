@@ -1,5 +1,5 @@
-"""What a meter's usage can be split by, as it occurs (API v1, peer-api.md 2): its subjects, and the
-values of a group-by key.
+"""What a meter's usage can be split by, as it occurs (API v1, as in OpenMeter): its subjects, and
+the values of a group-by key.
 """
 
 from typing import Annotated, Final

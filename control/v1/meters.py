@@ -1,4 +1,4 @@
-"""Meters in API v1: the contract's words (2.3) and the peer's (peer-api.md 2)."""
+"""Meters in API v1: the contract's words (2.3), and OpenMeter's."""
 
 from collections.abc import Callable
 from dataclasses import replace

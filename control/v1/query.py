@@ -1,4 +1,4 @@
-"""Usage in API v1 (peer-api.md 2): values are JSON numbers, written with all their digits."""
+"""Usage in API v1, as in OpenMeter: values are JSON numbers, written with all their digits."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""Subjects in API v1 (peer-api.md 2): what is said of those whose usage is metered."""
+"""Subjects in API v1, as in OpenMeter: what is said of those whose usage is metered."""
 
 from typing import Annotated, Any, Final, Literal, NotRequired
 

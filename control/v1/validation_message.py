@@ -1,5 +1,5 @@
 """Why an event does not count, in the peer's words, which its programs look for, and ours beside
-them (peer-api.md 2).
+them (OpenMeter's v1).
 """
 
 import json

@@ -1,5 +1,5 @@
 """What a run says, from its usage to staged deliveries: in portions, in memory that is bounded
-however many entries there are (design.md section 5).
+however many entries there are (docs/architecture.md, "The dispatcher").
 
 First all rows are judged, and what each subject says is spooled: a body names the number of all.
 Then bodies are made and written. A subject whose body would be too large has a delivery without

@@ -1,4 +1,5 @@
-"""Steps that turn schedules into runs and complete windows into deliveries (design.md section 5).
+"""Steps that turn schedules into runs and complete windows into deliveries (docs/architecture.md,
+"The dispatcher").
 
 Nothing is sent here. Several dispatchers may do these steps at once: runs are recorded under
 ids that follow from their windows, and the store lets one holder decide a run.

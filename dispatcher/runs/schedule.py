@@ -46,7 +46,8 @@ def due_runs(plan: Plan, now_ms: int, catch_up_max: int, runs_max: int) -> list[
 
 
 def complete_needed_ms(run: Run, report: Report, terms: StartTerms) -> int:
-    """The instant up to which everything must count before a run may be made (design.md section 5).
+    """The instant up to which everything must count before a run may be made
+    (docs/architecture.md, "The dispatcher").
 
     Also a run for a window long past waits for what had been sent when it was asked for. Runs by
     schedule have their places among those that are due at once; what a person asks for does not

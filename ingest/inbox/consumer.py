@@ -1,4 +1,5 @@
-"""The inbox: Kafka topics for producers without HTTP, each bound to a namespace (design.md 3).
+"""The inbox: Kafka topics for producers without HTTP, each bound to a namespace
+(docs/architecture.md, "Ingest").
 
 Reads records, admits them, puts them into the log, and commits their offsets once they are durable
 there. It goes on for ever: while anything is away, it waits and tries the same records again.

@@ -1,4 +1,4 @@
-"""Subjects (peer-api.md 2): what someone says of those whose usage is metered.
+"""Subjects (OpenMeter's v1): what someone says of those whose usage is metered.
 
 Usage needs none of it: an event may name any subject. A description adds a name for people, and
 whatever its owner wants to find again.

@@ -1,4 +1,5 @@
-"""The keys at hand: who a caller is, answered without asking anybody (design.md section 2).
+"""The keys at hand: who a caller is, answered without asking anybody (docs/architecture.md,
+"Keys").
 
 One process holds all keys, as hashes, and asks the store every second whether any has changed. So
 ingest goes on while the control store is away, and a revoked key is refused soon after it is back

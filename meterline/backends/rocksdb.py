@@ -1,5 +1,5 @@
 """`SeenStore` on RocksDB: one store per partition, the deduplication state as of a slice border
-(design.md 4.2).
+(docs/architecture.md, "Verdicts").
 
 Keys lie in generations, each as long as the horizon by append time: a look-up reads the newest two,
 and older ones leave whole. So removal follows the log and never the wall clock.

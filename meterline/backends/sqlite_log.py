@@ -1,4 +1,4 @@
-"""The log on SQLite: the embedded set-up's (design.md sections 2 and 3).
+"""The log on SQLite: the embedded set-up's (docs/architecture.md, "Ports and set-ups").
 
 One thread writes: it takes whatever waits, and commits it in one transaction with one fsync (group
 commit). One process owns the folder, held by a file lock. Each partition is a table of its own, so

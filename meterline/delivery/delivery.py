@@ -1,8 +1,8 @@
 """Deliveries and attempts: one subject of one run, and one POST of that.
 
 Ids are functions of what they name, so a delivery that is made twice, or restored from a backup,
-has the same id, and receivers can deduplicate for ever (design.md section 5). They hold no dot: the
-signature is made over `id.timestamp.body` (webhook-facts section 1).
+has the same id, and receivers can deduplicate for ever (docs/architecture.md, "The dispatcher").
+They hold no dot: the signature is made over `id.timestamp.body` (Standard Webhooks).
 """
 
 import base64
@@ -18,7 +18,7 @@ _ID_BYTES: Final = 20  # 32 characters of base32, no padding
 
 
 class DeliveryState(StrEnum):
-    """Where a delivery stands (design.md section 7)."""
+    """Where a delivery stands."""
 
     PENDING = "pending"
     SENDING = "sending"  # a dispatcher holds its lease

@@ -64,8 +64,8 @@ def identity_key(namespace: str, source: str, event_id: str) -> bytes:
     """The 16-byte key of the identity (namespace, source, id): blake2b over the length-prefixed
     parts.
 
-    Its first four bytes choose the partition, so copies of an event always meet (design.md section
-    3).
+    Its first four bytes choose the partition, so copies of an event always meet
+    (docs/architecture.md, "The log").
     """
     parts = f"{len(namespace)}:{namespace}{len(source)}:{source}{event_id}"
     return hashlib.blake2b(parts.encode(), digest_size=KEY_BYTES).digest()

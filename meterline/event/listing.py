@@ -1,5 +1,5 @@
-"""The list of events: what is asked for, how a page follows another, what is listed (peer-api.md
-1.4).
+"""The list of events: what is asked for, how a page follows another, what is listed (OpenMeter's
+v3).
 
 A page continues after an event, by its place in the order and not by a count, so events that come
 in between move nothing: none is shown twice, none of those that were there is left out.

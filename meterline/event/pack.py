@@ -1,4 +1,4 @@
-"""Packs: a record of the log holds a CloudEvents JSON batch (design.md section 3)."""
+"""Packs: a record of the log holds a CloudEvents JSON batch (docs/architecture.md, "The log")."""
 
 import hashlib
 from collections.abc import Sequence

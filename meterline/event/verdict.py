@@ -1,4 +1,4 @@
-"""The verdict on an event: what becomes of it in the log (design.md section 4)."""
+"""The verdict on an event: what becomes of it in the log (docs/architecture.md, "Verdicts")."""
 
 from enum import StrEnum
 

@@ -9,7 +9,7 @@ from meterline.http.gate import Gate
 from meterline.http.operation import Bound
 from meterline.http.reading import read_call
 
-# Both prefixes of the peer's history (peer-api.md 1.1); the first is the contract's.
+# Both prefixes of OpenMeter's history; the first is the contract's.
 V3_PREFIXES: Final = ("/api/v3/metering", "/api/v3/openmeter")
 OLD_PREFIXES: Final = ("/api",)  # v1 and v2: their paths name the version
 

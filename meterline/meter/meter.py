@@ -1,4 +1,4 @@
-"""Meters (contract section 2.3; peer-api.md 1.5): what is measured of which events, and their
+"""Meters (contract section 2.3; OpenMeter's v3): what is measured of which events, and their
 revisions.
 """
 
@@ -184,7 +184,7 @@ def measures_alike(differing: tuple[str, ...]) -> bool:
 
 
 def faults_of(draft: MeterDraft) -> list[Fault]:
-    """All that is wrong with a definition, by the rules of peer-api.md 1.5; fields by their v3
+    """All that is wrong with a definition, by the rules of OpenMeter's v3; fields by their v3
     names.
     """
     faults = _text_faults(draft)

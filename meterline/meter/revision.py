@@ -1,4 +1,5 @@
-"""Revisions of meters (design.md section 4.4): how one follows another, and which answers when.
+"""Revisions of meters (docs/architecture.md, "Meters that change"): how one follows another, and
+which answers when.
 
 A meter's timeline is its revision in force and, before the first instant of that, those of before:
 together they answer every instant, each exactly one part of time.

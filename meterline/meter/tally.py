@@ -1,5 +1,5 @@
-"""Tallies: the absolute aggregate of one cell in one slice, and how tallies merge (design.md
-section 4.1).
+"""Tallies: the absolute aggregate of one cell in one slice, and how tallies merge
+(docs/architecture.md, "Tallies").
 
 Merging is commutative and associative, and `EMPTY` is its unit, so order and grouping never matter.
 """

@@ -2,7 +2,7 @@
 
 The bytes are a function of the run, the report, the meter revision and the rows, so a run that
 is made twice has the same ones. Values are JSON numbers with all their digits, beside their
-exact text for receivers whose numbers are doubles (design.md section 7).
+exact text for receivers whose numbers are doubles.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ from meterline.window import MINUTE_MS, rfc3339_ms
 MESSAGE_TYPE: Final = "report.meter"  # contract section 6
 NO_USAGE: Final = b"[]"
 NO_SEQUENCE: Final = 0  # of what is no delivery: those are numbered from 1
-TEST_SUBJECT: Final = "meterline-test"  # design.md section 7
+TEST_SUBJECT: Final = "meterline-test"
 TEST_TRIGGER: Final = "test"  # by it a receiver knows a test: no run that is kept has it
 NO_USAGE_DIGEST: Final = digest_of(NO_USAGE)
 

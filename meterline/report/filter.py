@@ -1,6 +1,6 @@
 """The filter of a report (contract 2.2): which usage entries of a run are reported.
 
-Conditions are joined by and, and are judged per entry (design.md section 7). Usage is compared as
+Conditions are joined by and, and are judged per entry. Usage is compared as
 scaled integers, so exactly; subjects are compared as text by code points.
 """
 

@@ -58,7 +58,7 @@ class Schedule:
             raise ValueError(message)
 
     def first_window_ms(self, created_at_ms: int) -> int:
-        """Start of the first window that ends after a report was made (design.md section 7)."""
+        """Start of the first window that ends after a report was made."""
         length_ms = self.interval.length_ms
         passed = max(0, (created_at_ms - self.start_at_ms) // length_ms)
         return self.start_at_ms + passed * length_ms
@@ -92,7 +92,7 @@ class Takeover:
 
 
 class ReportState(StrEnum):
-    """Where a report stands (design.md section 7). Deleted reports keep their last state and have
+    """Where a report stands. Deleted reports keep their last state and have
     an instant.
     """
 
@@ -268,5 +268,5 @@ def _takeover(report: Report, schedule: Schedule, planned_until_ms: int) -> Take
 
 
 def is_slug(text: str) -> bool:
-    """Whether a text can be the slug of a report (design.md section 7)."""
+    """Whether a text can be the slug of a report."""
     return _SLUG.fullmatch(text) is not None

@@ -1,8 +1,8 @@
 """Runs: one firing of a report for one window, its states, and what it says when it is decided.
 
 Ids are functions of what they name, so a run that is made twice, or restored from a backup, has
-the same ids, and receivers can deduplicate for ever (design.md section 5). They hold no dot: the
-signature is made over `id.timestamp.body` (webhook-facts section 1).
+the same ids, and receivers can deduplicate for ever (docs/architecture.md, "The dispatcher"). They
+hold no dot: the signature is made over `id.timestamp.body` (Standard Webhooks).
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class Trigger(StrEnum):
 
 
 class RunState(StrEnum):
-    """Where a run stands (design.md section 7)."""
+    """Where a run stands."""
 
     SCHEDULED = "scheduled"  # its window is over, nobody has looked yet
     WAITING = "waiting"  # until everything sent for its window counts

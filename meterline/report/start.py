@@ -1,5 +1,5 @@
 """When the run of a window starts: its grace after the window, and its place among many that end
-in one minute (design.md section 5).
+in one minute (docs/architecture.md, "The dispatcher").
 """
 
 from dataclasses import dataclass

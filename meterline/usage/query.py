@@ -1,5 +1,5 @@
 """Usage: what a query asks, the rows that answer it, and how an aggregate becomes one number
-(peer-api.md 1.6).
+(OpenMeter's v3).
 """
 
 from dataclasses import dataclass

@@ -4,7 +4,7 @@ says it holds.
 The text of a row is its values in a fixed order, with `|` behind each but the last, keys as bytes.
 Of what there is of every event, it is the bytes of the values themselves, numbers little-endian.
 The hash is xxHash64 with seed 0. Every usage store computes the same over what it really keeps
-(design.md section 4.3).
+(docs/architecture.md, "Order of effects").
 """
 
 import struct

@@ -1,5 +1,5 @@
 """Rows: what the aggregator writes and reads back. Every row is a pure function of the log
-(design.md section 4).
+(docs/architecture.md, "Tallies").
 
 An identity is (log, partition, offset, place) for what belongs to an event and (cell, log,
 partition, slice) for what belongs to a cell. `log` is the number of the log. A slice is named by

@@ -1,7 +1,7 @@
 """The simulated usage store: tables whose rows are replaced by identity, the greatest version wins.
 
 A block lands whole or not, the tables of a stage in any order; what is there is looked at by every
-write: two rows of one identity and version must be the same bytes (design.md section 4).
+write: two rows of one identity and version must be the same bytes.
 """
 
 import random

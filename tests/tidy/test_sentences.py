@@ -69,7 +69,7 @@ def test_sentences_of_a_page_are_short(name: str) -> None:
         ("`" + "word " * 30 + "`", 0),
         ("```\n" + "word " * 30 + "\n```\n", 0),
         ("\n    " + "word " * 26, 0),
-        ("[" + "word " * 26 + "](a.md)", 1),
+        ("[" + "word " * 26 + "](api.md)", 1),
     ],
 )
 def test_long_sentences_are_found(page: str, found: int) -> None:

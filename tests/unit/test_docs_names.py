@@ -142,3 +142,44 @@ def test_names_are_found_on_the_pages() -> None:
 )
 def test_what_is_gone_is_told(text: str, found: list[str]) -> None:
     assert faults(text) == found
+
+
+PAGE_IN_CODE = re.compile(r'([\w/.-]*\w+\.md)(?:, "([^"\n]+)")?')
+SOURCES = sorted(path for room in PACKAGES for path in (ROOT / room).rglob("*.py"))
+
+
+def is_kept(name: str) -> bool:
+    """Whether there is a page of this name anywhere."""
+    return name in files_by_name()
+
+
+def missing_pages(source: str) -> list[str]:
+    """Pages that code refers to and that are not kept, and headings that a page does not have."""
+    found = []
+    text = re.sub(r"\s*\n\s*(?:# )?", " ", source)  # a reference may go on in the next line
+    for page, heading in PAGE_IN_CODE.findall(text):
+        path = ROOT / page
+        kept = path.is_file() if page.startswith("docs/") else "/" in page or is_kept(page)
+        if not kept:
+            found.append(page)
+        elif heading and page.startswith("docs/"):
+            named = re.findall(r"^#+ (.+)$", path.read_text("utf-8"), re.MULTILINE)
+            found += [] if any(heading in one for one in named) else [f"{page}, {heading}"]
+    return found
+
+
+def test_pages_that_code_refers_to_are_there() -> None:
+    assert {
+        str(path.relative_to(ROOT)): missing
+        for path in SOURCES
+        if path != Path(__file__).resolve()
+        if (missing := missing_pages(path.read_text("utf-8")))
+    } == {}
+
+
+def test_a_page_that_is_not_kept_is_found() -> None:
+    assert missing_pages('"""As planned (plan.md section 4)."""') == ["plan.md"]
+    assert missing_pages('# docs/architecture.md,\n# "No such heading"') == [
+        "docs/architecture.md, No such heading"
+    ]
+    assert missing_pages('# docs/architecture.md, "Blocks"') == []

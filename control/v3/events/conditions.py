@@ -1,4 +1,4 @@
-"""Filters of the list of events in API v3 (peer-api.md 1.4), and what they ask for."""
+"""Filters of the list of events in API v3, as in OpenMeter, and what they ask for."""
 
 from typing import Annotated, Any, Final, Literal
 

@@ -1,4 +1,4 @@
-"""The list of events in API v3 (peer-api.md 1.4), each with its verdict: counted by which meters,
+"""The list of events in API v3, as in OpenMeter, each with its verdict: counted by which meters,
 duplicate of, conflict, rejected why.
 """
 

@@ -1,4 +1,4 @@
-"""What defines and changes a meter in API v3, as it is sent (peer-api.md 1.5)."""
+"""What defines and changes a meter in API v3, as it is sent (OpenMeter's v3)."""
 
 import re
 from typing import Annotated, Any, Final, Self

@@ -1,4 +1,4 @@
-"""Meters in API v3 (peer-api.md 1.5)."""
+"""Meters in API v3, as in OpenMeter."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Final, NotRequired

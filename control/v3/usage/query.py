@@ -1,4 +1,4 @@
-"""Usage in API v3 (peer-api.md 1.6): exact decimals, and up to when they are complete."""
+"""Usage in API v3, as in OpenMeter: exact decimals, and up to when they are complete."""
 
 from collections.abc import Sequence
 from functools import partial

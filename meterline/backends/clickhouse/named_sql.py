@@ -5,8 +5,8 @@ from importlib.resources import files
 from typing import Final
 
 _NAME: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
-# A changed fold must never meet half of a table after a power loss: money rests on these (design.md
-# 4.5).
+# A changed fold must never meet half of a table after a power loss: money rests on these
+# (docs/architecture.md, "The usage store").
 _DURABLE: Final = (
     "SETTINGS fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1,"
     " min_compressed_bytes_to_fsync_after_merge = 1, old_parts_lifetime = 480"

@@ -1,4 +1,4 @@
-"""`UsageStore` on ClickHouse and chDB (design.md sections 4.1 to 4.5)."""
+"""`UsageStore` on ClickHouse and chDB (docs/architecture.md, "Tallies")."""
 
 import asyncio
 import re

@@ -1,4 +1,5 @@
-"""How far the inbox topics are in the log: their part in completeness (design.md 3 and 4.3).
+"""How far the inbox topics are in the log: their part in completeness (docs/architecture.md,
+"Completeness").
 
 A fact about Kafka, whoever asks: the ends of all inbox partitions, asked of their leaders, are
 compared with the offsets that the inbox's group committed, which it does only once the records are

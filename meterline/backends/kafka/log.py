@@ -1,4 +1,4 @@
-"""The log on Kafka: the distributed set-up's (design.md sections 2 and 3).
+"""The log on Kafka: the distributed set-up's (docs/architecture.md, "Ports and set-ups").
 
 Appends go through one idempotent producer with acks=all. A producer that missed a deadline, or met
 an error that it cannot get out of by itself (aiokafka #1017), is dropped with all that it still

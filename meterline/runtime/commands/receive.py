@@ -54,7 +54,7 @@ def verified(secrets: Sequence[str], headers: Mapping[str, str], body: bytes) ->
         try:
             Webhook(secret).verify(body, named)
         # The library lets errors of its parsing through: bad base64, odd tokens, bytes that are no
-        # text (webhook-facts section 1). Each is a signature that does not verify.
+        # text (Standard Webhooks). Each is a signature that does not verify.
         except (WebhookVerificationError, ValueError, OverflowError) as error:
             reason = str(error) or type(error).__name__
         else:

@@ -139,8 +139,8 @@ StartTimeout = Annotated[
 
 
 def checked_grace(grace_ms: int, info: ValidationInfo) -> int:
-    """A run must not start before the last event of its window is durable (design.md 4.3). Raises
-    `ValueError`.
+    """A run must not start before the last event of its window is durable (docs/architecture.md,
+    "Completeness"). Raises `ValueError`.
     """
     if {"produce_deadline_ms", "clock_skew_ms"} <= info.data.keys():
         least = info.data["produce_deadline_ms"] + info.data["clock_skew_ms"]

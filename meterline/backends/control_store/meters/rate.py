@@ -1,4 +1,4 @@
-"""How often the meters of a namespace may change (design.md section 4.4).
+"""How often the meters of a namespace may change (docs/architecture.md, "Meters that change").
 
 Each change that measures something anew makes aggregators read their open slices again, and fill in
 all that is sealed. Counted are recorded changes of meters: they are written in the transactions of

@@ -1,4 +1,4 @@
-"""Addresses that may be dialled (webhook-facts section 3)."""
+"""Addresses that may be dialled."""
 
 from ipaddress import IPv4Address, IPv6Address, ip_network
 

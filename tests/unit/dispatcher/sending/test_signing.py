@@ -13,7 +13,7 @@ from svix.webhooks import Webhook, WebhookVerificationError
 
 from dispatcher.sending.signing import signed_headers
 
-# The known vector of Svix and Standard Webhooks (webhook-facts section 1).
+# The known vector of Svix and Standard Webhooks.
 SECRET = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 ID = "msg_p5jXN8AQM9LWM0D4loKWxJek"
 BODY = b'{"test": 2432232314}'

@@ -1,4 +1,4 @@
-"""Schedules and slugs of reports (design.md section 7)."""
+"""Schedules and slugs of reports."""
 
 import pytest
 from hypothesis import given

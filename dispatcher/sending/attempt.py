@@ -79,10 +79,10 @@ async def claim_due(
         return []
     due = await reports.due(now_ms)
     slots = {} if rate_limit is None else rate_limit.slots({it.address for it in due}, now_ms)
-    allotted = grant_sends(due, load, terms.caps, now_ms, slots)[: limits.REPORTS_CLAIMED_MAX]
-    if not allotted:
+    granted = grant_sends(due, load, terms.caps, now_ms, slots)[: limits.REPORTS_CLAIMED_MAX]
+    if not granted:
         return []
-    return await reports.claim_deliveries(allotted, now_ms, now_ms + terms.lease_ms)
+    return await reports.claim_deliveries(granted, now_ms, now_ms + terms.lease_ms)
 
 
 async def deliver(

@@ -258,7 +258,7 @@ class ReportStore(Protocol):
     async def claim_deliveries(
         self, grants: Sequence[SendGrant], now_ms: int, lease_until_ms: int
     ) -> list[ClaimedDelivery]:
-        """Take due deliveries of different reports, as many as are allotted to each, first tries
+        """Take due deliveries of different reports, as many as are granted to each, first tries
         before retries, then the oldest first, in one transaction, each with a new attempt recorded.
         Together they hold `CLAIM_BYTES_MAX` at most, but for the first of each report.
 

@@ -2043,7 +2043,7 @@ type Receiver struct {
 	// State `well`: it accepts deliveries. `down`: one delivery at a time tests it, the others wait. `failing`: it responds, but accepted nothing for a day, or never. `untried`: nothing was sent yet.
 	State ReceiverState `json:"state"`
 
-	// Summary Why deliveries wait. Absent if none is waiting.
+	// Summary Why the receiver delays deliveries. Absent while it is not down and none is retried: what is pending then waits for its turn.
 	Summary *string `json:"summary,omitempty"`
 }
 

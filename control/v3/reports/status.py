@@ -12,6 +12,10 @@ from meterline.http.shapes import InstantShown
 from meterline.report import LastError, Report, ReportState, ReportStatus, Run, StartTerms
 from meterline.window import rfc3339
 
+_SUMMARY: Final = (
+    "Why the receiver delays deliveries. Absent while it is not down and none is retried: what is"
+    " pending then waits for its turn."
+)
 LastRunShown = TypedDict(  # a class cannot have a member called `from`
     "LastRunShown",
     {
@@ -77,9 +81,7 @@ class ReceiverShown(TypedDict):
         int,
         Field(description="Deliveries that failed and are retried. 10,000 means 10,000 or more."),
     ]
-    summary: NotRequired[
-        Annotated[Maybe[str], Field(description="Why deliveries wait. Absent if none is waiting.")]
-    ]
+    summary: NotRequired[Annotated[Maybe[str], Field(description=_SUMMARY)]]
 
 
 def receiver_shown(outstanding: Outstanding) -> ReceiverShown:

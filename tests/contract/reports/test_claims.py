@@ -24,7 +24,7 @@ async def other(store: ReportStore, report: Report) -> Report:
     return made
 
 
-async def test_each_report_gets_what_is_allotted_to_it_with_its_own_secrets(
+async def test_each_report_gets_what_is_granted_to_it_with_its_own_secrets(
     store: ReportStore, report: Report, other: Report
 ) -> None:
     run, of_other = (
@@ -139,7 +139,7 @@ async def _run(store: ReportStore, report: Report) -> str:
     return run.id
 
 
-async def test_as_many_retries_as_are_allotted_go_before_first_tries(
+async def test_as_many_retries_as_are_granted_go_before_first_tries(
     store: ReportStore, report: Report
 ) -> None:
     await delivering(store, report, *"abcdef")

@@ -2626,7 +2626,7 @@ export interface components {
             next_probe_at?: string;
             /** @description Deliveries that failed and are retried. 10,000 means 10,000 or more. */
             retrying_deliveries: number;
-            /** @description Why deliveries wait. Absent if none is waiting. */
+            /** @description Why the receiver delays deliveries. Absent while it is not down and none is retried: what is pending then waits for its turn. */
             summary?: string;
         };
         /** @description The event to send. Without it the record's own text is sent. */

@@ -227,7 +227,7 @@ async def claim(
 
 async def _next(connection: Connection, grant: SendGrant, now_ms: int) -> list[Any]:
     """What is claimed: first tries, then retries and what a dispatcher's death left. But as many of
-    these as the allotment says go first, and up to half of it to those that have given way for
+    these as the grant says go first, and up to half of it to those that have given way for
     `RETRY_WAIT_MS`: first tries may never end. An odd one is theirs every other second: where
     answers are slow, claims are of one. A probe is not: those that failed before an outage have
     soon waited for so long, and would be every probe of it.

@@ -206,13 +206,15 @@ class Coverage:
     alone: bool = True
 
 
-def coverage_of(log: int, columns: Sequence[Column], revisions: Collection[int]) -> Coverage:
+def coverage_of(
+    log: int, columns: Sequence[Column], revisions: Collection[int], *, alone: bool
+) -> Coverage:
     """The longest beginning of a log that blocks answer for all of these revisions, and which
-    blocks hold their rows.
+    blocks hold their rows. `alone`: nothing was ever counted of another log.
     """
     ends: dict[int, int] = {}
     blocks: list[int] = []
-    newest, alone, border = max(revisions, default=0), log == 1, 0
+    newest, border = max(revisions, default=0), 0
     for column in columns:
         if column.upto < newest:
             break

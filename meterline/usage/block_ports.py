@@ -17,6 +17,10 @@ class BlockLedger(Protocol):
         """All blocks of a log that have a record, by number."""
         ...
 
+    async def alone(self, log: int) -> bool:
+        """Whether no other log was ever registered: whoever reads may then leave others aside."""
+        ...
+
     async def begin(self, block: Block) -> None:
         """Record a block in the making, before any row of it is written."""
         ...

@@ -226,7 +226,7 @@ class BlocksState:
         plain = _values(self.usage.usage(query))
         revisions = {meter.revision for meter in timeline(query.meter)}
         for at_ms, columns in self.known:
-            coverage = coverage_of(log, columns, revisions)
+            coverage = coverage_of(log, columns, revisions, alone=log == 1)
             if not self.kept(coverage.blocks):
                 self.met["answers refused, since blocks were dropped meanwhile"] += 1
                 continue

@@ -165,3 +165,12 @@ async def test_a_lost_usage_store_has_no_blocks(
     assert len(await ledger.blocks(1)) == 1
     await seals.bind("second", lost="first")
     assert await ledger.blocks(1) == []
+
+
+async def test_a_log_is_alone_until_another_one_is_registered(
+    ledger: BlockLedger, progress: ProgressStore
+) -> None:
+    assert await ledger.alone(1)
+    await progress.register_log("two", 2)
+    assert not await ledger.alone(1)
+    assert not await ledger.alone(2)

@@ -26,6 +26,12 @@ class SqlBlockLedger(SqlStore):
         """See the port."""
         return await _blocks(connection, log)
 
+    @reads
+    async def alone(self, connection: Connection, log: int) -> bool:
+        """See the port."""
+        others = exists(select(logs.c.number).where(logs.c.number != log))
+        return not (await connection.execute(select(others))).scalar_one()
+
     @writes
     async def begin(self, connection: Connection, block: Block) -> None:
         """See the port."""

@@ -64,16 +64,16 @@ def test_blocks_of_a_column_leave_out_no_revision() -> None:
 
 def test_coverage_ends_where_a_revision_is_not_in_yet() -> None:
     columns = columns_of([_block(1, FIRST, 0, 3), _block(2, FIRST, 3, 5), _block(3, SECOND, 0, 3)])
-    assert coverage_of(1, columns, {2}).ends == {0: 9, 1: 3}
-    assert coverage_of(1, columns, {2}).blocks == (1, 3)
-    assert coverage_of(1, columns, {4}).ends == {0: 4, 1: 0}
-    assert coverage_of(1, columns, {4}).blocks == (2,)
-    assert coverage_of(1, columns, {2, 4}).blocks == (1, 2)
-    assert coverage_of(1, columns, {6}).ends == {}
+    assert coverage_of(1, columns, {2}, alone=True).ends == {0: 9, 1: 3}
+    assert coverage_of(1, columns, {2}, alone=True).blocks == (1, 3)
+    assert coverage_of(1, columns, {4}, alone=True).ends == {0: 4, 1: 0}
+    assert coverage_of(1, columns, {4}, alone=True).blocks == (2,)
+    assert coverage_of(1, columns, {2, 4}, alone=True).blocks == (1, 2)
+    assert coverage_of(1, columns, {6}, alone=True).ends == {}
 
 
 def test_blocks_without_rows_are_not_read() -> None:
-    coverage = coverage_of(1, columns_of([_block(1, FIRST, rows=0)]), {1})
+    coverage = coverage_of(1, columns_of([_block(1, FIRST, rows=0)]), {1}, alone=True)
     assert coverage.ends == {0: 4, 1: 0}
     assert coverage.blocks == ()
 

@@ -29,7 +29,9 @@ class Blocks:
         self.rows = ClickHouseBlockRows(world.usage.connection)
         self.sent = 0
 
-    def maker(self, fate: Callable[[], str] = lambda: "well", seed: int = 0) -> BlockMaker:
+    def maker(
+        self, fate: Callable[[], str] = lambda: "well", seed: int = 0, fan: int = BLOCK_FAN
+    ) -> BlockMaker:
         return BlockMaker(
             self.world.log.number,
             PARTITIONS,
@@ -38,15 +40,17 @@ class Blocks:
             self.meters,  # type: ignore[arg-type]
             self.world.clock,
             random.Random(self.world.log.number * 100 + seed),  # one store for all tests
+            fan,
         )
 
-    async def seal(self, events: int = 20) -> None:
+    async def seal(self, events: int = 20, *, fill: bool = True) -> None:
         """Some more events, in slices that are sealed."""
         await self.world.send(numbered(self.sent, self.sent + events))
         self.sent += events
         worker = self.world.worker(self.meters)
         await self.world.run(worker, seal=True)
-        await self.world.fill(worker)
+        if fill:
+            await self.world.fill(worker)
         await worker.close_all()
         self.world.clock.at_ms += SLICE_SPAN_MS
 
@@ -228,6 +232,72 @@ async def test_deaths_doubles_and_failures_change_no_answer(
         pass
     assert {column.upto for column in await blocks.columns()} == {blocks.meters.version}
     await blocks.check(*meters)
+
+
+async def test_blocks_are_merged_also_where_there_is_always_something_new(
+    blocks: Blocks, fresh_numbers: Iterator[int]
+) -> None:
+    blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
+    maker = blocks.maker(fan=2)
+    for _ in range(6):
+        await blocks.seal(2)
+        assert await maker.step()
+    assert len(await blocks.columns()) < 6
+
+
+async def test_a_catalogue_that_lost_a_meter_does_not_keep_columns_apart(
+    blocks: Blocks, fresh_numbers: Iterator[int]
+) -> None:
+    """Each change takes a version, but not each leaves a revision."""
+    blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
+    maker = blocks.maker(fan=3)
+    for _ in range(3):
+        await blocks.seal(2)
+        while await maker.step():
+            pass
+        blocks.meters.version = next(fresh_numbers)
+    assert len(await blocks.columns()) == 1
+
+
+async def test_a_meter_that_was_soon_deleted_does_not_keep_columns_apart(
+    blocks: Blocks, fresh_numbers: Iterator[int]
+) -> None:
+    kept = blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
+    maker = blocks.maker(fan=2)
+    await blocks.seal(2)
+    assert await maker.step()
+    blocks.meters.add(Aggregation.COUNT, next(fresh_numbers))
+    await blocks.seal(2, fill=False)
+    assert await maker.step(), "it has the newer meter, and the first block has it not"
+    assert len({column.upto for column in await blocks.columns()}) == 2
+    blocks.meters.meters.pop()
+    while await maker.step():
+        pass
+    assert len(await blocks.columns()) == 1
+    await blocks.check(kept)
+
+
+async def test_what_was_made_in_vain_is_swept_away_soon(
+    blocks: Blocks, fresh_numbers: Iterator[int]
+) -> None:
+    """It is tried again and again: what each try leaves must not pile up for hours."""
+    blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
+    await blocks.seal()
+    await blocks.world.usage.connection.execute(
+        f"ALTER TABLE accounts DELETE WHERE log = {blocks.world.log.number}"
+        " SETTINGS mutations_sync = 2"
+    )
+    maker = blocks.maker()
+    for _ in range(2):
+        assert not await maker.step()
+    left = iter(["well"] * 7 + ["fail before"])
+    with pytest.raises(Unavailable):
+        await blocks.maker(lambda: next(left, "well"), seed=1).step()
+    begun = {block.number for block in await blocks.there()}
+    assert len(begun) == 3
+    await maker.sweep()
+    assert await blocks.there() == []
+    assert not begun & (await blocks.rows.counts()).keys()
 
 
 class StandingStill(BlockSnapshot):

@@ -201,14 +201,11 @@ class BlockMaker:
         ends = ends_of(columns[-1].stretches) if columns else {}
         chosen: list[Seal] = []
         stretches: list[Stretch] = []
-        late_kept = True
         reached: list[int] = []
         for number in range(self._partitions):
             first = ends.get(number, 0)
             seals = await self._ledger.sealed_after(self._log, number, first, BLOCK_SLICES_MAX)
             mine = _beginning(seals, BLOCK_TALLIES_MAX // self._partitions)
-            late_kept &= len(seals) < BLOCK_SLICES_MAX or len(mine) == len(seals)
-            late_kept &= all(seal.late is not None for seal in seals[len(mine) :])
             stretches.append(Stretch(number, first, mine[-1].end if mine else first))
             reached.append(mine[-1].append_ms if mine else begin_ms)
             chosen += mine
@@ -218,6 +215,7 @@ class BlockMaker:
         upto = await self._counted_upto(tuple(stretches), _unlike(chosen, revisions), newest)
         if upto < 1:
             return None
+        late_kept = await self._ledger.late_kept(self._log, ends_of(stretches))
         end_ms = min(reached) if late_kept else 0
         block = self._begun(tuple(stretches), 0, upto)
         return replace(block, begin_ms=begin_ms, end_ms=end_ms), (), chosen

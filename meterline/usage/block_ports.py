@@ -59,6 +59,13 @@ class BlockLedger(Protocol):
         """The first sealed slices of a partition that begin at an offset or behind it."""
         ...
 
+    async def late_kept(self, log: int, ends: Mapping[int, int]) -> bool:
+        """Whether the late rows of all slices that begin at the end of their partition or behind it
+        are kept a second time: those of the last sealed slices are, and so are those of slices
+        that are begun behind them.
+        """
+        ...
+
     async def events_within(self, log: int, stretches: Stretches) -> int:
         """How many events the seals of the slices in the stretches tell of."""
         ...

@@ -86,6 +86,9 @@ class SimulatedBlockLedger:
             lambda: self.state.sealed_after(log, partition, offset, limit),
         )
 
+    async def late_kept(self, log: int, ends: Mapping[int, int]) -> bool:
+        return await self._net.call("progress.late_kept", lambda: self.state.late_kept(log, ends))
+
     async def events_within(self, log: int, stretches: Stretches) -> int:
         return await self._net.call(
             "progress.events_within", lambda: self.state.events_within(log, stretches)

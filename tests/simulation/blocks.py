@@ -120,6 +120,14 @@ class BlocksState:
         ]
         return sorted(seals, key=lambda seal: seal.slice)[:limit]
 
+    def late_kept(self, log: int, ends: Mapping[int, int]) -> bool:
+        behind = (
+            seal
+            for partition, end in ends.items()
+            for seal in self.sealed_after(log, partition, end, 1 << 30)
+        )
+        return all(seal.late is not None for seal in behind)
+
     def events_within(self, log: int, stretches: Stretches) -> int:
         seals = self.progress.seals.values()
         return sum(seal.events for seal in seals if seal.log == log and _is_in(seal, stretches))

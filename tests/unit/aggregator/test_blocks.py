@@ -7,16 +7,21 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 
 import pytest
+from sqlalchemy import update
 
 from aggregator.blocks import BlockMaker
 from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
 from meterline.backends.clickhouse.usage.snapshot import BlockSnapshot
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
+from meterline.backends.control_store.tables.meters import seals
 from meterline.limits import BLOCK_FAN, BLOCK_KEPT_MS, BLOCK_MAKING_MS, SLICE_SPAN_MS
 from meterline.meter import Aggregation, Meter
 from meterline.ports import Unavailable
-from meterline.usage import Block, BlockState, Column, Coverage, UsageQuery, columns_of
+from meterline.usage import Block, BlockState, Column, Coverage, UsageQuery, columns_of, ends_of
 from tests.unit.aggregator.world import PARTITIONS, Deadly, Killed, Meters, World, numbered
+
+LONG_AFTER_MS = 6_000_000 * SLICE_SPAN_MS  # of all events
 
 
 class Blocks:
@@ -53,6 +58,18 @@ class Blocks:
             await self.world.fill(worker)
         await worker.close_all()
         self.world.clock.at_ms += SLICE_SPAN_MS
+
+    async def lose_late_rows(self) -> None:
+        """As a build that kept none would have left it."""
+        log = self.world.log.number
+        await self.world.usage.connection.execute(
+            f"ALTER TABLE late_tallies DELETE WHERE log = {log} SETTINGS mutations_sync = 2"
+        )
+
+        async def act(connection: Connection) -> None:
+            await connection.execute(update(seals).where(seals.c.log == log).values(late=None))
+
+        await self.world.database.write(act)
 
     async def there(self) -> list[Block]:
         return await self.ledger.blocks(self.world.log.number)
@@ -275,6 +292,45 @@ async def test_a_meter_that_was_soon_deleted_does_not_keep_columns_apart(
         pass
     assert len(await blocks.columns()) == 1
     await blocks.check(kept)
+
+
+@pytest.mark.parametrize("first", [3, 2])
+async def test_slices_of_a_build_without_late_rows_are_read_by_time(
+    world: World, fresh_numbers: Iterator[int], monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    """However many there are, and also those that this build or a newer one begins behind them."""
+    monkeypatch.setattr("aggregator.blocks.BLOCK_SLICES_MAX", 2)
+    world.clock.at_ms = LONG_AFTER_MS
+    blocks = Blocks(world, Meters(0))
+    meter = blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
+    for _ in range(first):
+        await blocks.seal()
+    await blocks.lose_late_rows()
+    maker = blocks.maker()
+    assert await maker.step()
+    await blocks.check(meter)
+    if first < 3:
+        await blocks.seal()
+        await blocks.lose_late_rows()
+        await blocks.check(meter)
+    while await maker.step():
+        await blocks.check(meter)
+    ends = ends_of((await blocks.columns())[-1].stretches)
+    assert ends == {number: await world.log.end(number) for number in range(PARTITIONS)}
+
+
+async def test_late_rows_are_read_along_the_log_once_all_slices_have_them(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    world.clock.at_ms = LONG_AFTER_MS
+    blocks = Blocks(world, Meters(0))
+    meter = blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
+    maker = blocks.maker()
+    for _ in range(2):
+        await blocks.seal()
+        assert await maker.step()
+        await blocks.check(meter)
+    assert all(column.end_ms >= LONG_AFTER_MS for column in await blocks.columns())
 
 
 async def test_what_was_made_in_vain_is_swept_away_soon(

@@ -113,6 +113,18 @@ class SqlBlockLedger(SqlStore):
         return [Seal._make(row) for row in await connection.execute(question)]
 
     @reads
+    async def late_kept(self, connection: Connection, log: int, ends: Mapping[int, int]) -> bool:
+        """See the port."""
+        for partition, end in ends.items():
+            mine = seals.c.log == log, seals.c.partition == partition
+            last = select(func.max(seals.c.slice)).where(*mine).scalar_subquery()
+            those = or_(seals.c.slice >= end, seals.c.slice == last), seals.c.late.is_(None)
+            without = exists(select(seals.c.slice).where(*mine, *those))
+            if (await connection.execute(select(without))).scalar_one():
+                return False
+        return True
+
+    @reads
     async def events_within(self, connection: Connection, log: int, stretches: Stretches) -> int:
         """See the port."""
         question = select(func.sum(seals.c.events)).where(seals.c.log == log, _within(stretches))

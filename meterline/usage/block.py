@@ -306,11 +306,13 @@ def withdrawn(there: Iterable[Block], numbers: Collection[int]) -> list[int]:
 
 
 def covering(there: Iterable[Block], partition: int, slice_: int) -> list[int]:
-    """The readable blocks that have a slice."""
+    """The blocks that have a slice, and are read or may be soon: what is being made may be made of
+    rows that changed since.
+    """
     return [
         block.number
         for block in there
-        if block.state is BlockState.READABLE
+        if block.state in (BlockState.MAKING, BlockState.READABLE)
         and any(it.partition == partition and it.first <= slice_ < it.end for it in block.stretches)
     ]
 

@@ -51,7 +51,7 @@ class BlockLedger(Protocol):
 
     async def withdraw(self, log: int, numbers: Collection[int], now_ms: int) -> None:
         """These blocks, and the columns behind them, are gone at once: what is being read of them
-        is not passed on, and they are made again.
+        is not passed on, and they are made again. What is in the making is not read any more.
         """
         ...
 

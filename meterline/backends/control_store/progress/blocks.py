@@ -61,10 +61,16 @@ class SqlBlockLedger(SqlStore):
         await _lock(connection, block.log)
         if not may_be_readable(block, await _blocks(connection, block.log), sources):
             return False
+        made = update(blocks).where(
+            blocks.c.number == block.number,
+            blocks.c.state == BlockState.MAKING,  # whoever gives it up takes no turn
+        )
+        read = made.values(
+            state=BlockState.READABLE, changed_at_ms=now_ms, row_counts=json_text(dict(rows))
+        )
+        if not (await connection.execute(read)).rowcount:
+            return False
         await _move(connection, sources, BlockState.REPLACED, now_ms)
-        await _move(connection, [block.number], BlockState.READABLE, now_ms)
-        counted = update(blocks).where(blocks.c.number == block.number)
-        await connection.execute(counted.values(row_counts=json_text(dict(rows))))
         return True
 
     @writes

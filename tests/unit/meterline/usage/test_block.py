@@ -16,6 +16,7 @@ from meterline.usage import (
     block_number,
     columns_of,
     coverage_of,
+    covering,
     may_be_readable,
     merge_due,
 )
@@ -118,6 +119,19 @@ def test_a_merged_block_has_what_its_sources_have() -> None:
     )
     newer = [*there, _block(3, FIRST, 5, 7)]
     assert not may_be_readable(merged, newer, (1, 2)), "a newer revision would be left behind"
+
+
+def test_a_slice_whose_rows_change_is_also_in_blocks_in_the_making() -> None:
+    there = [
+        _making(1, FIRST),
+        _block(2, FIRST),
+        _block(3, FIRST, state=BlockState.REPLACED),
+        _block(4, FIRST, state=BlockState.GONE),
+        _making(5, SECOND),
+    ]
+    assert covering(there, 0, 3) == [1, 2]
+    assert covering(there, 0, 4) == [5]
+    assert covering(there, 1, 0) == [5]
 
 
 # --- worlds of many makers ---

@@ -11,6 +11,7 @@ from meterline.limits import BLOCK_FAN, BLOCK_ROWS_MAX
 from meterline.usage import (
     Block,
     BlockState,
+    Column,
     Stretch,
     Stretches,
     block_number,
@@ -229,6 +230,40 @@ def test_columns_stay_few_and_rows_are_seldom_written_again(sizes: list[int]) ->
     assert sum(block.size for block in blocks) == sum(sizes)
     assert written <= 10 * sum(sizes)
     assert len(blocks) <= 12 * BLOCK_FAN
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from((0, 1, 5, BLOCK_ROWS_MAX // 5, BLOCK_ROWS_MAX)), st.booleans()),
+        max_size=30,
+    ),
+    st.integers(2, 8),
+)
+def test_the_newest_of_the_shortest_stretches_worth_it_are_merged(
+    made: list[tuple[int, bool]], fan: int
+) -> None:
+    columns = columns_of(
+        _block(at + 1, _stretches((at, at + 1)), upto=4 + other, rows=rows)
+        for at, (rows, other) in enumerate(made)
+    )
+    groups = [
+        columns[at : at + length]
+        for length in range(fan, len(columns) + 1)
+        for at in range(len(columns) - length, -1, -1)
+    ]
+    due = next((group for group in groups if _is_worth_merging(group, fan)), None)
+    merge = merge_due(columns, fan)
+    assert (merge is None) == (due is None)
+    if merge is not None and due is not None:
+        assert merge.sources == tuple(column.blocks[0] for column in due)
+        assert merge.upto == due[0].upto
+
+
+def _is_worth_merging(group: Sequence[Column], fan: int) -> bool:
+    rows = sum(column.size for column in group)
+    largest = max(column.size for column in group)
+    same = len({column.upto for column in group}) == 1
+    return same and rows <= BLOCK_ROWS_MAX and rows * 2 >= largest * fan
 
 
 def test_a_column_of_many_blocks_becomes_one() -> None:

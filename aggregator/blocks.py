@@ -8,6 +8,7 @@ nobody reads them. So a kill at any step leaves rows that nobody reads, and `swe
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import structlog
 
@@ -41,6 +42,7 @@ from meterline.usage import (
 )
 
 logger = structlog.get_logger()
+_WAYS: Final = 3  # of having something to do: `BlockMaker._due`
 _Made = tuple[Block, Sequence[int], Sequence[Seal]]  # from these blocks, or from these slices
 
 
@@ -59,6 +61,7 @@ class BlockMaker:
         fan: int = BLOCK_FAN,
     ) -> None:
         self._fan = fan
+        self._turn = 0
         self._log = log
         self._partitions = partitions
         self._ledger = ledger
@@ -68,15 +71,27 @@ class BlockMaker:
         self._chance = chance
 
     async def step(self) -> bool:
-        """Make the next block that is due, or merge some; False where nothing is due. Raises
-        `Unavailable`: what was begun is swept away later.
+        """Make the next block that is due, or merge some; False where nothing is due, or where it
+        was in vain. Raises `Unavailable`. What was begun in vain is given up.
         """
         there = await self._ledger.blocks(self._log)
         due = await self._due(columns_of(there))
         if due is None:
             return False
-        block, sources, _ = due
+        block, *_ = due
         await self._ledger.begin(block)
+        try:
+            readable = await self._made(there, due)
+        except Exception:
+            await self._ledger.give_up([block.number], self._clock.now_ms())
+            raise
+        if not readable:  # it is tried again soon: what is left of each try must not pile up
+            await self._ledger.give_up([block.number], self._clock.now_ms())
+        return readable
+
+    async def _made(self, there: Sequence[Block], due: _Made) -> bool:
+        """Whether a block can be read."""
+        block, sources, _ = due
         await self._rows.make(block, sources)
         wrong, held = await self._wrong(there, due)
         if wrong:
@@ -137,14 +152,24 @@ class BlockMaker:
         return self._clock.now_ms() - begun_at_ms(number) > BLOCK_MAKING_MS
 
     async def _due(self, columns: Sequence[Column]) -> _Made | None:
-        """Newer revisions first, then what was sealed since, then merging."""
+        """Newer revisions, what was sealed since, or merging: which of them comes first changes
+        with each step. So none keeps another from being done, however much of it there is, and
+        whether or not it can be done.
+        """
         catalogue = await self._catalogue.catalogue()
         revisions = sorted(meter.revision for meter in catalogue.meters)
-        for column in columns:
-            if (found := await self._newer(column, revisions, catalogue.version)) is not None:
+        self._turn += 1
+        for way in range(self._turn, self._turn + _WAYS):
+            match way % _WAYS:
+                case 0:
+                    found = await self._newer(columns, revisions)
+                case 1:
+                    found = await self._next(columns, revisions)
+                case _:
+                    found = self._merged(columns)
+            if found is not None:
                 return found
-        found = await self._next(columns, revisions, catalogue.version)
-        return found or self._merged(columns)
+        return None
 
     def _merged(self, columns: Sequence[Column]) -> _Made | None:
         merge = merge_due(columns, self._fan)
@@ -155,55 +180,66 @@ class BlockMaker:
         numbers = tuple(source.number for source in merge.sources)
         return replace(block, begin_ms=begin_ms, end_ms=end_ms), numbers, ()
 
-    async def _newer(self, column: Column, revisions: Sequence[int], version: int) -> _Made | None:
-        """What a column lacks of revisions that all its slices are counted for by now."""
-        newer = [revision for revision in revisions if revision > column.upto]
-        upto = await self._counted_upto(column.stretches, newer, version)
-        if not any(revision <= upto for revision in newer):
-            return None
-        first = column.blocks[0]
-        block = self._begun(column.stretches, column.upto, upto)
-        return replace(block, begin_ms=first.begin_ms, end_ms=first.end_ms), (), ()
+    async def _newer(self, columns: Sequence[Column], revisions: Sequence[int]) -> _Made | None:
+        """What the first column lacks that lacks some: of revisions that all its slices are counted
+        for by now, or of those that other columns have and nobody counts any more. Only columns
+        that have the same are merged.
+        """
+        newest = _newest(columns, revisions)
+        for column in columns:
+            newer = [revision for revision in revisions if revision > column.upto]
+            upto = await self._counted_upto(column.stretches, newer, newest)
+            if upto > column.upto and (not newer or newer[0] <= upto):
+                first = column.blocks[0]
+                block = self._begun(column.stretches, column.upto, upto)
+                return replace(block, begin_ms=first.begin_ms, end_ms=first.end_ms), (), ()
+        return None
 
-    async def _next(
-        self, columns: Sequence[Column], revisions: Sequence[int], version: int
-    ) -> _Made | None:
+    async def _next(self, columns: Sequence[Column], revisions: Sequence[int]) -> _Made | None:
         """The slices that were sealed behind the last column, as many as a block may have."""
         begin_ms = columns[-1].end_ms if columns else 0
         ends = ends_of(columns[-1].stretches) if columns else {}
         chosen: list[Seal] = []
         stretches: list[Stretch] = []
-        late_kept = True
         reached: list[int] = []
         for number in range(self._partitions):
             first = ends.get(number, 0)
             seals = await self._ledger.sealed_after(self._log, number, first, BLOCK_SLICES_MAX)
             mine = _beginning(seals, BLOCK_TALLIES_MAX // self._partitions)
-            late_kept &= len(seals) < BLOCK_SLICES_MAX or len(mine) == len(seals)
-            late_kept &= all(seal.late is not None for seal in seals[len(mine) :])
             stretches.append(Stretch(number, first, mine[-1].end if mine else first))
             reached.append(mine[-1].append_ms if mine else begin_ms)
             chosen += mine
-        upto = await self._counted_upto(tuple(stretches), _unlike(chosen, revisions), version)
-        if not chosen or upto < 1:
+        if not chosen:
             return None
+        newest = _newest(columns, revisions)
+        upto = await self._counted_upto(tuple(stretches), _unlike(chosen, revisions), newest)
+        if upto < 1:
+            return None
+        late_kept = await self._ledger.late_kept(self._log, ends_of(stretches))
         end_ms = min(reached) if late_kept else 0
         block = self._begun(tuple(stretches), 0, upto)
         return replace(block, begin_ms=begin_ms, end_ms=end_ms), (), chosen
 
     async def _counted_upto(
-        self, stretches: Stretches, revisions: Sequence[int], version: int
+        self, stretches: Stretches, revisions: Sequence[int], newest: int
     ) -> int:
         """Slices in the stretches are counted for all revisions up to this one."""
         if not revisions:
-            return version
+            return newest
         lacking = await self._ledger.lacking(self._log, stretches, revisions)
-        return version if lacking is None else lacking - 1
+        return newest if lacking is None else lacking - 1
 
     def _begun(self, stretches: Stretches, after: int, upto: int) -> Block:
         now_ms = self._clock.now_ms()
         number = block_number(now_ms, self._chance.getrandbits(32))
         return Block(number, self._log, stretches, after, upto, changed_at_ms=now_ms)
+
+
+def _newest(columns: Sequence[Column], revisions: Sequence[int]) -> int:
+    """The newest revision that is counted, or was when a column was made. Numbers between those of
+    meters are of no use to anybody: a column must not differ from another one by them.
+    """
+    return max([*(column.upto for column in columns), *revisions], default=0)
 
 
 def _beginning(seals: Sequence[Seal], tallies_max: int) -> Sequence[Seal]:

@@ -1,14 +1,15 @@
 """The loop that makes blocks beside counting."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Protocol
 
 import structlog
 
 from aggregator.blocks import BlockMaker
 from meterline.limits import BLOCK_LOOK_S, BLOCK_SWEEP_S
-from meterline.ports import Clock, Unavailable
+from meterline.ports import Unavailable
 from meterline.window import Backoff
 
 logger = structlog.get_logger()
@@ -25,17 +26,14 @@ class Driver(Protocol):
 class WithBlocks:
     """A driver of counting, with the making of blocks beside it."""
 
-    def __init__(
-        self, driver: Driver, maker: BlockMaker, holds: Callable[[], bool], clock: Clock
-    ) -> None:
+    def __init__(self, driver: Driver, maker: BlockMaker, holds: Callable[[], bool]) -> None:
         self._driver = driver
         self._maker = maker
         self._holds = holds
-        self._clock = clock
 
     async def run(self, stop: asyncio.Event) -> None:
         """As the driver does. A block in the making is given up at the end."""
-        making = asyncio.create_task(make_blocks_for_ever(self._maker, self._holds, self._clock))
+        making = asyncio.create_task(make_blocks_for_ever(self._maker, self._holds))
         try:
             await self._driver.run(stop)
         finally:
@@ -43,24 +41,35 @@ class WithBlocks:
             await asyncio.gather(making, return_exceptions=True)
 
 
-async def make_blocks_for_ever(maker: BlockMaker, holds: Callable[[], bool], clock: Clock) -> None:
-    """Until cancelled. Works only while `holds` says so, and rests as long as it worked. Nothing
-    that goes wrong here ends counting: readers read minutes where there is no block.
+async def make_blocks_for_ever(maker: BlockMaker, holds: Callable[[], bool]) -> None:
+    """Until cancelled. Works only while `holds` says so, and rests as long as it made blocks. What
+    nobody reads is swept away beside that: there may always be something to be made. Nothing that
+    goes wrong here ends counting: readers read minutes where there is no block.
     """
+    await asyncio.gather(
+        _for_ever(partial(_made, maker), BLOCK_LOOK_S, holds),
+        _for_ever(maker.sweep, BLOCK_SWEEP_S, holds),
+    )
+
+
+async def _made(maker: BlockMaker) -> None:
+    """Make whatever is due. Rests are measured by the loop: clocks step."""
+    time_s = asyncio.get_running_loop().time
+    began_s = time_s()
+    while await maker.step():
+        await asyncio.sleep(time_s() - began_s)
+        began_s = time_s()
+
+
+async def _for_ever(
+    work: Callable[[], Awaitable[None]], pause_s: float, holds: Callable[[], bool]
+) -> None:
     backoff = Backoff()
-    swept_ms = 0
+    await asyncio.sleep(BLOCK_LOOK_S)
     while True:
-        await asyncio.sleep(BLOCK_LOOK_S)
-        if not holds():
-            continue
-        began_ms = clock.now_ms()
         try:
-            if began_ms - swept_ms >= BLOCK_SWEEP_S * 1_000 or began_ms < swept_ms:
-                await maker.sweep()
-                swept_ms = began_ms
-            while await maker.step():
-                await asyncio.sleep(max(0, clock.now_ms() - began_ms) / 1_000)
-                began_ms = clock.now_ms()
+            if holds():
+                await work()
             backoff.reset()
         except Unavailable as error:
             wait_s = backoff.next_s()
@@ -69,3 +78,4 @@ async def make_blocks_for_ever(maker: BlockMaker, holds: Callable[[], bool], clo
         except Exception:
             logger.exception("blocks_failed")
             await asyncio.sleep(backoff.next_s())
+        await asyncio.sleep(pause_s)

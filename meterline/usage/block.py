@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 from meterline.limits import BLOCK_FAN, BLOCK_ROWS_MAX
@@ -206,13 +207,15 @@ class Coverage:
     alone: bool = True
 
 
-def coverage_of(log: int, columns: Sequence[Column], revisions: Collection[int]) -> Coverage:
+def coverage_of(
+    log: int, columns: Sequence[Column], revisions: Collection[int], *, alone: bool
+) -> Coverage:
     """The longest beginning of a log that blocks answer for all of these revisions, and which
-    blocks hold their rows.
+    blocks hold their rows. `alone`: nothing was ever counted of another log.
     """
     ends: dict[int, int] = {}
     blocks: list[int] = []
-    newest, alone, border = max(revisions, default=0), log == 1, 0
+    newest, border = max(revisions, default=0), 0
     for column in columns:
         if column.upto < newest:
             break
@@ -245,18 +248,33 @@ def merge_due(columns: Sequence[Column], fan: int = BLOCK_FAN) -> Merge | None:
     for column in columns:
         if len(column.blocks) >= fan:
             return Merge(column.stretches, column.upto, column.blocks)
+    worth = _Worth(columns, fan)
     for length in range(fan, len(columns) + 1):
         for at in range(len(columns) - length, -1, -1):
-            group = columns[at : at + length]
-            if _worth_merging(group, fan):
+            if worth.merging(at, at + length):
+                group = columns[at : at + length]
                 return Merge(_joined(group), group[0].upto, _blocks(group))
     return None
 
 
-def _worth_merging(group: Sequence[Column], fan: int) -> bool:
-    sizes = [column.size for column in group]
-    grows = sum(sizes) * 2 >= max(sizes) * fan
-    return grows and sum(sizes) <= BLOCK_ROWS_MAX and len({column.upto for column in group}) == 1
+class _Worth:
+    """Whether columns are worth merging. There may be hundreds, and all stretches of them are
+    asked for: most are told by sums that are there.
+    """
+
+    def __init__(self, columns: Sequence[Column], fan: int) -> None:
+        self._fan = fan
+        self._sizes = [column.size for column in columns]
+        self._sums = [0, *accumulate(self._sizes)]
+        changes = (one.upto != other.upto for one, other in pairwise(columns))
+        self._runs = list(accumulate(changes, initial=0))  # numbers of runs of the same revisions
+
+    def merging(self, first: int, end: int) -> bool:
+        """Those from one to another, which is not among them."""
+        rows = self._sums[end] - self._sums[first]
+        if rows > BLOCK_ROWS_MAX or self._runs[first] != self._runs[end - 1]:
+            return False
+        return rows * 2 >= max(self._sizes[first:end]) * self._fan
 
 
 def _joined(columns: Sequence[Column]) -> Stretches:
@@ -304,11 +322,13 @@ def withdrawn(there: Iterable[Block], numbers: Collection[int]) -> list[int]:
 
 
 def covering(there: Iterable[Block], partition: int, slice_: int) -> list[int]:
-    """The readable blocks that have a slice."""
+    """The blocks that have a slice, and are read or may be soon: what is being made may be made of
+    rows that changed since.
+    """
     return [
         block.number
         for block in there
-        if block.state is BlockState.READABLE
+        if block.state in (BlockState.MAKING, BlockState.READABLE)
         and any(it.partition == partition and it.first <= slice_ < it.end for it in block.stretches)
     ]
 

@@ -17,6 +17,10 @@ class BlockLedger(Protocol):
         """All blocks of a log that have a record, by number."""
         ...
 
+    async def alone(self, log: int) -> bool:
+        """Whether no other log was ever registered: whoever reads may then leave others aside."""
+        ...
+
     async def begin(self, block: Block) -> None:
         """Record a block in the making, before any row of it is written."""
         ...
@@ -47,12 +51,19 @@ class BlockLedger(Protocol):
 
     async def withdraw(self, log: int, numbers: Collection[int], now_ms: int) -> None:
         """These blocks, and the columns behind them, are gone at once: what is being read of them
-        is not passed on, and they are made again.
+        is not passed on, and they are made again. What is in the making is not read any more.
         """
         ...
 
     async def sealed_after(self, log: int, partition: int, offset: int, limit: int) -> list[Seal]:
         """The first sealed slices of a partition that begin at an offset or behind it."""
+        ...
+
+    async def late_kept(self, log: int, ends: Mapping[int, int]) -> bool:
+        """Whether the late rows of all slices that begin at the end of their partition or behind it
+        are kept a second time: those of the last sealed slices are, and so are those of slices
+        that are begun behind them.
+        """
         ...
 
     async def events_within(self, log: int, stretches: Stretches) -> int:

@@ -31,7 +31,6 @@ from meterline.backends.rocksdb import RocksSeenStore, Seen
 from meterline.backends.webhook.sender import HttpWebhookSender
 from meterline.delivery import Answer, AttemptEnd, DeliveryDraft, EndpointChange, HealthTerms
 from meterline.event import Record
-from meterline.ports import Clock
 from meterline.report import Claim, Manifest
 from meterline.runtime import cli
 from meterline.runtime.wiring import adapters, counting, reports, sending
@@ -198,10 +197,8 @@ class SnaredBlockLedger(SqlBlockLedger):
 class BusyMaker(WithBlocks):
     """Every worker makes blocks, not only one, and hardly ever rests."""
 
-    def __init__(
-        self, driver: Driver, maker: BlockMaker, _holds: Callable[[], bool], clock: Clock
-    ) -> None:
-        super().__init__(driver, maker, lambda: True, clock)
+    def __init__(self, driver: Driver, maker: BlockMaker, _holds: Callable[[], bool]) -> None:
+        super().__init__(driver, maker, lambda: True)
 
 
 def _hurry_blocks() -> None:

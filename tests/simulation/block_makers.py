@@ -41,6 +41,12 @@ class SimulatedBlockLedger:
 
         return await self._net.call("progress.blocks", read)
 
+    async def alone(self, log: int) -> bool:
+        def read() -> bool:
+            return all(it.log == log for it in self.state.progress.seals.values())
+
+        return await self._net.call("progress.alone", read)
+
     async def begin(self, block: Block) -> None:
         await self._net.call(
             f"progress.begin_block {block.number}", lambda: self.state.begin(block), writes=True
@@ -79,6 +85,9 @@ class SimulatedBlockLedger:
             "progress.sealed_after",
             lambda: self.state.sealed_after(log, partition, offset, limit),
         )
+
+    async def late_kept(self, log: int, ends: Mapping[int, int]) -> bool:
+        return await self._net.call("progress.late_kept", lambda: self.state.late_kept(log, ends))
 
     async def events_within(self, log: int, stretches: Stretches) -> int:
         return await self._net.call(

@@ -120,6 +120,14 @@ class BlocksState:
         ]
         return sorted(seals, key=lambda seal: seal.slice)[:limit]
 
+    def late_kept(self, log: int, ends: Mapping[int, int]) -> bool:
+        behind = (
+            seal
+            for partition, end in ends.items()
+            for seal in self.sealed_after(log, partition, end, 1 << 30)
+        )
+        return all(seal.late is not None for seal in behind)
+
     def events_within(self, log: int, stretches: Stretches) -> int:
         seals = self.progress.seals.values()
         return sum(seal.events for seal in seals if seal.log == log and _is_in(seal, stretches))
@@ -226,7 +234,7 @@ class BlocksState:
         plain = _values(self.usage.usage(query))
         revisions = {meter.revision for meter in timeline(query.meter)}
         for at_ms, columns in self.known:
-            coverage = coverage_of(log, columns, revisions)
+            coverage = coverage_of(log, columns, revisions, alone=log == 1)
             if not self.kept(coverage.blocks):
                 self.met["answers refused, since blocks were dropped meanwhile"] += 1
                 continue

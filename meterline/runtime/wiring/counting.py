@@ -82,7 +82,7 @@ def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | N
         random.Random(),  # noqa: S311 - it tells numbers of one millisecond apart
     )
     driver = _driver(settings, step, housekeeping)
-    return WithBlocks(driver, maker, lambda: 0 in step.partitions, CLOCK)
+    return WithBlocks(driver, maker, lambda: 0 in step.partitions)
 
 
 def _driver(settings: Settings, step: Aggregator, housekeeping: Housekeeping) -> Worker:

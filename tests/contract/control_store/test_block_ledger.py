@@ -165,3 +165,26 @@ async def test_a_lost_usage_store_has_no_blocks(
     assert len(await ledger.blocks(1)) == 1
     await seals.bind("second", lost="first")
     assert await ledger.blocks(1) == []
+
+
+async def test_a_log_is_alone_until_another_one_is_registered(
+    ledger: BlockLedger, progress: ProgressStore
+) -> None:
+    assert await ledger.alone(1)
+    await progress.register_log("two", 2)
+    assert not await ledger.alone(1)
+    assert not await ledger.alone(2)
+
+
+async def test_late_rows_are_kept_where_all_slices_behind_and_the_last_ones_have_them(
+    ledger: BlockLedger, progress: ProgressStore
+) -> None:
+    assert await ledger.late_kept(1, {0: 0, 1: 0}), "no slice is there"
+    await progress.seal(_seal(0, 0, 1)._replace(late=None))
+    assert not await ledger.late_kept(1, {0: 0, 1: 0})
+    assert not await ledger.late_kept(1, {0: 10, 1: 0}), "the next one may be of the same build"
+    await progress.seal(_seal(0, 10, 1)._replace(late=3))
+    assert await ledger.late_kept(1, {0: 10, 1: 0})
+    assert not await ledger.late_kept(1, {0: 0, 1: 0})
+    await progress.seal(_seal(1, 0, 1)._replace(late=None))
+    assert not await ledger.late_kept(1, {0: 10, 1: 10})

@@ -51,12 +51,13 @@ QUERIES: Final = 60
 class FixedBlocks:
     """What is known of blocks, as the test has it."""
 
-    def __init__(self, log: int, columns: Sequence[Column]) -> None:
+    def __init__(self, log: int, columns: Sequence[Column], *, alone: bool = True) -> None:
         self._log = log
         self._columns = columns
+        self._alone = alone
 
     async def coverage(self, revisions: Collection[int]) -> Coverage:
-        found = coverage_of(1, self._columns, revisions)
+        found = coverage_of(1, self._columns, revisions, alone=self._alone)
         return replace(found, log=self._log)
 
     async def confirm(self, coverage: Coverage) -> None:
@@ -209,6 +210,25 @@ async def test_answers_through_blocks_are_those_of_the_events(
     await _check(usage_store, world, [merged])
     third = await _readable(rows, world.block(5, SLICES))
     await _check(usage_store, world, [merged, third])
+
+
+async def test_slices_of_another_log_are_read_beside_the_blocks(
+    usage_store: ClickHouseUsageStore, fresh_numbers: Iterator[int]
+) -> None:
+    """Its offsets are below the ends of the blocks. So it is, too, where an older log is gone on
+    with after a newer one.
+    """
+    world = World(fresh_numbers, random.Random(11))
+    await world.write(usage_store)
+    rows = ClickHouseBlockRows(usage_store.connection)
+    block = await _readable(rows, world.block(0, SLICES))
+    log = world.log
+    world.log = next(fresh_numbers)
+    await world.write(usage_store)
+    usage_store.read_blocks(FixedBlocks(log, columns_of([block]), alone=False))  # type: ignore[arg-type]
+    for _ in range(QUERIES):
+        query = world.query()
+        assert await usage_store.usage(query) == world.expected(query), query
 
 
 async def test_sums_and_values_are_read_through_blocks(

@@ -2,14 +2,23 @@
 again.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+)
+from functools import partial
 
 import pytest
 
 from aggregator.blocks import BlockMaker
 from meterline.audit import AuditSpan, AuditStep, Finding
 from meterline.backends.control_store.connection import Connection
-from meterline.backends.control_store.engine import insert
+from meterline.backends.control_store.engine import Database, insert
+from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.backends.control_store.tables.meters import logs
 from meterline.limits import SLICE_SPAN_MS
 from meterline.meter import Aggregation
@@ -115,6 +124,37 @@ async def test_blocks_of_a_slice_that_is_mended_are_made_again(summed: Summed) -
     await summed.make()
     assert await summed.found() == []
     await summed.blocks.check(summed.audited.meters.meters[0])
+
+
+class MendedMeanwhile(SqlBlockLedger):
+    """A slice is mended when a block with it was counted back, and cannot be read yet."""
+
+    def __init__(self, database: Database, mend: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(database)
+        self._mend = mend
+
+    async def publish(
+        self, block: Block, rows: Mapping[str, int], sources: Collection[int], now_ms: int
+    ) -> bool:
+        """As the ledger does, later."""
+        await self._mend()
+        return await super().publish(block, rows, sources, now_ms)
+
+
+async def test_a_block_that_was_being_made_of_a_slice_when_it_was_mended_is_never_read(
+    summed: Summed,
+) -> None:
+    blocks = summed.blocks
+    there = [it.number for it in await summed.readable()]
+    await blocks.ledger.withdraw(blocks.world.log.number, there, 0)
+    await tally_changed(summed.audited, await summed.audited.sealed())
+    mend = partial(summed.found, AuditSpan(repair=True))
+    blocks.ledger = MendedMeanwhile(blocks.world.database, mend)
+    assert not await blocks.maker(seed=1).step()
+    assert await summed.readable() == []
+    await summed.make()
+    assert await summed.found() == []
+    await blocks.check(summed.audited.meters.meters[0])
 
 
 async def test_a_block_with_rows_of_a_slice_as_it_was_before_is_found(summed: Summed) -> None:

@@ -7,16 +7,21 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 
 import pytest
+from sqlalchemy import update
 
 from aggregator.blocks import BlockMaker
 from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
 from meterline.backends.clickhouse.usage.snapshot import BlockSnapshot
+from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
+from meterline.backends.control_store.tables.meters import seals
 from meterline.limits import BLOCK_FAN, BLOCK_KEPT_MS, BLOCK_MAKING_MS, SLICE_SPAN_MS
 from meterline.meter import Aggregation, Meter
 from meterline.ports import Unavailable
-from meterline.usage import Block, BlockState, Column, Coverage, UsageQuery, columns_of
+from meterline.usage import Block, BlockState, Column, Coverage, UsageQuery, columns_of, ends_of
 from tests.unit.aggregator.world import PARTITIONS, Deadly, Killed, Meters, World, numbered
+
+LONG_AFTER_MS = 6_000_000 * SLICE_SPAN_MS  # of all events
 
 
 class Blocks:
@@ -29,7 +34,9 @@ class Blocks:
         self.rows = ClickHouseBlockRows(world.usage.connection)
         self.sent = 0
 
-    def maker(self, fate: Callable[[], str] = lambda: "well", seed: int = 0) -> BlockMaker:
+    def maker(
+        self, fate: Callable[[], str] = lambda: "well", seed: int = 0, fan: int = BLOCK_FAN
+    ) -> BlockMaker:
         return BlockMaker(
             self.world.log.number,
             PARTITIONS,
@@ -38,17 +45,31 @@ class Blocks:
             self.meters,  # type: ignore[arg-type]
             self.world.clock,
             random.Random(self.world.log.number * 100 + seed),  # one store for all tests
+            fan,
         )
 
-    async def seal(self, events: int = 20) -> None:
+    async def seal(self, events: int = 20, *, fill: bool = True) -> None:
         """Some more events, in slices that are sealed."""
         await self.world.send(numbered(self.sent, self.sent + events))
         self.sent += events
         worker = self.world.worker(self.meters)
         await self.world.run(worker, seal=True)
-        await self.world.fill(worker)
+        if fill:
+            await self.world.fill(worker)
         await worker.close_all()
         self.world.clock.at_ms += SLICE_SPAN_MS
+
+    async def lose_late_rows(self) -> None:
+        """As a build that kept none would have left it."""
+        log = self.world.log.number
+        await self.world.usage.connection.execute(
+            f"ALTER TABLE late_tallies DELETE WHERE log = {log} SETTINGS mutations_sync = 2"
+        )
+
+        async def act(connection: Connection) -> None:
+            await connection.execute(update(seals).where(seals.c.log == log).values(late=None))
+
+        await self.world.database.write(act)
 
     async def there(self) -> list[Block]:
         return await self.ledger.blocks(self.world.log.number)
@@ -228,6 +249,111 @@ async def test_deaths_doubles_and_failures_change_no_answer(
         pass
     assert {column.upto for column in await blocks.columns()} == {blocks.meters.version}
     await blocks.check(*meters)
+
+
+async def test_blocks_are_merged_also_where_there_is_always_something_new(
+    blocks: Blocks, fresh_numbers: Iterator[int]
+) -> None:
+    blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
+    maker = blocks.maker(fan=2)
+    for _ in range(6):
+        await blocks.seal(2)
+        assert await maker.step()
+    assert len(await blocks.columns()) < 6
+
+
+async def test_a_catalogue_that_lost_a_meter_does_not_keep_columns_apart(
+    blocks: Blocks, fresh_numbers: Iterator[int]
+) -> None:
+    """Each change takes a version, but not each leaves a revision."""
+    blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
+    maker = blocks.maker(fan=3)
+    for _ in range(3):
+        await blocks.seal(2)
+        while await maker.step():
+            pass
+        blocks.meters.version = next(fresh_numbers)
+    assert len(await blocks.columns()) == 1
+
+
+async def test_a_meter_that_was_soon_deleted_does_not_keep_columns_apart(
+    blocks: Blocks, fresh_numbers: Iterator[int]
+) -> None:
+    kept = blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
+    maker = blocks.maker(fan=2)
+    await blocks.seal(2)
+    assert await maker.step()
+    blocks.meters.add(Aggregation.COUNT, next(fresh_numbers))
+    await blocks.seal(2, fill=False)
+    assert await maker.step(), "it has the newer meter, and the first block has it not"
+    assert len({column.upto for column in await blocks.columns()}) == 2
+    blocks.meters.meters.pop()
+    while await maker.step():
+        pass
+    assert len(await blocks.columns()) == 1
+    await blocks.check(kept)
+
+
+@pytest.mark.parametrize("first", [3, 2])
+async def test_slices_of_a_build_without_late_rows_are_read_by_time(
+    world: World, fresh_numbers: Iterator[int], monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    """However many there are, and also those that this build or a newer one begins behind them."""
+    monkeypatch.setattr("aggregator.blocks.BLOCK_SLICES_MAX", 2)
+    world.clock.at_ms = LONG_AFTER_MS
+    blocks = Blocks(world, Meters(0))
+    meter = blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
+    for _ in range(first):
+        await blocks.seal()
+    await blocks.lose_late_rows()
+    maker = blocks.maker()
+    assert await maker.step()
+    await blocks.check(meter)
+    if first < 3:
+        await blocks.seal()
+        await blocks.lose_late_rows()
+        await blocks.check(meter)
+    while await maker.step():
+        await blocks.check(meter)
+    ends = ends_of((await blocks.columns())[-1].stretches)
+    assert ends == {number: await world.log.end(number) for number in range(PARTITIONS)}
+
+
+async def test_late_rows_are_read_along_the_log_once_all_slices_have_them(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    world.clock.at_ms = LONG_AFTER_MS
+    blocks = Blocks(world, Meters(0))
+    meter = blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
+    maker = blocks.maker()
+    for _ in range(2):
+        await blocks.seal()
+        assert await maker.step()
+        await blocks.check(meter)
+    assert all(column.end_ms >= LONG_AFTER_MS for column in await blocks.columns())
+
+
+async def test_what_was_made_in_vain_is_swept_away_soon(
+    blocks: Blocks, fresh_numbers: Iterator[int]
+) -> None:
+    """It is tried again and again: what each try leaves must not pile up for hours."""
+    blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
+    await blocks.seal()
+    await blocks.world.usage.connection.execute(
+        f"ALTER TABLE accounts DELETE WHERE log = {blocks.world.log.number}"
+        " SETTINGS mutations_sync = 2"
+    )
+    maker = blocks.maker()
+    for _ in range(2):
+        assert not await maker.step()
+    left = iter(["well"] * 7 + ["fail before"])
+    with pytest.raises(Unavailable):
+        await blocks.maker(lambda: next(left, "well"), seed=1).step()
+    begun = {block.number for block in await blocks.there()}
+    assert len(begun) == 3
+    await maker.sweep()
+    assert await blocks.there() == []
+    assert not begun & (await blocks.rows.counts()).keys()
 
 
 class StandingStill(BlockSnapshot):

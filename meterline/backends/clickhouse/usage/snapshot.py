@@ -19,6 +19,7 @@ class BlockSnapshot:
         self._ledger = ledger
         self._log = log
         self._columns: Sequence[Column] = ()
+        self._alone = False
         self._read_s: float | None = None
         self._reading = asyncio.Lock()
 
@@ -28,8 +29,10 @@ class BlockSnapshot:
             now_s = asyncio.get_running_loop().time()
             if self._read_s is None or now_s - self._read_s > BLOCK_SNAPSHOT_S:
                 self._columns = columns_of(await self._ledger.blocks(self._log))
+                # Another log may begin at any time, or an older one may be gone on with.
+                self._alone = await self._ledger.alone(self._log)
                 self._read_s = now_s
-            return coverage_of(self._log, self._columns, revisions)
+            return coverage_of(self._log, self._columns, revisions, alone=self._alone)
 
     async def confirm(self, coverage: Coverage) -> None:
         """Told after an answer came: what it was read from was there. Raises `Unavailable` where

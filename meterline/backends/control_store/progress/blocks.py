@@ -26,6 +26,12 @@ class SqlBlockLedger(SqlStore):
         """See the port."""
         return await _blocks(connection, log)
 
+    @reads
+    async def alone(self, connection: Connection, log: int) -> bool:
+        """See the port."""
+        others = exists(select(logs.c.number).where(logs.c.number != log))
+        return not (await connection.execute(select(others))).scalar_one()
+
     @writes
     async def begin(self, connection: Connection, block: Block) -> None:
         """See the port."""
@@ -55,10 +61,16 @@ class SqlBlockLedger(SqlStore):
         await _lock(connection, block.log)
         if not may_be_readable(block, await _blocks(connection, block.log), sources):
             return False
+        made = update(blocks).where(
+            blocks.c.number == block.number,
+            blocks.c.state == BlockState.MAKING,  # whoever gives it up takes no turn
+        )
+        read = made.values(
+            state=BlockState.READABLE, changed_at_ms=now_ms, row_counts=json_text(dict(rows))
+        )
+        if not (await connection.execute(read)).rowcount:
+            return False
         await _move(connection, sources, BlockState.REPLACED, now_ms)
-        await _move(connection, [block.number], BlockState.READABLE, now_ms)
-        counted = update(blocks).where(blocks.c.number == block.number)
-        await connection.execute(counted.values(row_counts=json_text(dict(rows))))
         return True
 
     @writes
@@ -105,6 +117,18 @@ class SqlBlockLedger(SqlStore):
             .limit(limit)
         )
         return [Seal._make(row) for row in await connection.execute(question)]
+
+    @reads
+    async def late_kept(self, connection: Connection, log: int, ends: Mapping[int, int]) -> bool:
+        """See the port."""
+        for partition, end in ends.items():
+            mine = seals.c.log == log, seals.c.partition == partition
+            last = select(func.max(seals.c.slice)).where(*mine).scalar_subquery()
+            those = or_(seals.c.slice >= end, seals.c.slice == last), seals.c.late.is_(None)
+            without = exists(select(seals.c.slice).where(*mine, *those))
+            if (await connection.execute(select(without))).scalar_one():
+                return False
+        return True
 
     @reads
     async def events_within(self, connection: Connection, log: int, stretches: Stretches) -> int:

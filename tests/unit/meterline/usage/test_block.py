@@ -11,11 +11,13 @@ from meterline.limits import BLOCK_FAN, BLOCK_ROWS_MAX
 from meterline.usage import (
     Block,
     BlockState,
+    Column,
     Stretch,
     Stretches,
     block_number,
     columns_of,
     coverage_of,
+    covering,
     may_be_readable,
     merge_due,
 )
@@ -64,16 +66,16 @@ def test_blocks_of_a_column_leave_out_no_revision() -> None:
 
 def test_coverage_ends_where_a_revision_is_not_in_yet() -> None:
     columns = columns_of([_block(1, FIRST, 0, 3), _block(2, FIRST, 3, 5), _block(3, SECOND, 0, 3)])
-    assert coverage_of(1, columns, {2}).ends == {0: 9, 1: 3}
-    assert coverage_of(1, columns, {2}).blocks == (1, 3)
-    assert coverage_of(1, columns, {4}).ends == {0: 4, 1: 0}
-    assert coverage_of(1, columns, {4}).blocks == (2,)
-    assert coverage_of(1, columns, {2, 4}).blocks == (1, 2)
-    assert coverage_of(1, columns, {6}).ends == {}
+    assert coverage_of(1, columns, {2}, alone=True).ends == {0: 9, 1: 3}
+    assert coverage_of(1, columns, {2}, alone=True).blocks == (1, 3)
+    assert coverage_of(1, columns, {4}, alone=True).ends == {0: 4, 1: 0}
+    assert coverage_of(1, columns, {4}, alone=True).blocks == (2,)
+    assert coverage_of(1, columns, {2, 4}, alone=True).blocks == (1, 2)
+    assert coverage_of(1, columns, {6}, alone=True).ends == {}
 
 
 def test_blocks_without_rows_are_not_read() -> None:
-    coverage = coverage_of(1, columns_of([_block(1, FIRST, rows=0)]), {1})
+    coverage = coverage_of(1, columns_of([_block(1, FIRST, rows=0)]), {1}, alone=True)
     assert coverage.ends == {0: 4, 1: 0}
     assert coverage.blocks == ()
 
@@ -118,6 +120,19 @@ def test_a_merged_block_has_what_its_sources_have() -> None:
     )
     newer = [*there, _block(3, FIRST, 5, 7)]
     assert not may_be_readable(merged, newer, (1, 2)), "a newer revision would be left behind"
+
+
+def test_a_slice_whose_rows_change_is_also_in_blocks_in_the_making() -> None:
+    there = [
+        _making(1, FIRST),
+        _block(2, FIRST),
+        _block(3, FIRST, state=BlockState.REPLACED),
+        _block(4, FIRST, state=BlockState.GONE),
+        _making(5, SECOND),
+    ]
+    assert covering(there, 0, 3) == [1, 2]
+    assert covering(there, 0, 4) == [5]
+    assert covering(there, 1, 0) == [5]
 
 
 # --- worlds of many makers ---
@@ -215,6 +230,40 @@ def test_columns_stay_few_and_rows_are_seldom_written_again(sizes: list[int]) ->
     assert sum(block.size for block in blocks) == sum(sizes)
     assert written <= 10 * sum(sizes)
     assert len(blocks) <= 12 * BLOCK_FAN
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from((0, 1, 5, BLOCK_ROWS_MAX // 5, BLOCK_ROWS_MAX)), st.booleans()),
+        max_size=30,
+    ),
+    st.integers(2, 8),
+)
+def test_the_newest_of_the_shortest_stretches_worth_it_are_merged(
+    made: list[tuple[int, bool]], fan: int
+) -> None:
+    columns = columns_of(
+        _block(at + 1, _stretches((at, at + 1)), upto=4 + other, rows=rows)
+        for at, (rows, other) in enumerate(made)
+    )
+    groups = [
+        columns[at : at + length]
+        for length in range(fan, len(columns) + 1)
+        for at in range(len(columns) - length, -1, -1)
+    ]
+    due = next((group for group in groups if _is_worth_merging(group, fan)), None)
+    merge = merge_due(columns, fan)
+    assert (merge is None) == (due is None)
+    if merge is not None and due is not None:
+        assert merge.sources == tuple(column.blocks[0] for column in due)
+        assert merge.upto == due[0].upto
+
+
+def _is_worth_merging(group: Sequence[Column], fan: int) -> bool:
+    rows = sum(column.size for column in group)
+    largest = max(column.size for column in group)
+    same = len({column.upto for column in group}) == 1
+    return same and rows <= BLOCK_ROWS_MAX and rows * 2 >= largest * fan
 
 
 def test_a_column_of_many_blocks_becomes_one() -> None:

@@ -1,0 +1,66 @@
+"""The loop that makes blocks: what nobody reads is swept away beside it, however much is due."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from aggregator.drivers.block_loop import make_blocks_for_ever
+from meterline.limits import BLOCK_SWEEP_S
+from meterline.ports import Unavailable
+from tests.simulation.virtual_loop import VirtualLoop
+
+STEP_S = 2
+MINUTES = 20
+
+
+@dataclass
+class Maker:
+    """There is always a block to be made, as where more is counted than can be made."""
+
+    sweeps_fail: bool = False
+    steps: int = 0
+    sweeps: int = 0
+
+    async def step(self) -> bool:
+        await asyncio.sleep(STEP_S)
+        self.steps += 1
+        return True
+
+    async def sweep(self) -> None:
+        self.sweeps += 1
+        if self.sweeps_fail:
+            raise Unavailable("a table cannot be altered")
+
+
+@pytest.fixture
+def loop() -> Iterator[VirtualLoop]:
+    loop = VirtualLoop()
+    yield loop
+    loop.end()
+
+
+def _run(loop: VirtualLoop, maker: Maker) -> None:
+    loop.create_task(make_blocks_for_ever(maker, lambda: True))  # type: ignore[arg-type]
+    loop.run_until_complete(asyncio.sleep(MINUTES * 60))
+
+
+def test_what_nobody_reads_is_swept_away_however_much_is_due(loop: VirtualLoop) -> None:
+    maker = Maker()
+    _run(loop, maker)
+    assert maker.sweeps >= MINUTES * 60 // BLOCK_SWEEP_S - 1
+
+
+def test_a_maker_rests_as_long_as_it_works(loop: VirtualLoop) -> None:
+    maker = Maker()
+    _run(loop, maker)
+    half = MINUTES * 60 // STEP_S // 2
+    assert half - 10 <= maker.steps <= half + 1
+
+
+def test_blocks_are_made_also_where_nothing_can_be_swept_away(loop: VirtualLoop) -> None:
+    maker = Maker(sweeps_fail=True)
+    _run(loop, maker)
+    assert maker.steps > MINUTES * 60 // STEP_S // 3
+    assert maker.sweeps > MINUTES // 2

@@ -112,6 +112,23 @@ LARGE_ANSWERS_WAITING_OF_NAMESPACE_MAX: Final = 4
 LARGE_ANSWER_WAIT_S: Final = 60  # for a place; a client waits longer for an answer
 ANSWER_STALL_S: Final = 30  # a reader that takes nothing for so long has gone
 ANSWER_S_MAX: Final = 600  # of one answer: its place and its statement are free again after it
+QUERIES_MAX: Final = 16  # of usage that are worked at at once; each has one statement at a time
+QUERIES_OF_NAMESPACE_MAX: Final = 12  # so that one namespace leaves places to the others
+QUERIES_OF_KEY_MAX: Final = 8  # a dashboard asks for a dozen figures at once; the rest waits
+QUERIES_WAITING_MAX: Final = 400  # twenty dashboards at once; one who waits holds a connection
+QUERIES_WAITING_OF_NAMESPACE_MAX: Final = 200
+QUERY_WAIT_S: Final = 20  # for a place: dashboards give up after half a minute
+SEARCHES_MAX: Final = 6  # among events, that are worked at or wait for one of EVENT_SEARCHES_MAX
+SEARCHES_OF_NAMESPACE_MAX: Final = 4
+SEARCHES_WAITING_MAX: Final = 40
+SEARCHES_WAITING_OF_NAMESPACE_MAX: Final = 20
+SEARCH_WAIT_S: Final = 20
+PREVIEWS_MAX: Final = 2  # and comparisons, at once: each reads a window, and holds what it folds
+PREVIEWS_OF_NAMESPACE_MAX: Final = 1
+PREVIEWS_WAITING_MAX: Final = 16
+PREVIEWS_WAITING_OF_NAMESPACE_MAX: Final = 4
+PREVIEW_WAIT_S: Final = 30
+CLIENT_LOOK_S: Final = 0.5  # whether who asked is still there is looked at so often
 QUERY_CLOSED_WINDOWS_MAX: Final = 20_000  # above, it is first asked where usage lies at all
 CELL_RANGES_MAX: Final = 64  # of days or hours in one statement; more of them join to smaller cells
 LATE_ROW_MS: Final = 15 * 60 * 1_000  # behind its slice: most producers are faster
@@ -212,7 +229,6 @@ GRACE_MS: Final = 60_000  # a run waits so long after its window for late events
 REPORT_GRACE_S_MAX: Final = 24 * 60 * 60  # of a report's own: a day later, revisions do the rest
 START_SPREAD_MS: Final = 5_000  # runs that are due at once start within it
 START_SPREAD_SHARE: Final = 20  # and within such a part of their window: 3 s of a minute
-REPORT_PREVIEWS_MAX: Final = 2  # at once in one process: each reads the usage of a window
 PREVIEW_TOO_LARGE_SHOWN: Final = 100  # subjects whose body would be too large
 TRIALS_MAX: Final = 10  # test deliveries of a report within the window: they hit a receiver at once
 TRIALS_WINDOW_MS: Final = 60_000
@@ -336,12 +352,19 @@ ROOM_TO_START_BYTES: Final = (
 ROOM_TO_RUN_BYTES: Final = 16 * 1024 * 1024  # free: one commit of the log; below it, not ready
 
 # --- the usage store ---
-USAGE_STORE_THREADS_MAX: Final = (
-    8  # statements at once: a flush writes three tables side by side, queries come on top
-)
+USAGE_STORE_THREADS_MAX: Final = 8  # statements of counting at once: a flush writes five tables
 USAGE_STORE_TIMEOUT_S: Final = 60
-USAGE_STREAMS_MAX: Final = 8  # answers that are read at once: large ones leave half of it to others
+USAGE_READS_MAX: Final = 4  # statements of readers at once: embedded, counting has the same cores
+USAGE_STREAMS_MAX: Final = 12  # answers that are open at once: all large ones leave half to others
+USAGE_RUN_READS_MAX: Final = 2  # statements of runs at once: they are made one after another
+USAGE_RUN_STREAMS_MAX: Final = 4  # of runs and previews
+USAGE_UPKEEP_MAX: Final = 4  # statements of blocks, audits and retention at once
+USAGE_READ_BYTES_MAX: Final = 256 * 1024 * 1024  # that the engine holds for one statement
+USAGE_RUN_BYTES_MAX: Final = 512 * 1024 * 1024  # the same, of a run: it has to be made
+USAGE_READ_S_MAX: Final = 30  # until the first row: clients and proxies wait a minute or less
 USAGE_MEMORY_BYTES_MAX: Final = 8 * 1024 * 1024  # of a step of one answer, before it is on disk
+RANK_WAIT_MS: Final = 100  # that a block of a reader waits for statements of counting: under steady
+# load there is always one, and a reader has to come to its end
 
 # --- the seen store: one per partition, so each number counts sixteen times ---
 SEEN_CACHE_BYTES: Final = 8 * 1024 * 1024

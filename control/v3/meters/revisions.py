@@ -13,6 +13,7 @@ from control.handlers import OfStores, Operation
 from control.revision_comparison import SubjectDifference, compared
 from control.shapes.optional_members import instant
 from control.shapes.pages import PageParameters, cursor_page, page_answer, parts_after
+from control.usage.admission import Asks
 from control.usage.query import complete_until
 from control.v3.meters.bodies import MeterRevisionBody, MeterSwitchBody
 from control.v3.meters.revision_shapes import (
@@ -122,6 +123,7 @@ class V3MeterRevisions(OfStores, tag="Meters"):
             "While the revision is being backfilled, `progress` shows how far it is."
         ),
         scope=Scope.USAGE_READ,
+        asks=Asks.MUCH,
         parameters=ComparisonParameters,
         answer=Answer(
             200, "A page of subjects, by name.", ComparisonShown, example=COMPARISON_EXAMPLE

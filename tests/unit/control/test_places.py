@@ -1,10 +1,11 @@
 """Places of large answers: fair, bounded, never lost."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
-from control.usage.places import Places
+from control.usage.places import LARGE, Caller, Places
 from meterline.limits import (
     LARGE_ANSWERS_MAX,
     LARGE_ANSWERS_OF_NAMESPACE_MAX,
@@ -13,12 +14,14 @@ from meterline.limits import (
 )
 from meterline.problem import Problem, ProblemType
 
-
-def _names(count: int) -> list[str]:
-    return [f"n{number}" for number in range(count)]
+A, B, D, E, Z = (Caller(name) for name in "abdez")
 
 
-async def _waiting(places: Places, name: str) -> asyncio.Task[None]:
+def _names(count: int) -> list[Caller]:
+    return [Caller(f"n{number}") for number in range(count)]
+
+
+async def _waiting(places: Places, name: Caller) -> asyncio.Task[None]:
     task = asyncio.ensure_future(places.enter(name))
     await asyncio.sleep(0)
     return task
@@ -26,9 +29,9 @@ async def _waiting(places: Places, name: str) -> asyncio.Task[None]:
 
 def test_a_namespace_leaves_places_to_others() -> None:
     places = Places()
-    taken = [places.enter_now("a") for _ in range(LARGE_ANSWERS_MAX)]
+    taken = [places.enter_now(A) for _ in range(LARGE_ANSWERS_MAX)]
     assert sum(taken) == LARGE_ANSWERS_OF_NAMESPACE_MAX < LARGE_ANSWERS_MAX
-    assert places.enter_now("b")
+    assert places.enter_now(B)
 
 
 def test_there_are_so_many_places_in_all() -> None:
@@ -42,24 +45,24 @@ def test_there_are_so_many_places_in_all() -> None:
 async def test_a_place_goes_to_the_first_who_may_have_it() -> None:
     places = Places()
     rest = LARGE_ANSWERS_MAX - LARGE_ANSWERS_OF_NAMESPACE_MAX
-    for name in (*["a"] * LARGE_ANSWERS_OF_NAMESPACE_MAX, *["b"] * rest):
+    for name in (*[A] * LARGE_ANSWERS_OF_NAMESPACE_MAX, *[B] * rest):
         assert places.enter_now(name)
-    again, other = await _waiting(places, "a"), await _waiting(places, "d")
-    places.leave("b")
+    again, other = await _waiting(places, A), await _waiting(places, D)
+    places.leave(B)
     await other
     assert not again.done(), "its namespace has all that it may have"
-    places.leave("a")
+    places.leave(A)
     await again
-    assert sum(places.enter_now("e") for _ in range(LARGE_ANSWERS_MAX)) == 0
+    assert sum(places.enter_now(E) for _ in range(LARGE_ANSWERS_MAX)) == 0
 
 
 async def test_too_many_of_a_namespace_are_told_to_come_back() -> None:
     places = Places()
     for _ in range(LARGE_ANSWERS_OF_NAMESPACE_MAX):
-        places.enter_now("a")
-    waiting = [await _waiting(places, "a") for _ in range(LARGE_ANSWERS_WAITING_OF_NAMESPACE_MAX)]
+        places.enter_now(A)
+    waiting = [await _waiting(places, A) for _ in range(LARGE_ANSWERS_WAITING_OF_NAMESPACE_MAX)]
     with pytest.raises(Problem) as told:
-        await places.enter("a")
+        await places.enter(A)
     assert told.value.type is ProblemType.RATE_LIMITED
     assert told.value.retry_after_s
     for task in waiting:
@@ -70,9 +73,9 @@ async def test_too_many_in_all_are_told_to_come_back() -> None:
     places = Places()
     for name in _names(LARGE_ANSWERS_MAX):
         places.enter_now(name)
-    waiting = [await _waiting(places, f"w{n}") for n in range(LARGE_ANSWERS_WAITING_MAX)]
+    waiting = [await _waiting(places, Caller(f"w{n}")) for n in range(LARGE_ANSWERS_WAITING_MAX)]
     with pytest.raises(Problem) as told:
-        await places.enter("z")
+        await places.enter(Z)
     assert told.value.type is ProblemType.UNAVAILABLE
     assert told.value.retry_after_s
     for task in waiting:
@@ -80,23 +83,23 @@ async def test_too_many_in_all_are_told_to_come_back() -> None:
 
 
 async def test_who_waits_too_long_is_told_and_leaves_the_queue() -> None:
-    places = Places(wait_s=0.0)
+    places = Places(replace(LARGE, wait_s=0.0))
     for _ in range(LARGE_ANSWERS_OF_NAMESPACE_MAX):
-        places.enter_now("a")
+        places.enter_now(A)
     for _ in range(2 * LARGE_ANSWERS_WAITING_OF_NAMESPACE_MAX):
         with pytest.raises(Problem):
-            await places.enter("a")
-    places.leave("a")
-    assert places.enter_now("a")
+            await places.enter(A)
+    places.leave(A)
+    assert places.enter_now(A)
 
 
 async def test_who_goes_away_with_a_place_in_hand_gives_it_back() -> None:
     places = Places()
     for _ in range(LARGE_ANSWERS_OF_NAMESPACE_MAX):
-        places.enter_now("a")
-    waiting = await _waiting(places, "a")
-    places.leave("a")  # handed over, and not taken up yet
+        places.enter_now(A)
+    waiting = await _waiting(places, A)
+    places.leave(A)  # handed over, and not taken up yet
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    assert places.enter_now("a")
+    assert places.enter_now(A)

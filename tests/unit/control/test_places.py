@@ -4,8 +4,19 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from control.usage.places import LARGE, Caller, Places
+from control.usage.places import (
+    LARGE,
+    Admission,
+    Bounds,
+    Caller,
+    Places,
+    admitted,
+    busy,
+    fits,
+)
 from meterline.limits import (
     LARGE_ANSWERS_MAX,
     LARGE_ANSWERS_OF_NAMESPACE_MAX,
@@ -13,6 +24,7 @@ from meterline.limits import (
     LARGE_ANSWERS_WAITING_OF_NAMESPACE_MAX,
 )
 from meterline.problem import Problem, ProblemType
+from tests.simulation.virtual_loop import VirtualLoop
 
 A, B, D, E, Z = (Caller(name) for name in "abdez")
 
@@ -103,3 +115,70 @@ async def test_who_goes_away_with_a_place_in_hand_gives_it_back() -> None:
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert places.enter_now(A)
+
+
+SMALL = Bounds("queries", "ask for less", 4, 3, 2, 5, 3, 60)
+callers = st.builds(Caller, st.sampled_from("ab"), st.sampled_from([None, "k1", "k2"]))
+
+
+@given(st.lists(callers, max_size=6), st.lists(callers, max_size=6), callers)
+def test_one_more_never_leads_beyond_a_bound(
+    held: list[Caller], waiting: list[Caller], caller: Caller
+) -> None:
+    found = admitted(SMALL, held, waiting, caller)
+    of_namespace = [one for one in held if one.namespace == caller.namespace]
+    beyond = (
+        len(held) >= SMALL.at_once
+        or len(of_namespace) >= SMALL.of_namespace
+        or (caller.key is not None and of_namespace.count(caller) >= SMALL.of_key)
+    )
+    assert (found is Admission.NOW) == (not beyond)
+    queue = sum(one.namespace == caller.namespace for one in waiting)
+    full = len(waiting) >= SMALL.waiting or queue >= SMALL.waiting_of_namespace
+    assert (found is Admission.WAITS) == (beyond and not full)
+    if beyond and full:
+        assert found is fits(SMALL, held, caller)
+        assert ((busy(SMALL, found).type) is ProblemType.UNAVAILABLE) == (
+            found is Admission.OF_OTHERS
+        )
+
+
+@given(st.lists(st.tuples(callers, st.integers(0, 30)), max_size=25))
+def test_whatever_comes_and_goes_all_get_a_place_or_are_told(
+    asked: list[tuple[Caller, int]],
+) -> None:
+    loop, places = VirtualLoop(), Places(SMALL)
+    working: list[Caller] = []
+
+    async def one(caller: Caller, works_s: int) -> None:
+        async with places.place(caller):
+            working.append(caller)
+            others = list(working)
+            others.remove(caller)
+            assert fits(SMALL, others, caller) is Admission.NOW
+            await asyncio.sleep(works_s)
+            working.remove(caller)
+
+    async def all_of_them() -> list[BaseException | None]:
+        return await asyncio.gather(*(one(*each) for each in asked), return_exceptions=True)
+
+    for end in loop.run_until_complete(all_of_them()):
+        if end is not None:
+            assert isinstance(end, Problem)
+            assert "ask for less" in end.detail
+    assert all(places.enter_now(Caller("a", key)) for key in ("k1", "k2")), "all were given back"
+    assert all(isinstance(error, Problem) for error in loop.end())
+
+
+def test_who_waits_is_told_when_the_time_is_over() -> None:
+    loop, places = VirtualLoop(), Places(SMALL)
+
+    async def wait() -> float:
+        for _ in range(SMALL.of_namespace):
+            assert places.enter_now(A)
+        with pytest.raises(Problem, match="ask for less"):
+            await places.enter(A)
+        return loop.time()
+
+    assert loop.run_until_complete(wait()) == SMALL.wait_s
+    assert loop.end() == []

@@ -112,21 +112,15 @@ LARGE_ANSWERS_WAITING_OF_NAMESPACE_MAX: Final = 4
 LARGE_ANSWER_WAIT_S: Final = 60  # for a place; a client waits longer for an answer
 ANSWER_STALL_S: Final = 30  # a reader that takes nothing for so long has gone
 ANSWER_S_MAX: Final = 600  # of one answer: its place and its statement are free again after it
-QUERIES_MAX: Final = 16  # of usage that are worked at at once; each has one statement at a time
-QUERIES_OF_NAMESPACE_MAX: Final = 12  # so that one namespace leaves places to the others
-QUERIES_OF_KEY_MAX: Final = 8  # a dashboard asks for a dozen figures at once; the rest waits
-QUERIES_WAITING_MAX: Final = 400  # twenty dashboards at once; one who waits holds a connection
-QUERIES_WAITING_OF_NAMESPACE_MAX: Final = 200
+# What asks for usage at once: in a process, of a namespace, of a key. Others wait: in all, of a
+# namespace. One namespace leaves places to others; a dashboard asks for a dozen figures at once.
+QUERIES_AT_ONCE: Final = (16, 12, 8)  # each has one statement at a time
+QUERIES_WAITING: Final = (400, 200)  # twenty dashboards; one who waits holds a connection
 QUERY_WAIT_S: Final = 20  # for a place: dashboards give up after half a minute
-SEARCHES_MAX: Final = 6  # among events, that are worked at or wait for one of EVENT_SEARCHES_MAX
-SEARCHES_OF_NAMESPACE_MAX: Final = 4
-SEARCHES_WAITING_MAX: Final = 40
-SEARCHES_WAITING_OF_NAMESPACE_MAX: Final = 20
-SEARCH_WAIT_S: Final = 20
-PREVIEWS_MAX: Final = 2  # and comparisons, at once: each reads a window, and holds what it folds
-PREVIEWS_OF_NAMESPACE_MAX: Final = 1
-PREVIEWS_WAITING_MAX: Final = 16
-PREVIEWS_WAITING_OF_NAMESPACE_MAX: Final = 4
+SEARCHES_AT_ONCE: Final = (6, 4, 4)  # among events; EVENT_SEARCHES_MAX of them have a statement
+SEARCHES_WAITING: Final = (40, 20)
+PREVIEWS_AT_ONCE: Final = (2, 1, 1)  # and comparisons: each reads a window, and holds what it folds
+PREVIEWS_WAITING: Final = (16, 4)
 PREVIEW_WAIT_S: Final = 30
 CLIENT_LOOK_S: Final = 0.5  # whether who asked is still there is looked at so often
 QUERY_CLOSED_WINDOWS_MAX: Final = 20_000  # above, it is first asked where usage lies at all
@@ -293,9 +287,7 @@ AHEAD_WAIT_MS: Final = 3_000  # what waits longer for a place is given back: a p
 AHEAD_BYTES_MAX: Final = 32 * 1024 * 1024  # of bodies that are claimed; then none is ahead
 CLAIM_BYTES_MAX: Final = 16 * 1024 * 1024  # of the bodies of one claim, but for the first of each
 BODY_SMALL_BYTES_MAX: Final = 4_096  # comes with its delivery, as text; others row by row
-REPORTS_CLAIMED_MAX: Final = (
-    32  # reports of one claim: with those firsts, as much as may be in hand
-)
+REPORTS_CLAIMED_MAX: Final = 32  # of one claim: with those firsts, as much as may be in hand
 CLAIMED_BYTES_MAX: Final = 32 * DELIVERY_BODY_BYTES_MAX  # then none is claimed: bounds memory
 RETRY_WAIT_MS: Final = 60_000  # a retry that has waited so long no longer gives way to first tries
 ENDPOINT_OUTAGES: Final = 3  # attempts in a row; one is chance, two may be a restart
@@ -314,9 +306,7 @@ PROBE_PAUSES_MAX: Final = 45  # up to so many: who is back is noticed, and serve
 # and an hour of it costs 96 + 18 + 76 attempts
 RETRYING_COUNTED_MAX: Final = 10_000  # of a report or a run, where its status is shown
 RETURNED_MAX: Final = 1_000  # deliveries that failed in an outage are due at its end: one statement
-PAUSES_OF_AN_OUTAGE: Final = (
-    4  # after the fourth pause (half a minute) an outage was no false alarm
-)
+PAUSES_OF_AN_OUTAGE: Final = 4  # then (half a minute) an outage was no false alarm
 ENDPOINT_RETRY_AFTER_MAX_S: Final = 300  # for one delivery's Retry-After to hold up all others
 PROBE_PAUSE_S_MAX: Final = 60  # of the setting
 ENDPOINT_SILENCE_S: Final = 2 * RETRY_EVERY_S  # between failures: it was not tried all along
@@ -346,9 +336,7 @@ PULL_BYTES_MAX: Final = 4 * 1024 * 1024  # of the bodies of one page of a pull, 
 REPLAYS_RUNNING_MAX: Final = 20  # of one namespace: each is worked at in turn
 
 # --- the disk of the embedded stores ---
-ROOM_TO_START_BYTES: Final = (
-    32 * 1024 * 1024
-)  # free: a start writes definitions, journals and what the seen stores held in memory
+ROOM_TO_START_BYTES: Final = 32 * 1024 * 1024  # free: definitions, journals, what seen stores held
 ROOM_TO_RUN_BYTES: Final = 16 * 1024 * 1024  # free: one commit of the log; below it, not ready
 
 # --- the usage store ---
@@ -363,8 +351,7 @@ USAGE_READ_BYTES_MAX: Final = 256 * 1024 * 1024  # that the engine holds for one
 USAGE_RUN_BYTES_MAX: Final = 512 * 1024 * 1024  # the same, of a run: it has to be made
 USAGE_READ_S_MAX: Final = 30  # until the first row: clients and proxies wait a minute or less
 USAGE_MEMORY_BYTES_MAX: Final = 8 * 1024 * 1024  # of a step of one answer, before it is on disk
-RANK_WAIT_MS: Final = 100  # that a block of a reader waits for statements of counting: under steady
-# load there is always one, and a reader has to come to its end
+RANK_WAIT_MS: Final = 100  # a block of a reader waits for counting, which under load never ends
 
 # --- the seen store: one per partition, so each number counts sixteen times ---
 SEEN_CACHE_BYTES: Final = 8 * 1024 * 1024
@@ -394,9 +381,7 @@ SEEN_MARGIN_DAYS: Final = 7  # beyond the horizon: clocks of a log that step bac
 RETENTION_NOTICE_MS: Final = (
     24 * 60 * 60 * 1_000
 )  # from a notice to the drop: copies of both stores that are made within a day agree
-IDLE_SLICE_MS: Final = (
-    60 * 60 * 1_000
-)  # a slice without new records is closed: far below any retention
+IDLE_SLICE_MS: Final = 60 * 60 * 1_000  # then a slice is closed: far below any retention
 POLL_IDLE_S: Final = 0.05
 HOUSEKEEPING_INTERVAL_S: Final = 0.1
 WORKER_BACKOFF_MIN_S: Final = 0.2

@@ -351,7 +351,7 @@ USAGE_READ_BYTES_MAX: Final = 256 * 1024 * 1024  # that the engine holds for one
 USAGE_RUN_BYTES_MAX: Final = 512 * 1024 * 1024  # the same, of a run: it has to be made
 USAGE_READ_S_MAX: Final = 30  # until the first row: clients and proxies wait a minute or less
 USAGE_MEMORY_BYTES_MAX: Final = 8 * 1024 * 1024  # of a step of one answer, before it is on disk
-RANK_WAIT_MS: Final = 100  # a block of a reader waits for counting, which under load never ends
+RANK_WAIT_MS: Final = 10  # a block of a reader waits for counting, which under load never ends
 
 # --- the seen store: one per partition, so each number counts sixteen times ---
 SEEN_CACHE_BYTES: Final = 8 * 1024 * 1024

@@ -23,7 +23,7 @@ class Asks(Enum):
     """What an operation asks for."""
 
     USAGE = "usage"  # a question that is answered within a moment, or streams its rows
-    EVENTS = "events"  # a search among events
+    SEARCH = "search"  # among events, or for the values that occur
     MUCH = "much"  # it folds or compares what many rows say
 
 
@@ -35,8 +35,8 @@ BOUNDS: Final[Mapping[Asks, Bounds]] = {
         *limits.QUERIES_WAITING,
         limits.QUERY_WAIT_S,
     ),
-    Asks.EVENTS: Bounds(
-        "searches among events",
+    Asks.SEARCH: Bounds(
+        "searches among events and values",
         _SPAN,
         *limits.SEARCHES_AT_ONCE,
         *limits.SEARCHES_WAITING,

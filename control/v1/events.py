@@ -132,7 +132,7 @@ class V1Events(OfStores, tag="Events"):
         description="Events by their time, the latest first; API v3 also lists those that came "
         "again.",
         scope=Scope.EVENTS_READ,
-        asks=Asks.EVENTS,
+        asks=Asks.SEARCH,
         parameters=EventsParameters,
         answer=Answer(200, "Events.", list[IngestedEventShown], example=[EXAMPLE]),
     )

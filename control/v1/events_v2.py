@@ -160,7 +160,7 @@ class V2Events(OfStores, tag="Events"):
         route="GET /v2/events",
         summary="List events, with filters and pages",
         scope=Scope.EVENTS_READ,
-        asks=Asks.EVENTS,
+        asks=Asks.SEARCH,
         parameters=EventPageParameters,
         answer=Answer(200, "A page of events.", EventPageShown, example={"items": [EXAMPLE]}),
     )

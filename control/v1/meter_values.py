@@ -84,7 +84,7 @@ class V1MeterValues(OfStores, tag="Meters"):
         route="GET /v1/meters/{meterIdOrSlug}/subjects",
         summary="List the subjects that a meter has usage of",
         scope=Scope.USAGE_READ,
-        asks=Asks.USAGE,
+        asks=Asks.SEARCH,
         parameters=MeterSubjectsParameters,
         answer=Answer(200, "Subjects, sorted.", list[str], example=["customer-1"]),
     )
@@ -101,7 +101,7 @@ class V1MeterValues(OfStores, tag="Meters"):
         summary="List the values of a group-by key that a meter has usage of",
         description='An event without a value there has "".',
         scope=Scope.USAGE_READ,
-        asks=Asks.USAGE,
+        asks=Asks.SEARCH,
         parameters=GroupValuesParameters,
         answer=Answer(200, "Values, sorted.", list[str], example=["large", "small"]),
     )

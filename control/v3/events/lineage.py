@@ -97,7 +97,7 @@ class V3EventTrace(Handlers, tag="Events"):
             "that reported it, with the entry that it is a part of."
         ),
         scope=Scope.EVENTS_READ,
-        asks=Asks.EVENTS,
+        asks=Asks.SEARCH,
         parameters=EventTraceParameters,
         answer=Answer(200, "The trace.", EventTraceShown, example=_EXAMPLE),
         problems=(ProblemType.NOT_FOUND,),

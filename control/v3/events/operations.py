@@ -170,7 +170,7 @@ class V3Events(OfStores, tag="Events"):
             "seconds of being received."
         ),
         scope=Scope.EVENTS_READ,
-        asks=Asks.EVENTS,
+        asks=Asks.SEARCH,
         parameters=EventsParameters,
         answer=page_answer("A page of events.", EVENT_PAGE, LISTED_EXAMPLE, _CURSOR_EXAMPLE),
     )

@@ -75,7 +75,7 @@ class V3EventSubjects(OfStores, tag="Events"):
         description="Only events that are kept are looked at, without copies of one. A search that "
         "would read too much is answered 400: give `filter[stored_at]` a span.",
         scope=Scope.USAGE_READ,
-        asks=Asks.EVENTS,
+        asks=Asks.SEARCH,
         parameters=EventSubjectsParameters,
         answer=page_answer("A page of subjects.", _PAGE, _EXAMPLE, _EXAMPLE["key"]),
     )

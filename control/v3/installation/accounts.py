@@ -161,7 +161,7 @@ class V3Accounts(Handlers, tag="Accounts"):
             "to keys with the scope `operate`."
         ),
         scope=Scope.USAGE_READ,
-        asks=Asks.EVENTS,
+        asks=Asks.SEARCH,
         parameters=AccountParameters,
         answer=Answer(200, "The account.", AccountsShown, example=_EXAMPLE),
     )

@@ -54,7 +54,7 @@ class V3MeterValues(OfStores, tag="Meters"):
         route="GET /meters/{meterId}/subjects",
         summary="List the subjects that a meter has usage of",
         scope=Scope.USAGE_READ,
-        asks=Asks.USAGE,
+        asks=Asks.SEARCH,
         parameters=ValuesParameters,
         answer=numbered_answer("A page of subjects.", _PAGE, "customer-1", "customer-2"),
     )
@@ -68,7 +68,7 @@ class V3MeterValues(OfStores, tag="Meters"):
         summary="List the values of a dimension that a meter has usage of",
         description='An event without a value there has "".',
         scope=Scope.USAGE_READ,
-        asks=Asks.USAGE,
+        asks=Asks.SEARCH,
         parameters=ValuesParameters,
         answer=numbered_answer("A page of values.", _PAGE, "large", "small"),
     )

@@ -118,7 +118,7 @@ class V3UsageEvents(Handlers, tag="Meters"):
             "entry."
         ),
         scope=Scope.EVENTS_READ,
-        asks=Asks.EVENTS,
+        asks=Asks.SEARCH,
         parameters=UsageEventsParameters,
         answer=Answer(200, "A page of events.", UsageEventPageShown, example=_EXAMPLE),
     )

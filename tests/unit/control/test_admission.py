@@ -63,10 +63,6 @@ def test_every_operation_that_reads_what_is_stored_is_let_in_by_its_kind() -> No
         "query-meter",
         "queryMeter",
         "queryMeterPost",
-        "list-meter-subjects",
-        "list-dimension-values",
-        "listMeterSubjects",
-        "listMeterGroupByValues",
         "list-rejected-values",
     }
     assert {name for name, kind in kinds.items() if kind is Asks.MUCH} == {
@@ -74,8 +70,18 @@ def test_every_operation_that_reads_what_is_stored_is_let_in_by_its_kind() -> No
         "preview-report",
         "compare-meter-revision",
     }
-    assert {"list-accounts", "list-usage-events", "list-metering-events"} <= {
-        name for name, kind in kinds.items() if kind is Asks.EVENTS
+    assert {name for name, kind in kinds.items() if kind is Asks.SEARCH} == {
+        "list-accounts",
+        "list-usage-events",
+        "list-metering-events",
+        "list-event-subjects",
+        "get-event-trace",
+        "list-meter-subjects",
+        "list-dimension-values",
+        "listMeterSubjects",
+        "listMeterGroupByValues",
+        "listEvents",
+        "listEventsV2",
     }
     assert set(BOUNDS) == set(Asks)
 

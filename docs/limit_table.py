@@ -56,12 +56,12 @@ BOUNDS: Final[tuple[tuple[str, str, ProblemType], ...]] = (
         ProblemType.RATE_LIMITED,
     ),
     (
-        f"usage queries at work at the same time; others wait {limits.QUERY_WAIT_S} seconds",
+        f"usage queries at the same time; others wait {limits.QUERY_WAIT_S} seconds",
         "{}, per namespace {}, per key {}".format(*limits.QUERIES_AT_ONCE),
         ProblemType.RATE_LIMITED,
     ),
     (
-        f"searches (events, values) at work at the same time; others wait {limits.QUERY_WAIT_S} seconds",
+        f"searches (events, values) at the same time; others wait {limits.QUERY_WAIT_S} seconds",
         "{}, per namespace {}".format(*limits.SEARCHES_AT_ONCE),
         ProblemType.RATE_LIMITED,
     ),

@@ -53,11 +53,11 @@ def within_bounds() -> Iterator[None]:
     try:
         yield
     except Exceeded as error:
-        words = (
+        message = (
             f"the answer takes over {USAGE_READ_S_MAX} s, or too much memory; ask for fewer days, a"
             " larger window or fewer groups, or for one part of the span after another"
         )
-        raise invalid(Fault("from", words, "maximum")) from error
+        raise invalid(Fault("from", message, "maximum")) from error
 
 
 async def rows_within_bounds(blocks: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:

@@ -12,6 +12,7 @@ from aiohttp import web
 from control.reports.service import ReportService
 from control.shapes.path_names import PATH_NAMES
 from control.stores import Stores
+from control.usage.admission import Asks
 from meterline.http import operation as http
 from meterline.http.operation import B, Bound, Call, P
 from meterline.report import Report
@@ -29,6 +30,7 @@ class Operation(http.Operation[P, B]):
     """
 
     tag: str = ""
+    asks: Asks | None = None  # for what is stored: only so many at once
 
     def __post_init__(self) -> None:
         names = {name: PATH_NAMES[name] for name in _NAME.findall(self.path)}

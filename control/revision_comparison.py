@@ -1,9 +1,11 @@
-"""What two revisions of a meter make of the same events, subject by subject (pure)."""
+"""What two revisions of a meter make of the same events, subject by subject."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 
 from meterline.usage import UsageRow
+
+Blocks = AsyncIterator[list[UsageRow]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +27,51 @@ class SubjectDifference:
         return _values(self.before) != _values(self.after)
 
 
-def compared(before: Iterable[UsageRow], after: Iterable[UsageRow]) -> list[SubjectDifference]:
-    """The subjects of either answer, in order. Rows are totals by subject."""
-    old = {row.subject or "": row for row in before}
-    new = {row.subject or "": row for row in after}
-    return [
-        SubjectDifference(name, old.get(name), new.get(name)) for name in sorted({**old, **new})
-    ]
+@dataclass(slots=True)
+class Comparison:
+    """A page of the subjects behind `after`, equal ones too if they are wanted, and one more where
+    there are more; all others are only counted, for there may be a million.
+    """
+
+    limit: int
+    after: str | None = None
+    include_equal: bool = False
+    subjects: int = 0
+    differing: int = 0
+    found: list[SubjectDifference] = field(default_factory=list)
+
+    def add(self, one: SubjectDifference) -> None:
+        """The next subject, by name."""
+        self.subjects += 1
+        self.differing += one.differs
+        wanted = self.include_equal or one.differs
+        if wanted and len(self.found) <= self.limit and _behind(self.after, one.subject):
+            self.found.append(one)
+
+
+async def compared(before: Blocks, after: Blocks) -> AsyncIterator[SubjectDifference]:
+    """The subjects of either answer, in order. Rows are totals by subject, in order."""
+    old, new = _rows(before), _rows(after)
+    one, other = await anext(old, None), await anext(new, None)
+    while one is not None or other is not None:
+        subject = min(row.subject or "" for row in (one, other) if row is not None)
+        mine = one if one is not None and (one.subject or "") == subject else None
+        theirs = other if other is not None and (other.subject or "") == subject else None
+        yield SubjectDifference(subject, mine, theirs)
+        if mine is not None:
+            one = await anext(old, None)
+        if theirs is not None:
+            other = await anext(new, None)
+
+
+async def _rows(blocks: Blocks) -> AsyncIterator[UsageRow]:
+    async for block in blocks:
+        for row in block:
+            yield row
+
+
+def _behind(after: str | None, subject: str) -> bool:
+    return after is None or subject > after
 
 
 def _value(row: UsageRow | None) -> int:

@@ -10,6 +10,7 @@ from control.health import Check, Health, checks_of
 from control.refusals.service import RefusalService
 from control.reports.service import ReportService
 from control.stores import Ledger, Stores
+from control.usage.admission import Admissions
 from control.usage.answers import Answers
 from control.v1.events import V1Events
 from control.v1.events_v2 import V2Events
@@ -141,6 +142,7 @@ def routes(api: Api, gate: Gate, checks: Mapping[str, Check] | None = None) -> l
     `checks` are what `/readyz` asks, by name; without them, the stores of this API. The application
     uses `meterline.http.answers.problem_middleware` and is served with its `SERVER_OPTIONS`.
     """
-    mounted = mount(bound_v3(api), V3_PREFIXES, gate)
-    mounted += mount(bound_v1(api), OLD_PREFIXES, gate)
+    admitted = Admissions().bound
+    mounted = mount(map(admitted, bound_v3(api)), V3_PREFIXES, gate)
+    mounted += mount(map(admitted, bound_v1(api)), OLD_PREFIXES, gate)
     return mounted + Health(checks_of(api.stores) if checks is None else checks).routes()

@@ -55,6 +55,26 @@ BOUNDS: Final[tuple[tuple[str, str, ProblemType], ...]] = (
         f"{limits.LARGE_ANSWERS_MAX}, per namespace {limits.LARGE_ANSWERS_OF_NAMESPACE_MAX}",
         ProblemType.RATE_LIMITED,
     ),
+    (
+        f"usage queries at the same time; others wait {limits.QUERY_WAIT_S} seconds",
+        "{}, per namespace {}, per key {}".format(*limits.QUERIES_AT_ONCE),
+        ProblemType.RATE_LIMITED,
+    ),
+    (
+        f"searches (events, values) at the same time; others wait {limits.QUERY_WAIT_S} seconds",
+        "{}, per namespace {}".format(*limits.SEARCHES_AT_ONCE),
+        ProblemType.RATE_LIMITED,
+    ),
+    (
+        f"previews and comparisons at the same time; others wait {limits.PREVIEW_WAIT_S} seconds",
+        "{}, per namespace {}".format(*limits.PREVIEWS_AT_ONCE),
+        ProblemType.RATE_LIMITED,
+    ),
+    (
+        "seconds until a usage query has its first row; memory of the usage store for it",
+        f"{limits.USAGE_READ_S_MAX}; {limits.USAGE_READ_BYTES_MAX // MIB} MiB",
+        ProblemType.BAD_REQUEST,
+    ),
     ("windows of a usage answer", f"{limits.QUERY_WINDOWS_MAX:,}", ProblemType.BAD_REQUEST),
     ("dimensions to group by", f"{limits.QUERY_GROUP_BY_MAX}", ProblemType.BAD_REQUEST),
     ("dimensions to filter by", f"{limits.QUERY_FILTERS_MAX}", ProblemType.BAD_REQUEST),

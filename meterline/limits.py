@@ -110,6 +110,17 @@ LARGE_ANSWERS_WAITING_OF_NAMESPACE_MAX: Final = 4
 LARGE_ANSWER_WAIT_S: Final = 60  # for a place; a client waits longer for an answer
 ANSWER_STALL_S: Final = 30  # a reader that takes nothing for so long has gone
 ANSWER_S_MAX: Final = 600  # of one answer: its place and its statement are free again after it
+# What asks for usage at once: in a process, of a namespace, of a key. Others wait: in all, of a
+# namespace. One namespace leaves places to others; a dashboard asks for a dozen figures at once.
+QUERIES_AT_ONCE: Final = (16, 12, 8)  # each has one statement at a time
+QUERIES_WAITING: Final = (400, 200)  # twenty dashboards; one who waits holds a connection
+QUERY_WAIT_S: Final = 20  # for a place: dashboards give up after half a minute
+SEARCHES_AT_ONCE: Final = (6, 4, 4)  # EVENT_SEARCHES_MAX of a kind have a statement
+SEARCHES_WAITING: Final = (40, 20)
+PREVIEWS_AT_ONCE: Final = (2, 1, 1)  # and comparisons: each reads a window, and holds what it folds
+PREVIEWS_WAITING: Final = (16, 4)
+PREVIEW_WAIT_S: Final = 30
+CLIENT_LOOK_S: Final = 0.5  # whether who asked is still there is looked at so often
 QUERY_CLOSED_WINDOWS_MAX: Final = 20_000  # above, it is first asked where usage lies at all
 CELL_RANGES_MAX: Final = 64  # of days or hours in one statement; more of them join to smaller cells
 LATE_ROW_MS: Final = 15 * 60 * 1_000  # behind its slice: most producers are faster
@@ -210,7 +221,6 @@ GRACE_MS: Final = 60_000  # a run waits so long after its window for late events
 REPORT_GRACE_S_MAX: Final = 24 * 60 * 60  # of a report's own: a day later, revisions do the rest
 START_SPREAD_MS: Final = 5_000  # runs that are due at once start within it
 START_SPREAD_SHARE: Final = 20  # and within such a part of their window: 3 s of a minute
-REPORT_PREVIEWS_MAX: Final = 2  # at once in one process: each reads the usage of a window
 PREVIEW_TOO_LARGE_SHOWN: Final = 100  # subjects whose body would be too large
 TRIALS_MAX: Final = 10  # test deliveries of a report within the window: they hit a receiver at once
 TRIALS_WINDOW_MS: Final = 60_000
@@ -275,9 +285,7 @@ AHEAD_WAIT_MS: Final = 3_000  # what waits longer for a place is given back: a p
 AHEAD_BYTES_MAX: Final = 32 * 1024 * 1024  # of bodies that are claimed; then none is ahead
 CLAIM_BYTES_MAX: Final = 16 * 1024 * 1024  # of the bodies of one claim, but for the first of each
 BODY_SMALL_BYTES_MAX: Final = 4_096  # comes with its delivery, as text; others row by row
-REPORTS_CLAIMED_MAX: Final = (
-    32  # reports of one claim: with those firsts, as much as may be in hand
-)
+REPORTS_CLAIMED_MAX: Final = 32  # of one claim: with those firsts, as much as may be in hand
 CLAIMED_BYTES_MAX: Final = 32 * DELIVERY_BODY_BYTES_MAX  # then none is claimed: bounds memory
 RETRY_WAIT_MS: Final = 60_000  # a retry that has waited so long no longer gives way to first tries
 ENDPOINT_OUTAGES: Final = 3  # attempts in a row; one is chance, two may be a restart
@@ -296,9 +304,7 @@ PROBE_PAUSES_MAX: Final = 45  # up to so many: who is back is noticed, and serve
 # and an hour of it costs 96 + 18 + 76 attempts
 RETRYING_COUNTED_MAX: Final = 10_000  # of a report or a run, where its status is shown
 RETURNED_MAX: Final = 1_000  # deliveries that failed in an outage are due at its end: one statement
-PAUSES_OF_AN_OUTAGE: Final = (
-    4  # after the fourth pause (half a minute) an outage was no false alarm
-)
+PAUSES_OF_AN_OUTAGE: Final = 4  # then (half a minute) an outage was no false alarm
 ENDPOINT_RETRY_AFTER_MAX_S: Final = 300  # for one delivery's Retry-After to hold up all others
 PROBE_PAUSE_S_MAX: Final = 60  # of the setting
 ENDPOINT_SILENCE_S: Final = 2 * RETRY_EVERY_S  # between failures: it was not tried all along
@@ -328,18 +334,22 @@ PULL_BYTES_MAX: Final = 4 * 1024 * 1024  # of the bodies of one page of a pull, 
 REPLAYS_RUNNING_MAX: Final = 20  # of one namespace: each is worked at in turn
 
 # --- the disk of the embedded stores ---
-ROOM_TO_START_BYTES: Final = (
-    32 * 1024 * 1024
-)  # free: a start writes definitions, journals and what the seen stores held in memory
+ROOM_TO_START_BYTES: Final = 32 * 1024 * 1024  # free: definitions, journals, what seen stores held
 ROOM_TO_RUN_BYTES: Final = 16 * 1024 * 1024  # free: one commit of the log; below it, not ready
 
 # --- the usage store ---
-USAGE_STORE_THREADS_MAX: Final = (
-    8  # statements at once: a flush writes three tables side by side, queries come on top
-)
+USAGE_STORE_THREADS_MAX: Final = 8  # statements of counting at once: a flush writes five tables
 USAGE_STORE_TIMEOUT_S: Final = 60
-USAGE_STREAMS_MAX: Final = 8  # answers that are read at once: large ones leave half of it to others
+USAGE_READS_MAX: Final = 4  # statements of readers at once: embedded, counting has the same cores
+USAGE_STREAMS_MAX: Final = 12  # answers that are open at once: all large ones leave half to others
+USAGE_RUN_READS_MAX: Final = 2  # statements of runs at once: they are made one after another
+USAGE_RUN_STREAMS_MAX: Final = 4  # of runs and previews
+USAGE_UPKEEP_MAX: Final = 4  # statements of blocks, audits and retention at once
+USAGE_READ_BYTES_MAX: Final = 256 * 1024 * 1024  # that the engine holds for one statement
+USAGE_RUN_BYTES_MAX: Final = 512 * 1024 * 1024  # the same, of a run: it has to be made
+USAGE_READ_S_MAX: Final = 30  # until the first row: clients and proxies wait a minute or less
 USAGE_MEMORY_BYTES_MAX: Final = 8 * 1024 * 1024  # of a step of one answer, before it is on disk
+RANK_WAIT_MS: Final = 10  # a block of a reader waits for counting, which under load never ends
 
 # --- the seen store: one per partition, so each number counts sixteen times ---
 SEEN_CACHE_BYTES: Final = 8 * 1024 * 1024
@@ -369,9 +379,7 @@ SEEN_MARGIN_DAYS: Final = 7  # beyond the horizon: clocks of a log that step bac
 RETENTION_NOTICE_MS: Final = (
     24 * 60 * 60 * 1_000
 )  # from a notice to the drop: copies of both stores that are made within a day agree
-IDLE_SLICE_MS: Final = (
-    60 * 60 * 1_000
-)  # a slice without new records is closed: far below any retention
+IDLE_SLICE_MS: Final = 60 * 60 * 1_000  # then a slice is closed: far below any retention
 POLL_IDLE_S: Final = 0.05
 HOUSEKEEPING_INTERVAL_S: Final = 0.1
 WORKER_BACKOFF_MIN_S: Final = 0.2

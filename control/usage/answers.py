@@ -17,7 +17,8 @@ from typing import Any, Final
 import structlog
 from aiohttp import hdrs, web
 
-from control.usage.places import Places
+from control.usage.admission import leave_place
+from control.usage.places import Places, caller_of
 from meterline.http import answer_headers
 from meterline.http.operation import Call
 from meterline.limits import ANSWER_ROWS_AT_ONCE, ANSWER_S_MAX, ANSWER_STALL_S
@@ -58,7 +59,7 @@ class Answers:
         Where a large answer has to wait for its place, what was read is let go, and `ask` is called
         again.
         """
-        request, namespace = call.request, call.namespace
+        request, caller = call.request, caller_of(call.principal)
         async with aclosing(self.pieces(form, ask())) as pieces:
             first = await anext(pieces)
             second = await anext(pieces, None)
@@ -66,17 +67,18 @@ class Answers:
                 return web.Response(body=first, content_type=form.media, headers=form.headers)
             if request.method == hdrs.METH_HEAD:
                 return await self._begun(request, form)
-            if self.places.enter_now(namespace):
+            leave_place(request)
+            if self.places.enter_now(caller):
                 try:
                     return await self._stream(request, form, pieces, first, second)
                 finally:
-                    self.places.leave(namespace)
-        await self.places.enter(namespace)
+                    self.places.leave(caller)
+        await self.places.enter(caller)
         try:
             async with aclosing(self.pieces(form, ask())) as pieces:
                 return await self._stream(request, form, pieces, await anext(pieces))
         finally:
-            self.places.leave(namespace)
+            self.places.leave(caller)
 
     async def pieces(self, form: Form, blocks: Blocks) -> AsyncGenerator[bytes, None]:
         """The body in pieces, at least one; one for each part of the rows."""

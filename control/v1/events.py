@@ -12,6 +12,7 @@ from control.handlers import OfStores, Operation
 from control.shapes.event import EVENT_EXAMPLE, EventShown
 from control.shapes.optional_members import Maybe, present
 from control.shapes.refused_parameters import Customers
+from control.usage.admission import Asks
 from control.v1.validation_message import validation_message
 from meterline.access import Scope
 from meterline.event import Column, Condition, EventQuery, Op
@@ -131,6 +132,7 @@ class V1Events(OfStores, tag="Events"):
         description="Events by their time, the latest first; API v3 also lists those that came "
         "again.",
         scope=Scope.EVENTS_READ,
+        asks=Asks.SEARCH,
         parameters=EventsParameters,
         answer=Answer(200, "Events.", list[IngestedEventShown], example=[EXAMPLE]),
     )

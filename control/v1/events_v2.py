@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 from control.event_judgement import judged
 from control.handlers import OfStores, Operation
 from control.shapes.refused_parameters import Customers
+from control.usage.admission import Asks
 from control.v1.events import EXAMPLE, ClientId, IngestedEventShown, shown
 from meterline.access import Scope
 from meterline.event import Column, Condition, EventQuery, Op, Order, decode_cursor
@@ -159,6 +160,7 @@ class V2Events(OfStores, tag="Events"):
         route="GET /v2/events",
         summary="List events, with filters and pages",
         scope=Scope.EVENTS_READ,
+        asks=Asks.SEARCH,
         parameters=EventPageParameters,
         answer=Answer(200, "A page of events.", EventPageShown, example={"items": [EXAMPLE]}),
     )

@@ -8,6 +8,7 @@ from aiohttp import web
 from pydantic import Field
 
 from control.handlers import OfStores, Operation
+from control.usage.admission import Asks
 from control.usage.query import SUBJECT, MemberNames, Question, query_of
 from meterline.access import Scope
 from meterline.http import json_response
@@ -83,6 +84,7 @@ class V1MeterValues(OfStores, tag="Meters"):
         route="GET /v1/meters/{meterIdOrSlug}/subjects",
         summary="List the subjects that a meter has usage of",
         scope=Scope.USAGE_READ,
+        asks=Asks.SEARCH,
         parameters=MeterSubjectsParameters,
         answer=Answer(200, "Subjects, sorted.", list[str], example=["customer-1"]),
     )
@@ -99,6 +101,7 @@ class V1MeterValues(OfStores, tag="Meters"):
         summary="List the values of a group-by key that a meter has usage of",
         description='An event without a value there has "".',
         scope=Scope.USAGE_READ,
+        asks=Asks.SEARCH,
         parameters=GroupValuesParameters,
         answer=Answer(200, "Values, sorted.", list[str], example=["large", "small"]),
     )

@@ -13,6 +13,7 @@ from control.handlers import Handlers, Operation
 from control.shapes.optional_members import instant, present
 from control.shapes.refused_parameters import Customers, Unsupported
 from control.stores import Stores
+from control.usage.admission import Asks
 from control.usage.answers import Answers, Form
 from control.usage.form import opening, table, wants_csv, window_bound
 from control.usage.query import (
@@ -202,6 +203,7 @@ class V1Query(Handlers, tag="Meters"):
         summary="Query usage",
         description=_DESCRIPTION,
         scope=Scope.USAGE_READ,
+        asks=Asks.USAGE,
         parameters=QueryParameters,
         answer=_ANSWERS,
         problems=(ProblemType.NOT_ACCEPTABLE,),
@@ -216,6 +218,7 @@ class V1Query(Handlers, tag="Meters"):
         summary="Query usage with a body",
         description=f"{_DESCRIPTION} For filters that fit no URL.",
         scope=Scope.USAGE_READ,
+        asks=Asks.USAGE,
         parameters=AnyParameters,
         body=json_body(QueryBody, _ASKED),
         answer=_ANSWERS,

@@ -210,6 +210,14 @@ class UsageIntegrity:
         else:
             raise Unsuitable(lost_message(message) + _way_on(known))
 
+    def beside(self, store: UsageHoldings) -> "UsageIntegrity":
+        """The same comparison, begun, by another way to the same store: who reads must not keep
+        those waiting who count.
+        """
+        other = UsageIntegrity(self._ledger, store, self._log, self._partitions)
+        other.store_id = self.store_id
+        return other
+
     async def check(self) -> None:
         """Raises `StoreLost` where the usage store lacks what was counted, `Unavailable` where one
         of both does not answer, or a block lacks rows.

@@ -11,6 +11,7 @@ from control.event_judgement import Judged, judged
 from control.handlers import Handlers, Operation
 from control.kept import kept_from
 from control.stores import Ledger, Stores
+from control.usage.admission import Asks
 from control.v3.events.operations import LISTED_EXAMPLE, ListedEventShown, shown
 from control.v3.reports.run_shapes import DELIVERY_EXAMPLE, DeliveryShown, delivery_shown
 from meterline.access import Scope
@@ -96,6 +97,7 @@ class V3EventTrace(Handlers, tag="Events"):
             "that reported it, with the entry that it is a part of."
         ),
         scope=Scope.EVENTS_READ,
+        asks=Asks.SEARCH,
         parameters=EventTraceParameters,
         answer=Answer(200, "The trace.", EventTraceShown, example=_EXAMPLE),
         problems=(ProblemType.NOT_FOUND,),

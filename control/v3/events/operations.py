@@ -14,6 +14,7 @@ from control.kept import with_kept
 from control.shapes.event import EVENT_EXAMPLE, EventShown
 from control.shapes.optional_members import Maybe, present
 from control.shapes.pages import KeptMetaShown, cursor_page, no_cursor, page_answer, page_shape
+from control.usage.admission import Asks
 from control.v3.events.conditions import EventFilter, VerdictName
 from meterline.access import Scope
 from meterline.event import Column, EventQuery, Order, Verdict, decode_cursor
@@ -169,6 +170,7 @@ class V3Events(OfStores, tag="Events"):
             "seconds of being received."
         ),
         scope=Scope.EVENTS_READ,
+        asks=Asks.SEARCH,
         parameters=EventsParameters,
         answer=page_answer("A page of events.", EVENT_PAGE, LISTED_EXAMPLE, _CURSOR_EXAMPLE),
     )

@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from control.handlers import OfStores, Operation
 from control.shapes.pages import cursor_page, no_cursor, page_answer, page_shape
+from control.usage.admission import Asks
 from control.v3.events.conditions import EventTextFilter, EventTimeFilter
 from meterline.access import Scope
 from meterline.event import Column, Condition, EventSubject, SubjectQuery
@@ -74,6 +75,7 @@ class V3EventSubjects(OfStores, tag="Events"):
         description="Only events that are kept are looked at, without copies of one. A search that "
         "would read too much is answered 400: give `filter[stored_at]` a span.",
         scope=Scope.USAGE_READ,
+        asks=Asks.SEARCH,
         parameters=EventSubjectsParameters,
         answer=page_answer("A page of subjects.", _PAGE, _EXAMPLE, _EXAMPLE["key"]),
     )

@@ -10,6 +10,7 @@ from control.handlers import Handlers, Operation
 from control.kept import kept_from
 from control.shapes.pages import KeptFrom
 from control.stores import Ledger, Stores
+from control.usage.admission import Asks
 from control.v3.installation.status import lag_records
 from meterline.access import Scope
 from meterline.http import json_response
@@ -160,6 +161,7 @@ class V3Accounts(Handlers, tag="Accounts"):
             "to keys with the scope `operate`."
         ),
         scope=Scope.USAGE_READ,
+        asks=Asks.SEARCH,
         parameters=AccountParameters,
         answer=Answer(200, "The account.", AccountsShown, example=_EXAMPLE),
     )

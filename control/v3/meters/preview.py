@@ -16,6 +16,7 @@ from control.handlers import Handlers, Operation
 from control.kept import check_events_kept
 from control.shapes.optional_members import instant
 from control.stores import Ledger, Stores
+from control.usage.admission import Asks
 from control.usage.answers import Answers
 from control.usage.form import opening
 from control.usage.query import query_of
@@ -161,6 +162,7 @@ class V3MeterPreview(Handlers, tag="Meters"):
             "Nothing is created."
         ),
         scope=Scope.USAGE_READ,
+        asks=Asks.MUCH,
         body=json_body(PreviewBody, _ASKED),
         answer=Answer(200, "Usage, as query-meter answers.", PreviewShown, example=_ANSWERED),
     )

@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 from control.handlers import Handlers, Operation
 from control.shapes.pages import PageParameters, cursor_page, page_answer, page_shape, parts_after
 from control.stores import Stores
+from control.usage.admission import Asks
 from meterline.access import Scope
 from meterline.event import (
     Position,
@@ -77,6 +78,7 @@ class V3Rejected(Handlers, tag="Meters"):
         route="GET /meters/{meterId}/rejected",
         summary="List the values that a meter could not count",
         scope=Scope.EVENTS_READ,
+        asks=Asks.USAGE,
         parameters=PageParameters,
         answer=page_answer("A page of rejected values.", _PAGE, _EXAMPLE, _EXAMPLE["position"]),
     )

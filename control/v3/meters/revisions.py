@@ -4,15 +4,17 @@ to.
 
 import asyncio
 import re
+from contextlib import aclosing
 from typing import Annotated, Any, Final
 
 from aiohttp import web
 from pydantic import Field
 
 from control.handlers import OfStores, Operation
-from control.revision_comparison import SubjectDifference, compared
+from control.revision_comparison import Comparison, SubjectDifference, compared
 from control.shapes.optional_members import instant
 from control.shapes.pages import PageParameters, cursor_page, page_answer, parts_after
+from control.usage.admission import Asks
 from control.usage.query import complete_until
 from control.v3.meters.bodies import MeterRevisionBody, MeterSwitchBody
 from control.v3.meters.revision_shapes import (
@@ -122,6 +124,7 @@ class V3MeterRevisions(OfStores, tag="Meters"):
             "While the revision is being backfilled, `progress` shows how far it is."
         ),
         scope=Scope.USAGE_READ,
+        asks=Asks.MUCH,
         parameters=ComparisonParameters,
         answer=Answer(
             200, "A page of subjects, by name.", ComparisonShown, example=COMPARISON_EXAMPLE
@@ -138,19 +141,21 @@ class V3MeterRevisions(OfStores, tag="Meters"):
             message = f"{rfc3339(asked.from_)} must be before to, {rfc3339(asked.to)}"
             raise invalid(Fault("from", message, "maximum", "query"))
         progress = await self._progress(one)  # first: what it speaks of is in the answer
-        before, after = (_totals(meter, asked) for meter in (there, one.meter))
-        usage = self._stores.usage
-        subjects = compared(await usage.usage(before), await usage.usage(after))
-        differing = [it for it in subjects if it.differs]
-        candidates = subjects if asked.include_equal else differing
-        found = [it for it in candidates if page.after is None or it.subject > page.after]
+        made = Comparison(page.size, page.after, asked.include_equal)
+        ask = self._stores.usage.usage_rows
+        async with (
+            aclosing(ask(_totals(there, asked))) as before,
+            aclosing(ask(_totals(one.meter, asked))) as after,
+        ):
+            async for subject in compared(before, after):
+                made.add(subject)
         answer = {
             "revision": one.number,
             "in_force": there.revision,
             "progress": progress,
-            "subjects": len(subjects),
-            "differing": len(differing),
-            **cursor_page(found, page, _difference_shown, lambda it: it.subject),
+            "subjects": made.subjects,
+            "differing": made.differing,
+            **cursor_page(made.found, page, _difference_shown, lambda it: it.subject),
         }
         return json_response(answer)
 

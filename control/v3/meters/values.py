@@ -9,6 +9,7 @@ from pydantic import Field
 
 from control.handlers import OfStores, Operation
 from control.shapes.pages import NumberMetaShown, numbered_answer, numbered_page, page_shape
+from control.usage.admission import Asks
 from control.usage.query import SUBJECT, MemberNames, Question, query_of
 from meterline.access import Scope
 from meterline.http import json_response
@@ -53,6 +54,7 @@ class V3MeterValues(OfStores, tag="Meters"):
         route="GET /meters/{meterId}/subjects",
         summary="List the subjects that a meter has usage of",
         scope=Scope.USAGE_READ,
+        asks=Asks.SEARCH,
         parameters=ValuesParameters,
         answer=numbered_answer("A page of subjects.", _PAGE, "customer-1", "customer-2"),
     )
@@ -66,6 +68,7 @@ class V3MeterValues(OfStores, tag="Meters"):
         summary="List the values of a dimension that a meter has usage of",
         description='An event without a value there has "".',
         scope=Scope.USAGE_READ,
+        asks=Asks.SEARCH,
         parameters=ValuesParameters,
         answer=numbered_answer("A page of values.", _PAGE, "large", "small"),
     )

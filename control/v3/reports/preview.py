@@ -12,9 +12,9 @@ from control.handlers import OfReports, Operation
 from control.openapi.report_message import EXAMPLE
 from control.report_preview import PreviewedBody, Previewing, ReportPreview
 from control.reports.rules import window_faults
-from control.reports.service import ReportService
 from control.shapes.optional_members import Maybe, instant, present
 from control.shapes.pages import CursorMetaShown, PageParameters, cursors
+from control.usage.admission import Asks
 from control.usage.query import complete_until
 from meterline.access import Scope
 from meterline.http import json_response
@@ -23,7 +23,6 @@ from meterline.http.shapes import Closed, DecimalShown, Instant, InstantShown, T
 from meterline.limits import (
     ATTRIBUTE_CHARS_MAX,
     PREVIEW_TOO_LARGE_SHOWN,
-    REPORT_PREVIEWS_MAX,
     RUN_ROWS_READ,
     SUBJECTS_ASKED_BYTES_MAX,
 )
@@ -101,11 +100,7 @@ class ReportPreviewShown(TypedDict):
 
 
 class V3ReportPreview(OfReports, tag="Reports"):
-    """Handler of previews; so many at once, for each reads the usage of a window."""
-
-    def __init__(self, service: ReportService) -> None:
-        super().__init__(service)
-        self._turns = asyncio.Semaphore(REPORT_PREVIEWS_MAX)
+    """Handler of previews."""
 
     @Operation(
         id="preview-report",
@@ -115,6 +110,7 @@ class V3ReportPreview(OfReports, tag="Reports"):
         "subject. Nothing is stored or sent. They equal the deliveries, except for the member "
         "`run` (its `sequence` is 0).",
         scope=Scope.REPORTS_READ,
+        asks=Asks.MUCH,
         parameters=PageParameters,
         body=json_body(
             ReportPreviewBody, {"from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}
@@ -153,14 +149,13 @@ class V3ReportPreview(OfReports, tag="Reports"):
             raise invalid(*faults)
         meter = await service.stores.meter(report.namespace, report.meter_id)
         query = _query(report, meter, asked)
-        async with self._turns:
-            # first: what it speaks of was in before the rows are read
-            until_ms = await complete_until(service.stores, query)
-            found = await self._made(
-                Previewing(report, _run(report, asked, now_ms), page.size, page.after or ""),
-                query,
-                until_ms or 0,
-            )
+        # first: what it speaks of was in before the rows are read
+        until_ms = await complete_until(service.stores, query)
+        found = await self._made(
+            Previewing(report, _run(report, asked, now_ms), page.size, page.after or ""),
+            query,
+            until_ms or 0,
+        )
         return json_response(_shown(found, until_ms, page.size))
 
     async def _made(

@@ -13,6 +13,7 @@ from control.handlers import Handlers, Operation
 from control.kept import check_events_kept
 from control.shapes.pages import CursorMetaShown, cursor_page, cursors, parts_after
 from control.stores import Ledger, Stores
+from control.usage.admission import Asks
 from meterline.access import Scope
 from meterline.audit import Behind, Position, UsageEntry, checksum
 from meterline.http import json_response
@@ -117,6 +118,7 @@ class V3UsageEvents(Handlers, tag="Meters"):
             "entry."
         ),
         scope=Scope.EVENTS_READ,
+        asks=Asks.SEARCH,
         parameters=UsageEventsParameters,
         answer=Answer(200, "A page of events.", UsageEventPageShown, example=_EXAMPLE),
     )

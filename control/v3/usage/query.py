@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 from control.handlers import Handlers, Operation
 from control.shapes.optional_members import Maybe, instant, present
 from control.stores import Stores
+from control.usage.admission import Asks
 from control.usage.answers import Answers, Form
 from control.usage.form import opening, table, wants_csv, window_bound
 from control.usage.query import (
@@ -230,6 +231,7 @@ class V3Query(Handlers, tag="Meters"):
             "nothing counted has no row. `Accept: text/csv` asks for a table."
         ),
         scope=Scope.USAGE_READ,
+        asks=Asks.USAGE,
         body=json_body(QueryBody, _ASKED),
         answer=(
             Answer(

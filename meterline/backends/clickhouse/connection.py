@@ -1,5 +1,5 @@
-"""Connections to ClickHouse: one client per thread, a bounded pool of threads, errors of the world
-as `Unavailable`.
+"""Connections to ClickHouse: one client per thread, a bounded pool of threads for each lane, errors
+of the world as `Unavailable`.
 
 clickhouse-connect's asyncio client refuses chDB, so both set-ups use the same sync client in
 threads (it lets go of the interpreter lock while the engine works).
@@ -7,12 +7,13 @@ threads (it lets go of the interpreter lock while the engine works).
 
 import asyncio
 import re
+import secrets
 import struct
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from contextlib import contextmanager, suppress
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import clickhouse_connect
@@ -28,7 +29,12 @@ from clickhouse_connect.driver.query import QueryResult
 from urllib3.exceptions import HTTPError
 
 from meterline.backends.clickhouse.streams import Stream, settings_clause
-from meterline.limits import USAGE_STORE_THREADS_MAX, USAGE_STORE_TIMEOUT_S, USAGE_STREAMS_MAX
+from meterline.limits import (
+    ANSWER_S_MAX,
+    RANK_WAIT_MS,
+    USAGE_STORE_THREADS_MAX,
+    USAGE_STORE_TIMEOUT_S,
+)
 from meterline.ports import AccessRefused, Unavailable
 
 # The engine's own insert de-duplication would eat a repair; an asynchronous insert would be
@@ -52,8 +58,11 @@ _READING: Final = re.compile(
     r"from part (?:\S*/)?(?P<part>[^\s/]+)/? in table (?:\w+\.)?(?P<table>\w+)"
 )
 _OURS: Final = (DataError, ProgrammingError, NotSupportedError)
-# TOO_MANY_ROWS, TIMEOUT_EXCEEDED, TOO_SLOW: what a query was bounded by.
-_EXCEEDED: Final = re.compile(r"Code: (158|159|160)\b")
+# TOO_MANY_ROWS, TIMEOUT_EXCEEDED, TOO_SLOW, and MEMORY_LIMIT_EXCEEDED of the query, not of the
+# server: what a query was bounded by.
+_EXCEEDED: Final = re.compile(
+    r"Code: (158|159|160)\b|Code: 241\b.*?(Query memory limit|\(for query\))", re.DOTALL
+)
 # UNKNOWN_DATABASE, UNKNOWN_USER, WRONG_PASSWORD, REQUIRED_PASSWORD, ACCESS_DENIED,
 # AUTHENTICATION_FAILED
 _REFUSED: Final = re.compile(r"Code: (81|192|193|194|497|516)\b")
@@ -63,25 +72,77 @@ Rows = Sequence[Sequence[Any]]
 
 
 class Exceeded(Unavailable):
-    """A query would read more, or take longer, than its settings allow, or those of the store's
-    user.
+    """A query would read or hold more, or take longer, than its settings allow, or those of the
+    store's user.
     """
 
 
-class Connection:
-    """Where the usage store is: `chdb:<folder>` or `http(s)://user:password@host:port/database`."""
+class Lane(NamedTuple):
+    """Statements of one kind. They have threads of their own, so no lane waits behind another.
 
-    def __init__(self, url: str) -> None:
+    `rank` is the engine's priority: while a statement of a lower one runs, others stand still for
+    up to `RANK_WAIT_MS` at each of their blocks. `threads` are statements at once, beginning
+    streams among them; `streams` are those that are open. A stream must begin within
+    `seconds_each`, other statements end.
+    """
+
+    name: str
+    rank: int
+    threads: int
+    streams: int = 1
+    bytes_each: int | None = None
+    seconds_each: int | None = None
+    gives_up: bool = False  # a statement that nobody waits for any more is ended
+
+    def settings(
+        self, given: Mapping[str, Any], *, embedded: bool, streamed: bool = False
+    ) -> dict[str, Any]:
+        """Settings of a statement: what it asks for, as far as the lane allows it."""
+        most: dict[str, int] = {}
+        if self.bytes_each is not None:
+            most["max_memory_usage"] = self.bytes_each
+        if self.seconds_each is not None:
+            most["max_execution_time"] = ANSWER_S_MAX if streamed else self.seconds_each
+        if embedded and self.rank > COUNTING.rank:
+            most["max_threads"] = 1  # counting has the same cores
+        lesser = {name: min(bound, given.get(name, bound)) for name, bound in most.items()}
+        ranked = {"priority": self.rank, "low_priority_query_wait_time_ms": RANK_WAIT_MS}
+        return {**given, **lesser, **ranked}
+
+
+COUNTING: Final = Lane("counting", 1, USAGE_STORE_THREADS_MAX)
+
+
+class Connection:
+    """Where the usage store is: `chdb:<folder>` or `http(s)://user:password@host:port/database`.
+
+    It is the lane of counting; `lane` gives the others.
+    """
+
+    def __init__(self, url: str, lane: Lane = COUNTING) -> None:
         self._url = url
+        self._lane = lane
+        self._lanes: dict[str, Connection] = {}
         self._local = threading.local()
         self._clients: list[Client] = []
         self._lock = threading.Lock()
         self._types: dict[tuple[str, tuple[str, ...]], Sequence[ClickHouseType]] = {}
-        self._threads = ThreadPoolExecutor(USAGE_STORE_THREADS_MAX, "usage-store")
-        self._stream_threads = ThreadPoolExecutor(USAGE_STREAMS_MAX, "usage-stream")
-        self._streams = asyncio.Semaphore(USAGE_STREAMS_MAX)
+        self._threads = ThreadPoolExecutor(lane.threads, lane.name)
+        self._stream_threads = ThreadPoolExecutor(lane.streams, f"{lane.name}-stream")
+        self._streams = asyncio.Semaphore(lane.streams)
+        self._beginning = asyncio.Semaphore(lane.threads)
         self._idle: list[Client] = []  # of streams that ended: an open one has a client for itself
         self._making = threading.Lock()
+        self._ending = ThreadPoolExecutor(1, f"{lane.name}-end")
+
+    def lane(self, lane: Lane) -> "Connection":
+        """The same store for statements of another kind; closed with this connection. All who ask
+        for a lane share it.
+        """
+        if lane.name not in self._lanes:
+            self._lanes[lane.name] = made = Connection(self._url, lane)
+            made._lock = self._lock
+        return self._lanes[lane.name]
 
     @property
     def embedded(self) -> bool:
@@ -122,6 +183,24 @@ class Connection:
 
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
+    @contextmanager
+    def _given_up(self, mark: str) -> Iterator[None]:
+        """Who is cancelled within, or waits too long, ends the statement with this comment."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            if self._lane.gives_up:
+                self._ending.submit(self._end, mark)
+            raise
+        except TimeoutError as error:
+            self._ending.submit(self._end, mark)
+            raise Exceeded(f"no rows within {self._lane.seconds_each} s") from error
+
+    def _end(self, mark: str) -> None:
+        # A user without the right leaves it to the bounds of the statement.
+        with suppress(ClickHouseError, OSError, HTTPError, Unavailable):
+            self._client().command(f"KILL QUERY WHERE Settings['log_comment'] = '{mark}' ASYNC")
+
     async def stream(
         self,
         sql: str,
@@ -133,8 +212,11 @@ class Connection:
         with pieces that end anywhere, and at the end with nothing. Pieces are read as they are
         asked for, so what is held is little. Raises as `run` does. Whoever stops early closes it.
         """
+        mark, bounds = self._bounds(settings, streamed=True)
+        if not self.embedded:
+            bounds["cancel_http_readonly_queries_on_client_close"] = 1
         async with self._streams:
-            stream = Stream(sql + settings_clause(settings), parameters)
+            stream = Stream(sql + settings_clause(bounds), parameters)
 
             def step() -> tuple[bool, T]:
                 with _errors_named():
@@ -144,15 +226,28 @@ class Connection:
 
             run = asyncio.get_running_loop().run_in_executor
             try:
-                more = True
-                while more:
-                    more, made = await run(self._stream_threads, step)
+                with self._given_up(mark):
+                    async with self._beginning, asyncio.timeout(self._lane.seconds_each):
+                        more, made = await run(self._stream_threads, step)  # grouped, and sorted
                     yield made
+                    while more:
+                        more, made = await run(self._stream_threads, step)
+                        yield made
             finally:
                 closing = run(self._stream_threads, stream.close)
                 client = await asyncio.shield(closing)
                 if client is not None:
                     self._idle.append(client)
+
+    def _bounds(
+        self, settings: Mapping[str, Any], *, streamed: bool = False
+    ) -> tuple[str, dict[str, Any]]:
+        """A name for a statement that can be given up, and its settings."""
+        bounds = self._lane.settings(settings, embedded=self.embedded, streamed=streamed)
+        if not self._lane.gives_up:
+            return "", bounds
+        mark = f"meterline-{secrets.token_hex(8)}"
+        return mark, {**bounds, "log_comment": mark}
 
     def _for_stream(self) -> Client:
         try:
@@ -167,12 +262,14 @@ class Connection:
         settings: Mapping[str, Any] = QUERY_SETTINGS,
     ) -> Rows:
         """Rows of a query; parameters are bound by the server, `{name:Type}`."""
-        bounds = dict(settings)
-        return await self.run(lambda client: _rows(client.query(sql, parameters, bounds)))
+        mark, bounds = self._bounds(settings)
+        with self._given_up(mark):
+            return await self.run(lambda client: _rows(client.query(sql, parameters, bounds)))
 
     async def insert(self, table: str, columns: Sequence[str], rows: Rows) -> None:
         """Insert rows as one block; returns when the store has synced it to disk."""
         key = table, tuple(columns)
+        settings = self._lane.settings(INSERT_SETTINGS, embedded=self.embedded)
 
         def work(client: Client) -> None:
             context = client.create_insert_context(
@@ -180,7 +277,7 @@ class Connection:
                 columns,
                 column_types=self._types.get(key),  # without them it asks each time
                 column_oriented=True,
-                settings=INSERT_SETTINGS,
+                settings=settings,
             )
             self._types.pop(key, None)  # whatever goes wrong, they are asked for again
             client.insert(data=list(zip(*rows, strict=True)), context=context)
@@ -194,13 +291,14 @@ class Connection:
         """Insert rows whose values lie one behind the other, each as wide as its column, numbers
         little-endian. As one block; returns when the store has synced it to disk.
         """
+        settings = self._lane.settings(INSERT_SETTINGS, embedded=self.embedded)
 
         def work(client: Client) -> None:
             try:
                 packed = b"".join(rows)
             except struct.error as error:
                 raise DataError(f"{table}: {error}") from error
-            client.raw_insert(table, columns, packed, INSERT_SETTINGS, fmt="RowBinary")
+            client.raw_insert(table, columns, packed, settings, fmt="RowBinary")
 
         await self.run(work)
 
@@ -208,10 +306,19 @@ class Connection:
         """Run a statement that gives no rows."""
         await self.run(lambda client: client.command(sql))
 
+    async def insert_selected(
+        self, sql: str, parameters: dict[str, Any], settings: Mapping[str, Any]
+    ) -> None:
+        """Run an `INSERT ... SELECT`."""
+        bounds = self._lane.settings(settings, embedded=self.embedded)
+        await self.run(lambda client: client.command(sql, parameters, settings=bounds))
+
     async def close(self) -> None:
-        """Finish what runs and close every client."""
-        await asyncio.to_thread(self._threads.shutdown, wait=True)
-        await asyncio.to_thread(self._stream_threads.shutdown, wait=True)
+        """Finish what runs in every lane and close every client."""
+        for lane in self._lanes.values():
+            await lane.close()
+        for threads in (self._threads, self._stream_threads, self._ending):
+            await asyncio.to_thread(threads.shutdown, wait=True)
         for client in self._clients:
             client.close()
 

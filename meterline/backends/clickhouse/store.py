@@ -10,6 +10,12 @@ from typing import Any, Final
 
 from clickhouse_connect.driver.exceptions import DataError
 
+from meterline.backends.clickhouse.bounds import (
+    READING,
+    RUNS,
+    rows_within_bounds,
+    within_bounds,
+)
 from meterline.backends.clickhouse.chdb.parts import PartWatch
 from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.events.listing import EventListing
@@ -77,8 +83,9 @@ class ClickHouseUsageStore:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection  # for what else is asked of the same store
         self._connection = connection
-        self._reader = Reader(connection)
-        self._listing = EventListing(connection)
+        self._asking = connection.lane(READING)
+        self._reader, self._runs = Reader(self._asking), Reader(connection.lane(RUNS))
+        self._listing = EventListing(self._asking)
         self.listed_events = self._listing.page
         self.event_subjects = self._listing.subjects
         self.usage_values = ValueListing(self._reader).page
@@ -97,7 +104,7 @@ class ClickHouseUsageStore:
 
     def read_blocks(self, blocks: BlockSnapshot | None) -> None:
         """From now on, answers are read from these blocks, as far as they go."""
-        self._reader.blocks = blocks
+        self._reader.blocks = self._runs.blocks = blocks
 
     async def write(self, flush: Flush) -> None:
         """Three stages, each durable before the next: an account never speaks of rows that are not
@@ -158,7 +165,7 @@ class ClickHouseUsageStore:
 
     async def accounts(self, log: int) -> AccountRow:
         """The sum over all slices of a log."""
-        rows = await self._connection.query(QUERIES["accounts"], {"log": log})
+        rows = await self._asking.query(QUERIES["accounts"], {"log": log})
         version, *counts = rows[0]
         return AccountRow(log, 0, 0, version, *counts)
 
@@ -198,15 +205,15 @@ class ClickHouseUsageStore:
 
     def usage_rows(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
         """The same, a part of the rows at a time."""
-        return answer(self._reader, query)
+        return rows_within_bounds(answer(self._reader, query))
 
     def usage_by_subject(self, query: UsageQuery, rows_max: int) -> AsyncIterator[list[UsageRow]]:
         """See `meterline.usage.SubjectUsageStore`."""
-        return portions(self._reader, query, rows_max)
+        return portions(self._runs, query, rows_max)
 
     async def usage_sum(self, query: UsageQuery) -> tuple[int, int]:
         """See `meterline.usage.SubjectUsageStore`."""
-        return await total(self._reader, query)
+        return await total(self._runs, query)
 
     async def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:
         """A page of rejected values; the cursor is `log.partition.offset.place` of the last row
@@ -215,7 +222,8 @@ class ClickHouseUsageStore:
         spans = [(piece.meter, span_of(piece.from_ms, piece.to_ms)) for piece in pieces(meter)]
         parts = [Part(part, span.first, span.end) for part, span in spans]
         statement = rejected_statement(parts, _cursor(after), limit)
-        return [RejectedRow(*row) for row in await self._connection.query(*statement)]
+        with within_bounds():
+            return [RejectedRow(*row) for row in await self._asking.query(*statement)]
 
     async def new_events(self, positions: Sequence[Position]) -> list[ListedEvent]:
         """Events by position."""
@@ -241,7 +249,7 @@ class ClickHouseUsageStore:
             "types": _type_names(namespaced_types),
             "late_by_ms": _HOWEVER_SOON if late_by_ms is None else late_by_ms,
         }
-        rows = await self._connection.query(QUERIES["touched"], parameters)
+        rows = await self._runs.connection.query(QUERIES["touched"], parameters)
         return [Touched(stretch.partition, *row) for row in rows]
 
     async def close(self) -> None:

@@ -24,6 +24,7 @@ from ingest.publisher import Publisher
 from meterline.audit import CheckedAccounts, CheckedLineage, CheckedRefusals
 from meterline.backends.clickhouse.audit.evidence import ClickHouseEvidence
 from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
+from meterline.backends.clickhouse.bounds import READING
 from meterline.backends.clickhouse.chdb import folder as chdb_folder
 from meterline.backends.clickhouse.connection import Connection, create_database
 from meterline.backends.clickhouse.events.lineage import ClickHouseEventLineage
@@ -138,7 +139,7 @@ class Opened:
     """Everything that counting, asking and reporting stand on, with the log's number known.
 
     `stores.usage` refuses to answer once it has lost what was counted; `usage` is the same store
-    without this check, for the audit.
+    without this check, for the audit. Counting checks by `integrity`, readers by `reading`.
     """
 
     stores: Stores
@@ -148,6 +149,7 @@ class Opened:
     connection: Connection  # to the usage store
     usage: ClickHouseUsageStore
     integrity: UsageIntegrity
+    reading: UsageIntegrity
 
 
 async def open_all(
@@ -172,12 +174,13 @@ async def open_all(
     integrity = UsageIntegrity(seal_ledger, holdings, log.number, log.partitions)
     await integrity.begin(str(ULID()), settings.usage_lost)
     catalogue, subjects = SqlCatalogueStore(database), SqlSubjectStore(database)
-    revisions, checked = SqlRevisionStore(database), CheckedUsageStore(usage, integrity)
+    reading = integrity.beside(ClickHouseHoldings(usage.connection.lane(READING)))
+    revisions, checked = SqlRevisionStore(database), CheckedUsageStore(usage, reading)
     retention = SqlRetention(database)
     stores = Stores(catalogue, progress, checked, log, CLOCK, subjects, revisions, retention)
     reports = SqlReportStore(database)
     usage.read_blocks(BlockSnapshot(SqlBlockLedger(database), log.number))
-    return Opened(stores, reports, log, database, usage.connection, usage, integrity)
+    return Opened(stores, reports, log, database, usage.connection, usage, integrity, reading)
 
 
 async def _check_unknown_log(log: OpenLog, *, known_others: bool) -> None:
@@ -207,16 +210,16 @@ def ledger(settings: Settings, opened: Opened) -> Ledger:
         AuditTerms(settings.horizon_days * DAY_MS, settings.losses_accepted or {}),
     )
     return Ledger(
-        CheckedAccounts(ClickHouseAccounts(opened.connection), opened.integrity),
+        CheckedAccounts(ClickHouseAccounts(opened.connection), opened.reading),
         auditor,
-        CheckedLineage(ClickHouseEventLineage(opened.connection), opened.integrity),
+        CheckedLineage(ClickHouseEventLineage(opened.connection), opened.reading),
         SqlDeliveryLineage(opened.database),
     )
 
 
 def refusal_service(opened: Opened, gateway: Gateway) -> RefusalService:
     """Where refusals are settled; events that are sent again go through `gateway`."""
-    refused = CheckedRefusals(opened.usage, opened.integrity)
+    refused = CheckedRefusals(opened.usage, opened.reading)
     return RefusalService(opened.stores, refused, SqlSettlementStore(opened.database), gateway)
 
 

@@ -11,6 +11,7 @@ from aggregator.housekeeping import Housekeeping, Intervals
 from aggregator.retention import Retention
 from aggregator.step import Aggregator
 from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
+from meterline.backends.clickhouse.bounds import UPKEEP
 from meterline.backends.clickhouse.holdings import ClickHousePeriods
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.backends.control_store.progress.retention import SqlRetention
@@ -23,6 +24,7 @@ from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring.adapters import CLOCK, Opened, Worker, completeness_lag_ms
 from meterline.usage import (
     CheckedBlockRows,
+    CheckedUsageStore,
     RetentionTerms,
     SeenStore,
 )
@@ -43,7 +45,7 @@ def aggregator(
     stores = opened.stores
     step = Aggregator(
         opened.log,
-        stores.usage,
+        CheckedUsageStore(opened.usage, opened.integrity),
         stores.progress,
         stores.catalogue,
         open_seen,
@@ -65,7 +67,7 @@ def _retention(settings: Settings, opened: Opened) -> Retention:
     seen = None if events is None else max(events, settings.horizon_days + SEEN_MARGIN_DAYS)
     ages = (None if days is None else days * DAY_MS for days in (events, refusals, seen))
     terms = RetentionTerms(*ages)
-    periods = ClickHousePeriods(opened.connection)
+    periods = ClickHousePeriods(opened.connection.lane(UPKEEP))
     return Retention(periods, SqlRetention(opened.database), terms, opened.log.number)
 
 

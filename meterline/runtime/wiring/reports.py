@@ -10,6 +10,8 @@ from dispatcher.runs.planner import PlanTerms, Sources
 from dispatcher.sending.signing import signed_headers
 from dispatcher.sending.test_delivery import DeliveryTester
 from dispatcher.worker import Dispatcher
+from meterline.backends.clickhouse.bounds import RUNS
+from meterline.backends.clickhouse.holdings import ClickHouseHoldings
 from meterline.backends.control_store.deliveries.replays import SqlReplayStore
 from meterline.backends.control_store.deliveries.report_status import SqlReportStatusStore
 from meterline.backends.control_store.reports.corrections import SqlCorrectionStore
@@ -22,7 +24,7 @@ from meterline.report import StartTerms
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring.adapters import CLOCK, Opened, completeness_lag_ms
 from meterline.runtime.wiring.sending import egress, send_terms
-from meterline.usage import CheckedLateEvents
+from meterline.usage import CheckedLateEvents, CheckedUsageStore, UsageIntegrity
 from meterline.window import DAY_MS
 
 
@@ -82,18 +84,19 @@ def dispatcher(
     """The shell that makes runs and sends deliveries."""
     stores = opened.stores
     corrections = SqlCorrectionStore(opened.database)
+    checked = opened.integrity.beside(ClickHouseHoldings(opened.connection.lane(RUNS)))
     number, partitions = opened.log.number, opened.log.partitions
     return Dispatcher(
         Sources(
             opened.reports,
             stores.catalogue,
             stores.progress,
-            stores.usage,
+            CheckedUsageStore(opened.usage, checked),
             corrections,
             opened.reports,
             FileSpool,
         ),
-        _late_usage(settings, opened),
+        _late_usage(settings, opened, checked),
         sender,
         box,
         CLOCK,
@@ -107,7 +110,7 @@ def dispatcher(
     )
 
 
-def _late_usage(settings: Settings, opened: Opened) -> LateUsage:
+def _late_usage(settings: Settings, opened: Opened, checked: UsageIntegrity) -> LateUsage:
     stores, pause_ms = opened.stores, settings.revision_pause_s * 1_000
     terms = LateTerms(
         opened.log.number,
@@ -118,5 +121,5 @@ def _late_usage(settings: Settings, opened: Opened) -> LateUsage:
         revised_ms=settings.delivery_bytes_days * DAY_MS,  # compared with what was sent
     )
     late = SqlLateStore(opened.database)
-    events = CheckedLateEvents(opened.usage, opened.integrity)
+    events = CheckedLateEvents(opened.usage, checked)
     return LateUsage(LateSources(late, events, stores.catalogue, stores.progress), terms)

@@ -15,6 +15,7 @@ from meterline.audit import (
     TallyValues,
 )
 from meterline.backends.clickhouse.audit import recount_sql
+from meterline.backends.clickhouse.bounds import UPKEEP
 from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection, Exceeded, Rows
 from meterline.backends.clickhouse.named_sql import EVIDENCE
 from meterline.limits import AUDIT_SPILL_BYTES, AUDIT_STEP_S_MAX
@@ -47,7 +48,7 @@ class ClickHouseEvidence:
     """See `meterline.audit.UsageEvidence`."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self._connection = connection.lane(UPKEEP)
 
     async def accounts_between(
         self, log: int, partition: int, first: int, end: int

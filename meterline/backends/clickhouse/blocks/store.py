@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from meterline.backends.clickhouse.blocks import sql
+from meterline.backends.clickhouse.bounds import UPKEEP
 from meterline.backends.clickhouse.chdb.parts import PartWatch
 from meterline.backends.clickhouse.connection import INSERT_SETTINGS, QUERY_SETTINGS, Connection
 from meterline.limits import BLOCK_INSERT_ROWS, BLOCK_MEMORY_BYTES, BLOCK_STEP_S_MAX
@@ -39,7 +40,7 @@ class ClickHouseBlockRows:
     """See `meterline.usage.BlockRows`."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self._connection = connection.lane(UPKEEP)
         self._parts = PartWatch(connection, NAMES) if connection.embedded else None
 
     async def make(self, block: Block, sources: Sequence[int]) -> None:
@@ -103,9 +104,7 @@ class ClickHouseBlockRows:
         return await self._connection.query(statement, parameters, SETTINGS)
 
     async def _write(self, statement: str, parameters: dict[str, Any]) -> None:
-        await self._connection.run(
-            lambda client: client.command(statement, parameters, settings=dict(_WRITE))
-        )
+        await self._connection.insert_selected(statement, parameters, _WRITE)
 
     @asynccontextmanager
     async def _whole(self) -> AsyncIterator[None]:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from meterline.audit import Position, UsageEntry
-from meterline.backends.clickhouse.bounds import EVENT_BOUNDS, Searches
+from meterline.backends.clickhouse.bounds import EVENT_BOUNDS, READING, Searches
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.named_sql import EVIDENCE
 from meterline.meter import pieces
@@ -18,7 +18,7 @@ class ClickHouseEventLineage:
     """See `meterline.audit.EventLineage`."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self._connection = connection.lane(READING)
         self._searches = Searches()
 
     async def events_of(

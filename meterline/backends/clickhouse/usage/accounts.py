@@ -7,7 +7,7 @@ their columns may be filtered; of tallies only the identity is.
 
 from typing import Any, Final
 
-from meterline.backends.clickhouse.bounds import EVENT_BOUNDS, Searches
+from meterline.backends.clickhouse.bounds import EVENT_BOUNDS, READING, Searches
 from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.named_sql import EVIDENCE
 from meterline.event import decode_event
@@ -24,7 +24,7 @@ class ClickHouseAccounts:
     """See `meterline.usage.AccountStore`."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self._connection = connection.lane(READING)
         self._searches = Searches()
 
     async def account_lines(self, query: AccountQuery) -> list[AccountLine]:

@@ -21,7 +21,13 @@ from meterline.backends.clickhouse.usage.sql import (
 )
 from meterline.backends.clickhouse.usage.statement import Minutes, Part
 from meterline.event import Event, decode_event
-from meterline.limits import ANSWER_PART_ROWS, LARGE_READ_ROWS, QUERY_ROWS_MAX, RUN_ROWS_READ
+from meterline.limits import (
+    ANSWER_PART_PIECES,
+    ANSWER_PART_ROWS,
+    LARGE_READ_ROWS,
+    QUERY_ROWS_MAX,
+    RUN_ROWS_READ,
+)
 from meterline.meter import EMPTY, Aggregate, Aggregation, Latest, Measure, Meter, merged, pieces
 from meterline.ports import Unavailable
 from meterline.problem import Fault, Problem, invalid
@@ -106,26 +112,30 @@ async def _nothing() -> AsyncGenerator[list[UsageRow], None]:
 async def _in_parts(
     stream: AsyncGenerator[list[UsageRow], None], rows: "MergedRows"
 ) -> AsyncGenerator[list[UsageRow], None]:
-    """All rows in parts of at most ANSWER_PART_ROWS: at least one part, and one only where all fit
-    into it.
+    """All rows in parts that are bounded. Where all fit into one part, or there are none, it is one;
+    else none is empty.
     """
     waiting: list[UsageRow] = []
+    pieces, begun = 0, False
     async with aclosing(stream):
         async for block in stream:
-            if waiting and block:
+            too_many = len(waiting) + len(block) > ANSWER_PART_ROWS
+            if waiting and block and (too_many or pieces == ANSWER_PART_PIECES):
                 for part in _parts_of(waiting):
                     yield part
-                waiting = block
-            else:
-                waiting = waiting or block
-    for part in _parts_of(waiting + rows.rest()):
+                waiting, pieces, begun = [], 0, True
+            waiting += block
+            pieces += 1
+    waiting += rows.rest()
+    for part in _parts_of(waiting):
         yield part
+    if not waiting and not begun:
+        yield []
 
 
 def _parts_of(rows: list[UsageRow]) -> list[list[UsageRow]]:
     return [
-        rows[first : first + ANSWER_PART_ROWS]
-        for first in range(0, max(len(rows), 1), ANSWER_PART_ROWS)
+        rows[first : first + ANSWER_PART_ROWS] for first in range(0, len(rows), ANSWER_PART_ROWS)
     ]
 
 

@@ -94,7 +94,7 @@ async def answer(
     )
     confirmed = False
     stream = reader.connection.stream(*statement, settings, rows.take) if parts else _nothing()
-    async with aclosing(_in_parts(stream, rows)) as found:
+    async with aclosing(in_parts(stream, rows)) as found:
         async for part in found:
             if not confirmed:  # a statement that has begun keeps what it reads
                 await reader.confirm(coverage)
@@ -109,11 +109,11 @@ async def _nothing() -> AsyncGenerator[list[UsageRow], None]:
     yield []
 
 
-async def _in_parts(
+async def in_parts(
     stream: AsyncGenerator[list[UsageRow], None], rows: "MergedRows"
 ) -> AsyncGenerator[list[UsageRow], None]:
-    """All rows in parts that are bounded. Where all fit into one part, or there are none, it is one;
-    else none is empty.
+    """All rows in bounded parts. What fits into one is one, also where there are no rows; else no
+    part is empty.
     """
     waiting: list[UsageRow] = []
     pieces, begun = 0, False

@@ -3,7 +3,7 @@ numbers, same order.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.backends.clickhouse.usage.answer import Line, MergedRows
+from meterline.backends.clickhouse.usage.answer import Line, MergedRows, in_parts
 from meterline.backends.clickhouse.usage.cache import BlockCache, Recall, add_to, decoded
 from meterline.backends.clickhouse.usage.statement import Minutes
+from meterline.limits import ANSWER_PART_PIECES, ANSWER_PART_ROWS
 from meterline.meter import EMPTY, Aggregate, Aggregation, Latest, merged
 from meterline.ports import Unavailable
 from meterline.usage import Key, RowMaker, UsageQuery, UsageRow, rows_of
@@ -145,3 +146,35 @@ def test_what_is_no_row_breaks_the_answer_off(end: bytes) -> None:
     rows = MergedRows(Aggregation.SUM, RowMaker(query, [], EXTENT), [], NOTHING)
     with pytest.raises(Unavailable):
         _made(rows, _line((1, ""), Aggregate(1, 1, 0)) + end, [])
+
+
+async def _parts(blocks: Sequence[int], aside: int) -> list[list[UsageRow]]:
+    """The parts of an answer whose pieces have so many rows, and so many lie behind them."""
+    query = UsageQuery(meter(1), window=WindowSize.MINUTE)
+
+    async def stream() -> AsyncGenerator[list[UsageRow], None]:
+        at = 0
+        for count in blocks:
+            yield [UsageRow(it, 0, None, (), 1, 1, 0) for it in range(at, at + count)]
+            at += count
+
+    behind = [((minute, ""), Aggregate(1, 1)) for minute in range(aside)]
+    rows = MergedRows(Aggregation.SUM, RowMaker(query, [], EXTENT), behind, NOTHING)
+    return [part async for part in in_parts(stream(), rows)]
+
+
+some = st.one_of(st.just(0), st.integers(0, 1_700))
+
+
+@given(st.lists(some, max_size=12), some)
+def test_parts_are_all_rows_in_order_and_bounded(blocks: list[int], aside: int) -> None:
+    parts = asyncio.run(_parts(blocks, aside))
+    assert len(parts) >= 1
+    assert len(parts) == 1 or all(parts), "who joins parts puts something between them"
+    assert max(map(len, parts)) <= ANSWER_PART_ROWS
+    rows = [row for part in parts for row in part]
+    assert [row.from_ms for row in rows[: sum(blocks)]] == list(range(sum(blocks)))
+    assert len(rows) == sum(blocks) + aside
+    if sum(blocks) + aside <= ANSWER_PART_ROWS and sum(map(bool, blocks)) <= ANSWER_PART_PIECES:
+        pieces = len(blocks) <= ANSWER_PART_PIECES or not any(blocks[ANSWER_PART_PIECES:])
+        assert len(parts) == 1 or not pieces

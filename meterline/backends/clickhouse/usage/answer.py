@@ -125,7 +125,7 @@ async def in_parts(
                     yield part
                 waiting, pieces, begun = [], 0, True
             waiting += block
-            pieces += 1
+            pieces += bool(block)
     waiting += rows.rest()
     for part in _parts_of(waiting):
         yield part

@@ -189,10 +189,10 @@ def _header_parameters(one: AnyOperation) -> list[Document]:
             "name": name,
             "in": "header",
             "required": False,
-            "description": words,
+            "description": description,
             "schema": {"type": "string"},
         }
-        for name, words in one.headers.items()
+        for name, description in one.headers.items()
     ]
 
 

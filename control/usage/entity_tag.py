@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import hdrs, web
 
 READING: Final = frozenset({hdrs.METH_GET, hdrs.METH_HEAD})
-IF_NONE_MATCH_WORDS: Final = (
+IF_NONE_MATCH_DESCRIPTION: Final = (
     "`ETag` of the answer that the client has, or several, or `*`: 304 where it still holds."
 )
 _TAG_BYTES: Final = 16

@@ -14,7 +14,7 @@ from control.shapes.optional_members import instant, present
 from control.shapes.refused_parameters import Customers, Unsupported
 from control.stores import Stores
 from control.usage.answers import Answers, Form
-from control.usage.entity_tag import IF_NONE_MATCH_WORDS
+from control.usage.entity_tag import IF_NONE_MATCH_DESCRIPTION
 from control.usage.form import opening, table, wants_csv, window_bound
 from control.usage.query import (
     COMPLETE_FROM_DESCRIPTION,
@@ -216,7 +216,7 @@ class V1Query(Handlers, tag="Meters"):
         description=_DESCRIPTION,
         scope=Scope.USAGE_READ,
         parameters=QueryParameters,
-        headers={"If-None-Match": IF_NONE_MATCH_WORDS},
+        headers={"If-None-Match": IF_NONE_MATCH_DESCRIPTION},
         answer=_ANSWERS_BY_URL,
         problems=(ProblemType.NOT_ACCEPTABLE,),
     )

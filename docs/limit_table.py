@@ -51,7 +51,7 @@ BOUNDS: Final[tuple[tuple[str, str, ProblemType], ...]] = (
     ("entries of a page", f"{limits.PAGE_SIZE_MAX}", ProblemType.BAD_REQUEST),
     ("rows of a usage answer", f"{limits.QUERY_ROWS_MAX:,}", ProblemType.BAD_REQUEST),
     (
-        "usage answers of over about 1,000 rows sent at the same time; others wait a minute",
+        "usage answers of over about 2,000 rows sent at the same time; others wait a minute",
         f"{limits.LARGE_ANSWERS_MAX}, per namespace {limits.LARGE_ANSWERS_OF_NAMESPACE_MAX}",
         ProblemType.RATE_LIMITED,
     ),

@@ -137,6 +137,7 @@ def _operation(one: AnyOperation, shapes: Shapes) -> Document:
         "description": _description(one),
     }
     parameters = [*_names(one), *_parameters(shapes.whole(shapes.sent(one.parameters)), shapes)]
+    parameters += _header_parameters(one)
     if parameters:
         made["parameters"] = parameters
     if one.body.contents:
@@ -179,6 +180,19 @@ def _names(one: AnyOperation) -> list[Document]:
             "example": kind.example,
         }
         for name, kind in one.names.items()
+    ]
+
+
+def _header_parameters(one: AnyOperation) -> list[Document]:
+    return [
+        {
+            "name": name,
+            "in": "header",
+            "required": False,
+            "description": description,
+            "schema": {"type": "string"},
+        }
+        for name, description in one.headers.items()
     ]
 
 

@@ -11,20 +11,27 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from typing import Any, Final
 
 import structlog
 from aiohttp import hdrs, web
 
 from control.usage.admission import leave_place
+from control.usage.entity_tag import READING, entity_tag, is_known
 from control.usage.places import Places, caller_of
+from control.usage.query import COMPLETE_UNTIL_HEADER
 from meterline.http import answer_headers
 from meterline.http.operation import Call
 from meterline.limits import ANSWER_ROWS_AT_ONCE, ANSWER_S_MAX, ANSWER_STALL_S
 from meterline.usage import UsageRow
 
 Blocks = AsyncGenerator[list[UsageRow], None]
+# A reader may keep what is sealed, and asks whether it still holds before using it again.
+_VARY: Final[dict[str, str]] = {hdrs.VARY: hdrs.ACCEPT}
+_SEALED: Final[dict[str, str]] = {**_VARY, hdrs.CACHE_CONTROL: "private, no-cache"}
+_MOVING: Final[dict[str, str]] = {**_VARY, hdrs.CACHE_CONTROL: "no-store"}
 _log: Final = structlog.get_logger("meterline.control")
 
 
@@ -32,6 +39,9 @@ _log: Final = structlog.get_logger("meterline.control")
 class Form:
     """How rows are written: what stands before, between the parts, and after them. `render` is
     called in a thread.
+
+    It is `sealed` where all that was received by the end of the query is in it: then the bytes
+    follow from the rows alone, and only late events change them.
     """
 
     media: str
@@ -40,6 +50,7 @@ class Form:
     between: bytes = b""
     tail: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
+    sealed: bool = False
 
 
 class Answers:
@@ -64,7 +75,10 @@ class Answers:
             first = await anext(pieces)
             second = await anext(pieces, None)
             if second is None:
-                return web.Response(body=first, content_type=form.media, headers=form.headers)
+                return _whole(request, form, first)
+            form = _moving(request, form)
+            if is_known(request, None):
+                return _not_modified(form)
             if request.method == hdrs.METH_HEAD:
                 return await self._begun(request, form)
             leave_place(request)
@@ -124,6 +138,32 @@ class Answers:
             if request.transport is not None:  # without the end of the body: the reader sees it
                 request.transport.abort()
         return response
+
+
+def _whole(request: web.Request, form: Form, body: bytes) -> web.Response:
+    """An answer in one piece, or 304 where the reader has it."""
+    if form.sealed and request.method in READING:
+        lasting = {name: it for name, it in form.headers.items() if name != COMPLETE_UNTIL_HEADER}
+        tag = entity_tag({**lasting, hdrs.CONTENT_TYPE: form.media}, body)
+        form = replace(form, headers={**form.headers, **_SEALED, hdrs.ETAG: tag})
+    else:
+        tag, form = None, _moving(request, form)
+    if is_known(request, tag):
+        return _not_modified(form)
+    return web.Response(body=body, content_type=form.media, headers=form.headers)
+
+
+def _moving(request: web.Request, form: Form) -> Form:
+    """Without a tag: the answer is kept by nobody."""
+    if request.method not in READING:
+        return form
+    return replace(form, headers={**form.headers, **_MOVING})
+
+
+def _not_modified(form: Form) -> web.Response:
+    """What an answer would say of itself, without what it holds (RFC 9110 15.4.5)."""
+    headers = {it: text for it, text in form.headers.items() if it != hdrs.CONTENT_DISPOSITION}
+    return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
 
 
 async def _written(response: web.StreamResponse, piece: bytes) -> None:

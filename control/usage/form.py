@@ -69,7 +69,8 @@ def table(
     subject = [SUBJECT] if query.by_subject else []
     head = csv_lines([[*bounds, *subject, *query.dimensions, "value"]], end)
     headers = {**asked.headers, **attachment(query.meter.key)}
-    return Form(_CSV, head, partial(table_lines, value=value, end=end), headers=headers)
+    render = partial(table_lines, value=value, end=end)
+    return Form(_CSV, head, render, headers=headers, sealed=asked.sealed)
 
 
 def table_lines(

@@ -52,6 +52,12 @@ class Asked:
     complete_from_ms: int | None = None
 
     @property
+    def sealed(self) -> bool:
+        """Whether all that was received by the end of the query is in its answer."""
+        to_ms, until_ms = self.query.to_ms, self.complete_until_ms
+        return to_ms is not None and until_ms is not None and to_ms <= until_ms
+
+    @property
     def headers(self) -> dict[str, str]:
         """Completeness, where the form of the answer has no place for it."""
         both = (

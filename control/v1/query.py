@@ -15,6 +15,7 @@ from control.shapes.refused_parameters import Customers, Unsupported
 from control.stores import Stores
 from control.usage.admission import Asks
 from control.usage.answers import Answers, Form
+from control.usage.entity_tag import IF_NONE_MATCH_DESCRIPTION
 from control.usage.form import opening, table, wants_csv, window_bound
 from control.usage.query import (
     COMPLETE_FROM_DESCRIPTION,
@@ -180,9 +181,21 @@ _HEADERS: Final = {
     COMPLETE_UNTIL_HEADER: "Of what was received until then nothing is missing; absent: unknown.",
     COMPLETE_FROM_HEADER: COMPLETE_FROM_DESCRIPTION,
 }
+_TABLE: Final = Answer(200, "Usage.", str, CSV, example="window_start,window_end,value\n")
 _ANSWERS: Final = (
     Answer(200, "Usage.", QueryResultShown, example=_ANSWERED, headers=_HEADERS),
-    Answer(200, "Usage.", str, CSV, example="window_start,window_end,value\n"),
+    _TABLE,
+)
+_KEPT_HEADERS: Final = {
+    **_HEADERS,
+    "ETag": "Changes when the answer does. Absent: more may come before `to`, or it is large.",
+    "Cache-Control": "Without `ETag` `no-store`: nobody keeps the answer.",
+    "Vary": "`Accept`.",
+}
+_ANSWERS_BY_URL: Final = (
+    Answer(200, "Usage.", QueryResultShown, example=_ANSWERED, headers=_KEPT_HEADERS),
+    _TABLE,
+    Answer(304, "The client has this answer (`If-None-Match`).", headers=_KEPT_HEADERS),
 )
 _DESCRIPTION: Final = (
     "Usage of a meter by windows and groups, ordered by both. A window or group in which nothing "
@@ -205,11 +218,12 @@ class V1Query(Handlers, tag="Meters"):
         scope=Scope.USAGE_READ,
         asks=Asks.USAGE,
         parameters=QueryParameters,
-        answer=_ANSWERS,
+        headers={"If-None-Match": IF_NONE_MATCH_DESCRIPTION},
+        answer=_ANSWERS_BY_URL,
         problems=(ProblemType.NOT_ACCEPTABLE,),
     )
     async def by_url(self, call: Call[QueryParameters, None]) -> web.StreamResponse:
-        """200 with rows; the question stands in the query parameters."""
+        """200 with rows, or 304; the question stands in the query parameters."""
         return await self._answered(call, call.parameters.question())
 
     @Operation(
@@ -249,7 +263,8 @@ def _filters(subjects: list[str], wanted: dict[str, list[str]]) -> tuple[tuple[s
 
 
 def _rows(asked_for: Asked) -> Form:
-    return Form(JSON, _head(asked_for.query), _entries, b",", b"]}", asked_for.headers)
+    head, sealed = _head(asked_for.query), asked_for.sealed
+    return Form(JSON, head, _entries, b",", b"]}", asked_for.headers, sealed)
 
 
 def _head(query: UsageQuery) -> bytes:

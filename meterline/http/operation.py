@@ -115,6 +115,7 @@ class Operation(Generic[P, B]):
     scope: Scope | None
     answer: Answer | tuple[Answer, ...]
     parameters: type[P] = NoParameters  # type: ignore[assignment] # the default of P
+    headers: Mapping[str, str] = field(default_factory=dict)  # that it reads: name to description
     body: Body[B] = NO_BODY  # type: ignore[assignment] # the default of B
     problems: tuple[ProblemType, ...] = ()
     names: Mapping[str, PathName] = field(default_factory=dict)

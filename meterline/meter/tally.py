@@ -53,7 +53,9 @@ class Tally:
         self.changed = False
 
 
-class Aggregate(msgspec.Struct, frozen=True, gc=False):  # made by the million
+class Aggregate(  # made by the million
+    msgspec.Struct, frozen=True, gc=False, omit_defaults=True
+):
     """Merged tallies: what a query gets per row before the meter's aggregation makes one number of
     it.
     """

@@ -205,6 +205,7 @@ class Coverage:
     blocks: tuple[int, ...]
     late_before: int = 0
     alone: bool = True
+    sizes: tuple[int, ...] = ()  # of the columns that these blocks are of
 
 
 def coverage_of(
@@ -215,18 +216,21 @@ def coverage_of(
     """
     ends: dict[int, int] = {}
     blocks: list[int] = []
+    sizes: list[int] = []
     newest, border = max(revisions, default=0), 0
     for column in columns:
         if column.upto < newest:
             break
         ends = ends_of(column.stretches)
         border = late_before(column.end_ms) if alone and column.end_ms else 0
-        blocks += [
+        read = [
             block.number
             for block in column.blocks
             if block.rows and block.size and any(block.after < r <= block.upto for r in revisions)
         ]
-    return Coverage(log, ends, tuple(blocks), border, alone)
+        blocks += read
+        sizes += [column.size] * len(read)
+    return Coverage(log, ends, tuple(blocks), border, alone, tuple(sizes))
 
 
 class Merge(NamedTuple):

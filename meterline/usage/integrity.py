@@ -332,7 +332,6 @@ class CheckedUsageStore:
         self.account = integrity.checked(store.account)
         self.accounts = integrity.checked(store.accounts)
         self.slice_events = integrity.checked(store.slice_events)
-        self.usage = integrity.checked(store.usage)
         self.usage_values = integrity.checked(store.usage_values)
         self.usage_sum = integrity.checked(store.usage_sum)
         self.rejected = integrity.checked(store.rejected)
@@ -348,6 +347,11 @@ class CheckedUsageStore:
         async for rows in self._store.seen_between(log, partition, offset_first, offset_end):
             yield rows
         await self._check()
+
+    async def usage(self, query: UsageQuery) -> list[UsageRow]:
+        """See the port."""
+        async with aclosing(self.usage_rows(query)) as blocks:
+            return [row async for rows in blocks for row in rows]
 
     async def usage_rows(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
         """See the port; the first part is checked: what the others tell was read by then, too."""

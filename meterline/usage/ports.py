@@ -76,7 +76,7 @@ class UsageStore(SubjectUsageStore, Protocol):
     def usage_rows(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
         """The rows of `usage`, a part of them at a time, so that many need little memory. All are
         of one moment. Raises as `usage` does, nearly always before the first part. Whoever stops
-        early closes it.
+        early closes it; whoever asks for more says that the part before is good.
         """
         ...
 

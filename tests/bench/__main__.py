@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tests.bench import (
+    bench_again,
     bench_aggregator,
     bench_answers,
     bench_bytes,
@@ -30,6 +31,7 @@ BENCHES: Final[dict[str, Callable[[], None]]] = {
     "fresh": bench_fresh.main,
     "bytes": bench_bytes.main,
     "reads": bench_reads.main,
+    "again": bench_again.main,
     "delivery": bench_delivery.main,
     "sick": bench_sick.main,
 }

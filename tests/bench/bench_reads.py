@@ -134,7 +134,9 @@ def counted(server: Server) -> int:
     return int(sum(row["value"] for row in rows))
 
 
-def one_store(shape: Shape, url: str, folder: Path) -> None:
+def one_store(
+    shape: Shape, url: str, folder: Path, ask: Callable[[Shape, Server, str], None]
+) -> None:
     """Fill it, make its blocks, ask."""
     data = folder / "data"
     settings = {"METERLINE_DATA_DIR": str(data), "METERLINE_USAGE_URL": url}
@@ -152,7 +154,7 @@ def one_store(shape: Shape, url: str, folder: Path) -> None:
     _apart("blocks", store, shape, data / "control.db")
     control = role_process("control", ["control"], folder / "c", free_port(), settings)
     with running(control):
-        ask_all(shape, Server(control.url), store)
+        ask(shape, Server(control.url), store)
 
 
 @contextmanager
@@ -203,7 +205,7 @@ def main() -> None:
         run(Shape(5_000_000, 1_000, 30), store)
 
 
-def run(shape: Shape, store: str) -> None:
+def run(shape: Shape, store: str, ask: Callable[[Shape, Server, str], None] = ask_all) -> None:
     """One store of this shape."""
     say(
         f"# {shape.events:,} events of {shape.subjects:,} subjects over {shape.days} days,"
@@ -211,11 +213,11 @@ def run(shape: Shape, store: str) -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         if store == "embedded":
-            one_store(shape, "chdb", Path(folder))
+            one_store(shape, "chdb", Path(folder), ask)
             return
         server = local_clickhouse(say)
         with running(server):
-            one_store(shape, f"{server.url}/reads", Path(folder))
+            one_store(shape, f"{server.url}/reads", Path(folder), ask)
 
 
 if __name__ == "__main__":

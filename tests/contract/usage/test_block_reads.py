@@ -80,9 +80,9 @@ class World:
         self.events: list[Event] = []
         self._chance = 0
 
-    async def write(self, store: ClickHouseUsageStore) -> None:
+    async def write(self, store: ClickHouseUsageStore, first: int = 0, end: int = SLICES) -> None:
         measures = measures_of(Catalogue(1, self.meters))
-        for at in range(SLICES):
+        for at in range(first, end):
             for partition in range(PARTITIONS):
                 append_ms = BEGIN_MS + at * 12 * SLICE_SPAN_MS
                 slice_id = SliceId(self.log, partition, at * 10)
@@ -176,7 +176,7 @@ class World:
         return rows_of(query, starts, (first_ms, end_ms), fold.found())
 
 
-async def _readable(rows: ClickHouseBlockRows, block: Block, *sources: Block) -> Block:
+async def readable(rows: ClickHouseBlockRows, block: Block, *sources: Block) -> Block:
     numbers = tuple(source.number for source in sources)
     await rows.make(block, numbers)
     held = await rows.held(block.number)
@@ -201,14 +201,14 @@ async def test_answers_through_blocks_are_those_of_the_events(
     rows = ClickHouseBlockRows(usage_store.connection)
     await _check(usage_store, world, [])
     some = world.meters[3].revision
-    first = await _readable(rows, world.block(0, 3, 0, some))
+    first = await readable(rows, world.block(0, 3, 0, some))
     await _check(usage_store, world, [first])
-    newer = await _readable(rows, world.block(0, 3, some))
-    second = await _readable(rows, world.block(3, 5))
+    newer = await readable(rows, world.block(0, 3, some))
+    second = await readable(rows, world.block(3, 5))
     await _check(usage_store, world, [first, newer, second])
-    merged = await _readable(rows, world.block(0, 5), first, newer, second)
+    merged = await readable(rows, world.block(0, 5), first, newer, second)
     await _check(usage_store, world, [merged])
-    third = await _readable(rows, world.block(5, SLICES))
+    third = await readable(rows, world.block(5, SLICES))
     await _check(usage_store, world, [merged, third])
 
 
@@ -221,7 +221,7 @@ async def test_slices_of_another_log_are_read_beside_the_blocks(
     world = World(fresh_numbers, random.Random(11))
     await world.write(usage_store)
     rows = ClickHouseBlockRows(usage_store.connection)
-    block = await _readable(rows, world.block(0, SLICES))
+    block = await readable(rows, world.block(0, SLICES))
     log = world.log
     world.log = next(fresh_numbers)
     await world.write(usage_store)
@@ -237,7 +237,7 @@ async def test_sums_and_values_are_read_through_blocks(
     world = World(fresh_numbers, random.Random(7))
     await world.write(usage_store)
     rows = ClickHouseBlockRows(usage_store.connection)
-    block = await _readable(rows, world.block(0, 5))
+    block = await readable(rows, world.block(0, 5))
     for of in world.meters:
         by_subject = UsageQuery(
             of, BEGIN_MS - 60 * DAY_MS, BEGIN_MS + 2 * HOUR_MS + 1, group_by=("subject", "g")

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from meterline.backends.clickhouse.named_sql import QUERIES
+from meterline.backends.clickhouse.usage.cache import Recall, recall
 from meterline.backends.clickhouse.usage.extent import extent_of, rows_at_most
 from meterline.backends.clickhouse.usage.snapshot import Reader
 from meterline.backends.clickhouse.usage.sql import (
@@ -20,7 +21,13 @@ from meterline.backends.clickhouse.usage.sql import (
 )
 from meterline.backends.clickhouse.usage.statement import Minutes, Part
 from meterline.event import Event, decode_event
-from meterline.limits import LARGE_READ_ROWS, QUERY_ROWS_MAX, RUN_ROWS_READ
+from meterline.limits import (
+    ANSWER_PART_PIECES,
+    ANSWER_PART_ROWS,
+    LARGE_READ_ROWS,
+    QUERY_ROWS_MAX,
+    RUN_ROWS_READ,
+)
 from meterline.meter import EMPTY, Aggregate, Aggregation, Latest, Measure, Meter, merged, pieces
 from meterline.ports import Unavailable
 from meterline.problem import Fault, Problem, invalid
@@ -48,6 +55,7 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
     v: str | None = None
     l: tuple[str, str, str, str] | None = None  # noqa: E741 - a column, by its name
     d: int = 0
+    s: int = 0
     m: tuple[str, ...] = ()
 
 
@@ -68,30 +76,67 @@ async def answer(
         return
     starts = starts_of(query, extent.first_ms, extent.end_ms)
     minutes = Minutes(tuple(parts), tuple(minutes_of(starts)), coverage)
-    cut = folded_cuts(query, minutes, cuts)
+    recalled = recall(None if rows_max is None else reader.cache, query, minutes)
+    aside = folded_cuts(query, minutes, cuts)
+    with_members = bool(aside)
+    await recalled.add_to(aside)
     large = rows_max is None
     if rows_max is not None:
-        most = await rows_at_most(reader, query, minutes, extent)
+        most = await rows_at_most(reader, query, recalled.minutes, extent)
         large = most > LARGE_READ_ROWS
-        if most + len(cut) > rows_max:
+        if most + len(aside) > rows_max:
             await _within_rows(reader, query, minutes, rows_max)
-    confirmed = False
     maker = RowMaker(query, starts, (extent.first_ms, extent.end_ms))
-    rows = MergedRows(query.meter.aggregation, maker, sorted(cut.items()), rows_max)
-    if parts:
-        statement = rows_statement(query, minutes, with_members=bool(cut), rows_max=rows_max)
-        settings = rows_settings(query, large=large)
-        async with aclosing(reader.connection.stream(*statement, settings, rows.take)) as blocks:
-            async for block in blocks:
-                if block:
-                    if not confirmed:  # a statement that has begun keeps what it reads
-                        await reader.confirm(coverage)
-                        confirmed = True
-                    yield block
-    if not confirmed:
-        await reader.confirm(coverage)
-    if last := rows.rest():
-        yield last
+    rows = MergedRows(query.meter.aggregation, maker, sorted(aside.items()), recalled, rows_max)
+    settings = rows_settings(query, large=large)
+    statement = rows_statement(
+        query, recalled.minutes, with_members=with_members, rows_max=rows_max
+    )
+    confirmed = False
+    stream = reader.connection.stream(*statement, settings, rows.take) if parts else _nothing()
+    async with aclosing(in_parts(stream, rows)) as found:
+        async for part in found:
+            if not confirmed:  # a statement that has begun keeps what it reads
+                await reader.confirm(coverage)
+                confirmed = True
+            yield part
+    # Whoever asked for more has found the store whole after the first part.
+    await recalled.keep()
+
+
+async def _nothing() -> AsyncGenerator[list[UsageRow], None]:
+    return
+    yield []
+
+
+async def in_parts(
+    stream: AsyncGenerator[list[UsageRow], None], rows: "MergedRows"
+) -> AsyncGenerator[list[UsageRow], None]:
+    """All rows in bounded parts. What fits into one is one, also where there are no rows; else no
+    part is empty.
+    """
+    waiting: list[UsageRow] = []
+    pieces, begun = 0, False
+    async with aclosing(stream):
+        async for block in stream:
+            too_many = len(waiting) + len(block) > ANSWER_PART_ROWS
+            if waiting and block and (too_many or pieces == ANSWER_PART_PIECES):
+                for part in _parts_of(waiting):
+                    yield part
+                waiting, pieces, begun = [], 0, True
+            waiting += block
+            pieces += bool(block)
+    waiting += rows.rest()
+    for part in _parts_of(waiting):
+        yield part
+    if not waiting and not begun:
+        yield []
+
+
+def _parts_of(rows: list[UsageRow]) -> list[list[UsageRow]]:
+    return [
+        rows[first : first + ANSWER_PART_ROWS] for first in range(0, len(rows), ANSWER_PART_ROWS)
+    ]
 
 
 async def portions(
@@ -185,22 +230,27 @@ def folded_cuts(query: UsageQuery, minutes: Minutes, cuts: Sequence[Cut]) -> dic
 
 
 class MergedRows:
-    """Rows of an answer out of the store's lines and what cut minutes add; both ordered by key."""
+    """Rows of an answer out of the store's lines and what stands aside: what cut minutes add, and
+    what is known of blocks. Both are ordered by key.
+    """
 
     def __init__(
         self,
         aggregation: Aggregation,
         maker: RowMaker,
-        cut: Sequence[tuple[Key, Aggregate]],
+        aside: Sequence[tuple[Key, Aggregate]],
+        recalled: Recall,
         rows_max: int | None = QUERY_ROWS_MAX,
     ) -> None:
         self._aggregation = aggregation
         self._maker = maker
-        self._cut = cut
+        self._aside = aside
+        self._recalled = recalled
         self._rows_max = rows_max
-        self._cut_at = 0
+        self._aside_at = 0
         self._unfinished = b""
         self._keys = 0
+        self._open: tuple[Key, Aggregate] | None = None  # of the last line, if more may follow
 
     def take(self, piece: bytes) -> list[UsageRow]:
         """The rows that a piece of lines completes. Pieces end anywhere."""
@@ -214,38 +264,56 @@ class MergedRows:
                 "usage store: the connection ended in the middle of an answer"
             ) from error
         found: list[UsageRow] = []
+        by_run = bool(self._recalled.minutes.runs)
         for line in lines:
-            self._add(found, line)
-        self._keys += len(lines)
-        if self._rows_max is not None and self._keys + self._cut_at > self._rows_max:
+            key = (line.b, *line.k)
+            aggregate = aggregate_of_line(self._aggregation, line)
+            if by_run:
+                self._add_run(found, line.s, key, aggregate)
+            else:
+                self._add(found, key, aggregate)
+        if self._rows_max is not None and self._keys > self._rows_max:
             raise _too_many(self._rows_max)
         return found
 
-    def _add(self, found: list[UsageRow], line: Line) -> None:
-        key = (line.b, *line.k)
-        aggregate = aggregate_of_line(self._aggregation, line)
-        if self._cut_at < len(self._cut):
-            found += self._cut_before(key)
-            if self._cut_at < len(self._cut) and self._cut[self._cut_at][0] == key:
-                aggregate = merged(aggregate, self._cut[self._cut_at][1])
-                self._cut_at += 1
+    def _add_run(self, found: list[UsageRow], run: int, key: Key, aggregate: Aggregate) -> None:
+        if run:
+            self._recalled.take(run, key, aggregate)
+        if self._open is not None and self._open[0] == key:
+            aggregate = merged(self._open[1], aggregate)
+        elif self._open is not None:
+            self._add(found, *self._open)
+        self._open = key, aggregate
+
+    def _add(self, found: list[UsageRow], key: Key, aggregate: Aggregate) -> None:
+        self._keys += 1
+        if self._aside_at < len(self._aside):
+            found += self._aside_before(key)
+            if self._aside_at < len(self._aside) and self._aside[self._aside_at][0] == key:
+                aggregate = merged(aggregate, self._aside[self._aside_at][1])
+                self._aside_at += 1
         row = self._maker.row(key, aggregate)
         if row is not None:
             found.append(row)
 
-    def _cut_before(self, key: Key) -> list[UsageRow]:
-        first = self._cut_at
-        while self._cut_at < len(self._cut) and self._cut[self._cut_at][0] < key:
-            self._cut_at += 1
-        made = (self._maker.row(*one) for one in self._cut[first : self._cut_at])
+    def _aside_before(self, key: Key) -> list[UsageRow]:
+        first = self._aside_at
+        while self._aside_at < len(self._aside) and self._aside[self._aside_at][0] < key:
+            self._aside_at += 1
+        self._keys += self._aside_at - first
+        made = (self._maker.row(*one) for one in self._aside[first : self._aside_at])
         return [row for row in made if row is not None]
 
     def rest(self) -> list[UsageRow]:
-        """The rows of cut minutes that lie behind all lines."""
+        """The last row, and those aside that lie behind all lines."""
         if self._unfinished:
             raise Unavailable("usage store: the connection ended in the middle of a row")
-        made = (self._maker.row(*one) for one in self._cut[self._cut_at :])
-        return [row for row in made if row is not None]
+        found: list[UsageRow] = []
+        if self._open is not None:
+            self._add(found, *self._open)
+        made = (self._maker.row(*one) for one in self._aside[self._aside_at :])
+        found += [row for row in made if row is not None]
+        return found
 
 
 def aggregate_of_line(aggregation: Aggregation, line: Line) -> Aggregate:

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from meterline.backends.clickhouse.connection import Connection
+from meterline.backends.clickhouse.usage.cache import BlockCache
 from meterline.limits import BLOCK_SNAPSHOT_S
 from meterline.ports import Unavailable
 from meterline.usage import BlockLedger, Column, Coverage, columns_of, coverage_of
@@ -47,10 +48,13 @@ class BlockSnapshot:
 
 @dataclass(slots=True)
 class Reader:
-    """What usage is read from: the usage store and, where there are any, its blocks."""
+    """What usage is read from: the usage store and, where there are any, its blocks; and what they
+    answered before.
+    """
 
     connection: Connection
     blocks: BlockSnapshot | None = None
+    cache: BlockCache = field(default_factory=BlockCache)
 
     async def coverage(self, revisions: Collection[int]) -> Coverage | None:
         """See `BlockSnapshot`; None where nothing is known of blocks."""

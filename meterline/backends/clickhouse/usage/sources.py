@@ -29,10 +29,17 @@ def rows_source(
 ) -> str:
     """A statement for all rows of a query: its keys `k0` (bucket), `k1` (subject), `k2` and on
     (dimensions), and the numbers of a tally or the `member`. Each cell is in there in any number of
-    rows, no event twice.
+    rows, no event twice. Where rows are told apart, `run` says of which run they are, from 1 on.
     """
     made = _Sources(query, minutes, statement, members=members)
     branches = [branch for part in minutes.parts for branch in made.of(part)]
+    return "\nUNION ALL\n".join(branches)
+
+
+def blocks_source(query: UsageQuery, minutes: Minutes, statement: Statement) -> str:
+    """Of `rows_source` what is read from blocks; empty where nothing is."""
+    made = _Sources(query, minutes, statement, members=False)
+    branches = [branch for part in minutes.parts for branch in made.of_blocks(part)]
     return "\nUNION ALL\n".join(branches)
 
 
@@ -48,6 +55,16 @@ class _Sources:
         self._by_subject = _few_subjects(query)
         bound = query.window not in (None, WindowSize.MINUTE)
         self._bound = statement.bind(list(minutes.starts), "Array(UInt32)") if bound else ""
+        self._runs = minutes.runs
+        self._run = self._run_of_block() if minutes.runs else ""
+
+    def _run_of_block(self) -> str:
+        if len(self._runs) == 1:
+            return "toUInt8(1)"
+        places = {number: at for at, run in enumerate(self._runs, 1) for number in run}
+        numbers = self._statement.bind(list(places), "Array(UInt64)")
+        ats = self._statement.bind(list(places.values()), "Array(UInt8)")
+        return f"transform(block, {numbers}, {ats}, toUInt8(0))"
 
     def of(self, part: Part) -> list[str]:
         """One statement for each kind of cells that answers some of a part."""
@@ -56,11 +73,7 @@ class _Sources:
             return [self._minutes(part, [(part.first, part.end)])]
         cells = self._cells(part)
         covered = sorted((*cells.days, *cells.hours))
-        found = [
-            self._block(part, name, ranges, coverage)
-            for name, ranges in (("day", cells.days), ("hour", cells.hours))
-            if ranges and coverage.blocks
-        ]
+        found = self.of_blocks(part)
         if cells.minutes:
             found.append(self._minutes(part, cells.minutes))
         border = coverage.late_before
@@ -69,6 +82,15 @@ class _Sources:
         if late := _clipped(covered, 0, border):
             found.append(self._minutes(part, late, coverage, late=True))
         return found
+
+    def of_blocks(self, part: Part) -> list[str]:
+        """Those of them that read blocks."""
+        coverage, cells = self._coverage, self._cells(part)
+        return [
+            self._block(part, name, ranges, coverage)
+            for name, ranges in (("day", cells.days), ("hour", cells.hours))
+            if ranges and coverage is not None and coverage.blocks
+        ]
 
     def _cells(self, part: Part) -> Cells:
         whole = self._query.window is WindowSize.MINUTE
@@ -84,7 +106,7 @@ class _Sources:
         blocks = self._statement.bind(list(coverage.blocks), "Array(UInt64)")
         where = [f"block IN {blocks}", self._of(part, cell, ranges, size)]
         where += conditions_of(self._query, part.meter, block_text, self._statement)
-        keys = self._keys(part, f"toUInt32({cell} * {size})", block_text)
+        keys = self._keys(part, f"toUInt32({cell} * {size})", block_text, self._run)
         return f"SELECT {keys}, {self._numbers} FROM {table} WHERE {' AND '.join(where)}"  # noqa: S608 - values are bound
 
     def _minutes(
@@ -101,7 +123,7 @@ class _Sources:
         if behind is not None:
             where.append(uncovered(behind, self._statement))
         where += conditions_of(self._query, part.meter, minute_text, self._statement)
-        keys = self._keys(part, "window", minute_text)
+        keys = self._keys(part, "window", minute_text, "toUInt8(0)" if self._runs else "")
         # Distinct values are a set: rows that were written twice do no harm.
         source = f"{'late_' if late else ''}{table}{'' if self._members else ' FINAL'}"
         return f"SELECT {keys}, {self._numbers} FROM {source} WHERE {' AND '.join(where)}"  # noqa: S608 - values are bound
@@ -113,12 +135,13 @@ class _Sources:
         )
         return f"revision = {revision} AND ({among})"
 
-    def _keys(self, part: Part, minute: str, text: TextOf) -> str:
+    def _keys(self, part: Part, minute: str, text: TextOf, run: str) -> str:
         query = self._query
         subject = "toLowCardinality(subject)" if query.by_subject else "toLowCardinality('')"
         groups = (f"toLowCardinality({text(part.meter, name)})" for name in query.dimensions)
         keys = (self._bucket(minute), subject, *groups)
-        return ", ".join(f"{key} AS k{at}" for at, key in enumerate(keys))
+        named = [f"{key} AS k{at}" for at, key in enumerate(keys)]
+        return ", ".join([*named, f"{run} AS run"] if run else named)
 
     def _bucket(self, minute: str) -> str:
         if self._query.window is None:

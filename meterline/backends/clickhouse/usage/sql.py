@@ -38,11 +38,13 @@ def rows_statement(
     """Lines, merged over partitions and slices and ordered as an answer is: bucket `b`, subject and
     values of the dimensions `k`, events that counted `c` and did not `r`, and what the aggregation
     needs: a number `v`, the parts of the latest `l`, how many distinct `d`, or `with_members` which
-    ones `m`. Numbers that no 64 bits hold are texts.
+    ones `m`. Numbers that no 64 bits hold are texts. Where rows are told apart, a key has a line
+    for each run `s` that has it, and one for minutes (0), one behind the other.
     """
     statement = Statement()
     keys = _keys(query)
-    grouped = ", ".join(keys)
+    run, shown_run = (", run", ", run AS s") if minutes.runs else ("", "")
+    grouped = ", ".join(keys) + run
     shown, *merged = _measured(query.meter.aggregation, with_members=with_members)
     source = f"""
 SELECT {grouped}, sum(counted) AS c, sum(rejected) AS r, {merged[0]}
@@ -54,10 +56,11 @@ SELECT {grouped}, sum(c) AS c, sum(r) AS r, {merged[2]} FROM ({source}
 UNION ALL
 SELECT {grouped}, 0 AS c, 0 AS r, {merged[1]} FROM ({members}) GROUP BY {grouped})
 GROUP BY {grouped}"""  # noqa: S608 - values are bound, names come from this module
+    lines_max = None if rows_max is None else (rows_max + 1) * (1 + len(minutes.runs))
     sql = f"""
-SELECT k0 AS b, [{", ".join(keys[1:])}] AS k, c, r, {shown} FROM ({source})
+SELECT k0 AS b, [{", ".join(keys[1:])}] AS k, c, r, {shown}{shown_run} FROM ({source})
 ORDER BY {grouped}
-{"" if rows_max is None else f"LIMIT {rows_max + 1}"}"""  # noqa: S608 - values are bound, names come from this module
+{"" if lines_max is None else f"LIMIT {lines_max}"}"""  # noqa: S608 - values are bound, names come from this module
     return sql, statement.parameters
 
 

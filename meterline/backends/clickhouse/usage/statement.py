@@ -58,11 +58,15 @@ class Part:
 class Minutes:
     """The minutes of a query by the revisions that answer them, at least one part; and, unless a
     row is a minute or everything, the starts of windows in minutes.
+
+    With `runs` of blocks, the rows of each run are told apart from those of others, and from those
+    of minutes.
     """
 
     parts: tuple[Part, ...]
     starts: tuple[int, ...] = ()
     coverage: Coverage | None = None  # what blocks answer; None: nothing
+    runs: tuple[tuple[int, ...], ...] = ()
 
 
 TextOf = Callable[[Meter, str], str]

@@ -2,7 +2,8 @@
 numbers, same order.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -10,7 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.backends.clickhouse.usage.answer import Line, MergedRows
+from meterline.backends.clickhouse.usage.answer import Line, MergedRows, in_parts
+from meterline.backends.clickhouse.usage.cache import BlockCache, Recall, add_to, decoded
+from meterline.backends.clickhouse.usage.statement import Minutes
+from meterline.limits import ANSWER_PART_PIECES, ANSWER_PART_ROWS
 from meterline.meter import EMPTY, Aggregate, Aggregation, Latest, merged
 from meterline.ports import Unavailable
 from meterline.usage import Key, RowMaker, UsageQuery, UsageRow, rows_of
@@ -18,6 +22,7 @@ from meterline.window import WindowSize
 from tests.contract.usage.slices import meter
 
 EXTENT = (0, 3_600_000)
+NOTHING = Recall(Minutes(()))
 numbers = st.integers(-(10**40), 10**40)
 keys = st.tuples(
     st.integers(0, 5), st.sampled_from(["", "a", "é", "\U0001f600", '"\\\n']), st.text()
@@ -51,7 +56,7 @@ def aggregates(draw: st.DrawFn, aggregation: Aggregation) -> Aggregate:
             return Aggregate(count=count, rejected=rejected, members=found, distinct=len(found))
 
 
-def _line(key: Key, one: Aggregate) -> bytes:
+def _line(key: Key, one: Aggregate, run: int = 0) -> bytes:
     number = one.minimum if one.minimum is not None else one.maximum
     latest = one.latest
     line = Line(
@@ -69,6 +74,7 @@ def _line(key: Key, one: Aggregate) -> bytes:
             str(latest.value),
         ),
         one.distinct,
+        run,
         tuple(member.hex() for member in sorted(one.members)),
     )
     return msgspec.json.encode(line) + b"\n"
@@ -100,8 +106,36 @@ def test_rows_in_pieces_are_the_rows_of_the_whole(
     for key, one in cut.items():
         whole[key] = merged(whole.get(key, EMPTY), one)
     lines = b"".join(_line(key, stored[key]) for key in sorted(stored))
-    rows = MergedRows(aggregation, RowMaker(query, [], EXTENT), sorted(cut.items()))
+    rows = MergedRows(aggregation, RowMaker(query, [], EXTENT), sorted(cut.items()), NOTHING)
     assert _made(rows, lines, borders) == rows_of(query, [], EXTENT, whole)
+
+
+@pytest.mark.parametrize("aggregation", [it for it in Aggregation if it != "unique_count"])
+@given(data=st.data())
+def test_rows_of_runs_and_rows_aside_are_one_answer_and_each_run_is_kept(
+    aggregation: Aggregation, data: st.DataObject
+) -> None:
+    query = UsageQuery(
+        meter(1, aggregation, groups=("g",)), window=WindowSize.MINUTE, group_by=("subject", "g")
+    )
+    some = st.dictionaries(keys, aggregates(aggregation), max_size=5)
+    runs = data.draw(st.lists(some, min_size=2, max_size=4))
+    aside = data.draw(some)
+    borders = data.draw(st.lists(st.integers(0, 10_000), max_size=6))
+    whole: dict[Key, Aggregate] = {}
+    for part in (*runs, aside):
+        add_to(whole, part)
+    told = sorted((key, run, one) for run, part in enumerate(runs) for key, one in part.items())
+    lines = b"".join(_line(key, one, run) for key, run, one in told)
+    reading = Minutes((), runs=tuple((run,) for run in range(1, len(runs))))
+    cache = BlockCache()
+    recalled = Recall(reading, cache, b"q", reading.runs, (), [{} for _ in runs[1:]], 10**6)
+    maker = RowMaker(query, [], EXTENT)
+    rows = MergedRows(aggregation, maker, sorted(aside.items()), recalled, len(whole))
+    assert _made(rows, lines, borders) == rows_of(query, [], EXTENT, whole)
+    asyncio.run(recalled.keep())
+    found = cache.found(b"q") or ()
+    assert [decoded(kept) for kept in found] == runs[1:]
 
 
 @pytest.mark.parametrize(
@@ -109,6 +143,37 @@ def test_rows_in_pieces_are_the_rows_of_the_whole(
 )
 def test_what_is_no_row_breaks_the_answer_off(end: bytes) -> None:
     query = UsageQuery(meter(1), window=WindowSize.MINUTE)
-    rows = MergedRows(Aggregation.SUM, RowMaker(query, [], EXTENT), [])
+    rows = MergedRows(Aggregation.SUM, RowMaker(query, [], EXTENT), [], NOTHING)
     with pytest.raises(Unavailable):
         _made(rows, _line((1, ""), Aggregate(1, 1, 0)) + end, [])
+
+
+async def _parts(blocks: Sequence[int], aside: int) -> list[list[UsageRow]]:
+    """The parts of an answer whose pieces have so many rows, and so many lie behind them."""
+    query = UsageQuery(meter(1), window=WindowSize.MINUTE)
+
+    async def stream() -> AsyncGenerator[list[UsageRow], None]:
+        at = 0
+        for count in blocks:
+            yield [UsageRow(it, 0, None, (), 1, 1, 0) for it in range(at, at + count)]
+            at += count
+
+    behind = [((minute, ""), Aggregate(1, 1)) for minute in range(aside)]
+    rows = MergedRows(Aggregation.SUM, RowMaker(query, [], EXTENT), behind, NOTHING)
+    return [part async for part in in_parts(stream(), rows)]
+
+
+some = st.one_of(st.just(0), st.integers(0, 1_700))
+
+
+@given(st.lists(some, max_size=12), some)
+def test_parts_are_all_rows_in_order_and_bounded(blocks: list[int], aside: int) -> None:
+    parts = asyncio.run(_parts(blocks, aside))
+    assert len(parts) >= 1
+    assert len(parts) == 1 or all(parts), "who joins parts puts something between them"
+    assert max(map(len, parts)) <= ANSWER_PART_ROWS
+    rows = [row for part in parts for row in part]
+    assert [row.from_ms for row in rows[: sum(blocks)]] == list(range(sum(blocks)))
+    assert len(rows) == sum(blocks) + aside
+    if sum(blocks) + aside <= ANSWER_PART_ROWS and sum(map(bool, blocks)) <= ANSWER_PART_PIECES:
+        assert len(parts) == 1

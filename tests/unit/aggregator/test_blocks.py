@@ -294,25 +294,22 @@ async def test_a_meter_that_was_soon_deleted_does_not_keep_columns_apart(
     await blocks.check(kept)
 
 
-@pytest.mark.parametrize("first", [3, 2])
 async def test_slices_of_a_build_without_late_rows_are_read_by_time(
-    world: World, fresh_numbers: Iterator[int], monkeypatch: pytest.MonkeyPatch, first: int
+    world: World, fresh_numbers: Iterator[int]
 ) -> None:
     """However many there are, and also those that this build or a newer one begins behind them."""
-    monkeypatch.setattr("aggregator.blocks.BLOCK_SLICES_MAX", 2)
     world.clock.at_ms = LONG_AFTER_MS
     blocks = Blocks(world, Meters(0))
     meter = blocks.meters.add(Aggregation.SUM, next(fresh_numbers))
-    for _ in range(first):
+    for _ in range(2):
         await blocks.seal()
     await blocks.lose_late_rows()
     maker = blocks.maker()
     assert await maker.step()
     await blocks.check(meter)
-    if first < 3:
-        await blocks.seal()
-        await blocks.lose_late_rows()
-        await blocks.check(meter)
+    await blocks.seal()
+    await blocks.lose_late_rows()
+    await blocks.check(meter)
     while await maker.step():
         await blocks.check(meter)
     ends = ends_of((await blocks.columns())[-1].stretches)

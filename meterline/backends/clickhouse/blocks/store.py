@@ -91,7 +91,10 @@ class ClickHouseBlockRows:
         """See the port. Dropping a partition that is not there is no error."""
         for number in numbers:
             for name in NAMES:
-                await self._connection.execute(f"ALTER TABLE {name} DROP PARTITION {int(number)}")
+                await self._connection.execute(
+                    f"ALTER TABLE {name} DROP PARTITION {int(number)}"
+                    " SETTINGS max_partition_size_to_drop = 0"
+                )
 
     async def counts(self) -> Mapping[int, Mapping[str, int]]:
         """See the port."""

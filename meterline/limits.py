@@ -381,6 +381,7 @@ FILL_CHECK_MS: Final = 10_000  # how long it is believed that no slice needs fil
 SWITCH_CHECK_MS: Final = 1_000  # a revision that is filled in answers so soon
 TRIM_INTERVAL_MS: Final = 60_000
 RETENTION_INTERVAL_MS: Final = 60 * 60 * 1_000  # periods that are too old are looked for so often
+SEAL_SUMS_MAX: Final = 10  # made in a minute, of up to 1,000 seals each: well below a second
 SEEN_MARGIN_DAYS: Final = 7  # beyond the horizon: clocks of a log that step back by days
 RETENTION_NOTICE_MS: Final = (
     24 * 60 * 60 * 1_000

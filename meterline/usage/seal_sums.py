@@ -12,6 +12,7 @@ from typing import NamedTuple
 from meterline.limits import BLOCK_SLICES_MAX, BLOCK_TALLIES_MAX
 from meterline.usage.block import Column, ends_of
 from meterline.usage.rows import Seal
+from meterline.window import DAY_MS
 
 
 class SealSum(NamedTuple):
@@ -90,7 +91,8 @@ def next_sum(seals: Sequence[Seal], within: Borders) -> Sequence[Seal]:
     """As many of the first seals of a partition as make one sum; none where there is nothing to add
     up yet. The last of those given always stays: from it counting goes on.
 
-    A sum has no more slices and tallies than a new block may have of a partition.
+    A sum has no more slices and tallies than a new block may have of a partition. Its slices are of
+    one week, as rows that are dropped together are: so it is known which of its rows are kept.
     """
     end = next((end for end in within.ends if seals and end > seals[0].slice), 0)
     tallies = 0
@@ -98,7 +100,13 @@ def next_sum(seals: Sequence[Seal], within: Borders) -> Sequence[Seal]:
     for seal, _ in pairwise(seals):
         tallies += seal.tallies + seal.members
         full = len(taken) == BLOCK_SLICES_MAX or (taken and tallies > within.tallies_max)
-        if full or seal.end > end or seal.append_ms >= within.before_ms:
+        over = taken and _week(seal) != _week(taken[0])
+        if full or over or seal.end > end or seal.append_ms >= within.before_ms:
             break
         taken.append(seal)
     return taken
+
+
+def _week(seal: Seal) -> int:
+    """From Monday on, in UTC. The first day of 1970 was a Thursday."""
+    return (seal.append_ms // DAY_MS + 3) // 7

@@ -35,6 +35,7 @@ class Substitutes:
     publisher: Callable[[Any], Any] = same
     clock: Callable[[Any], Any] = same
     blocks: Callable[[Any], Any] = same  # told of their state once, to change what it does
+    sums: Callable[[Any], Any] = same  # so are those of seals
     inbox_watched: bool = True
     usage_compared: bool = True
     profile: Mapping[str, Any] = field(default_factory=dict)  # what is not drawn from the seed

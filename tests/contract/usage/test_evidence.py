@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from meterline.audit import AuditSpan, Filled, Chunk, Kept, SlicePlace, Strange
+from meterline.audit import AuditSpan, Chunk, Filled, Kept, SlicePlace, Strange
 from meterline.backends.clickhouse.audit.evidence import ClickHouseEvidence
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.control_store.engine import Database

@@ -1,5 +1,6 @@
 """Which seals are added up: rules over any seals and borders."""
 
+from datetime import UTC, datetime
 from itertools import pairwise
 
 from hypothesis import given
@@ -30,7 +31,7 @@ def partitions(draw: st.DrawFn) -> list[Seal]:
     for _ in range(draw(st.integers(0, 12))):
         first = end + draw(st.sampled_from((0, 0, 0, 5)))
         end = first + draw(st.integers(1, 9))
-        append_ms += draw(st.integers(0, 3))
+        append_ms += draw(st.integers(0, 3)) * DAY_MS
         rows = (draw(st.integers(0, 9)) for _ in range(5))
         events, rejects, tallies, members, rejected = rows
         late = draw(st.one_of(st.none(), st.integers(0, 4)))
@@ -45,7 +46,7 @@ def partitions(draw: st.DrawFn) -> list[Seal]:
 def any_borders() -> st.SearchStrategy[Borders]:
     """Where columns end, and what is old enough."""
     ends = st.lists(st.integers(0, 80), max_size=4).map(lambda them: tuple(sorted(set(them))))
-    return st.builds(Borders, ends, st.integers(0, 30), st.integers(0, 40))
+    return st.builds(Borders, ends, st.integers(0, 30 * DAY_MS), st.integers(0, 40))
 
 
 @given(partitions(), any_borders())
@@ -56,6 +57,8 @@ def test_what_is_added_up_is_old_and_lies_within_one_column(
     assert list(taken) == seals[: len(taken)], "the oldest first, none is left out"
     assert not taken or len(taken) < len(seals), "the last seal stays"
     assert all(seal.append_ms < within.before_ms for seal in taken)
+    weeks = {datetime.fromtimestamp(it.append_ms / 1_000, UTC).isocalendar()[:2] for it in taken}
+    assert len(weeks) <= 1, "it is dropped with all of its rows"
     if taken:
         first, end = taken[0].slice, taken[-1].end
         assert any(end <= border for border in within.ends), "blocks answer for it"

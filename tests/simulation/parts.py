@@ -19,6 +19,16 @@ def same(port: Any) -> Any:
     return port
 
 
+class Lying:
+    """A port as it is, but for what a subclass says instead."""
+
+    def __init__(self, port: Any) -> None:
+        self._port = port
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._port, name)
+
+
 @dataclass(frozen=True, slots=True)
 class Substitutes:
     """What a control run puts in the place of the real thing."""

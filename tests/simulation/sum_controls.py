@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tests.simulation.defences import Lying
 from tests.simulation.fates import Rates
-from tests.simulation.parts import Substitutes
+from tests.simulation.parts import Lying, Substitutes
 from tests.simulation.progress import ALL
 from tests.simulation.summing import SumsState
 

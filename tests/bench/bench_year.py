@@ -192,10 +192,11 @@ async def opened(sizes: tuple[int, int], folder: Path, terms: RetentionTerms) ->
 
 async def told(year: Year, folder: Path) -> None:
     """Bytes of both stores and of the log."""
-    tables = sorted(await year.usage.connection.query(PARTS, {}))
-    for table, rows, size, _ in tables:
+    rows_of = await year.usage.connection.query(PARTS, {})
+    tables = sorted((str(it[0]), int(it[1]), int(it[2])) for it in rows_of)
+    for table, rows, size in tables:
         say(f"  {table}: {rows:,} rows, {size:,} bytes")
-    say(f"  usage store: {sum(size for _, _, size, _ in tables):,} bytes")
+    say(f"  usage store: {sum(size for _, _, size in tables):,} bytes")
     for what in ("log", "seen0"):
         size = sum(path.stat().st_size for path in (folder / what).rglob("*") if path.is_file())
         say(f"  {what}: {size:,} bytes")

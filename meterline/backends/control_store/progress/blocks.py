@@ -12,7 +12,7 @@ from meterline.backends.control_store.progress import filling
 from meterline.backends.control_store.progress.seal_sums import all_seals
 from meterline.backends.control_store.store import SqlStore, fetch_int, json_text, reads, writes
 from meterline.backends.control_store.tables.blocks import blocks
-from meterline.backends.control_store.tables.meters import seal_sums, seals
+from meterline.backends.control_store.tables.meters import logs, seal_sums, seals
 from meterline.usage import Block, BlockState, Seal, Stretches, may_be_readable, withdrawn
 
 _STRETCHES: Final = msgspec.json.Decoder(Stretches)

@@ -19,11 +19,21 @@ async def backfilled_one(
     The rows are those that the live fold would have written, so a killed or doubled backfill does
     no harm.
     """
-    for meter in catalogue.meters:
-        for seal in await progress.unfilled(log, number, meter.revision, 1):
-            await _fill(usage, progress, meter, seal)
-            return True
-    return False
+    meters = {meter.revision: meter for meter in catalogue.meters}
+    filled: list[int] = []
+    due: tuple[Meter, Seal] | None = None
+    for revision in await progress.unsettled(log, number, list(meters)):
+        seals = await progress.unfilled(log, number, revision, 1)
+        if seals:
+            due = meters[revision], seals[0]
+            break
+        filled.append(revision)
+    if filled:
+        await progress.settle(log, number, filled)
+    if due is None:
+        return False
+    await _fill(usage, progress, *due)
+    return True
 
 
 async def _fill(usage: UsageStore, progress: ProgressStore, meter: Meter, seal: Seal) -> None:

@@ -84,6 +84,8 @@ class Housekeeping:
         if passed(now_ms, self._trimmed_ms, TRIM_INTERVAL_MS):
             await self._trim(now_ms)
             await self._aggregator.catalogue_store.retire(now_ms)
+            if self._retention is not None and 0 in self._aggregator.partitions:
+                await self._retention.sum_turn(now_ms)
             self._trimmed_ms = now_ms
         await self._drop(now_ms)
 

@@ -1,4 +1,5 @@
-"""Retention: drops what is older than the settings say, period by period.
+"""Retention: drops what is older than the settings say, period by period, and adds up the seals
+of slices whose events are gone.
 
 A step may be taken by several workers at once, and may be killed anywhere: a notice is given once,
 and a period that is there again is dropped again.
@@ -6,6 +7,7 @@ and a period that is there again is dropped again.
 
 import structlog
 
+from meterline.limits import SEAL_SUMS_MAX
 from meterline.ports import Unavailable
 from meterline.usage import (
     Notice,
@@ -40,6 +42,20 @@ class Retention:
             await self.step(now_ms)
         except Unavailable as error:
             logger.warning("retention_waits", reason=str(error))
+
+    async def sum_turn(self, now_ms: int) -> None:
+        """Add up some seals of slices whose events are not kept any more; never fails either."""
+        if self._terms.events_ms is None:
+            return
+        try:
+            newest_ms = newest_counted(now_ms, await self._ledger.sealed_ends(self._log))
+            before_ms = self._terms.seals_before(newest_ms)
+            count = await self._ledger.sum_seals(self._log, before_ms, SEAL_SUMS_MAX)
+        except Unavailable as error:
+            logger.warning("retention_waits", reason=str(error))
+            return
+        if count:
+            logger.info("seals_summed", seals=count)
 
     async def step(self, now_ms: int) -> list[Period]:
         """Drop what is due; what was dropped. Raises `Unavailable`: call again after a while."""

@@ -381,10 +381,10 @@ FILL_CHECK_MS: Final = 10_000  # how long it is believed that no slice needs fil
 SWITCH_CHECK_MS: Final = 1_000  # a revision that is filled in answers so soon
 TRIM_INTERVAL_MS: Final = 60_000
 RETENTION_INTERVAL_MS: Final = 60 * 60 * 1_000  # periods that are too old are looked for so often
+SEAL_SUMS_MAX: Final = 10  # made in a minute, of up to 1,000 seals each: well below a second
 SEEN_MARGIN_DAYS: Final = 7  # beyond the horizon: clocks of a log that step back by days
-RETENTION_NOTICE_MS: Final = (
-    24 * 60 * 60 * 1_000
-)  # from a notice to the drop: copies of both stores that are made within a day agree
+# From a notice to the drop: copies of both stores that are made within a day agree.
+RETENTION_NOTICE_MS: Final = 24 * 60 * 60 * 1_000
 IDLE_SLICE_MS: Final = 60 * 60 * 1_000  # then a slice is closed: far below any retention
 POLL_IDLE_S: Final = 0.05
 HOUSEKEEPING_INTERVAL_S: Final = 0.1

@@ -6,18 +6,18 @@ reaches the stores can take it, and an audit that was broken off goes on.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from hashlib import blake2b
 from itertools import takewhile
 from typing import NamedTuple
 
 from aggregator.audit.blocks import BlockAudit
 from aggregator.audit.repair import SliceRepair
+from aggregator.audit.runs import run_step
 from aggregator.audit.slices import SliceAudit, Slices
+from aggregator.audit.sums import sum_findings
 from meterline.audit import (
     ABSENT,
     NEVER,
     PRESENT,
-    AuditedRun,
     AuditSpan,
     AuditStep,
     BlockPlace,
@@ -31,13 +31,10 @@ from meterline.audit import (
     decode_place,
     encode_place,
 )
-from meterline.delivery import digest_of
 from meterline.event import Log, offset_of, position
 from meterline.limits import (
-    AUDIT_BODIES_MAX,
     AUDIT_EVENTS_MAX,
     AUDIT_FINDINGS_MAX,
-    AUDIT_RUNS_MAX,
     AUDIT_SLICES_MAX,
 )
 from meterline.meter import Catalogue, CatalogueStore
@@ -104,7 +101,7 @@ class StoreAuditor:
             runs_total=await self._control.run_count(span),
         )
         if isinstance(place, RunPlace):
-            found, following = await self._run_step(span, place, step)
+            found, following = await run_step(self._control, span, place, step)
         elif isinstance(place, BlockPlace):
             found, following = await self._block_step(span, place, step)
         else:
@@ -126,6 +123,9 @@ class StoreAuditor:
         found = []
         if place.slice == 0:
             found += await self._partition_findings(span, place, catalogue)
+        if sums := await self._control.sums(place, span, 1):
+            found += await sum_findings(self._usage, sums[0], step)
+            return found, SlicePlace(place.log, place.partition, sums[0].end)
         kept = kept_of(await self._control.notices())
         seals = _alike(_bounded(await self._control.seals(place, span, AUDIT_SLICES_MAX)), kept)
         if not seals:
@@ -163,7 +163,7 @@ class StoreAuditor:
             held = tuple(
                 seal.slice
                 for seal in seals
-                if seal.catalogue >= meter.revision or (seal.slice, meter.revision) in filled
+                if seal.catalogue >= meter.revision or filled.holds(seal.slice, meter.revision)
             )
             step.unfilled += len(names) - len(held)
             if held:
@@ -281,7 +281,10 @@ class StoreAuditor:
         while seals := await self._control.seals(at, span, NAMES_AT_ONCE):
             names += seals
             at = SlicePlace(log, partition, seals[-1].slice + 1)
-        first = names[0].slice if names and span.from_ms is not None else 0
+        # Of slices whose seals were added up only accounts tell: without one, nothing is disproved.
+        first = await self._control.summed_end(log, partition)
+        if names and span.from_ms is not None:
+            first = max(first, names[0].slice)
         end = names[-1].end if names and span.to_ms is not None else NEVER
         accounts = await self._usage.accounts_between(log, partition, first, end)
         known = {one.slice for one in names} | {one.slice for one in accounts}
@@ -328,47 +331,6 @@ class StoreAuditor:
                 if block is not None:
                     return BlockPlace(log, block.number)
         return _FIRST_RUN
-
-    # --- runs ---
-
-    async def _run_step(
-        self, span: AuditSpan, place: RunPlace, step: AuditStep
-    ) -> tuple[list[Finding], RunPlace | None]:
-        runs = await self._control.runs(place, span, AUDIT_RUNS_MAX)
-        found = []
-        for run in runs:
-            found += _manifest_findings(run)
-            found += await self._body_findings(run)
-            step.runs += 1
-            step.deliveries += len(run.parts)
-        if len(runs) < AUDIT_RUNS_MAX:
-            return found, None
-        return found, RunPlace(runs[-1].decided_at_ms, runs[-1].id)
-
-    async def _body_findings(self, run: AuditedRun) -> list[Finding]:
-        found = []
-        after = 0
-        while bodies := await self._control.bodies(run.id, after, AUDIT_BODIES_MAX):
-            for one in bodies:
-                found_digest = ABSENT if one.body is None else digest_of(one.body).hex()
-                if found_digest != one.digest.hex():
-                    named = ("deliveries", one.id, "digest of its body")
-                    found.append(Finding(*named, one.digest.hex(), found_digest))
-            after = bodies[-1].number
-        return found
-
-
-def _manifest_findings(run: AuditedRun) -> list[Finding]:
-    digest = blake2b(digest_size=32)
-    for _, name, body_digest in run.parts:
-        digest.update(name.encode() + body_digest)
-    found = []
-    if len(run.parts) != run.deliveries:
-        texts = (str(run.deliveries), str(len(run.parts)))
-        found.append(Finding("runs", run.id, "deliveries", *texts))
-    if digest.hexdigest() != run.digest:
-        found.append(Finding("runs", run.id, "manifest digest", run.digest, digest.hexdigest()))
-    return found
 
 
 def _bounded(seals: Sequence[Seal]) -> list[Seal]:

@@ -12,6 +12,7 @@ from meterline.audit.audit import (
     CellDifference,
     CellRows,
     Chunk,
+    Filled,
     Finding,
     Kept,
     Place,

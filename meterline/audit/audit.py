@@ -6,7 +6,7 @@ found.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -80,6 +80,20 @@ class Chunk:
     def is_open(self) -> bool:
         """Whether rows may be written to it at this moment."""
         return self.upto != NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """Which slices of a partition were filled in: by revision all before an offset, and marks as
+    (slice, revision).
+    """
+
+    ends: Mapping[int, int]
+    marks: Collection[tuple[int, int]]
+
+    def holds(self, slice_: int, revision: int) -> bool:
+        """Whether a slice was filled in for a revision."""
+        return slice_ < self.ends.get(revision, 0) or (slice_, revision) in self.marks
 
 
 class Kept(NamedTuple):

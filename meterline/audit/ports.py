@@ -13,6 +13,7 @@ from meterline.audit.audit import (
     AuditStep,
     CellRows,
     Chunk,
+    Filled,
     Kept,
     Recount,
     RunPlace,
@@ -21,7 +22,7 @@ from meterline.audit.audit import (
 )
 from meterline.audit.lineage import Position, ReportedDelivery, UsageEntry
 from meterline.meter import Meter
-from meterline.usage import AccountRow, EventRow, Notice, Seal, SliceId
+from meterline.usage import AccountRow, EventRow, Notice, Seal, SealSum, SliceId
 
 
 class UsageEvidence(Protocol):
@@ -89,6 +90,14 @@ class ControlEvidence(Protocol):
         """Sealed slices of a partition from a place on that lie in the span, by offset."""
         ...
 
+    async def sums(self, place: SlicePlace, span: AuditSpan, limit: int) -> list[SealSum]:
+        """Sums of seals of a partition from a place on, with slices in the span, by offset."""
+        ...
+
+    async def summed_end(self, log: int, partition: int) -> int:
+        """The offset after the slices of a partition whose seals were added up; 0: none were."""
+        ...
+
     async def notices(self) -> list[Notice]:
         """Of what the usage store does not keep any more."""
         ...
@@ -97,8 +106,8 @@ class ControlEvidence(Protocol):
         """How many slices lie in the span, of all partitions and logs."""
         ...
 
-    async def filled(self, log: int, partition: int, slices: Sequence[int]) -> set[tuple[int, int]]:
-        """(slice, revision) that were filled in."""
+    async def filled(self, log: int, partition: int, slices: Sequence[int]) -> Filled:
+        """What was filled in of these slices."""
         ...
 
     async def runs(self, place: RunPlace, span: AuditSpan, limit: int) -> list[AuditedRun]:

@@ -81,3 +81,4 @@ from meterline.usage.rows import (
     SliceId,
     TallyRow,
 )
+from meterline.usage.seal_sums import Borders, SealSum, borders, next_sum, summed

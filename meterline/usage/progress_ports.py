@@ -48,7 +48,9 @@ class ProgressStore(Protocol):
         ...
 
     async def seal(self, seal: Seal) -> None:
-        """Record a sealed slice; of two with one name the greater catalogue wins."""
+        """Record a sealed slice; of two with one name the greater catalogue wins. Nothing happens
+        where its seal was added up with others: whoever seals it now is late.
+        """
         ...
 
     async def last_seal(self, log: int, partition: int) -> Seal | None:
@@ -59,6 +61,16 @@ class ProgressStore(Protocol):
         """The backfill list: sealed slices folded by an older catalogue than `revision`, without
         its fill mark, by offset.
         """
+        ...
+
+    async def unsettled(self, log: int, partition: int, revisions: Sequence[int]) -> list[int]:
+        """Those of these revisions that slices of the partition may have to be filled for. One
+        question for all: it does not look at slices.
+        """
+        ...
+
+    async def settle(self, log: int, partition: int, revisions: Sequence[int]) -> None:
+        """Keep in mind up to where the slices of the partition are counted for these revisions."""
         ...
 
     async def mark_filled(self, slice_id: SliceId, revision: int) -> None:

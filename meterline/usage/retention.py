@@ -70,6 +70,15 @@ class RetentionTerms:
         """How long rows of this table are kept."""
         return {EVENTS: self.events_ms, REJECTS: self.refusals_ms, SEEN: self.seen_ms}.get(table)
 
+    def seals_before(self, newest_ms: int) -> int:
+        """Seals of slices that were appended earlier may be added up: nothing of them is kept that
+        is not kept for ever. 0 where events are.
+        """
+        if self.events_ms is None:
+            return 0
+        ages = (self.events_ms, self.refusals_ms, self.seen_ms)
+        return newest_ms - max(age_ms for age_ms in ages if age_ms is not None)
+
 
 def newest_counted(now_ms: int, sealed: Mapping[int, SealedEnd]) -> int:
     """The instant that ages are measured from: the newest sealed append time, but no later than
@@ -167,4 +176,10 @@ class RetentionLedger(Protocol):
 
     async def notices(self) -> list[Notice]:
         """All notices, by table and period."""
+        ...
+
+    async def sum_seals(self, log: int, before_ms: int, limit: int) -> int:
+        """Add up seals of slices that were appended before an instant, as far as nothing needs them
+        one by one; at most so many sums. How many seals were replaced by sums.
+        """
         ...

@@ -18,6 +18,7 @@ from tests.bench import (
     bench_materialize,
     bench_reads,
     bench_sick,
+    bench_year,
 )
 
 BENCHES: Final[dict[str, Callable[[], None]]] = {
@@ -34,6 +35,7 @@ BENCHES: Final[dict[str, Callable[[], None]]] = {
     "again": bench_again.main,
     "delivery": bench_delivery.main,
     "sick": bench_sick.main,
+    "year": bench_year.main,
 }
 
 

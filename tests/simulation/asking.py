@@ -9,7 +9,7 @@ from meterline.window import MINUTE_MS
 from tests.simulation.lost_store import begun
 from tests.simulation.network import CalmNet
 from tests.simulation.parts import Shown
-from tests.simulation.stores import SimulatedProgress
+from tests.simulation.progress import SimulatedProgress
 from tests.simulation.usage import SimulatedUsage
 from tests.simulation.world import World
 

@@ -31,7 +31,7 @@ from meterline.usage import (
     withdrawn,
 )
 from meterline.usage.integrity import damaged
-from tests.simulation.stores import ProgressState
+from tests.simulation.progress import ProgressState
 from tests.simulation.usage import UsageState, aggregate_of
 
 HOUR: Final = 60  # minutes
@@ -113,12 +113,8 @@ class BlocksState:
         return None
 
     def sealed_after(self, log: int, partition: int, offset: int, limit: int) -> list[Seal]:
-        seals = [
-            seal
-            for seal in self.progress.seals.values()
-            if seal.log == log and seal.partition == partition and seal.slice >= offset
-        ]
-        return sorted(seals, key=lambda seal: seal.slice)[:limit]
+        seals = self.progress.all_seals(log, partition)
+        return [seal for seal in seals if seal.slice >= offset][:limit]
 
     def late_kept(self, log: int, ends: Mapping[int, int]) -> bool:
         behind = (
@@ -129,8 +125,8 @@ class BlocksState:
         return all(seal.late is not None for seal in behind)
 
     def events_within(self, log: int, stretches: Stretches) -> int:
-        seals = self.progress.seals.values()
-        return sum(seal.events for seal in seals if seal.log == log and _is_in(seal, stretches))
+        parts = (self.progress.all_seals(log, stretch.partition) for stretch in stretches)
+        return sum(seal.events for seals in parts for seal in seals if _is_in(seal, stretches))
 
     def _state(self, number: int) -> BlockState | None:
         return self.records[number].state if number in self.records else None

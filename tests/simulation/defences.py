@@ -18,22 +18,12 @@ from ingest.admission import Admitted
 from meterline.delivery import Answer, AttemptOutcome
 from meterline.report import Claim, Manifest
 from meterline.usage import AccountRow, Counted, Flush, Seal, SeenRow, SliceId, Touched
-from tests.simulation import block_controls
+from tests.simulation import block_controls, sum_controls
 from tests.simulation.fates import Rates
-from tests.simulation.parts import Substitutes
+from tests.simulation.parts import Lying, Substitutes
 from tests.simulation.profile import LOST, STEADY
 from tests.simulation.stores import Seen
 from tests.simulation.usage import SimulatedUsage, UsageState
-
-
-class Lying:
-    """A port as it is, but for what a subclass says instead."""
-
-    def __init__(self, port: Any) -> None:
-        self._port = port
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._port, name)
 
 
 class ForgetfulSeen(Lying):
@@ -324,4 +314,5 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     "the comparison of both stores": Substitutes(usage_compared=False, profile=LOST),
     "completeness by catalogue": Substitutes(progress=OneCatalogue),
     **block_controls.CONTROLS,
+    **sum_controls.CONTROLS,
 }

@@ -34,7 +34,7 @@ def judge(world: World) -> None:
     lying = recount(now, horizon_ms) if world.restored else found
     checks = [_twice(world), _log(world, found, lying), _events(world, found), _stopped(world)]
     if not world.lost():
-        checks.append(_account(world, found))
+        checks += [_account(world, found), _sealed(world)]
         checks += [_usage(world, found, meter) for meter in world.catalogue.in_force]
         checks += [_alone(world, found, meter) for meter in world.catalogue.meters]
     if world.claims_hold:
@@ -59,7 +59,7 @@ def _stopped(world: World) -> Iterator[str]:
     """Of a partition that was restored to an older state, nothing is sealed any more."""
     for number, records in world.restored.items():
         last = {record.offset + 1: record for record in records}
-        for seal in world.progress.seals.values():
+        for seal in world.progress.ever:
             if seal.partition != number:
                 continue
             record = last.get(seal.end)
@@ -92,6 +92,18 @@ def _account(world: World, found: Recount) -> Iterator[str]:
             if row.received != row.new + row.duplicate + row.conflict + row.invalid:
                 yield f"an account that does not add up: {row}"
         yield from _differing(number, rows, found)
+
+
+def _sealed(world: World) -> Iterator[str]:
+    """Seals and their sums tell of each sealed event once, and of no other."""
+    log = world.log.number
+    for number in range(world.profile.partitions):
+        told = world.progress.all_seals(log, number)
+        end = told[-1].end if told else 0
+        rows = world.usage.tables["events"].values()
+        there = sum(row.partition == number and row.offset < end for row in rows)
+        if there != sum(seal.events for seal in told):
+            yield f"seals of partition {number}: not {there} events, but {told}"
 
 
 def _differing(number: int, rows: list[AccountRow], found: Recount) -> Iterator[str]:

@@ -21,8 +21,8 @@ from meterline.report import (
 from meterline.usage import Stretch, Touched
 from meterline.window import MINUTE_MS
 from tests.simulation.network import Net
+from tests.simulation.progress import ProgressState
 from tests.simulation.reports import Kept, ReportsState, before_of
-from tests.simulation.stores import ProgressState
 from tests.simulation.usage import UsageState
 
 SETTLE_MS: Final = 3_000  # short, as the lives of dispatchers are

@@ -13,10 +13,10 @@ from enum import StrEnum
 from typing import Final
 
 from meterline.ports import Unavailable
-from meterline.usage import Holdings, Seal, Sealed, SealedRows, UsageIntegrity
+from meterline.usage import Holdings, Seal, Sealed, SealedRows, SealSum, UsageIntegrity
 from tests.simulation.blocks import BlockRow, BlocksState
 from tests.simulation.network import Net
-from tests.simulation.stores import ProgressState
+from tests.simulation.progress import ProgressState
 from tests.simulation.usage import STAGES, UsageState
 
 START_PAUSE_S: Final = 0.2
@@ -50,8 +50,10 @@ class Binding:
     # --- the control store's side ---
 
     def sealed(self, log: int, after: Mapping[int, int]) -> Sealed:
-        by_partition: dict[int, list[Seal]] = {}
-        for seal in self.progress.seals.values():
+        by_partition: dict[int, list[Seal | SealSum]] = {}
+        known: list[Seal | SealSum] = [*self.progress.sums]
+        known += self.progress.seals.values()
+        for seal in known:
             if seal.log == log and (not after or seal.slice > after.get(seal.partition, 1 << 60)):
                 by_partition.setdefault(seal.partition, []).append(seal)
         sums = [_summed(n, seals) for n, seals in by_partition.items()]
@@ -88,7 +90,7 @@ class Binding:
             self.blocks.rows = {n: rows for n, rows in self._rows.items() if rng.random() < 0.5}
             return
         if loss is Loss.PARTS:
-            sealed = sum(seal.events for seal in self.progress.seals.values())
+            sealed = sum(seal.events for seal in self.progress.ever)
             _thin(self.usage, rng.choice(("events", "seen")), 2 * sealed - events_max - 1)
             return
         self.blocks.rows = {}
@@ -105,7 +107,7 @@ class Binding:
         """Seals whose events a state of the store does not hold."""
         return [
             seal
-            for seal in self.progress.seals.values()
+            for seal in self.progress.ever
             if len(whole.by_slice.get(("events", seal.partition, seal.slice), {})) < seal.events
         ]
 
@@ -117,12 +119,13 @@ class Binding:
         )
 
 
-def _summed(partition: int, seals: list[Seal]) -> SealedRows:
+def _summed(partition: int, seals: list[Seal | SealSum]) -> SealedRows:
     counts = (
         sum(getattr(seal, name) for seal in seals)
         for name in ("events", "rejects", "tallies", "members", "rejected", "events")
     )
-    return SealedRows(partition, max(seal.slice for seal in seals), len(seals), *counts)
+    slices = sum(it.slices if isinstance(it, SealSum) else 1 for it in seals)
+    return SealedRows(partition, max(seal.slice for seal in seals), slices, *counts)
 
 
 def copied(state: UsageState) -> UsageState:

@@ -179,7 +179,7 @@ async def _sealed(world: World, workers: list[Slot], enough: int) -> int:
         if world.profile.faust:  # who has just begun has nothing yet
             await assign(world, workers, keep=True)
         await asyncio.sleep(0.5)
-        events = sum(seal.events for seal in world.progress.seals.values())
+        events = sum(seal.events for seal in world.progress.ever)
         if events >= enough:
             break
     return events

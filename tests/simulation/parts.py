@@ -19,6 +19,16 @@ def same(port: Any) -> Any:
     return port
 
 
+class Lying:
+    """A port as it is, but for what a subclass says instead."""
+
+    def __init__(self, port: Any) -> None:
+        self._port = port
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._port, name)
+
+
 @dataclass(frozen=True, slots=True)
 class Substitutes:
     """What a control run puts in the place of the real thing."""
@@ -35,6 +45,7 @@ class Substitutes:
     publisher: Callable[[Any], Any] = same
     clock: Callable[[Any], Any] = same
     blocks: Callable[[Any], Any] = same  # told of their state once, to change what it does
+    sums: Callable[[Any], Any] = same  # so are those of seals
     inbox_watched: bool = True
     usage_compared: bool = True
     profile: Mapping[str, Any] = field(default_factory=dict)  # what is not drawn from the seed

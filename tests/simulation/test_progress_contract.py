@@ -5,6 +5,7 @@ import pytest
 from meterline.usage import ProgressStore
 from tests.contract.control_store.test_progress_store import (
     test_a_flush_by_an_older_catalogue_says_nothing_of_a_newer_meter,
+    test_a_late_seal_in_a_gap_is_found_behind_a_bound,
     test_a_log_keeps_the_number_of_its_first_registration,
     test_a_seal_of_before_has_no_digest_until_a_greater_one_brings_it,
     test_claims_merge_by_the_greatest,
@@ -18,13 +19,16 @@ from tests.contract.control_store.test_progress_store import (
     test_other_partitions_are_refused,
     test_the_backfill_list_names_older_seals_without_a_mark,
     test_the_last_seal_is_that_of_the_greatest_offset,
+    test_what_is_filled_in_is_a_bound_that_a_late_seal_lowers,
+    test_whoever_settles_and_whoever_seals_at_once_agree,
     test_writers_at_once_lose_nothing,
 )
 from tests.simulation.network import CalmNet
-from tests.simulation.stores import ProgressState, SimulatedProgress
+from tests.simulation.progress import ProgressState, SimulatedProgress
 
 __all__ = [
     "test_a_flush_by_an_older_catalogue_says_nothing_of_a_newer_meter",
+    "test_a_late_seal_in_a_gap_is_found_behind_a_bound",
     "test_a_log_keeps_the_number_of_its_first_registration",
     "test_a_seal_of_before_has_no_digest_until_a_greater_one_brings_it",
     "test_claims_merge_by_the_greatest",
@@ -38,6 +42,8 @@ __all__ = [
     "test_other_partitions_are_refused",
     "test_the_backfill_list_names_older_seals_without_a_mark",
     "test_the_last_seal_is_that_of_the_greatest_offset",
+    "test_what_is_filled_in_is_a_bound_that_a_late_seal_lowers",
+    "test_whoever_settles_and_whoever_seals_at_once_agree",
     "test_writers_at_once_lose_nothing",
 ]
 

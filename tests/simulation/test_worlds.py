@@ -57,6 +57,10 @@ BITES = {
     "the count-back of blocks": 13,
     "the revisions of a block": 1,
     "the comparison of blocks": 13,
+    "seals that are added up once": 0,
+    "bounds that a late seal lowers": 69,
+    "sums of what is filled in": 24,
+    "bounds that are looked for": 21,
 }
 
 

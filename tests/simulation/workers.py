@@ -8,6 +8,7 @@ from aggregator.catch_up import LogTruncated
 from aggregator.completeness import Completeness, InboxDrained
 from aggregator.drivers.poll_worker import PollWorker
 from aggregator.housekeeping import Housekeeping, Intervals
+from aggregator.retention import Retention
 from aggregator.step import Aggregator, CountBackDiffers
 from meterline.event import Log
 from meterline.limits import CLOCK_SKEW_MS, PRODUCE_DEADLINE_MS
@@ -61,7 +62,7 @@ class Terms:
 
 
 def housekept(
-    ports: Ports, terms: Terms, drained: InboxDrained | None
+    ports: Ports, terms: Terms, drained: InboxDrained | None, retention: Retention
 ) -> tuple[Aggregator, Housekeeping]:
     """The production parts, put together as the composition root does."""
     aggregator = terms.aggregator(
@@ -69,7 +70,7 @@ def housekept(
     )
     intervals = Intervals(terms.flush_interval_ms, terms.flush_events, terms.retention_ms)
     completeness = terms.completeness(aggregator, LAG_MS, drained)
-    return aggregator, Housekeeping(aggregator, completeness, intervals)
+    return aggregator, Housekeeping(aggregator, completeness, intervals, retention)
 
 
 async def poll(parts: tuple[Aggregator, Housekeeping], clock: Clock, stop: asyncio.Event) -> None:

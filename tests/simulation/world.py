@@ -31,6 +31,7 @@ from tests.simulation.lost_store import Binding, begun
 from tests.simulation.network import FatefulNet, Killed, Process, Time
 from tests.simulation.parts import Claimed, Shown, Slot, Substitutes
 from tests.simulation.profile import drawn
+from tests.simulation.progress import ProgressState, SimulatedProgress
 from tests.simulation.reports import (
     LEASE_MS,
     ReportsState,
@@ -40,14 +41,8 @@ from tests.simulation.reports import (
 )
 from tests.simulation.senders import Gateway, Ledger, Senders
 from tests.simulation.spool import SimulatedSpool
-from tests.simulation.stores import (
-    CatalogueState,
-    ProgressState,
-    SimulatedCatalogue,
-    SimulatedProgress,
-    SimulatedSeen,
-    Volume,
-)
+from tests.simulation.stores import CatalogueState, SimulatedCatalogue, SimulatedSeen, Volume
+from tests.simulation.summing import SumsState, retention_of
 from tests.simulation.usage import SimulatedUsage, UsageState
 from tests.simulation.virtual_loop import VirtualLoop
 from tests.simulation.workers import DiskFull, Ports, Terms, housekept, may_end_so, poll
@@ -88,12 +83,15 @@ class World:
         self.binding = Binding(self.usage, self.progress, self.blocks)
         self.progress.watch = self._note_claims
         self.catalogue = CatalogueState(self.rng)
+        self.sums = SumsState(self.progress, self.blocks, self.catalogue)
+        self.substitutes.sums(self.sums)
         self.committed = Committed()
         self.reports = ReportsState()
         self.catalogue.reported = self.reports.is_on
         self.outbox = Outbox(self.reports)
         self.receivers = Receivers(self.rng)
         self.late = LateState(self.reports, self.progress, self.usage)
+        self.sums.late = self.late if self.profile.dispatchers else None
         self.inbox = InboxState(self.time)
         self.ledger = Ledger()
         self.restored: dict[int, list[Record]] = {}  # all records that there were before
@@ -311,7 +309,8 @@ class World:
         watched = self.profile.inbox_readers and self.substitutes.inbox_watched
         watch = SimulatedWatch(self.inbox, self.net(slot.process)) if watched else None
         drained = None if watch is None else watch.drained_until
-        return housekept(self.ports(slot), self.terms(), drained)
+        retention = retention_of(self.sums, self.net(slot.process), self.log.number)
+        return housekept(self.ports(slot), self.terms(), drained, retention)
 
     async def live_inbox(self, slot: Slot) -> None:
         """The life of a reader of the inbox."""

@@ -33,7 +33,8 @@ KeepEventsDays = Annotated[
         ge=1,
         le=DAYS_MAX,
         description="How long raw events are kept after they were received; at least horizon_days "
-        "and log_retention_days. For ever if absent. Usage is kept for ever. Set it to save disk; "
+        "and log_retention_days. For ever if absent. Usage is kept for ever; seals of slices are "
+        "added up once their events are gone. Set it to save disk; "
         "what is not possible afterwards is in docs/operations.md.",
         examples=[400],
     ),

@@ -1,11 +1,16 @@
 """What every ProgressStore promises (meterline/ports.py), on SQLite and PostgreSQL."""
 
 import asyncio
+from functools import partial
+from typing import Any
 
 import pytest
+from sqlalchemy import Select, Table, func, select
 
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.progress.progress import SqlProgressStore
+from meterline.backends.control_store.store import fetch_int
+from meterline.backends.control_store.tables.meters import completeness, flushed
 from meterline.problem import Problem, ProblemType
 from meterline.usage import ProgressStore, Seal, SliceId
 
@@ -16,6 +21,10 @@ LARGE = 2**62  # offsets and instants need more than 32 bits
 def store(control_database: Database) -> ProgressStore:
     """A store in which nothing has happened."""
     return SqlProgressStore(control_database)
+
+
+def _count_of(table: Table) -> Select[Any]:
+    return select(func.count()).select_from(table)
 
 
 DIGEST = bytes(range(240, 256))
@@ -166,3 +175,70 @@ async def test_writers_at_once_lose_nothing(store: ProgressStore) -> None:
     assert await store.flushed_ends(1, 1) == {0: 27, 1: 28, 2: 29}
     assert await store.complete_until(1, 3, 1) == 27
     assert await store.last_seal(1, 0) == _seal(2, 29)
+
+
+async def test_what_is_filled_in_is_a_bound_that_a_late_seal_lowers(store: ProgressStore) -> None:
+    for slice_ in (0, 10, 20):
+        await store.seal(_seal(slice_, 1))
+    assert await store.unsettled(1, 0, [1, 2]) == [1, 2], "nobody looked yet"
+    await store.settle(1, 0, [1, 2])
+    assert await store.unsettled(1, 0, [1, 2]) == [2]
+    for slice_ in (20, 0, 10):
+        assert await store.unsettled(1, 0, [2]) == [2]
+        await store.mark_filled(SliceId(1, 0, slice_), 2)
+    assert await store.unsettled(1, 0, [1, 2]) == []
+    assert await store.unsettled(1, 1, [1, 2]) == [1, 2], "another partition"
+    await store.seal(_seal(30, 2))
+    await store.seal(_seal(20, 1))
+    assert await store.unsettled(1, 0, [1, 2]) == [], "both revisions are counted in them"
+    await store.seal(_seal(40, 1))
+    assert await store.unsettled(1, 0, [1, 2]) == [2], "sealed by someone who did not know of it"
+    assert await store.unfilled(1, 0, 2, 9) == [_seal(40, 1)]
+    await store.mark_filled(SliceId(1, 0, 40), 2)
+    assert await store.unsettled(1, 0, [1, 2]) == []
+    assert await store.unfilled(1, 0, 2, 9) == []
+
+
+async def test_a_late_seal_in_a_gap_is_found_behind_a_bound(store: ProgressStore) -> None:
+    await store.seal(_seal(0, 1))
+    await store.seal(_seal(50, 2))
+    await store.mark_filled(SliceId(1, 0, 0), 2)
+    await store.complete(1, 2, {0: 100})
+    assert await store.complete_until(1, 1, 2) == 100
+    await store.seal(_seal(20, 1))
+    assert await store.complete_until(1, 1, 2) is None
+    assert await store.unfilled(1, 0, 2, 9) == [_seal(20, 1)]
+
+
+async def test_whoever_settles_and_whoever_seals_at_once_agree(store: ProgressStore) -> None:
+    await store.register_log("one", 2)
+    revisions = [2, 3, 4]
+    for first in range(0, 200, 20):
+        await asyncio.gather(
+            store.settle(1, 0, revisions),
+            store.seal(_seal(first, 1)),
+            store.mark_filled(SliceId(1, 0, first), 2),
+            store.settle(1, 0, revisions),
+            store.seal(_seal(first + 10, 3)),
+        )
+        lacking = {it: await store.unfilled(1, 0, it, 99) for it in revisions}
+        unsettled = await store.unsettled(1, 0, revisions)
+        assert {it for it, seals in lacking.items() if seals} <= set(unsettled)
+        assert [it.slice for it in lacking[3]] == list(range(0, first + 1, 20))
+        assert len(lacking[4]) == first // 10 + 2
+
+
+async def test_what_older_catalogues_had_reached_goes_once_it_is_surpassed(
+    store: ProgressStore, control_database: Database
+) -> None:
+    for catalogue in range(1, 9):
+        await store.complete(1, catalogue, {0: 100 * catalogue, 1: 100})
+        await store.flushed(1, catalogue, {0: 10 * catalogue, 1: 10})
+    await store.complete(1, 9, {0: 300})
+    await store.flushed(1, 9, {0: 30})
+    assert await store.completions(1, 0) == {0: 800, 1: 100}
+    assert await store.completions(1, 9) == {0: 300}
+    assert await store.flushed_ends(1, 0) == {0: 80, 1: 10}
+    for table in (completeness, flushed):
+        rows = await control_database.read(partial(fetch_int, question=_count_of(table)))
+        assert rows == 3

@@ -50,6 +50,7 @@ async def stores(control_database: Database) -> Stores:
 
 
 async def test_the_ends_of_what_is_sealed_are_told(stores: Stores) -> None:
+    assert await stores.progress.register_log("two", 2) == 2
     await stores.progress.seal(Seal(2, 1, 50, 60, 1, 0, 3))
     assert await stores.ledger.sealed_ends(1) == {0: SealedEnd(30, 9 * WEEK_MS)}
     assert await stores.ledger.sealed_ends(2) == {1: SealedEnd(60, 3)}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from meterline.audit import AuditSpan, Chunk, Kept, SlicePlace, Strange
+from meterline.audit import AuditSpan, Chunk, Filled, Kept, SlicePlace, Strange
 from meterline.backends.clickhouse.audit.evidence import ClickHouseEvidence
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.control_store.engine import Database
@@ -155,5 +155,11 @@ async def test_seals_of_a_span_come_by_offset(control_database: Database) -> Non
     assert await evidence.seal_count(within) == 2
     await progress.mark_filled(SliceId(number, 0, 10), 7)
     await progress.mark_filled(SliceId(number, 1, 10), 8)
-    assert await evidence.filled(number, 0, [0, 10, 20]) == {(10, 7)}
-    assert await evidence.filled(number, 0, [0]) == set()
+    filled = await evidence.filled(number, 0, [0, 10, 20])
+    assert filled == Filled({7: 0}, {(10, 7)})
+    assert [filled.holds(slice_, 7) for slice_ in (0, 10, 20)] == [False, True, False]
+    assert not filled.holds(10, 8)
+    assert (await evidence.filled(number, 0, [0])).marks == set()
+    await progress.mark_filled(SliceId(number, 0, 0), 7)
+    filled = await evidence.filled(number, 0, [0, 10, 20])
+    assert [filled.holds(slice_, 7) for slice_ in (0, 10, 20)] == [True, True, False]

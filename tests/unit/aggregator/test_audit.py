@@ -16,12 +16,14 @@ from meterline.audit import (
 )
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
+from meterline.backends.control_store.progress.blocks import SqlBlockLedger
+from meterline.backends.control_store.progress.evidence import SqlEvidence
 from meterline.backends.control_store.progress.retention import SqlRetention
 from meterline.backends.control_store.tables.meters import logs
 from meterline.event import encode_pack
 from meterline.limits import SLICE_SPAN_MS
 from meterline.meter import Aggregation
-from meterline.usage import Notice, Period, Reach
+from meterline.usage import EVENTS, Block, Notice, Period, Reach, Stretch
 from tests.unit.aggregator.audited import TOUCHES, Audited
 from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
 
@@ -192,3 +194,48 @@ def test_a_cursor_leads_back_to_its_step(place: Place) -> None:
     for wrong in ("", "slices.1.2", encode_place(place) + "x", "runs.1", "blocks.1"):
         with pytest.raises(ValueError, match="is not a cursor"):
             decode_place(wrong)
+
+
+async def test_slices_whose_seals_were_added_up_are_compared_in_sum(audited: Audited) -> None:
+    world, log = audited.world, audited.world.log.number
+    before = await audited.steps(within=f"slices.{log}.0.")
+    place = SlicePlace(log, 0, 0)
+    seals = await SqlEvidence(world.database).seals(place, AuditSpan(), 9)
+    blocks, retention = SqlBlockLedger(world.database), SqlRetention(world.database)
+    whole = tuple(Stretch(n, 0, seals[-1].end) for n in range(PARTITIONS))
+    block = Block(1, log, whole, 0, 1 << 31)
+    await blocks.begin(block)
+    assert await blocks.publish(block, {}, (), 0)
+    until_ms = world.clock.at_ms + SLICE_SPAN_MS
+    for number in range(PARTITIONS):
+        revisions = [meter.revision for meter in audited.meters.meters]
+        await world.progress.settle(log, number, revisions)
+    period = Period(EVENTS, "x", 0, until_ms)
+    assert isinstance(await retention.give_notice(period, Reach({}, 0), log, 0), Notice)
+    assert await retention.sum_seals(log, until_ms, 99)
+    last = seals[-1].slice
+    assert [it.slice for it in await SqlEvidence(world.database).seals(place, AuditSpan(), 9)] == [
+        last
+    ]
+    assert await audited.findings() == []
+    steps = await audited.steps(within=f"slices.{log}.0.")
+    assert sum(step.slices for step in steps) == sum(step.slices for step in before) == len(seals)
+    assert sum(step.events for step in steps) == sum(step.events for step in before)
+    assert steps[0].not_kept == len(seals) - 1
+
+    gone = await audited.sealed()
+    first = next(seal for seal in seals if seal.events)
+    gone = gone._replace(slice=first.slice)
+    await audited.sql("accounts", "DELETE WHERE {where}", gone)
+    for span in (AuditSpan(), REPAIR):
+        found = {(one.table, one.name): (one.expected, one.found)
+                 for one in await audited.findings(span) if not one.mended}  # fmt: skip
+        slices, new = (f"{what}slices before {last}" for what in ("", "new in "))
+        assert found == {
+            ("accounts", slices): (str(len(seals) - 1), str(len(seals) - 2)),
+            ("accounts", new): (
+                str(sum(seal.events for seal in seals[:-1])),
+                str(sum(seal.events for seal in seals[:-1]) - first.events),
+            ),
+        }
+    assert (await audited.cells(gone)).tallies, "nothing is deleted for want of an account"

@@ -4,6 +4,7 @@ depends on them.
 
 import shutil
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -11,8 +12,12 @@ from aggregator.completeness import Completeness
 from aggregator.housekeeping import Housekeeping, Intervals
 from aggregator.retention import Retention
 from meterline.backends.clickhouse.holdings import ClickHouseHoldings, ClickHousePeriods
+from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.progress.retention import SqlRetention
 from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
+from meterline.backends.control_store.tables.meters import logs
+from meterline.event import Log
 from meterline.limits import RETENTION_INTERVAL_MS, RETENTION_NOTICE_MS
 from meterline.meter import Aggregation
 from meterline.ports import StoreLost
@@ -42,6 +47,12 @@ async def integrity_of(world: World) -> UsageIntegrity:
     return made
 
 
+async def registered(connection: Connection, log: Log) -> None:
+    """The log has the number that the world gave it."""
+    row = {"number": log.number, "id": log.id, "partitions": PARTITIONS}
+    await connection.execute(insert(connection, logs).values(row))
+
+
 async def events_kept(world: World) -> int:
     question = "SELECT count() FROM (SELECT DISTINCT offset, partition, place FROM events"
     log = world.log.number
@@ -55,6 +66,7 @@ async def test_old_weeks_are_dropped_and_nothing_that_is_kept_needs_them(
     meters = Meters(0)
     total = meters.add(Aggregation.SUM, next(fresh_numbers))
     world.clock.at_ms = FAR_MS
+    await world.database.write(partial(registered, log=world.log))
     worker = world.worker(meters)
     for week in range(WEEKS):
         await world.send(numbered(week * EACH, (week + 1) * EACH))

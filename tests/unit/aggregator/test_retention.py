@@ -2,9 +2,10 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,19 +16,28 @@ from meterline.limits import RETENTION_NOTICE_MS
 from meterline.ports import StoreLost, Unavailable
 from meterline.usage import (
     EVENTS,
+    REJECTS,
+    SEEN,
+    Borders,
     Holdings,
+    Kept,
     Notice,
     Period,
     Reach,
     RetentionTerms,
+    Seal,
     Sealed,
     SealedEnd,
     SealedRows,
+    SealSum,
     UsageIntegrity,
     kept_of,
+    next_sum,
+    summed,
 )
 
 WEEK_MS = 7 * 86_400_000
+MONDAY_MS = 3 * 86_400_000  # periods begin on Mondays, and 1970 began on a Thursday
 TERMS = RetentionTerms(3 * WEEK_MS, 2 * WEEK_MS, 4 * WEEK_MS)
 TABLES = ("events", "rejects", "seen")
 LOG = 1
@@ -47,7 +57,13 @@ class Slice:
 
     @property
     def week(self) -> str:
-        return f"{self.append_ms // WEEK_MS:08}"
+        return f"{(self.append_ms + MONDAY_MS) // WEEK_MS:08}"
+
+    @property
+    def seal(self) -> Seal:
+        """As the control store has it."""
+        events, rejects = (self.rows.get(table, 0) for table in (EVENTS, REJECTS))
+        return Seal(LOG, 0, self.first, self.first + 10, events, 1, self.append_ms, None, rejects)
 
 
 @dataclass
@@ -57,6 +73,7 @@ class Stores:
     fate: Callable[[], str] = lambda: "well"
     store_id: str | None = None
     slices: list[Slice] = field(default_factory=list)  # sealed
+    sums: list[SealSum] = field(default_factory=list)  # of the first of them
     notices_: list[Notice] = field(default_factory=list)
     ids: tuple[str, ...] = ()
     rows: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
@@ -75,16 +92,37 @@ class Stores:
     async def sealed(self, log: int, after: Mapping[int, int]) -> Sealed:
         await self._met()
         kept = kept_of(self.notices_)
-        behind = [one for one in self.slices if log == LOG and one.first > after.get(0, -1)]
-        rows = dict.fromkeys(TABLES, 0)
-        for one in behind:
-            for table, count in one.rows.items():
-                if table not in kept or one.append_ms >= kept[table].from_ms:
-                    rows[table] += count
+        behind = [it for it in self.seals if log == LOG and it.slice > after.get(0, -1)]
         if not behind:
             return Sealed(self.store_id, [], kept=kept)
-        last, counts = behind[-1].first, (rows["events"], rows["rejects"], 0, 0, 0, rows["seen"])
-        return Sealed(self.store_id, [SealedRows(0, last, len(behind), *counts)], kept=kept)
+        rows = [
+            sum(getattr(it, name) for it in behind if _is_kept(it, table, kept))
+            for table, name in ((EVENTS, "events"), (REJECTS, "rejects"), (SEEN, "events"))
+        ]
+        count = sum(it.slices if isinstance(it, SealSum) else 1 for it in behind)
+        counts = (rows[0], rows[1], 0, 0, 0, rows[2])
+        return Sealed(self.store_id, [SealedRows(0, behind[-1].slice, count, *counts)], kept=kept)
+
+    @property
+    def seals(self) -> list[Seal | SealSum]:
+        """Sums, and seals behind them."""
+        end = self.sums[-1].end if self.sums else 0
+        return [*self.sums, *(it.seal for it in self.slices if it.first >= end)]
+
+    async def sum_seals(self, log: int, before_ms: int, limit: int) -> int:
+        """Blocks are everywhere."""
+        await self._met()
+        kept, count = kept_of(self.notices_), 0
+        assert log == LOG
+        before_ms = min(before_ms, kept[EVENTS].from_ms if EVENTS in kept else 0)
+        for _ in range(limit):
+            single = [it for it in self.seals if isinstance(it, Seal)]
+            if not (taken := next_sum(single, Borders((1 << 60,), before_ms))):
+                break
+            self.sums.append(summed(taken))
+            count += len(taken)
+        await self._met()
+        return count
 
     async def counted(self) -> bool:
         return bool(self.slices)
@@ -135,7 +173,7 @@ class Stores:
     async def periods(self) -> list[Period]:
         await self._met()
         return [
-            Period(table, name, int(name) * WEEK_MS, (int(name) + 1) * WEEK_MS)
+            Period(table, name, int(name) * WEEK_MS - MONDAY_MS, _end_of(name))
             for table, name in self.rows
         ]
 
@@ -159,6 +197,15 @@ class Stores:
         while fate == "wait":
             await asyncio.sleep(0)
             fate = self.fate()
+
+
+def _end_of(name: str) -> int:
+    return (int(name) + 1) * WEEK_MS - MONDAY_MS
+
+
+def _is_kept(one: Seal | SealSum, table: str, kept: Mapping[str, Kept]) -> bool:
+    from_ms = kept[table].from_ms if table in kept else 0
+    return (one.begin_ms if isinstance(one, SealSum) else one.append_ms) >= from_ms
 
 
 async def integrity_of(stores: Stores) -> UsageIntegrity:
@@ -193,7 +240,8 @@ async def lived(rng: random.Random) -> tuple[Stores, int]:
             stores.write(rng.choice(stores.slices))
         before = deepcopy(stores.rows)
         stores.fate = lambda: rng.choice([*calm, "die", "fail"])
-        two = [retention(stores).step(now_ms) for _ in range(2)]
+        two: list[Coroutine[Any, Any, object]] = [retention(stores).step(now_ms) for _ in range(2)]
+        two += [retention(stores).sum_turn(now_ms)]
         checks = [integrity.check() for _ in range(2)]
         ended = await asyncio.gather(*map(asyncio.ensure_future, map(_survived, [*two, *checks])))
         stores.fate = lambda: "well"
@@ -217,7 +265,7 @@ def _check_dropped(
     for table, name in before.keys() - stores.rows.keys():
         age_ms = TERMS.of(table)
         assert age_ms is not None
-        assert (int(name) + 1) * WEEK_MS <= now_ms - age_ms, "it was too young"
+        assert _end_of(name) <= now_ms - age_ms, "it was too young"
         assert not before[table, name].keys() & late, "it was not sealed"
         told = [one for one in stores.notices_ if (one.table, one.period) == (table, name)]
         assert told, "nobody was told"
@@ -237,6 +285,12 @@ async def _drops_in_the_end(stores: Stores, now_ms: int) -> None:
     stores.slices.append(one)
     for at_ms in (one.append_ms, one.append_ms + RETENTION_NOTICE_MS):
         await retention(stores).step(at_ms)
+        await retention(stores).sum_turn(at_ms)
+    events = kept_of(stores.notices_).get(EVENTS)
+    if events is not None:
+        single = [it for it in stores.seals if isinstance(it, Seal)]
+        before_ms = min(events.from_ms, one.append_ms - 4 * WEEK_MS)
+        assert single == [it.seal for it in stores.slices if it.append_ms >= before_ms]
     assert {name for _, name in stores.rows} == {one.week}
     assert await retention(stores).step(one.append_ms + WEEK_MS) == [], "again it does nothing"
     await (await integrity_of(stores)).check()
@@ -295,4 +349,5 @@ async def test_a_row_that_is_not_sealed_keeps_its_period_and_all_that_follow() -
 async def test_retention_that_cannot_go_on_does_not_stop_counting() -> None:
     stores = Stores(lambda: "fail")
     await retention(stores).turn(50 * WEEK_MS)
+    await retention(stores).sum_turn(50 * WEEK_MS)
     assert await Retention(stores, stores, RetentionTerms(), LOG).step(0) == [], "nothing is asked"

@@ -4,14 +4,15 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Row, and_, delete, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Row, Table, and_, delete, exists, func, or_, select, update
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
-from meterline.backends.control_store.progress.progress import is_unfilled
-from meterline.backends.control_store.store import SqlStore, json_text, reads, writes
+from meterline.backends.control_store.progress import filling
+from meterline.backends.control_store.progress.seal_sums import all_seals
+from meterline.backends.control_store.store import SqlStore, fetch_int, json_text, reads, writes
 from meterline.backends.control_store.tables.blocks import blocks
-from meterline.backends.control_store.tables.meters import logs, seals
+from meterline.backends.control_store.tables.meters import logs, seal_sums, seals
 from meterline.usage import Block, BlockState, Seal, Stretches, may_be_readable, withdrawn
 
 _STRETCHES: Final = msgspec.json.Decoder(Stretches)
@@ -24,7 +25,7 @@ class SqlBlockLedger(SqlStore):
     @reads
     async def blocks(self, connection: Connection, log: int) -> list[Block]:
         """See the port."""
-        return await _blocks(connection, log)
+        return await blocks_of(connection, log)
 
     @reads
     async def alone(self, connection: Connection, log: int) -> bool:
@@ -58,8 +59,8 @@ class SqlBlockLedger(SqlStore):
         now_ms: int,
     ) -> bool:
         """See the port."""
-        await _lock(connection, block.log)
-        if not may_be_readable(block, await _blocks(connection, block.log), sources):
+        await filling.lock(connection, block.log)
+        if not may_be_readable(block, await blocks_of(connection, block.log), sources):
             return False
         made = update(blocks).where(
             blocks.c.number == block.number,
@@ -101,8 +102,8 @@ class SqlBlockLedger(SqlStore):
         self, connection: Connection, log: int, numbers: Collection[int], now_ms: int
     ) -> None:
         """See the port."""
-        await _lock(connection, log)
-        behind = withdrawn(await _blocks(connection, log), numbers)
+        await filling.lock(connection, log)
+        behind = withdrawn(await blocks_of(connection, log), numbers)
         await _move(connection, {*numbers, *behind}, BlockState.GONE, now_ms)
 
     @reads
@@ -110,13 +111,7 @@ class SqlBlockLedger(SqlStore):
         self, connection: Connection, log: int, partition: int, offset: int, limit: int
     ) -> list[Seal]:
         """See the port."""
-        question = (
-            select(seals)
-            .where(seals.c.log == log, seals.c.partition == partition, seals.c.slice >= offset)
-            .order_by(seals.c.slice)
-            .limit(limit)
-        )
-        return [Seal._make(row) for row in await connection.execute(question)]
+        return await all_seals(connection, log, partition, offset, limit)
 
     @reads
     async def late_kept(self, connection: Connection, log: int, ends: Mapping[int, int]) -> bool:
@@ -133,39 +128,49 @@ class SqlBlockLedger(SqlStore):
     @reads
     async def events_within(self, connection: Connection, log: int, stretches: Stretches) -> int:
         """See the port."""
-        question = select(func.sum(seals.c.events)).where(seals.c.log == log, _within(stretches))
-        return int((await connection.execute(question)).scalar_one() or 0)
+        parts = [
+            select(func.coalesce(func.sum(table.c.events), 0))
+            .where(_within(table, log, stretches))
+            .scalar_subquery()
+            for table in (seals, seal_sums)
+        ]
+        return await fetch_int(connection, select(parts[0] + parts[1]))
 
     @reads
     async def lacking(
         self, connection: Connection, log: int, stretches: Stretches, revisions: Sequence[int]
     ) -> int | None:
         """See the port."""
-        within = _within(stretches)
+        bounds = await filling.bounds(connection, log, revisions)
         for revision in revisions:
-            unfilled = exists(select(seals.c.slice).where(is_unfilled(log, revision), within))
+            behind = [
+                it._replace(first=max(it.first, bounds.get((it.partition, revision), 0)))
+                for it in stretches
+            ]
+            left = tuple(it for it in behind if it.first < it.end)
+            if not left:
+                continue
+            those = filling.is_unfilled(log, revision), _within(seals, log, left)
+            unfilled = exists(select(seals.c.slice).where(*those))
             if (await connection.execute(select(unfilled))).scalar_one():
                 return revision
         return None
 
 
-def _within(stretches: Stretches) -> ColumnElement[bool]:
-    """Whether a seal is of a slice in the stretches."""
+def _within(table: Table, log: int, stretches: Stretches) -> ColumnElement[bool]:
+    """Whether a seal is of a slice in the stretches, or a sum of such seals."""
+    # The log in each part: SQLite finds each by the key only if all of it is there.
     return or_(
         *(
             and_(
-                seals.c.partition == stretch.partition,
-                seals.c.slice >= stretch.first,
-                seals.c.slice < stretch.end,
+                table.c.log == log,
+                table.c.partition == stretch.partition,
+                table.c.slice >= stretch.first,
+                table.c.slice < stretch.end,
             )
             for stretch in stretches
         )
     )
-
-
-async def _lock(connection: Connection, log: int) -> None:
-    """Of those who change what is read of a log, one at a time."""
-    await connection.execute(select(logs.c.number).where(logs.c.number == log).with_for_update())
 
 
 async def _move(
@@ -181,7 +186,8 @@ async def _move(
     await connection.execute(change.values(state=state, changed_at_ms=now_ms))
 
 
-async def _blocks(connection: Connection, log: int) -> list[Block]:
+async def blocks_of(connection: Connection, log: int) -> list[Block]:
+    """All blocks of a log that have a record, by number."""
     question = select(blocks).where(blocks.c.log == log).order_by(blocks.c.number)
     return [_block(row) for row in await connection.execute(question)]
 

@@ -6,11 +6,18 @@ from collections.abc import Sequence
 from sqlalchemy import Column, LargeBinary, cast, func, select, tuple_
 from sqlalchemy.sql import ColumnElement
 
-from meterline.audit import AuditedBody, AuditedRun, AuditSpan, RunPlace, SlicePlace
+from meterline.audit import AuditedBody, AuditedRun, AuditSpan, Filled, RunPlace, SlicePlace
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.meters.kept_events import notices
+from meterline.backends.control_store.progress.seal_sums import summed_end
 from meterline.backends.control_store.store import SqlStore, fetch_int, read_by, reads
-from meterline.backends.control_store.tables.meters import fill_marks, logs, seals
+from meterline.backends.control_store.tables.meters import (
+    fill_bounds,
+    fill_marks,
+    logs,
+    seal_sums,
+    seals,
+)
 from meterline.backends.control_store.tables.reports import (
     BODY_OF_DELIVERY,
     report_bodies,
@@ -18,7 +25,7 @@ from meterline.backends.control_store.tables.reports import (
     report_runs,
 )
 from meterline.limits import SLICE_SPAN_MS
-from meterline.usage import Seal
+from meterline.usage import Seal, SealSum
 
 _runs = report_runs.c
 _deliveries = report_deliveries.c
@@ -57,21 +64,54 @@ class SqlEvidence(SqlStore):
     @reads
     async def seal_count(self, connection: Connection, span: AuditSpan) -> int:
         """See the port."""
-        question = select(func.count()).select_from(seals).where(*_slices_within(span))
-        return await fetch_int(connection, question)
+        single = select(func.count()).select_from(seals).where(*_slices_within(span))
+        within = _slices_within(span, seal_sums.c.begin_ms, seal_sums.c.append_ms)
+        summed = select(func.coalesce(func.sum(seal_sums.c.slices), 0)).where(*within)
+        both = single.scalar_subquery() + summed.scalar_subquery()
+        return await fetch_int(connection, select(both))
 
     @reads
     async def filled(
         self, connection: Connection, log: int, partition: int, slices: Sequence[int]
-    ) -> set[tuple[int, int]]:
+    ) -> Filled:
         """See the port."""
-        question = select(fill_marks.c.slice, fill_marks.c.revision).where(
-            fill_marks.c.log == log,
-            fill_marks.c.partition == partition,
-            fill_marks.c.slice.in_(slices),
+        bound, mark = fill_bounds.c, fill_marks.c
+        ends = select(bound.revision, bound.filled_end).where(
+            bound.log == log, bound.partition == partition
         )
-        rows = await connection.execute(question)
-        return {(int(row.slice), int(row.revision)) for row in rows}
+        marks = select(mark.slice, mark.revision).where(
+            mark.log == log, mark.partition == partition, mark.slice.in_(slices)
+        )
+        # Marks first: those that a bound replaces in between are found there.
+        marked = {(int(it.slice), int(it.revision)) for it in await connection.execute(marks)}
+        return Filled(
+            {int(it.revision): int(it.filled_end) for it in await connection.execute(ends)},
+            frozenset(marked),
+        )
+
+    @reads
+    async def sums(
+        self, connection: Connection, place: SlicePlace, span: AuditSpan, limit: int
+    ) -> list[SealSum]:
+        """See the port."""
+        those = seal_sums.c
+        question = (
+            select(seal_sums)
+            .where(
+                those.log == place.log,
+                those.partition == place.partition,
+                those.slice >= place.slice,
+                *_slices_within(span, those.begin_ms, those.append_ms),
+            )
+            .order_by(those.slice)
+            .limit(limit)
+        )
+        return [SealSum._make(row) for row in await connection.execute(question)]
+
+    @reads
+    async def summed_end(self, connection: Connection, log: int, partition: int) -> int:
+        """See the port."""
+        return await summed_end(connection, log, partition)
 
     @reads
     async def runs(
@@ -154,13 +194,17 @@ async def _parts(
     return found
 
 
-def _slices_within(span: AuditSpan) -> list[ColumnElement[bool]]:
+def _slices_within(
+    span: AuditSpan,
+    first_ms: ColumnElement[int] = seals.c.append_ms,
+    last_ms: ColumnElement[int] = seals.c.append_ms,
+) -> list[ColumnElement[bool]]:
     """Slices lie within five minutes of append time each, and a seal tells the last of it."""
     bounds: list[ColumnElement[bool]] = []
     if span.from_ms is not None:
-        bounds.append(seals.c.append_ms >= span.from_ms // SLICE_SPAN_MS * SLICE_SPAN_MS)
+        bounds.append(last_ms >= span.from_ms // SLICE_SPAN_MS * SLICE_SPAN_MS)
     if span.to_ms is not None:
-        bounds.append(seals.c.append_ms < -(-span.to_ms // SLICE_SPAN_MS) * SLICE_SPAN_MS)
+        bounds.append(first_ms < -(-span.to_ms // SLICE_SPAN_MS) * SLICE_SPAN_MS)
     return bounds
 
 

@@ -1,16 +1,18 @@
 """ProgressStore over SQL: small rows, merged by the greatest: repetition and order never matter."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import Column, and_, exists, func, literal, select
-from sqlalchemy.sql import ColumnElement
+from sqlalchemy import Column, and_, delete, func, literal, or_, select
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert, put
+from meterline.backends.control_store.progress import filling
+from meterline.backends.control_store.progress.seal_sums import summed_end
 from meterline.backends.control_store.store import SqlStore, fetch_int, fetch_one, reads, writes
 from meterline.backends.control_store.tables.meters import (
     completeness,
+    fill_bounds,
     fill_marks,
     flushed,
     logs,
@@ -59,6 +61,16 @@ class SqlProgressStore(SqlStore):
     @writes
     async def seal(self, connection: Connection, seal: Seal) -> None:
         """See the port."""
+        await filling.lock(connection, seal.log, shared=True)
+        if seal.slice < await summed_end(connection, seal.log, seal.partition):
+            return
+        there = select(seals.c.slice).where(
+            seals.c.log == seal.log,
+            seals.c.partition == seal.partition,
+            seals.c.slice == seal.slice,
+        )
+        if (await connection.execute(there)).first() is None:
+            await filling.lower(connection, seal)
         row = dict(zip(seals.c.keys(), seal, strict=True))  # `Seal` has the order of the columns
         await put(connection, seals, [row], by="catalogue")
 
@@ -78,21 +90,41 @@ class SqlProgressStore(SqlStore):
         self, connection: Connection, log: int, partition: int, revision: int, limit: int
     ) -> list[Seal]:
         """See the port."""
-        question = (
-            select(seals)
-            .where(seals.c.partition == partition, is_unfilled(log, revision))
-            .order_by(seals.c.slice)
-            .limit(limit)
+        question = filling.unfilled(log, partition, revision)
+        rows = await connection.execute(question.order_by(seals.c.slice).limit(limit))
+        return [Seal._make(row) for row in rows]
+
+    @reads
+    async def unsettled(
+        self, connection: Connection, log: int, partition: int, revisions: Sequence[int]
+    ) -> list[int]:
+        """See the port."""
+        question = select(fill_bounds.c.revision).where(
+            fill_bounds.c.log == log,
+            fill_bounds.c.partition == partition,
+            fill_bounds.c.filled_end == filling.ALL,
         )
-        return [Seal._make(row) for row in await connection.execute(question)]
+        settled = set((await connection.execute(question)).scalars())
+        return [revision for revision in revisions if revision not in settled]
+
+    @writes
+    async def settle(
+        self, connection: Connection, log: int, partition: int, revisions: Sequence[int]
+    ) -> None:
+        """See the port."""
+        await filling.lock(connection, log)
+        for revision in revisions:
+            await filling.advance(connection, log, partition, revision)
 
     @writes
     async def mark_filled(self, connection: Connection, slice_id: SliceId, revision: int) -> None:
         """See the port."""
+        await filling.lock(connection, slice_id.log)
         row = {**slice_id._asdict(), "revision": revision}
         await connection.execute(
             insert(connection, fill_marks).values(row).on_conflict_do_nothing()
         )
+        await filling.advance(connection, slice_id.log, slice_id.partition, revision)
 
     @reads
     async def counted_from(self, connection: Connection, revision: int) -> int:
@@ -125,11 +157,13 @@ class SqlProgressStore(SqlStore):
             .group_by(completeness.c.partition)
             .subquery()
         )
-        # One statement, so that claims and backfill list are of one moment.
+        first = filling.unfilled(log, claims.c.partition, revision).with_only_columns(seals.c.slice)
+        # One statement, so that claims and backfill list are of one moment. The first slice of each
+        # partition is asked for by itself: no plan reads all seals for it.
         question = select(
             func.count().label("partitions"),
             func.min(claims.c.until_ms).label("until_ms"),
-            exists(select(seals.c.slice).where(is_unfilled(log, revision))).label("filling"),
+            func.count(first.limit(1).scalar_subquery()).label("filling"),
         ).select_from(claims)
         row = (await connection.execute(question)).one()
         if row.filling or row.partitions < partitions:
@@ -159,13 +193,21 @@ class SqlProgressStore(SqlStore):
 async def _put_reached(
     connection: Connection, column: Column[int], log: int, catalogue: int, ends: Mapping[int, int]
 ) -> None:
-    """How far each partition is, counted with a catalogue: the furthest stays."""
+    """How far each partition is, counted with a catalogue: the furthest stays. What older
+    catalogues had counted, and no more than this, says nothing any longer.
+    """
     rows = [
         {"log": log, "partition": partition, "catalogue": catalogue, column.name: end}
         for partition, end in sorted(ends.items())
     ]
-    if rows:
-        await put(connection, column.table, rows, by=column.name)
+    if not rows:
+        return
+    await put(connection, column.table, rows, by=column.name)
+    those = column.table.c
+    surpassed = [and_(those.partition == n, column <= end) for n, end in sorted(ends.items())]
+    await connection.execute(
+        delete(column.table).where(those.log == log, those.catalogue < catalogue, or_(*surpassed))
+    )
 
 
 async def _reached(
@@ -179,17 +221,6 @@ async def _reached(
         .group_by(those.partition)
     )
     return {row.partition: row.end for row in await connection.execute(question)}
-
-
-def is_unfilled(log: int, revision: int | ColumnElement[int]) -> ColumnElement[bool]:
-    """Whether a sealed slice is not counted for a revision yet."""
-    marked = exists().where(
-        fill_marks.c.log == seals.c.log,
-        fill_marks.c.partition == seals.c.partition,
-        fill_marks.c.slice == seals.c.slice,
-        fill_marks.c.revision == revision,
-    )
-    return and_(seals.c.log == log, seals.c.catalogue < revision, ~marked)
 
 
 def _other_partitions(log_id: str, registered: int, now: int) -> Problem:

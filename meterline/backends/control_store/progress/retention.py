@@ -1,19 +1,41 @@
 """`RetentionLedger` over SQL: notices of what the usage store does not keep."""
 
 from collections.abc import Mapping
+from functools import partial
 
-from sqlalchemy import and_, exists, func, select
+from sqlalchemy import delete, exists, func, select
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.meters.kept_events import notices
 from meterline.backends.control_store.meters.rows import folded, take_turn
-from meterline.backends.control_store.progress.progress import is_unfilled
+from meterline.backends.control_store.progress import filling
+from meterline.backends.control_store.progress.blocks import blocks_of
+from meterline.backends.control_store.progress.seal_sums import first_seals
 from meterline.backends.control_store.store import SqlStore, fetch_int, read_by, reads, writes
-from meterline.backends.control_store.tables.meters import catalogue_version, seals
+from meterline.backends.control_store.tables.meters import (
+    catalogue_version,
+    fill_marks,
+    logs,
+    seal_sums,
+    seals,
+)
 from meterline.backends.control_store.tables.reports import late_looks, reports
 from meterline.backends.control_store.tables.retention import retention_notices
-from meterline.usage import EVENTS, Notice, Period, Reach, SealedEnd
+from meterline.limits import BLOCK_SLICES_MAX
+from meterline.usage import (
+    EVENTS,
+    Borders,
+    Notice,
+    Period,
+    Reach,
+    SealedEnd,
+    borders,
+    columns_of,
+    kept_of,
+    next_sum,
+    summed,
+)
 
 _notices = retention_notices.c
 
@@ -26,17 +48,18 @@ class SqlRetention(SqlStore):
     @reads
     async def sealed_ends(self, connection: Connection, log: int) -> dict[int, SealedEnd]:
         """See the port."""
-        last = (
-            select(seals.c.partition, func.max(seals.c.slice).label("slice"))
-            .where(seals.c.log == log)
-            .group_by(seals.c.partition)
-            .subquery()
-        )
-        question = select(seals.c.partition, seals.c.offset_end, seals.c.append_ms).join(
-            last, and_(last.c.partition == seals.c.partition, last.c.slice == seals.c.slice)
-        )
-        rows = await connection.execute(question.where(seals.c.log == log))
-        return {row.partition: SealedEnd(row.offset_end, row.append_ms) for row in rows}
+        found = {}
+        for partition in range(await _partitions(connection, log)):
+            last = (
+                select(seals.c.offset_end, seals.c.append_ms)
+                .where(seals.c.log == log, seals.c.partition == partition)
+                .order_by(seals.c.slice.desc())
+                .limit(1)
+            )
+            row = (await connection.execute(last)).one_or_none()
+            if row is not None:
+                found[partition] = SealedEnd(row.offset_end, row.append_ms)
+        return found
 
     @writes
     async def give_notice(
@@ -58,6 +81,20 @@ class SqlRetention(SqlStore):
         )
         return Notice._make((await connection.execute(stands)).one())
 
+    async def sum_seals(self, log: int, before_ms: int, limit: int) -> int:
+        """See the port."""
+        made = count = 0
+        partitions = await self.database.read(partial(_partitions, log=log))
+        for partition in range(partitions):
+            while made < limit:
+                added = await self.database.write(
+                    partial(_sum_next, log=log, partition=partition, before_ms=before_ms)
+                )
+                if not added:
+                    break
+                made, count = made + 1, count + added
+        return count
+
 
 async def _needed(
     connection: Connection, period: Period, ends: Mapping[int, int], log: int
@@ -66,21 +103,65 @@ async def _needed(
     if period.table != EVENTS:
         return None
     live = folded.subquery("live")
-    unfilled = exists(
-        select(seals.c.slice).where(
-            is_unfilled(log, live.c.revision), seals.c.append_ms < period.to_ms
+    for partition in range(await _partitions(connection, log)):
+        lacking = filling.unfilled(log, partition, live.c.revision).with_only_columns(seals.c.slice)
+        question = select(live.c.key).where(
+            lacking.where(seals.c.append_ms < period.to_ms).exists()
         )
-    )
-    question = select(live.c.key).where(unfilled).limit(1)
-    meter = (await connection.execute(question)).scalar_one_or_none()
-    if meter is not None:
-        return f"the meter {meter} is being filled from them"
-    reported = exists(select(reports.c.id).where(reports.c.deleted_at_ms.is_(None)))
-    if (await connection.execute(select(reported))).scalar_one():
-        looked = select(late_looks.c.partition, late_looks.c.looked_end).where(
-            late_looks.c.log == log
-        )
-        there = {row.partition: row.looked_end for row in await connection.execute(looked)}
-        if any(there.get(partition, 0) < end for partition, end in ends.items()):
-            return "late usage was not looked for in them yet; is a dispatcher running?"
+        meter = (await connection.execute(question.limit(1))).scalar_one_or_none()
+        if meter is not None:
+            return f"the meter {meter} is being filled from them"
+    looked = await _looked(connection, log)
+    if looked is not None and any(looked.get(n, 0) < end for n, end in ends.items()):
+        return "late usage was not looked for in them yet; is a dispatcher running?"
     return None
+
+
+async def _looked(connection: Connection, log: int) -> dict[int, int] | None:
+    """By partition, up to where late usage was looked for; None where no report needs it."""
+    reported = exists(select(reports.c.id).where(reports.c.deleted_at_ms.is_(None)))
+    if not (await connection.execute(select(reported))).scalar_one():
+        return None
+    ends = select(late_looks.c.partition, late_looks.c.looked_end).where(late_looks.c.log == log)
+    return {row.partition: row.looked_end for row in await connection.execute(ends)}
+
+
+async def _partitions(connection: Connection, log: int) -> int:
+    """How many partitions a log has; 0 where it is not known."""
+    question = select(func.coalesce(func.max(logs.c.partitions), 0)).where(logs.c.number == log)
+    return await fetch_int(connection, question)
+
+
+async def _sum_next(connection: Connection, log: int, partition: int, before_ms: int) -> int:
+    """Replace the next seals of a partition by their sum; how many. Nobody makes or withdraws a
+    block meanwhile, and nobody seals.
+    """
+    await filling.lock(connection, log)
+    within = await _borders(connection, log, partition, before_ms)
+    # One more than a sum may have of them, and the last one, which stays.
+    first = await first_seals(connection, log, partition, 0, BLOCK_SLICES_MAX + 2)
+    taken = next_sum(first, within)
+    if not taken:
+        return 0
+    one = summed(taken)
+    row = dict(zip(seal_sums.c.keys(), one, strict=True))
+    await connection.execute(insert(connection, seal_sums).values(row))
+    for table in (seals, fill_marks):
+        mine = table.c.log == log, table.c.partition == partition, table.c.slice < one.end
+        await connection.execute(delete(table).where(*mine))
+    return len(taken)
+
+
+async def _borders(connection: Connection, log: int, partition: int, before_ms: int) -> Borders:
+    events = kept_of(await notices(connection)).get(EVENTS)
+    if events is None:
+        return Borders()
+    live = folded.subquery("live")
+    revisions = (await connection.execute(select(live.c.revision))).scalars().all()
+    columns = columns_of(await blocks_of(connection, log))
+    within = borders(columns, revisions, partition, min(before_ms, events.from_ms))
+    looked = await _looked(connection, log)
+    if looked is None:
+        return within
+    end_max = looked.get(partition, 0)
+    return within._replace(ends=tuple(min(end, end_max) for end in within.ends))

@@ -1,22 +1,26 @@
 """`SealLedger` over SQL: which usage store is counted into, and what its sealed slices wrote."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
-from sqlalchemy import and_, case, delete, exists, func, literal, or_, select, update
-from sqlalchemy.sql import ColumnElement
+from sqlalchemy import and_, case, delete, exists, func, literal, or_, select, union_all, update
+from sqlalchemy.sql import ColumnElement, Select
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.meters.kept_events import notices
+from meterline.backends.control_store.progress.seal_sums import seal_rows
 from meterline.backends.control_store.store import SqlStore, reads, writes
 from meterline.backends.control_store.tables.blocks import blocks
 from meterline.backends.control_store.tables.meters import (
     completeness,
+    fill_bounds,
     fill_marks,
     flushed,
     logs,
+    seal_sums,
     seals,
     usage_store,
 )
@@ -25,14 +29,23 @@ from meterline.usage import COUNTED_STATES, EVENTS, REJECTS, SEEN, Kept, Sealed,
 
 # Members of `SealedRows` in their order: the table of the usage store, and its rows in a seal.
 _SUMMED = (
-    (EVENTS, seals.c.events),
-    (REJECTS, seals.c.rejects),
-    ("tallies", seals.c.tallies),
-    ("members", seals.c.members),
-    ("rejected", seals.c.rejected),
-    (SEEN, seals.c.events),
+    (EVENTS, "events"),
+    (REJECTS, "rejects"),
+    ("tallies", "tallies"),
+    ("members", "members"),
+    ("rejected", "rejected"),
+    (SEEN, "events"),
 )
-_OF_ONE_STORE = (seals, fill_marks, completeness, flushed, blocks, retention_notices)
+_OF_ONE_STORE = (
+    seals,
+    seal_sums,
+    fill_bounds,
+    fill_marks,
+    completeness,
+    flushed,
+    blocks,
+    retention_notices,
+)
 _ROWS: Final = msgspec.json.Decoder(dict[str, int])
 _ID = select(usage_store.c.id)
 
@@ -43,21 +56,15 @@ class SqlSealLedger(SqlStore):
     @reads
     async def sealed(self, connection: Connection, log: int, after: Mapping[int, int]) -> Sealed:
         """See the port."""
-        behind = [
-            and_(seals.c.partition == partition, seals.c.slice > slice_)
-            for partition, slice_ in sorted(after.items())
-        ]
         kept = kept_of(await notices(connection))
-        question = (
-            select(
-                seals.c.partition,
-                func.max(seals.c.slice),
-                func.count(),
-                *(func.sum(_of_kept(table, rows, kept)) for table, rows in _SUMMED),
-            )
-            .where(seals.c.log == log, or_(*behind) if behind else literal(value=True))
-            .group_by(seals.c.partition)
-        )
+        # One statement, so that no seal is read both by itself and in a sum, or not at all.
+        all_ = union_all(*(_behind(rows, log, after) for rows in seal_rows())).subquery("sealed")
+        question = select(
+            all_.c.partition,
+            func.max(all_.c.slice),
+            func.sum(all_.c.slices),
+            *(func.sum(_of_kept(table, all_.c, name, kept)) for table, name in _SUMMED),
+        ).group_by(all_.c.partition)
         store_id = (await connection.execute(_ID)).scalar_one_or_none()
         rows = await connection.execute(question)
         sums = [SealedRows._make(map(int, row)) for row in rows]
@@ -99,8 +106,24 @@ class SqlSealLedger(SqlStore):
         return kept
 
 
-def _of_kept(table: str, rows: ColumnElement[int], kept: Mapping[str, Kept]) -> ColumnElement[int]:
-    """The rows of a slice in a table, 0 where they are not kept."""
+def _behind(rows: Select[Any], log: int, after: Mapping[int, int]) -> Select[Any]:
+    """Those of a log, behind the slices named."""
+    those = rows.selected_columns
+    if not after:
+        return rows.where(those.log == log)
+    # The log in each part: SQLite finds each by the key only if all of it is there.
+    parts = [
+        and_(those.log == log, those.partition == partition, those.slice > slice_)
+        for partition, slice_ in sorted(after.items())
+    ]
+    return rows.where(or_(*parts))
+
+
+def _of_kept(
+    table: str, those: ReadOnlyColumnCollection[str, Any], name: str, kept: Mapping[str, Kept]
+) -> ColumnElement[int]:
+    """The rows of slices in a table, 0 where some of them are not kept."""
+    rows: ColumnElement[int] = those[name]
     if table not in kept:
         return rows
-    return case((seals.c.append_ms >= kept[table].from_ms, rows), else_=0)
+    return case((those.begin_ms >= kept[table].from_ms, rows), else_=0)

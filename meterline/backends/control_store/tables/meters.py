@@ -107,10 +107,37 @@ seals: Final = table(
     required("members", BigInteger, "Rows in `members`.", default="0"),
     required("rejected", BigInteger, "Rows in `rejected`.", default="0"),
     optional("late", BigInteger, "Rows in the tables of late rows; NULL: of a build without them."),
-    Index("ix_seals_log_catalogue", "log", "catalogue"),  # finds slices to backfill
 )
 
-# Backfill: slices that were counted for a revision that is newer than their seals.
+# Seals of old slices, added up: a row for slices that follow each other. Their own rows are gone.
+seal_sums: Final = table(
+    "seal_sums",
+    key("log", Integer, "Number of the log."),
+    key("partition", Integer, "Partition of the log."),
+    key("slice", BigInteger, "First offset of the first slice."),
+    required("offset_end", BigInteger, "Offset after the last one of the last slice."),
+    required("slices", BigInteger, "Number of slices."),
+    required("events", BigInteger, "Number of events, without duplicates."),
+    required("catalogue", BigInteger, "Oldest catalogue version that one was counted with."),
+    required("begin_ms", BigInteger, "Latest append time up to the end of the first slice."),
+    required("append_ms", BigInteger, "Latest append time up to the end of the last slice."),
+    required("rejects", BigInteger, "Rows in `rejects`."),
+    required("tallies", BigInteger, "Rows in `tallies`."),
+    required("members", BigInteger, "Rows in `members`."),
+    required("rejected", BigInteger, "Rows in `rejected`."),
+    optional("late", BigInteger, "Rows in the tables of late rows; NULL where one is not known."),
+)
+
+# Backfill: up to where all sealed slices of a partition are counted for a revision.
+fill_bounds: Final = table(
+    "fill_bounds",
+    key("log", Integer, "Number of the log."),
+    key("partition", Integer, "Partition of the log."),
+    key("revision", BigInteger, "Revision of a meter."),
+    required("filled_end", BigInteger, "Slices before this offset are counted; 2**63-1: all are."),
+)
+
+# Backfill: slices behind that bound that were counted for a revision newer than their seals.
 fill_marks: Final = table(
     "fill_marks",
     key("log", Integer, "Number of the log."),

@@ -1,0 +1,244 @@
+"""The simulated progress: a control store's side of counting."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from meterline.problem import Problem, ProblemType
+from meterline.usage import Borders, Seal, SealSum, SliceId, next_sum, summed
+from tests.simulation.network import Net
+from tests.simulation.stores import REPLICA_ASKED
+
+ALL: Final = 1 << 60  # behind every offset
+
+
+class ProgressState:
+    """Seals and their sums, what is filled in, and claims, merged by the greatest."""
+
+    def __init__(self, rng: random.Random | None = None) -> None:
+        self.rng = rng or random.Random(0)
+        self.replica: ProgressState | None = None  # a copy from before, that some reads reach
+        self.logs: dict[str, tuple[int, int]] = {}
+        self.seals: dict[tuple[int, int, int], Seal] = {}
+        self.added: list[Seal] = []  # seals that were added up
+        self.sums: list[SealSum] = []
+        self.bounds: dict[tuple[int, int, int], int] = {}  # by log, partition and revision
+        self.marks: set[tuple[SliceId, int]] = set()
+        self.claims: dict[tuple[int, int, int], int] = {}
+        self.ends: dict[tuple[int, int, int], int] = {}
+        self.watch: Callable[[int, Mapping[int, int]], None] = lambda *_: None
+
+    def copied(self) -> "ProgressState":
+        """As it is now."""
+        copy = ProgressState()
+        copy.seals, copy.marks = dict(self.seals), set(self.marks)
+        copy.sums, copy.bounds = list(self.sums), dict(self.bounds)
+        copy.claims, copy.ends = dict(self.claims), dict(self.ends)
+        return copy
+
+    def read(self) -> "ProgressState":
+        """Whichever replica answers."""
+        if self.replica is not None and self.rng.random() < REPLICA_ASKED:
+            return self.replica
+        return self
+
+    def register_log(self, log_id: str, partitions: int) -> int:
+        number, found = self.logs.setdefault(log_id, (len(self.logs) + 1, partitions))
+        if found != partitions:
+            detail = f"Log {log_id} was registered with {found} partitions and has {partitions}."
+            raise Problem(ProblemType.CONFLICT, detail)
+        return number
+
+    @property
+    def ever(self) -> list[Seal]:
+        """All seals, those that were added up, too."""
+        return [*self.added, *self.seals.values()]
+
+    def seal(self, seal: Seal) -> None:
+        key = (seal.log, seal.partition, seal.slice)
+        if seal.slice < self.summed_end(seal.log, seal.partition):
+            return
+        there = self.seals.get(key)
+        if there is None:
+            self.lower(seal)
+        if there is None or seal.catalogue > there.catalogue:
+            self.seals[key] = seal
+
+    def summed_end(self, log: int, partition: int) -> int:
+        mine = (one.end for one in self.sums if (one.log, one.partition) == (log, partition))
+        return max(mine, default=0)
+
+    def lower(self, seal: Seal) -> None:
+        """A slice is sealed that newer revisions are not counted in."""
+        for (log, partition, revision), end in self.bounds.items():
+            if (log, partition) == (seal.log, seal.partition) and revision > seal.catalogue:
+                self.bounds[log, partition, revision] = min(end, seal.slice)
+
+    def unsettled(self, log: int, partition: int, revisions: Sequence[int]) -> list[int]:
+        return [it for it in revisions if self.bounds.get((log, partition, it), 0) < ALL]
+
+    def settle(self, log: int, partition: int, revisions: Sequence[int]) -> None:
+        for revision in revisions:
+            first = self.unfilled(log, partition, revision, 1)
+            self.bounds[log, partition, revision] = first[0].slice if first else ALL
+
+    def mark_filled(self, slice_id: SliceId, revision: int) -> None:
+        self.marks.add((slice_id, revision))
+        self.settle(slice_id.log, slice_id.partition, [revision])
+
+    def sum_next(self, log: int, partition: int, within: Borders) -> int:
+        """Seals of a partition become one sum; how many."""
+        taken = next_sum(self._of(log, partition), within)
+        if taken:
+            self.sums.append(summed(taken))
+            self.added += taken
+            for seal in taken:
+                del self.seals[log, partition, seal.slice]
+        return len(taken)
+
+    def all_seals(self, log: int, partition: int) -> list[Seal]:
+        """Sums as if they were seals, then seals."""
+        mine = [one for one in self.sums if (one.log, one.partition) == (log, partition)]
+        return [*(one.as_seal() for one in mine), *self._of(log, partition)]
+
+    def last_seal(self, log: int, partition: int) -> Seal | None:
+        found = self._of(log, partition)
+        return found[-1] if found else None
+
+    def _of(self, log: int, partition: int) -> list[Seal]:
+        found = [s for s in self.seals.values() if s.log == log and s.partition == partition]
+        return sorted(found, key=lambda seal: seal.slice)
+
+    def unfilled(self, log: int, partition: int, revision: int, limit: int) -> list[Seal]:
+        found = [
+            seal
+            for seal in self._of(log, partition)
+            if seal.catalogue < revision
+            and seal.slice >= self.bounds.get((log, partition, revision), 0)
+            and (SliceId(log, partition, seal.slice), revision) not in self.marks
+        ]
+        return found[:limit]
+
+    def complete(self, log: int, catalogue: int, until_ms: Mapping[int, int]) -> None:
+        self.watch(catalogue, until_ms)
+        _put_greatest(self.claims, log, catalogue, until_ms)
+
+    def complete_until(self, log: int, partitions: int, revision: int) -> int | None:
+        claims = self.completions(log, revision)
+        if set(range(partitions)) - claims.keys():
+            return None
+        if any(self.unfilled(log, number, revision, 1) for number in range(partitions)):
+            return None
+        return min(claims[number] for number in range(partitions))
+
+    def completions(self, log: int, catalogue: int) -> dict[int, int]:
+        return _greatest(self.claims, log, catalogue)
+
+    def flushed(self, log: int, catalogue: int, offset_ends: Mapping[int, int]) -> None:
+        _put_greatest(self.ends, log, catalogue, offset_ends)
+
+    def flushed_ends(self, log: int, catalogue: int) -> dict[int, int]:
+        return _greatest(self.ends, log, catalogue)
+
+
+def _put_greatest(
+    table: dict[tuple[int, int, int], int], log: int, catalogue: int, values: Mapping[int, int]
+) -> None:
+    for partition, value in values.items():
+        key = (log, catalogue, partition)
+        table[key] = max(value, table.get(key, value))
+
+
+def _greatest(table: dict[tuple[int, int, int], int], log: int, catalogue: int) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for (of_log, of_catalogue, partition), value in table.items():
+        if of_log == log and of_catalogue >= catalogue:
+            found[partition] = max(value, found.get(partition, value))
+    return found
+
+
+class SimulatedProgress:
+    """`ProgressStore` as one process reaches it."""
+
+    def __init__(self, state: ProgressState, net: Net) -> None:
+        self._state = state
+        self._net = net
+
+    async def register_log(self, log_id: str, partitions: int) -> int:
+        return await self._net.call(
+            "progress.register_log",
+            lambda: self._state.register_log(log_id, partitions),
+            writes=True,
+        )
+
+    async def seal(self, seal: Seal) -> None:
+        await self._net.call(
+            f"progress.seal {seal.partition}/{seal.slice} by {seal.catalogue}",
+            lambda: self._state.seal(seal),
+            writes=True,
+        )
+
+    async def last_seal(self, log: int, partition: int) -> Seal | None:
+        return await self._net.call(
+            "progress.last_seal", lambda: self._state.last_seal(log, partition)
+        )
+
+    async def unfilled(self, log: int, partition: int, revision: int, limit: int) -> list[Seal]:
+        return await self._net.call(
+            f"progress.unfilled {partition} {revision}",
+            lambda: self._state.read().unfilled(log, partition, revision, limit),
+        )
+
+    async def mark_filled(self, slice_id: SliceId, revision: int) -> None:
+        await self._net.call(
+            f"progress.mark_filled {slice_id.partition}/{slice_id.slice} {revision}",
+            lambda: self._state.mark_filled(slice_id, revision),
+            writes=True,
+        )
+
+    async def unsettled(self, log: int, partition: int, revisions: Sequence[int]) -> list[int]:
+        return await self._net.call(
+            f"progress.unsettled {partition}",
+            lambda: self._state.read().unsettled(log, partition, revisions),
+        )
+
+    async def settle(self, log: int, partition: int, revisions: Sequence[int]) -> None:
+        await self._net.call(
+            f"progress.settle {partition} {list(revisions)}",
+            lambda: self._state.settle(log, partition, revisions),
+            writes=True,
+        )
+
+    async def counted_from(self, revision: int) -> int:
+        del revision
+        return 0  # nothing is dropped here
+
+    async def complete(self, log: int, catalogue: int, until_ms: Mapping[int, int]) -> None:
+        await self._net.call(
+            f"progress.complete {catalogue} {dict(until_ms)}",
+            lambda: self._state.complete(log, catalogue, until_ms),
+            writes=True,
+        )
+
+    async def complete_until(self, log: int, partitions: int, revision: int) -> int | None:
+        return await self._net.call(
+            f"progress.complete_until {revision}",
+            lambda: self._state.read().complete_until(log, partitions, revision),
+        )
+
+    async def completions(self, log: int, catalogue: int) -> dict[int, int]:
+        return await self._net.call(
+            "progress.completions", lambda: self._state.read().completions(log, catalogue)
+        )
+
+    async def flushed(self, log: int, catalogue: int, offset_ends: Mapping[int, int]) -> None:
+        await self._net.call(
+            f"progress.flushed {catalogue} {dict(offset_ends)}",
+            lambda: self._state.flushed(log, catalogue, offset_ends),
+            writes=True,
+        )
+
+    async def flushed_ends(self, log: int, catalogue: int) -> dict[int, int]:
+        return await self._net.call(
+            "progress.flushed_ends", lambda: self._state.read().flushed_ends(log, catalogue)
+        )

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Row, and_, delete, exists, func, or_, sele
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
+from meterline.backends.control_store.progress.erased import is_unsettled
 from meterline.backends.control_store.progress.progress import is_unfilled
 from meterline.backends.control_store.store import SqlStore, json_text, reads, writes
 from meterline.backends.control_store.tables.blocks import blocks
@@ -58,20 +59,10 @@ class SqlBlockLedger(SqlStore):
         now_ms: int,
     ) -> bool:
         """See the port."""
-        await _lock(connection, block.log)
-        if not may_be_readable(block, await _blocks(connection, block.log), sources):
+        await lock(connection, block.log)
+        if await is_unsettled(connection):
             return False
-        made = update(blocks).where(
-            blocks.c.number == block.number,
-            blocks.c.state == BlockState.MAKING,  # whoever gives it up takes no turn
-        )
-        read = made.values(
-            state=BlockState.READABLE, changed_at_ms=now_ms, row_counts=json_text(dict(rows))
-        )
-        if not (await connection.execute(read)).rowcount:
-            return False
-        await _move(connection, sources, BlockState.REPLACED, now_ms)
-        return True
+        return await publish(connection, block, rows, sources, now_ms)
 
     @writes
     async def give_up(self, connection: Connection, numbers: Collection[int], now_ms: int) -> None:
@@ -101,7 +92,7 @@ class SqlBlockLedger(SqlStore):
         self, connection: Connection, log: int, numbers: Collection[int], now_ms: int
     ) -> None:
         """See the port."""
-        await _lock(connection, log)
+        await lock(connection, log)
         behind = withdrawn(await _blocks(connection, log), numbers)
         await _move(connection, {*numbers, *behind}, BlockState.GONE, now_ms)
 
@@ -149,6 +140,29 @@ class SqlBlockLedger(SqlStore):
         return None
 
 
+async def publish(
+    connection: Connection,
+    block: Block,
+    rows: Mapping[str, int],
+    sources: Collection[int],
+    now_ms: int,
+) -> bool:
+    """Make a block readable. The caller holds the log's lock (`lock`)."""
+    if not may_be_readable(block, await _blocks(connection, block.log), sources):
+        return False
+    made = update(blocks).where(
+        blocks.c.number == block.number,
+        blocks.c.state == BlockState.MAKING,  # whoever gives it up takes no turn
+    )
+    read = made.values(
+        state=BlockState.READABLE, changed_at_ms=now_ms, row_counts=json_text(dict(rows))
+    )
+    if not (await connection.execute(read)).rowcount:
+        return False
+    await _move(connection, sources, BlockState.REPLACED, now_ms)
+    return True
+
+
 def _within(stretches: Stretches) -> ColumnElement[bool]:
     """Whether a seal is of a slice in the stretches."""
     return or_(
@@ -163,7 +177,7 @@ def _within(stretches: Stretches) -> ColumnElement[bool]:
     )
 
 
-async def _lock(connection: Connection, log: int) -> None:
+async def lock(connection: Connection, log: int) -> None:
     """Of those who change what is read of a log, one at a time."""
     await connection.execute(select(logs.c.number).where(logs.c.number == log).with_for_update())
 

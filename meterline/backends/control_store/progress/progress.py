@@ -9,16 +9,19 @@ from sqlalchemy.sql import ColumnElement
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert, put
 from meterline.backends.control_store.store import SqlStore, fetch_int, fetch_one, reads, writes
+from meterline.backends.control_store.tables.erasures import erasures
 from meterline.backends.control_store.tables.meters import (
     completeness,
     fill_marks,
     flushed,
     logs,
+    meter_revisions,
+    meters,
     seals,
 )
 from meterline.backends.control_store.tables.retention import retention_notices
 from meterline.problem import Problem, conflict
-from meterline.usage import EVENTS, Seal, SliceId
+from meterline.usage import EVENTS, ErasureState, Seal, SliceId
 
 REGISTER_TRIES_MAX: Final = 20  # a race for one number is lost at most once per rival
 
@@ -80,7 +83,11 @@ class SqlProgressStore(SqlStore):
         """See the port."""
         question = (
             select(seals)
-            .where(seals.c.partition == partition, is_unfilled(log, revision))
+            .where(
+                seals.c.partition == partition,
+                is_unfilled(log, revision),
+                ~_is_being_erased(revision),
+            )
             .order_by(seals.c.slice)
             .limit(limit)
         )
@@ -190,6 +197,16 @@ def is_unfilled(log: int, revision: int | ColumnElement[int]) -> ColumnElement[b
         fill_marks.c.revision == revision,
     )
     return and_(seals.c.log == log, seals.c.catalogue < revision, ~marked)
+
+
+def _is_being_erased(revision: int) -> ColumnElement[bool]:
+    """Whether events of its meter are being erased: it is filled from what is left of them."""
+    return exists().where(
+        meter_revisions.c.revision == revision,
+        meters.c.id == meter_revisions.c.meter_id,
+        erasures.c.namespace == meters.c.namespace,
+        erasures.c.state == ErasureState.COPYING.value,
+    )
 
 
 def _other_partitions(log_id: str, registered: int, now: int) -> Problem:

@@ -5,9 +5,10 @@
 import asyncio
 
 from aggregator.slice.fold import SliceFold
-from meterline.event import decode_event, position
+from meterline.event import decode_event, is_erased, position
 from meterline.limits import BACKFILL_YIELD_EVENTS
 from meterline.meter import Catalogue, Meter, measures_of
+from meterline.ports import Unavailable
 from meterline.usage import Flush, ProgressStore, Seal, SliceId, UsageStore, late_before, late_rows
 
 
@@ -42,18 +43,31 @@ async def _fill(usage: UsageStore, progress: ProgressStore, meter: Meter, seal: 
     """
     slice_id = SliceId(seal.log, seal.partition, seal.slice)
     if seal.events and seal.append_ms >= await progress.counted_from(meter.revision):
-        await usage.write(await refolded(usage, slice_id, meter))
+        made = await refolded(usage, slice_id, meter)
+        # Once somebody else has filled it, its events may have been erased before they were read.
+        left = await progress.unfilled(seal.log, seal.partition, meter.revision, 1)
+        if not left or left[0].slice != seal.slice:
+            return
+        await usage.write(made)
     await progress.mark_filled(slice_id, meter.revision)
 
 
 async def refolded(
-    usage: UsageStore, slice_id: SliceId, meter: Meter, upto: int | None = None
+    usage: UsageStore,
+    slice_id: SliceId,
+    meter: Meter,
+    upto: int | None = None,
+    *,
+    unerased: bool = False,
 ) -> Flush:
-    """The rows of a meter in a slice, made from its raw events; of an open one, up to a
-    position.
+    """The rows of a meter in a slice, made from its raw events; of an open one, up to a position.
+    Raises `Unavailable` where they must be `unerased`, and some are not: they would make other
+    rows than before.
     """
     fold = SliceFold(slice_id, measures_of(Catalogue(meter.revision, (meter,))))
     rows = await usage.slice_events(slice_id, [(meter.namespace, meter.event_type)])
+    if unerased and any(is_erased(row.text) for row in rows):
+        raise Unavailable("a subject of this slice was erased meanwhile")
     for count, row in enumerate(rows):
         if count % BACKFILL_YIELD_EVENTS == 0:
             await asyncio.sleep(0)

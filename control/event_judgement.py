@@ -10,7 +10,15 @@ from dataclasses import dataclass
 import msgspec
 
 from control.stores import Stores
-from meterline.event import EventQuery, ListedEvent, Verdict, decode_event, index_of, offset_of
+from meterline.event import (
+    EventQuery,
+    ListedEvent,
+    Verdict,
+    decode_event,
+    index_of,
+    is_erased,
+    offset_of,
+)
 from meterline.meter import Difference, Judges, Outcome, conflicting_members
 from meterline.usage import NO_POSITION
 
@@ -46,6 +54,8 @@ class Judged:
                 return []
             case Verdict.CONFLICT | Verdict.INVALID:
                 return [(listed.reason, {"field": listed.field} if listed.field else {})]
+            case Verdict.NEW if is_erased(listed.text):
+                return [("its subject was erased, and its payload with it", {})]
             case Verdict.NEW if not self.outcomes:
                 return [(f"no meter counts events of type {listed.type}", {"type": listed.type})]
             case Verdict.NEW:

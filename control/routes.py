@@ -20,6 +20,7 @@ from control.v1.query import V1Query
 from control.v1.reports.operations import V1Reports
 from control.v1.subjects import V1Subjects
 from control.v3.access.changes import V3Changes
+from control.v3.access.erasures import V3Erasures
 from control.v3.access.keys import V3Keys
 from control.v3.access.subjects import V3Subjects
 from control.v3.deliveries.corrections import V3Corrections
@@ -83,6 +84,7 @@ def bound_v3(api: Api) -> list[Bound]:
         V3MeterPreview(stores, api.ledger, api.answers),
         V3MeterValues(stores),
         V3Subjects(stores),
+        V3Erasures(stores),
         V3Query(stores, api.answers),
         V3Rejected(stores, api.refusals.settlements),
         V3Refusals(api.refusals),

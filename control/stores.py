@@ -8,7 +8,13 @@ from meterline.event import Log
 from meterline.meter import CatalogueStore, Meter, RevisionStore
 from meterline.ports import Clock
 from meterline.problem import not_found
-from meterline.usage import AccountStore, ProgressStore, RetentionLedger, UsageStore
+from meterline.usage import (
+    AccountStore,
+    ErasureStore,
+    ProgressStore,
+    RetentionLedger,
+    UsageStore,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,7 @@ class Stores:
     subjects: SubjectStore
     revisions: RevisionStore
     retention: RetentionLedger
+    erasures: ErasureStore
 
     @property
     def now_ms(self) -> int:

@@ -20,6 +20,7 @@ LETS: Final[Mapping[Scope, str]] = {
     Scope.METERS_WRITE: "create, update and delete meters",
     Scope.SUBJECTS_READ: "see subjects",
     Scope.SUBJECTS_WRITE: "create, update and delete subjects",
+    Scope.SUBJECTS_ERASE: "erase subjects: names and payloads go for good",
     Scope.USAGE_READ: "query usage",
     Scope.REPORTS_READ: "see reports, runs and deliveries, and pull deliveries",
     Scope.REPORTS_WRITE: "create, update, run and delete reports; replay deliveries",

@@ -1,8 +1,7 @@
 """Every bound of the system, with its unit and its reason.
 
-A bound that an operator may want to change is a setting (`meterline.runtime.settings.reading`); its
-default is here. A bound that decides what a stored row looks like (`SLICE_*`, `PACK_*`, digits) is
-pinned when a log is made.
+Of settings (`meterline.runtime.settings.reading`) the defaults are here. What decides how a stored
+row looks (`SLICE_*`, `PACK_*`, digits) is pinned when a log is made.
 """
 
 from typing import Final
@@ -11,10 +10,8 @@ from typing import Final
 BODY_BYTES_MAX: Final = 10 * 1024 * 1024  # as sent, and again after gzip: bounds memory per request
 REQUEST_LINE_BYTES_MAX: Final = 64 * 1024  # a URL with as many filters as may be
 GZIP_MEMBERS_MAX: Final = 1_000  # of one body; each costs a start, also an empty one
-# Request bodies in memory at one time: all of them, and those of one API key, so that one caller's
-# large or slow bodies leave room for those of others. The first is 38 bodies of the largest size.
-BODIES_BYTES_MAX: Final = 384 * 1024 * 1024
-BODIES_BYTES_OF_ONE_MAX: Final = BODIES_BYTES_MAX // 2
+BODIES_BYTES_MAX: Final = 384 * 1024 * 1024  # in memory at one time: 38 of the largest size
+BODIES_BYTES_OF_ONE_MAX: Final = BODIES_BYTES_MAX // 2  # of an API key: others have room
 BODY_READ_TIMEOUT_S: Final = 30  # a slower body holds a connection and memory for nothing
 EVENT_BYTES_MAX: Final = 256 * 1024  # after splicing; a pack must hold at least three such events
 BATCH_EVENTS_MAX: Final = 10_000  # events of one request: bounds the time one answer takes
@@ -88,9 +85,7 @@ INSTANTS_REMEMBERED_MAX: Final = 4_096  # parsed timestamps at hand
 FLUSH_YEARS_MAX: Final = 50  # ClickHouse refuses an insert that spans over 100 of its partitions
 HORIZON_DAYS: Final = 35  # deduplication horizon: a month and a grace
 REJECTED_VALUE_CHARS_MAX: Final = 256  # of a value that is listed as rejected
-REJECT_TEXT_BYTES_MAX: Final = (
-    128 * 1024
-)  # of what is kept as invalid; in a record of the log, as JSON, it may be six times as long
+REJECT_TEXT_BYTES_MAX: Final = 128 * 1024  # kept of what is invalid; as JSON six times as long
 SEEN_CHUNK_ROWS: Final = 50_000  # rows of one step of catch-up
 COUNT_BACK_TRIES_MAX: Final = 5  # a slice that differs so often is a fault to be looked at
 
@@ -135,6 +130,9 @@ BLOCK_LOOK_S: Final = 10  # between two looks for what is due
 BLOCK_SWEEP_S: Final = 60  # between two looks for rows that nobody reads
 BLOCK_KEPT_MS: Final = 20 * 60 * 1_000  # of a replaced block: longer than any reader may read
 BLOCK_MAKING_MS: Final = 6 * 60 * 60 * 1_000  # whoever began so long ago is gone
+ERASURE_AGAIN_S: Final = 600  # between two looks for rows that came back, until the log has none
+ERASURE_PARTS_MS: Final = 10 * 60 * 1_000  # ClickHouse keeps files of replaced parts for 8 minutes
+ERASURES_OPEN_MAX: Final = 1_000  # of a namespace, not done: each is a condition of its queries
 BLOCK_SNAPSHOT_S: Final = 1.0  # how old what is known of blocks may be: any age is exact
 BLOCK_FAN: Final = 8  # so many columns become one: few blocks, rows seldom written again
 BLOCK_ROWS_MAX: Final = 1 << 28  # of one block, all tables: its merging takes minutes, not hours
@@ -276,10 +274,9 @@ DELIVERY_LEASE_S: Final = 60  # outlives the timeout; then a dead dispatcher's c
 DELIVERY_BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 DELIVERIES_IN_FLIGHT_MAX: Final = 64  # a dozen endpoints that hang leave most places to others
 NAME_LOOKUP_S: Final = 5.0  # of a host name: a third of a delivery's time; most take milliseconds
-NAME_LOOKUPS_MAX: Final = (
-    8 * DELIVERIES_IN_FLIGHT_MAX
-)  # at once, a thread each: silent name servers hold one for half a minute, so six times what is
-# in flight may have been given up and still go on, and living names need places beside them
+# At once, a thread each: silent name servers hold one for half a minute, so six times what is in
+# flight may have been given up and still go on, and living names need places beside them.
+NAME_LOOKUPS_MAX: Final = 8 * DELIVERIES_IN_FLIGHT_MAX
 ENDPOINT_IN_FLIGHT_MAX: Final = 8  # of them to one endpoint: one that hangs leaves places to others
 ENDPOINT_UNPROVEN_MAX: Final = 2  # of one that took nothing of late: it may be about to hang
 PROVEN_MS: Final = 60_000  # what is "of late"
@@ -298,11 +295,9 @@ ENDPOINT_OUTAGES: Final = 3  # attempts in a row; one is chance, two may be a re
 # Different deliveries in a row that are answered 500. Where a receiver fails for nine of ten
 # customers, so many in a row are chance once in 25,000; an outage costs no more than these.
 ENDPOINT_FAULTS: Final = 96
-# From one in so many of these on retries have half of the claims, and no more are in hand than may
-# still fail.
+# From such a share on retries have half of the claims; no more are in hand than may still fail.
 FAULTS_SHARED_FROM: Final = 3
-# Without an outage between, after one: it was out as a whole. Where it is out for a third of the
-# deliveries, so many in a row are chance once in 17,000.
+# In a row after an outage: it was out as a whole. Out for a third, chance is once in 17,000.
 CALM_ANSWERS: Final = 24
 PROBE_PAUSE_S: Final = 1  # after an outage was noticed: most are over in seconds
 PROBES_A_PAUSE: Final = 3  # different deliveries are tried before the pause is doubled,
@@ -393,12 +388,9 @@ WORKER_BACKOFF_MAX_S: Final = 10.0
 FAUST_BUFFER_RECORDS_MAX: Final = 32  # Faust's default of 4,096 packs would be gigabytes
 FAUST_SESSION_TIMEOUT_S: Final = 30.0
 FAUST_STOP_TIMEOUT_S: Final = 10.0  # well below the 30 s that containers are given to stop
-# a broker just started may not tell of the topic: ask soon again
 FAUST_METADATA_MAX_AGE_MS: Final = 5_000  # a broker that just started may not know the topic yet
 REREAD_TURN_S: Final = 0.05  # of reading a dropped slice again, between other work
 BACKFILL_YIELD_EVENTS: Final = 500  # events folded before others on the loop get their turn
-# Lag without progress for so long: the log is read past Faust. Where there is much to read, Faust
-# brings one partition after the other, seconds of each: while it brings any, others wait longer.
-SILENT_AFTER_S: Final = 5
-SILENT_BESIDE_OTHERS_AFTER_S: Final = 30
+SILENT_AFTER_S: Final = 5  # lag without progress for so long: the log is read past Faust
+SILENT_BESIDE_OTHERS_AFTER_S: Final = 30  # while it brings others: it brings one after another
 STALLED_AFTER_S: Final = 120  # lag without progress for so long ends the process

@@ -54,7 +54,7 @@ class SliceRepair:
 
     async def rebuild(self, slice_id: SliceId, meter: Meter) -> None:
         """Write a meter's rows of a slice anew, by the code of backfill, then delete all others."""
-        made = await refolded(self._usage, slice_id, meter)
+        made = await refolded(self._usage, slice_id, meter, unerased=True)
         for _ in range(REBUILDS_MAX):
             await self._usage.write(made)
             if not await self._purged(slice_id, meter, made):

@@ -10,6 +10,7 @@ from typing import TypeVar
 from aggregator.backfill import refolded
 from meterline.audit import (
     ABSENT,
+    ERASED,
     PRESENT,
     AuditStep,
     CellDifference,
@@ -25,7 +26,7 @@ from meterline.audit import (
     described,
     values_of,
 )
-from meterline.event import Event, Verdict, decode_event, offset_of
+from meterline.event import Event, Verdict, decode_event, is_erased, offset_of
 from meterline.limits import AUDIT_FINDINGS_MAX, BACKFILL_YIELD_EVENTS
 from meterline.meter import Meter, decode_groups
 from meterline.usage import (
@@ -80,6 +81,8 @@ class SliceAudit:
     async def findings(self, slices: Slices, step: AuditStep, *, payloads: bool) -> list[Finding]:
         """Everything that differs. Slices in which something does are looked at more closely."""
         kept = await self._evidence.kept(slices.chunk)
+        step.erased += sum(one.rows for one in kept if one.what == ERASED)
+        kept = [one for one in kept if one.what != ERASED]
         found = account_findings(slices) + row_findings(slices, kept)
         if not slices.gone & {EVENTS, SEEN}:
             strange = await self._evidence.strange(slices.chunk, AUDIT_FINDINGS_MAX)
@@ -107,9 +110,17 @@ class SliceAudit:
             upto = chunk.upto if chunk.is_open else None
             made = await refolded(self._usage, slice_id, meter, upto)
             stored = await self._evidence.cells(slice_id, meter.revision)
+            if erased := await self._erased(slice_id, meter):
+                made, stored = _without(made, erased), _cells_without(stored, erased)
             recount.differences += cell_differences(made, stored, slice_, upto)
             step.folded += 1
         return recount
+
+    async def _erased(self, slice_id: SliceId, meter: Meter) -> set[str]:
+        """The pseudonyms of subjects whose events were erased: their cells are not recounted."""
+        of = [(meter.namespace, meter.event_type)]
+        rows = await self._usage.slice_events(slice_id, of)
+        return {row.subject for row in rows if is_erased(row.text)}
 
     async def altered(self, chunk: Chunk, slice_: int) -> list[Strange]:
         """Events of a slice whose contents are not those that were counted."""
@@ -120,7 +131,7 @@ class SliceAudit:
             if count % BACKFILL_YIELD_EVENTS == 0:
                 await asyncio.sleep(0)
             seen_row = seen_rows.get((row.offset, row.place))
-            if seen_row is None:
+            if seen_row is None or is_erased(row.text):
                 continue  # that is found without reading it
             expected = difference_of(row, seen_row)
             if expected is not None:
@@ -135,6 +146,22 @@ class SliceAudit:
             if rows and rows[-1].slice > slice_:
                 break
         return found
+
+
+def _without(made: Flush, subjects: set[str]) -> Flush:
+    return Flush(
+        tallies=[row for row in made.tallies if row.subject not in subjects],
+        members=[row for row in made.members if row.subject not in subjects],
+        rejected=[row for row in made.rejected if row.subject not in subjects],
+    )
+
+
+def _cells_without(stored: CellRows, subjects: set[str]) -> CellRows:
+    return CellRows(
+        [row for row in stored.tallies if row.subject not in subjects],
+        [row for row in stored.members if row.subject not in subjects],
+        [row for row in stored.rejected if row.subject not in subjects],
+    )
 
 
 def difference_of(row: EventRow, seen_row: SeenRow) -> tuple[str, str] | None:

@@ -26,14 +26,21 @@ class Driver(Protocol):
 class WithBlocks:
     """A driver of counting, with the making of blocks beside it."""
 
-    def __init__(self, driver: Driver, maker: BlockMaker, holds: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        maker: BlockMaker,
+        holds: Callable[[], bool],
+        before: Callable[[], Awaitable[None]],
+    ) -> None:
         self._driver = driver
         self._maker = maker
         self._holds = holds
+        self._before = before
 
     async def run(self, stop: asyncio.Event) -> None:
         """As the driver does. A block in the making is given up at the end."""
-        making = asyncio.create_task(make_blocks_for_ever(self._maker, self._holds))
+        making = asyncio.create_task(make_blocks_for_ever(self._maker, self._holds, self._before))
         try:
             await self._driver.run(stop)
         finally:
@@ -41,19 +48,23 @@ class WithBlocks:
             await asyncio.gather(making, return_exceptions=True)
 
 
-async def make_blocks_for_ever(maker: BlockMaker, holds: Callable[[], bool]) -> None:
-    """Until cancelled. Works only while `holds` says so, and rests as long as it made blocks. What
+async def make_blocks_for_ever(
+    maker: BlockMaker, holds: Callable[[], bool], before: Callable[[], Awaitable[None]]
+) -> None:
+    """Until cancelled. `before` is done at each look: erasures, whose rows no block may be made of
+    meanwhile. Works only while `holds` says so, and rests as long as it made blocks. What
     nobody reads is swept away beside that: there may always be something to be made. Nothing that
     goes wrong here ends counting: readers read minutes where there is no block.
     """
     await asyncio.gather(
-        _for_ever(partial(_made, maker), BLOCK_LOOK_S, holds),
+        _for_ever(partial(_made, maker, before), BLOCK_LOOK_S, holds),
         _for_ever(maker.sweep, BLOCK_SWEEP_S, holds),
     )
 
 
-async def _made(maker: BlockMaker) -> None:
+async def _made(maker: BlockMaker, before: Callable[[], Awaitable[None]]) -> None:
     """Make whatever is due. Rests are measured by the loop: clocks step."""
+    await before()
     time_s = asyncio.get_running_loop().time
     began_s = time_s()
     while await maker.step():

@@ -34,6 +34,7 @@ PATH_NAMES: Final[Mapping[str, PathName]] = {
         "delivery", "Id of a delivery.", DELIVERY_PATTERN, "dlv_wbi3n6gx75sb6wfyj4ccl2bvjfrhrvyh"
     ),
     "dimension": PathName("dimension", "Name of a dimension of the meter.", _DIMENSION, "model"),
+    "erasureId": PathName("erasure", "Id of an erasure.", _ID, _ULID),
     "groupByKey": PathName(
         "group-by key", "Name of a group-by key of the meter.", _DIMENSION, "model"
     ),

@@ -233,7 +233,7 @@ async def _tell(sources: Sources, making: Making, answers: Answers, now_ms: int)
     """Make what a run says; a revision that has nothing new to say is closed."""
     reports, claim, spool = sources.reports, making.claim, sources.spool()
     try:
-        await answers.ask(making.it)
+        await answers.ask(making.it, making.claim.erased)
         await making.holding.keep()
         gathered = await gather(making, answers, spool)
         if _is_old(making, gathered):

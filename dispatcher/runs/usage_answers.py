@@ -22,14 +22,19 @@ class Answers:
         self._log = log
         self._rows_max = rows_max
         self._query: UsageQuery | None = None
+        self._erased = 0
         self._rows: list[UsageRow] | None = None
         self._left_out: tuple[int, int] | None = None
         self.counted: LogEnds | None = None  # all below these ends is in the answer
 
-    async def ask(self, it: Ready) -> None:
-        """Turn to the question of a run."""
-        if self._query == it.query and self._rows is not None:
+    async def ask(self, it: Ready, erased: int = 0) -> None:
+        """Turn to the question of a run. An answer of before a subject was erased is not shared:
+        `erased` tells how many were (`Claim`).
+        """
+        same = self._query == it.query and self._erased == erased
+        if same and self._rows is not None:
             return
+        self._erased = erased
         self._query = self._rows = self._left_out = None
         # In this order: what is counted by now is in the answer.
         newest = max(answering(it.meter, it.run.from_ms, it.run.to_ms))

@@ -34,6 +34,7 @@ class Scope(StrEnum):
     METERS_WRITE = "meters:write"
     SUBJECTS_READ = "subjects:read"
     SUBJECTS_WRITE = "subjects:write"
+    SUBJECTS_ERASE = "subjects:erase"  # names and payloads, for good
     USAGE_READ = "usage:read"
     REPORTS_READ = "reports:read"
     REPORTS_WRITE = "reports:write"

@@ -57,6 +57,7 @@ class Action(StrEnum):
     REPLAY = "replay"  # one delivery
     CANCEL = "cancel"  # a replay of many
     TEST = "test"  # of a report: a test delivery was sent
+    ERASE = "erase"  # a subject: its name and payloads
     REDRIVE = "redrive"  # of what was refused: an event was sent anew
     DISMISS = "dismiss"
     SHOW = "show"  # a signing secret

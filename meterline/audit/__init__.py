@@ -2,6 +2,7 @@
 
 from meterline.audit.audit import (
     ABSENT,
+    ERASED,
     NEVER,
     PRESENT,
     AuditedBody,

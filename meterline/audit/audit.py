@@ -14,6 +14,7 @@ from meterline.number import text
 from meterline.usage import MemberRow, RejectedRow, TallyRow
 from meterline.window import MINUTE_MS, rfc3339
 
+ERASED: Final = "erased"  # as `Kept.what`
 ABSENT: Final = "nothing"
 PRESENT: Final = "a row"
 NEVER: Final = (1 << 63) - 1  # above every position and every instant
@@ -97,7 +98,9 @@ class Filled:
 
 
 class Kept(NamedTuple):
-    """Rows of a slice: of `events`, `seen`, or of rejects by their verdict."""
+    """Rows of a slice: of `events`, `seen`, or of rejects by their verdict; and which of the events
+    are `erased`.
+    """
 
     what: str
     slice: int
@@ -219,6 +222,7 @@ class AuditStep:
     folded: int = 0  # slices of a meter that were recounted by the fold, since SQL cannot
     unfilled: int = 0  # slices that a meter is still to be filled in from
     not_kept: int = 0  # slices whose events are not kept any more: they are not recounted
+    erased: int = 0  # events of erased subjects: they cannot be recounted
     moving: int = 0
     blocks: int = 0
     runs: int = 0

@@ -20,7 +20,7 @@ from typing import Final
 
 from ulid import ULID
 
-from meterline.backends.sqlite_room import convert, gave_back
+from meterline.backends.sqlite_room import convert, gave_all_back, gave_back
 from meterline.event import Record, RecordKind
 from meterline.limits import (
     APPEND_DEADLINE_MS,
@@ -178,6 +178,19 @@ class SqliteLog:
             pass
         while _as_int(await self._submit(gave_back, 0)):
             pass
+
+    async def compact(self) -> None:
+        """What was trimmed leaves the files, all of it. Appends go on between the steps."""
+        while _as_int(await self._submit(gave_all_back, 0)):
+            pass
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._reader, self._cut_journal)
+
+    def _cut_journal(self) -> None:
+        try:
+            self._read_connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except sqlite3.Error as error:
+            raise Unavailable(f"the log could not be written: {error}") from error
 
     async def close(self) -> None:
         """See `Log.close`."""

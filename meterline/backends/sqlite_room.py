@@ -26,6 +26,14 @@ def gave_back(connection: sqlite3.Connection) -> int:
     return int(free > after)  # a file of an older build gives nothing back
 
 
+def gave_all_back(connection: sqlite3.Connection) -> int:
+    """Give free pages back, however few; whether there are more to give."""
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    connection.execute(f"PRAGMA incremental_vacuum({LOG_VACUUM_PAGES})").fetchall()
+    (after,) = connection.execute("PRAGMA freelist_count").fetchone()
+    return int(0 < after < free)
+
+
 def convert(connection: sqlite3.Connection) -> None:
     """Let a file of an older build give room back, too, where to write it anew is soon done."""
     (mode,) = connection.execute("PRAGMA auto_vacuum").fetchone()

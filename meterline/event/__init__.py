@@ -1,5 +1,6 @@
 """Events: their form, identity and verdict, the packs of the log, and the port of the log."""
 
+from meterline.event.erased import ERASED_START, PSEUDONYM_PREFIX, is_erased, is_pseudonym
 from meterline.event.event import (
     CHECK_BYTES,
     DEFAULT_NAMESPACE,

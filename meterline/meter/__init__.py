@@ -1,6 +1,13 @@
 """Meters: which events and values they count, their revisions, what an event adds to a tally."""
 
-from meterline.meter.measure import Measure, Measures, decode_groups, measures_of, member_of
+from meterline.meter.measure import (
+    Measure,
+    Measures,
+    decode_groups,
+    encode_groups,
+    measures_of,
+    member_of,
+)
 from meterline.meter.meter import (
     DIMENSION_PATTERN,
     KEY_PATTERN,

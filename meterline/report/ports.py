@@ -36,12 +36,15 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A run whose lease `holder` has; `sequence_next` numbers its first delivery."""
+    """A run whose lease `holder` has; `sequence_next` numbers its first delivery. `erased` is how
+    many subjects of its namespace were erased before: usage that was read earlier may name one.
+    """
 
     run: Run
     report: Report
     holder: str
     sequence_next: int
+    erased: int = 0
 
 
 @dataclass(frozen=True, slots=True)

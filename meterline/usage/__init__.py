@@ -10,6 +10,7 @@ from meterline.usage.block import (
     Due,
     Held,
     Merge,
+    Renewal,
     Stretches,
     begun_at_ms,
     block_number,
@@ -23,8 +24,20 @@ from meterline.usage.block import (
     withdrawn,
 )
 from meterline.usage.block_ports import BlockLedger, BlockRows
-from meterline.usage.cells import Cells, Range, cells_of
+from meterline.usage.cells import Cells, Hidden, Range, cells_of, concerning
 from meterline.usage.condition import LISTS, Comparison, Condition, Operand
+from meterline.usage.erasure import (
+    UNSETTLED,
+    ErasedRows,
+    Erasure,
+    ErasureLedger,
+    ErasureState,
+    ErasureStore,
+    Masks,
+    hidden_of,
+    may_finish,
+    pseudonym_of,
+)
 from meterline.usage.fold import EventFold, Key, RowMaker, minutes_of, rows_of, span_of, starts_of
 from meterline.usage.integrity import (
     CheckedBlockRows,

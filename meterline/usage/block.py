@@ -14,6 +14,7 @@ from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 from meterline.limits import BLOCK_FAN, BLOCK_ROWS_MAX
+from meterline.usage.cells import Hidden
 from meterline.usage.late import late_before
 from meterline.usage.ports import Stretch
 
@@ -206,6 +207,7 @@ class Coverage:
     late_before: int = 0
     alone: bool = True
     sizes: tuple[int, ...] = ()  # of the columns that these blocks are of
+    hidden: tuple[Hidden, ...] = ()  # rows of slices that are not read, since they are erased
 
 
 def coverage_of(
@@ -288,6 +290,14 @@ def _joined(columns: Sequence[Column]) -> Stretches:
 
 def _blocks(columns: Sequence[Column]) -> tuple[Block, ...]:
     return tuple(block for column in columns for block in column.blocks)
+
+
+class Renewal(NamedTuple):
+    """A block that takes the place of a column, with the rows that it has by table."""
+
+    block: Block
+    rows: Mapping[str, int]
+    sources: Sequence[int]
 
 
 def may_be_readable(block: Block, there: Iterable[Block], sources: Collection[int]) -> bool:

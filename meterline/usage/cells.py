@@ -5,7 +5,7 @@ A cell answers a part only if it lies in one window of the query and within the 
 any time zone is put together exactly: nothing is prorated.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -76,3 +76,20 @@ def _joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
         else:
             joined.append((first, end))
     return tuple(joined)
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """Which rows of cells of a namespace are not read: all of `pseudonyms`; and of each subject in
+    `erased`, those of older logs, and those of its log below its ends (by partition).
+    """
+
+    namespace: str
+    revisions: tuple[int, ...]
+    pseudonyms: tuple[str, ...] = ()
+    erased: tuple[tuple[str, int, tuple[int, ...]], ...] = ()
+
+
+def concerning(hidden: Iterable[Hidden], revisions: Collection[int]) -> tuple[Hidden, ...]:
+    """Those that concern revisions of meters."""
+    return tuple(it for it in hidden if not set(revisions).isdisjoint(it.revisions))

@@ -89,6 +89,11 @@ class UsageQuery:
             return True
         return all(c.accepts(subject) for c in self.subjects) is not self.other_subjects
 
+    def asks_for(self, subject: str) -> bool:
+        """Whether usage of a subject may be in the answer."""
+        named = (condition for name, condition in self.filters if name == "subject")
+        return self.has_subject(subject) and all(it.accepts(subject) for it in named)
+
     @property
     def by_subject(self) -> bool:
         """Whether rows are split by subject."""

@@ -9,7 +9,7 @@ None of this is reachable from production.
 import os
 import signal
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -197,8 +197,14 @@ class SnaredBlockLedger(SqlBlockLedger):
 class BusyMaker(WithBlocks):
     """Every worker makes blocks, not only one, and hardly ever rests."""
 
-    def __init__(self, driver: Driver, maker: BlockMaker, _holds: Callable[[], bool]) -> None:
-        super().__init__(driver, maker, lambda: True)
+    def __init__(
+        self,
+        driver: Driver,
+        maker: BlockMaker,
+        _holds: Callable[[], bool],
+        before: Callable[[], Awaitable[None]],
+    ) -> None:
+        super().__init__(driver, maker, lambda: True, before)
 
 
 def _hurry_blocks() -> None:

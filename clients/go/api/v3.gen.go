@@ -24,6 +24,7 @@ const (
 	ActionDelete  Action = "delete"
 	ActionDiscard Action = "discard"
 	ActionDismiss Action = "dismiss"
+	ActionErase   Action = "erase"
 	ActionPark    Action = "park"
 	ActionPause   Action = "pause"
 	ActionPropose Action = "propose"
@@ -119,6 +120,15 @@ const (
 	EndingScheduleIntervalN1D EndingScheduleInterval = "1d"
 	EndingScheduleIntervalN1H EndingScheduleInterval = "1h"
 	EndingScheduleIntervalN1M EndingScheduleInterval = "1m"
+)
+
+// Defines values for ErasureState.
+const (
+	ErasureStateAsked    ErasureState = "asked"
+	ErasureStateCopying  ErasureState = "copying"
+	ErasureStateDone     ErasureState = "done"
+	ErasureStateSettled  ErasureState = "settled"
+	ErasureStateSwitched ErasureState = "switched"
 )
 
 // Defines values for EventErrorCode.
@@ -480,6 +490,7 @@ const (
 	ScopeReportsWrite  Scope = "reports:write"
 	ScopeSecretsRead   Scope = "secrets:read"
 	ScopeStatusRead    Scope = "status:read"
+	ScopeSubjectsErase Scope = "subjects:erase"
 	ScopeSubjectsRead  Scope = "subjects:read"
 	ScopeSubjectsWrite Scope = "subjects:write"
 	ScopeUsageRead     Scope = "usage:read"
@@ -709,7 +720,10 @@ type AuditChecked struct {
 	// Cells Tallies that were recounted in SQL.
 	Cells      int `json:"cells"`
 	Deliveries int `json:"deliveries"`
-	Events     int `json:"events"`
+
+	// Erased Events of erased subjects: they cannot be recounted.
+	Erased int `json:"erased"`
+	Events int `json:"events"`
 
 	// Moving Cells that are written just now: left out.
 	Moving int `json:"moving"`
@@ -1122,6 +1136,46 @@ type EndingSchedule struct {
 
 // EndingScheduleInterval Every minute, hour or day of UTC.
 type EndingScheduleInterval string
+
+// Erasure An erasure.
+type Erasure struct {
+	AskedAt time.Time  `json:"asked_at"`
+	DoneAt  *time.Time `json:"done_at,omitempty"`
+
+	// ID Examples: 01M7ZMF4YA7D2SQ292V0W9JPT8
+	ID string `json:"id"`
+
+	// LogHoldsUntil About when the log has dropped its records (`log_retention_days`).
+	LogHoldsUntil *time.Time `json:"log_holds_until,omitempty"`
+
+	// Pseudonym Subject that its usage is kept under.
+	Pseudonym string `json:"pseudonym"`
+
+	// State `asked`: waits until all that was recorded before is counted. `copying`: its usage is being copied. `switched`: its usage is shown under the pseudonym. `settled`: only the log still has records of it. `done`: nothing has.
+	State ErasureState `json:"state"`
+
+	// Subject The subject, until the erasure is done.
+	Subject *string `json:"subject,omitempty"`
+}
+
+// ErasurePage A page of erasures, the newest first.
+type ErasurePage struct {
+	Data []Erasure `json:"data"`
+
+	// Meta What is said of a page.
+	Meta CursorMeta `json:"meta"`
+}
+
+// ErasureRequest Whose name and payloads are to be removed.
+type ErasureRequest struct {
+	// Subject `subject` of its events.
+	//
+	// Examples: customer-1
+	Subject string `json:"subject"`
+}
+
+// ErasureState Where an erasure stands.
+type ErasureState string
 
 // Event An event as it was sent. Members that are not named here are extension attributes.
 type Event struct {
@@ -3483,6 +3537,12 @@ type ListDeliveriesParams struct {
 	Filter *DeliveryFilter `json:"filter,omitempty"`
 }
 
+// ListErasuresParams defines parameters for ListErasures.
+type ListErasuresParams struct {
+	// Page Which part of a list, by cursor.
+	Page *CursorPage `json:"page,omitempty"`
+}
+
 // GetEventTraceParams defines parameters for GetEventTrace.
 type GetEventTraceParams struct {
 	// Source Its `source`.
@@ -3688,6 +3748,9 @@ type RotateAPIKeyJSONRequestBody = RotationRequest
 
 // AuditSpanJSONRequestBody defines body for AuditSpan for application/json ContentType.
 type AuditSpanJSONRequestBody = AuditRequest
+
+// EraseSubjectJSONRequestBody defines body for EraseSubject for application/json ContentType.
+type EraseSubjectJSONRequestBody = ErasureRequest
 
 // IngestMeteringEventsApplicationCloudeventsPlusJSONRequestBody defines body for IngestMeteringEvents for application/cloudevents+json ContentType.
 type IngestMeteringEventsApplicationCloudeventsPlusJSONRequestBody = EventRequest
@@ -5181,6 +5244,46 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v3/metering/deliveries/{deliveryId}/replay (the `ReplayDelivery` operationId).
 	ReplayDelivery(ctx context.Context, deliveryID string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListErasures List erasures
+	//
+	// List erasures.
+	//
+	// Scope: `subjects:erase`.
+	//
+	// Corresponds with GET /api/v3/metering/erasures (the `ListErasures` operationId).
+	ListErasures(ctx context.Context, params *ListErasuresParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EraseSubjectWithBody Erase a subject
+	//
+	// Remove the name and the payloads of a subject from all that was recorded before. Its usage is kept under a pseudonym, so totals do not change. Later events count under its name again. It cannot be undone.
+	//
+	// Scope: `subjects:erase`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v3/metering/erasures (the `EraseSubject` operationId).
+	EraseSubjectWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EraseSubject Erase a subject
+	//
+	// Remove the name and the payloads of a subject from all that was recorded before. Its usage is kept under a pseudonym, so totals do not change. Later events count under its name again. It cannot be undone.
+	//
+	// Scope: `subjects:erase`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v3/metering/erasures (the `EraseSubject` operationId).
+	EraseSubject(ctx context.Context, body EraseSubjectJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetErasure Get an erasure
+	//
+	// Get an erasure.
+	//
+	// Scope: `subjects:erase`.
+	//
+	// Corresponds with GET /api/v3/metering/erasures/{erasureId} (the `GetErasure` operationId).
+	GetErasure(ctx context.Context, erasureID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetEventTrace Trace an event
 	//
 	// The event of this `source` and `id` with its copies; the verdict of the one that is new names the meters, windows and dimensions that it counts in. And the deliveries that reported it, with the entry that it is a part of.
@@ -6276,6 +6379,86 @@ func (c *Client) GetDeliveryBody(ctx context.Context, deliveryID string, reqEdit
 // Corresponds with POST /api/v3/metering/deliveries/{deliveryId}/replay (the `ReplayDelivery` operationId).
 func (c *Client) ReplayDelivery(ctx context.Context, deliveryID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewReplayDeliveryRequest(c.Server, deliveryID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListErasures List erasures
+//
+// List erasures.
+//
+// Scope: `subjects:erase`.
+//
+// Corresponds with GET /api/v3/metering/erasures (the `ListErasures` operationId).
+func (c *Client) ListErasures(ctx context.Context, params *ListErasuresParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListErasuresRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EraseSubjectWithBody Erase a subject
+//
+// Remove the name and the payloads of a subject from all that was recorded before. Its usage is kept under a pseudonym, so totals do not change. Later events count under its name again. It cannot be undone.
+//
+// Scope: `subjects:erase`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v3/metering/erasures (the `EraseSubject` operationId).
+func (c *Client) EraseSubjectWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEraseSubjectRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EraseSubject Erase a subject
+//
+// Remove the name and the payloads of a subject from all that was recorded before. Its usage is kept under a pseudonym, so totals do not change. Later events count under its name again. It cannot be undone.
+//
+// Scope: `subjects:erase`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v3/metering/erasures (the `EraseSubject` operationId).
+func (c *Client) EraseSubject(ctx context.Context, body EraseSubjectJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEraseSubjectRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetErasure Get an erasure
+//
+// Get an erasure.
+//
+// Scope: `subjects:erase`.
+//
+// Corresponds with GET /api/v3/metering/erasures/{erasureId} (the `GetErasure` operationId).
+func (c *Client) GetErasure(ctx context.Context, erasureID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetErasureRequest(c.Server, erasureID)
 	if err != nil {
 		return nil, err
 	}
@@ -8370,6 +8553,134 @@ func NewReplayDeliveryRequest(server string, deliveryID string) (*http.Request, 
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListErasuresRequest constructs an http.Request for the ListErasures method
+func NewListErasuresRequest(server string, params *ListErasuresParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/erasures")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewEraseSubjectRequest calls the generic EraseSubject builder with application/json body
+func NewEraseSubjectRequest(server string, body EraseSubjectJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewEraseSubjectRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewEraseSubjectRequestWithBody constructs an http.Request for the EraseSubject method, with any body, and a specified content type
+func NewEraseSubjectRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/erasures")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetErasureRequest constructs an http.Request for the GetErasure method
+func NewGetErasureRequest(server string, erasureID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "erasureId", erasureID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/erasures/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -11352,6 +11663,50 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v3/metering/deliveries/{deliveryId}/replay (the `ReplayDelivery` operationId).
 	ReplayDeliveryWithResponse(ctx context.Context, deliveryID string, reqEditors ...RequestEditorFn) (*ReplayDeliveryAnswer, error)
 
+	// ListErasuresWithResponse List erasures
+	//
+	// List erasures.
+	//
+	// Scope: `subjects:erase`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v3/metering/erasures (the `ListErasures` operationId).
+	ListErasuresWithResponse(ctx context.Context, params *ListErasuresParams, reqEditors ...RequestEditorFn) (*ListErasuresAnswer, error)
+
+	// EraseSubjectWithBodyWithResponse Erase a subject
+	//
+	// Remove the name and the payloads of a subject from all that was recorded before. Its usage is kept under a pseudonym, so totals do not change. Later events count under its name again. It cannot be undone.
+	//
+	// Scope: `subjects:erase`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/erasures (the `EraseSubject` operationId).
+	EraseSubjectWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EraseSubjectAnswer, error)
+
+	// EraseSubjectWithResponse Erase a subject
+	//
+	// Remove the name and the payloads of a subject from all that was recorded before. Its usage is kept under a pseudonym, so totals do not change. Later events count under its name again. It cannot be undone.
+	//
+	// Scope: `subjects:erase`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/erasures (the `EraseSubject` operationId).
+	EraseSubjectWithResponse(ctx context.Context, body EraseSubjectJSONRequestBody, reqEditors ...RequestEditorFn) (*EraseSubjectAnswer, error)
+
+	// GetErasureWithResponse Get an erasure
+	//
+	// Get an erasure.
+	//
+	// Scope: `subjects:erase`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v3/metering/erasures/{erasureId} (the `GetErasure` operationId).
+	GetErasureWithResponse(ctx context.Context, erasureID string, reqEditors ...RequestEditorFn) (*GetErasureAnswer, error)
+
 	// GetEventTraceWithResponse Trace an event
 	//
 	// The event of this `source` and `id` with its copies; the verdict of the one that is new names the meters, windows and dimensions that it counts in. And the deliveries that reported it, with the entry that it is a part of.
@@ -12795,6 +13150,150 @@ func (r ReplayDeliveryAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ReplayDeliveryAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListErasuresAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ErasurePage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListErasuresAnswer) GetJSON200() *ErasurePage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListErasuresAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListErasuresAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListErasuresAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListErasuresAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListErasuresAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type EraseSubjectAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Erasure
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r EraseSubjectAnswer) GetJSON202() *Erasure {
+	return r.JSON202
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r EraseSubjectAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r EraseSubjectAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EraseSubjectAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EraseSubjectAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EraseSubjectAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetErasureAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Erasure
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetErasureAnswer) GetJSON200() *Erasure {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetErasureAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetErasureAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetErasureAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetErasureAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetErasureAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -15565,6 +16064,74 @@ func (c *ClientWithResponses) ReplayDeliveryWithResponse(ctx context.Context, de
 	return ParseReplayDeliveryAnswer(rsp)
 }
 
+// ListErasuresWithResponse List erasures
+//
+// List erasures.
+//
+// Scope: `subjects:erase`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v3/metering/erasures (the `ListErasures` operationId).
+func (c *ClientWithResponses) ListErasuresWithResponse(ctx context.Context, params *ListErasuresParams, reqEditors ...RequestEditorFn) (*ListErasuresAnswer, error) {
+	rsp, err := c.ListErasures(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListErasuresAnswer(rsp)
+}
+
+// EraseSubjectWithBodyWithResponse Erase a subject
+//
+// Remove the name and the payloads of a subject from all that was recorded before. Its usage is kept under a pseudonym, so totals do not change. Later events count under its name again. It cannot be undone.
+//
+// Scope: `subjects:erase`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/erasures (the `EraseSubject` operationId).
+func (c *ClientWithResponses) EraseSubjectWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EraseSubjectAnswer, error) {
+	rsp, err := c.EraseSubjectWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEraseSubjectAnswer(rsp)
+}
+
+// EraseSubjectWithResponse Erase a subject
+//
+// Remove the name and the payloads of a subject from all that was recorded before. Its usage is kept under a pseudonym, so totals do not change. Later events count under its name again. It cannot be undone.
+//
+// Scope: `subjects:erase`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/erasures (the `EraseSubject` operationId).
+func (c *ClientWithResponses) EraseSubjectWithResponse(ctx context.Context, body EraseSubjectJSONRequestBody, reqEditors ...RequestEditorFn) (*EraseSubjectAnswer, error) {
+	rsp, err := c.EraseSubject(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEraseSubjectAnswer(rsp)
+}
+
+// GetErasureWithResponse Get an erasure
+//
+// Get an erasure.
+//
+// Scope: `subjects:erase`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v3/metering/erasures/{erasureId} (the `GetErasure` operationId).
+func (c *ClientWithResponses) GetErasureWithResponse(ctx context.Context, erasureID string, reqEditors ...RequestEditorFn) (*GetErasureAnswer, error) {
+	rsp, err := c.GetErasure(ctx, erasureID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetErasureAnswer(rsp)
+}
+
 // GetEventTraceWithResponse Trace an event
 //
 // The event of this `source` and `id` with its copies; the verdict of the one that is new names the meters, windows and dimensions that it counts in. And the deliveries that reported it, with the entry that it is a part of.
@@ -17246,6 +17813,105 @@ func ParseReplayDeliveryAnswer(rsp *http.Response) (*ReplayDeliveryAnswer, error
 			return nil, err
 		}
 		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListErasuresAnswer parses an HTTP response from a ListErasuresWithResponse call
+func ParseListErasuresAnswer(rsp *http.Response) (*ListErasuresAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListErasuresAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ErasurePage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseEraseSubjectAnswer parses an HTTP response from a EraseSubjectWithResponse call
+func ParseEraseSubjectAnswer(rsp *http.Response) (*EraseSubjectAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EraseSubjectAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Erasure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetErasureAnswer parses an HTTP response from a GetErasureWithResponse call
+func ParseGetErasureAnswer(rsp *http.Response) (*GetErasureAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetErasureAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Erasure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem

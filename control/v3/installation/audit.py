@@ -88,6 +88,9 @@ class AuditCheckedShown(TypedDict):
             ge=0, description="Slices whose events are not kept any more: they are not recounted."
         ),
     ]
+    erased: Annotated[
+        int, Field(ge=0, description="Events of erased subjects: they cannot be recounted.")
+    ]
     moving: Annotated[int, Field(ge=0, description="Cells that are written just now: left out.")]
     blocks: Annotated[
         int, Field(ge=0, description="Sums by hour and day that were recounted from tallies.")
@@ -128,6 +131,7 @@ _EXAMPLE: Final[Any] = {
         "recounted_by_fold": 0,
         "not_filled_in": 0,
         "not_kept": 0,
+        "erased": 0,
         "moving": 0,
         "blocks": 0,
         "runs": 0,
@@ -206,6 +210,7 @@ def _shown(step: AuditStep) -> AuditStepShown:
             "recounted_by_fold": step.folded,
             "not_filled_in": step.unfilled,
             "not_kept": step.not_kept,
+            "erased": step.erased,
             "moving": step.moving,
             "blocks": step.blocks,
             "runs": step.runs,

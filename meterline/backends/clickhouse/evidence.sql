@@ -41,6 +41,7 @@ SELECT revision, sum(counted), sum(rejected)
 FROM tallies FINAL
 WHERE revision IN {revisions:Array(UInt32)}
     AND window >= transform(revision, {revisions:Array(UInt32)}, {windows:Array(UInt32)}, toUInt32(0))
+    -- erased:
     AND (log, partition, slice) IN (
         SELECT DISTINCT log, partition, slice FROM events
         WHERE namespace = {namespace:String} AND append_ms >= {from_ms:Int64} AND append_ms < {to_ms:Int64})
@@ -71,7 +72,13 @@ UNION ALL
 SELECT kind, slice, count() FROM rejects FINAL
 WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND offset >= {first:UInt64} AND offset < {end:UInt64}
     AND bitOr(bitShiftLeft(offset, 10), place) <= {upto:UInt64}
-GROUP BY kind, slice;
+GROUP BY kind, slice
+UNION ALL
+SELECT 'erased', slice, count() FROM events FINAL
+WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND offset >= {first:UInt64} AND offset < {end:UInt64}
+    AND bitOr(bitShiftLeft(offset, 10), place) <= {upto:UInt64}
+    AND startsWith(subject, 'erased-') AND startsWith(text, '{"recordedtime":')
+GROUP BY slice;
 
 -- name: unpaired
 -- Events and the traces of them that lack each other, or tell another slice, append time or key.

@@ -56,6 +56,10 @@ class Transactions(Protocol):
         """Run `act` in a transaction. An error or a cancellation undoes it."""
         ...
 
+    async def compact(self) -> None:
+        """What was deleted leaves the files, where that is not the database's own business."""
+        ...
+
     async def close(self) -> None:
         """Close all connections."""
         ...

@@ -75,6 +75,13 @@ class Database:
         """
         return await self._again(act, writes=True)
 
+    async def compact(self) -> None:
+        """What was deleted leaves SQLite's files; PostgreSQL does so by itself, in its own time."""
+        try:
+            await self._transactions.compact()
+        except (DBAPIError, OSError, *_DRIVER_ERRORS) as error:
+            raise Unavailable(f"control store: {_message(error)}") from error
+
     async def close(self) -> None:
         """Let go of all connections."""
         await self._transactions.close()
@@ -107,6 +114,9 @@ class _Postgresql:
         del writes  # PostgreSQL locks rows as they are written
         async with self._engine.begin() as connection:
             return await act(connection)
+
+    async def compact(self) -> None:
+        """See `Transactions`."""
 
     async def close(self) -> None:
         """See `Transactions`."""

@@ -114,6 +114,21 @@ class SqliteTransactions:
             given.check_awaited()
             return result
 
+    async def compact(self) -> None:
+        """See `Transactions`. Deleted rows are overwritten at once; the journal keeps them until it
+        is cut off. While somebody reads, it is not: the next time will do.
+        """
+        await self._writing.acquire()
+        try:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._threads, self._cut_journal)
+        finally:
+            self._writing.release()
+
+    def _cut_journal(self) -> None:
+        with self._engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     async def close(self) -> None:
         """See `Transactions`."""
         loop = asyncio.get_running_loop()
@@ -141,6 +156,8 @@ def _prepare(connection: DBAPIConnection, _record: object) -> None:
         # a seal must not come back from before a power loss
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.execute("PRAGMA foreign_keys=ON")
+        # what is erased is overwritten, not only left out
+        cursor.execute("PRAGMA secure_delete=ON")
     finally:
         cursor.close()
 

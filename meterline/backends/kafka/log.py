@@ -150,6 +150,9 @@ class KafkaLog:
     async def trim(self, partition: int, before: int, older_than_ms: int) -> None:
         """Nothing: Kafka drops records by the topic's `retention.ms`, checked on opening."""
 
+    async def compact(self) -> None:
+        """Nothing: Kafka removes the files of what it dropped."""
+
     async def close(self) -> None:
         """See `Log.close`."""
         self._closed = True

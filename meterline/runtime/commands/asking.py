@@ -18,7 +18,7 @@ SERVER: Final = "http://127.0.0.1:8888"  # if none is named
 API_KEY_VARIABLE: Final = "METERLINE_API_KEY"
 TRIES_MAX: Final = 5
 RETRY_DELAY_S: Final = 2
-OK: Final = 200
+ANSWERED: Final = (200, 202)
 TOO_MANY: Final = 429
 SERVER_FAULTS: Final = 500
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -81,7 +81,7 @@ async def ask(
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             failure, passes = AskingFailed(f"{url}: {failed_message(error)}"), True
         else:
-            if status == OK:
+            if status in ANSWERED:
                 return body
             failure = AskingFailed(f"{url} answered {status}: {_detail(body)}", status)
             passes = status >= SERVER_FAULTS or status == TOO_MANY

@@ -62,6 +62,7 @@ class Checked(msgspec.Struct):
     recounted_by_fold: int = 0
     not_filled_in: int = 0
     not_kept: int = 0
+    erased: int = 0
     moving: int = 0
     blocks: int = 0
     runs: int = 0
@@ -109,6 +110,8 @@ class Outcome:
         if seen.not_kept:
             message = "slices were not recounted, because their events are not kept any more."
             lines.append(f"{seen.not_kept:,} {message}")
+        if seen.erased:
+            lines.append(f"{seen.erased:,} events of erased subjects cannot be recounted.")
         if self.differences:
             lines.append(f"{self.differences:,} differences, {self.mended:,} of them mended.")
         else:

@@ -46,7 +46,7 @@ from meterline.window import parse_instant, rfc3339
 
 EXIT_SETTINGS: Final = 2
 PIPED_WIDTH: Final = 400  # nothing is cut off where no screen gives a width
-DEFAULT_SCOPES: Final = EVERY_SCOPE - {Scope.OPERATE}
+DEFAULT_SCOPES: Final = EVERY_SCOPE - {Scope.OPERATE, Scope.SUBJECTS_ERASE}
 CLOCK: Final = SystemClock()
 Act = Callable[[AccessStore, Settings, int], Awaitable[None]]
 

@@ -15,6 +15,7 @@ from ulid import ULID
 
 from aggregator.audit.auditor import AuditTerms, StoreAuditor
 from aggregator.audit.blocks import BlockAudit
+from aggregator.audit.erasing import CalmAuditor
 from control.refusals.service import Gateway, RefusalService
 from control.stores import Ledger, Stores
 from control.v3.meters.bodies import MeterBody
@@ -39,6 +40,7 @@ from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.meters.revisions import SqlRevisionStore
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
+from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.evidence import SqlEvidence
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.progress.redrives import SqlSettlementStore
@@ -55,6 +57,7 @@ from meterline.runtime import disk_room
 from meterline.runtime.settings.reading import Settings, SettingsError
 from meterline.usage import (
     CheckedUsageStore,
+    Masks,
     UsageIntegrity,
 )
 from meterline.window import DAY_MS
@@ -176,10 +179,13 @@ async def open_all(
     catalogue, subjects = SqlCatalogueStore(database), SqlSubjectStore(database)
     reading = integrity.beside(ClickHouseHoldings(usage.connection.lane(READING)))
     revisions, checked = SqlRevisionStore(database), CheckedUsageStore(usage, reading)
-    retention = SqlRetention(database)
-    stores = Stores(catalogue, progress, checked, log, CLOCK, subjects, revisions, retention)
+    retention, erasures = SqlRetention(database), SqlErasureStore(database)
+    stores = Stores(
+        catalogue, progress, checked, log, CLOCK, subjects, revisions, retention, erasures
+    )
     reports = SqlReportStore(database)
-    usage.read_blocks(BlockSnapshot(SqlBlockLedger(database), log.number))
+    masks = Masks(erasures)
+    usage.read_blocks(BlockSnapshot(SqlBlockLedger(database), log.number, masks))
     return Opened(stores, reports, log, database, usage.connection, usage, integrity, reading)
 
 
@@ -199,6 +205,8 @@ async def _check_unknown_log(log: OpenLog, *, known_others: bool) -> None:
 def ledger(settings: Settings, opened: Opened) -> Ledger:
     """What the account, the audit and the trace read."""
     stores = opened.stores
+    erasures = SqlErasureStore(opened.database)
+    masks = Masks(erasures)
     auditor = StoreAuditor(
         opened.log,
         opened.usage,
@@ -206,12 +214,14 @@ def ledger(settings: Settings, opened: Opened) -> Ledger:
         stores.catalogue,
         ClickHouseEvidence(opened.connection),
         SqlEvidence(opened.database),
-        BlockAudit(SqlBlockLedger(opened.database), ClickHouseBlockRows(opened.connection), CLOCK),
+        BlockAudit(
+            SqlBlockLedger(opened.database), ClickHouseBlockRows(opened.connection, masks), CLOCK
+        ),
         AuditTerms(settings.horizon_days * DAY_MS, settings.losses_accepted or {}),
     )
     return Ledger(
-        CheckedAccounts(ClickHouseAccounts(opened.connection), opened.reading),
-        auditor,
+        CheckedAccounts(ClickHouseAccounts(opened.connection, masks), opened.reading),
+        CalmAuditor(auditor, erasures),
         CheckedLineage(ClickHouseEventLineage(opened.connection), opened.reading),
         SqlDeliveryLineage(opened.database),
     )

@@ -7,13 +7,16 @@ from aggregator.blocks import BlockMaker
 from aggregator.completeness import Completeness
 from aggregator.drivers.block_loop import WithBlocks
 from aggregator.drivers.poll_worker import PollWorker
+from aggregator.erasure import ErasedStores, Eraser
 from aggregator.housekeeping import Housekeeping, Intervals
 from aggregator.retention import Retention
 from aggregator.step import Aggregator
+from meterline.backends.clickhouse.blocks.erasure import ClickHouseErasedRows
 from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
 from meterline.backends.clickhouse.bounds import UPKEEP
 from meterline.backends.clickhouse.holdings import ClickHousePeriods
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
+from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.retention import SqlRetention
 from meterline.backends.kafka.inbox import InboxWatch
 from meterline.backends.kafka.log import kafka_record
@@ -23,8 +26,11 @@ from meterline.limits import SEEN_MARGIN_DAYS
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring.adapters import CLOCK, Opened, Worker, completeness_lag_ms
 from meterline.usage import (
+    BlockRows,
     CheckedBlockRows,
     CheckedUsageStore,
+    Erasure,
+    Masks,
     RetentionTerms,
     SeenStore,
 )
@@ -78,13 +84,36 @@ def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | N
         opened.log.number,
         opened.log.partitions,
         SqlBlockLedger(opened.database),
-        CheckedBlockRows(ClickHouseBlockRows(opened.connection), opened.integrity),
+        CheckedBlockRows(
+            ClickHouseBlockRows(opened.connection, Masks(SqlErasureStore(opened.database))),
+            opened.integrity,
+        ),
         opened.stores.catalogue,
         CLOCK,
         random.Random(),  # noqa: S311 - it tells numbers of one millisecond apart
     )
     driver = _driver(settings, step, housekeeping)
-    return WithBlocks(driver, maker, lambda: 0 in step.partitions)
+    eraser = _eraser(settings, opened)
+    return WithBlocks(driver, maker, lambda: 0 in step.partitions, eraser.turn)
+
+
+def _eraser(settings: Settings, opened: Opened) -> Eraser:
+    """What carries out erasures."""
+
+    def renewed(erasure: Erasure) -> BlockRows:
+        rows = ClickHouseBlockRows(opened.connection, erasure=erasure)
+        return CheckedBlockRows(rows, opened.integrity)
+
+    stores = ErasedStores(
+        SqlErasureStore(opened.database),
+        ClickHouseErasedRows(opened.connection),
+        SqlBlockLedger(opened.database),
+        renewed,
+        opened.log,
+        opened.log.compact,
+        settings.log_retention_days * DAY_MS,
+    )
+    return Eraser(stores, CLOCK, random.Random())  # noqa: S311 - as above
 
 
 def _driver(settings: Settings, step: Aggregator, housekeeping: Housekeeping) -> Worker:

@@ -41,8 +41,13 @@ def loop() -> Iterator[VirtualLoop]:
     loop.end()
 
 
+async def _nothing() -> None:
+    pass
+
+
 def _run(loop: VirtualLoop, maker: Maker) -> None:
-    loop.create_task(make_blocks_for_ever(maker, lambda: True))  # type: ignore[arg-type]
+    made = make_blocks_for_ever(maker, lambda: True, _nothing)  # type: ignore[arg-type]
+    loop.create_task(made)
     loop.run_until_complete(asyncio.sleep(MINUTES * 60))
 
 

@@ -19,6 +19,7 @@ from meterline.backends.control_store.access.subjects import SqlSubjectStore
 from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.meters.revisions import SqlRevisionStore
+from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.progress.redrives import SqlSettlementStore
 from meterline.backends.control_store.progress.retention import SqlRetention
@@ -247,7 +248,15 @@ async def api(tmp_path: Path, migrated: Path, serve: ServeApi) -> AsyncIterator[
     catalogue, subjects = SqlCatalogueStore(database), SqlSubjectStore(database)
     revisions = SqlRevisionStore(database)
     stores = Stores(
-        catalogue, progress, usage, log, clock, subjects, revisions, SqlRetention(database)
+        catalogue,
+        progress,
+        usage,
+        log,
+        clock,
+        subjects,
+        revisions,
+        SqlRetention(database),
+        SqlErasureStore(database),
     )
     accounts = ShelfAccounts()
     nothing: Any = None

@@ -242,6 +242,56 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v3/metering/erasures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List erasures
+         * @description List erasures.
+         *
+         *     Scope: `subjects:erase`.
+         */
+        get: operations["list-erasures"];
+        put?: never;
+        /**
+         * Erase a subject
+         * @description Remove the name and the payloads of a subject from all that was recorded before. Its usage is kept under a pseudonym, so totals do not change. Later events count under its name again. It cannot be undone.
+         *
+         *     Scope: `subjects:erase`.
+         */
+        post: operations["erase-subject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v3/metering/erasures/{erasureId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get an erasure
+         * @description Get an erasure.
+         *
+         *     Scope: `subjects:erase`.
+         */
+        get: operations["get-erasure"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v3/metering/event-trace": {
         parameters: {
             query?: never;
@@ -1252,7 +1302,7 @@ export interface components {
          * @description What was done to it.
          * @enum {string}
          */
-        Action: "create" | "update" | "delete" | "rotate" | "revoke" | "pause" | "park" | "resume" | "run" | "propose" | "switch" | "discard" | "replay" | "cancel" | "test" | "redrive" | "dismiss" | "show";
+        Action: "create" | "update" | "delete" | "rotate" | "revoke" | "pause" | "park" | "resume" | "run" | "propose" | "switch" | "discard" | "replay" | "cancel" | "test" | "erase" | "redrive" | "dismiss" | "show";
         /**
          * @description How the values of a window become one; spelled in v3 as here, in v1 and deliveries in
          *     capitals.
@@ -1427,6 +1477,8 @@ export interface components {
             not_filled_in: number;
             /** @description Slices whose events are not kept any more: they are not recounted. */
             not_kept: number;
+            /** @description Events of erased subjects: they cannot be recounted. */
+            erased: number;
             /** @description Cells that are written just now: left out. */
             moving: number;
             /** @description Sums by hour and day that were recounted from tallies. */
@@ -1762,6 +1814,44 @@ export interface components {
              */
             ends_at: string;
         };
+        /** @description Whose name and payloads are to be removed. */
+        ErasureRequest: {
+            /**
+             * @description `subject` of its events.
+             * @example customer-1
+             */
+            subject: string;
+        };
+        /** @description A page of erasures, the newest first. */
+        ErasurePage: {
+            data: components["schemas"]["Erasure"][];
+            meta: components["schemas"]["CursorMeta"];
+        };
+        /** @description An erasure. */
+        Erasure: {
+            /** @example 01M7ZMF4YA7D2SQ292V0W9JPT8 */
+            id: string;
+            /** @description `asked`: waits until all that was recorded before is counted. `copying`: its usage is being copied. `switched`: its usage is shown under the pseudonym. `settled`: only the log still has records of it. `done`: nothing has. */
+            state: components["schemas"]["ErasureState"];
+            /** @description The subject, until the erasure is done. */
+            subject?: string;
+            /** @description Subject that its usage is kept under. */
+            pseudonym: string;
+            /** Format: date-time */
+            asked_at: string;
+            /**
+             * Format: date-time
+             * @description About when the log has dropped its records (`log_retention_days`).
+             */
+            log_holds_until?: string;
+            /** Format: date-time */
+            done_at?: string;
+        };
+        /**
+         * @description Where an erasure stands.
+         * @enum {string}
+         */
+        ErasureState: "asked" | "copying" | "switched" | "settled" | "done";
         /**
          * @description A usage event (CloudEvents 1.0). Members that are not named here are extension attributes:
          *     they are kept, and not read.
@@ -3463,7 +3553,7 @@ export interface components {
          * @description What a key may be allowed. Reading does not come with writing: each is named.
          * @enum {string}
          */
-        Scope: "events:write" | "events:read" | "meters:read" | "meters:write" | "subjects:read" | "subjects:write" | "usage:read" | "reports:read" | "reports:write" | "secrets:read" | "keys:read" | "keys:write" | "changes:read" | "status:read" | "operate";
+        Scope: "events:write" | "events:read" | "meters:read" | "meters:write" | "subjects:read" | "subjects:write" | "subjects:erase" | "usage:read" | "reports:read" | "reports:write" | "secrets:read" | "keys:read" | "keys:write" | "changes:read" | "status:read" | "operate";
         /** @description How the secret is replaced. */
         SecretRotationRequest: {
             /**
@@ -4114,6 +4204,10 @@ export type Difference = components['schemas']['Difference'];
 export type DismissalRequest = components['schemas']['DismissalRequest'];
 export type Dismissal = components['schemas']['Dismissal'];
 export type EndingSchedule = components['schemas']['EndingSchedule'];
+export type ErasureRequest = components['schemas']['ErasureRequest'];
+export type ErasurePage = components['schemas']['ErasurePage'];
+export type Erasure = components['schemas']['Erasure'];
+export type ErasureState = components['schemas']['ErasureState'];
 export type EventRequest = components['schemas']['EventRequest'];
 export type EventError = components['schemas']['EventError'];
 export type EventFilter = components['schemas']['EventFilter'];
@@ -4717,6 +4811,7 @@ export interface operations {
                      *         "recounted_by_fold": 0,
                      *         "not_filled_in": 0,
                      *         "not_kept": 0,
+                     *         "erased": 0,
                      *         "moving": 0,
                      *         "blocks": 0,
                      *         "runs": 0,
@@ -5081,6 +5176,157 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "list-erasures": {
+        parameters: {
+            query?: {
+                /** @description Which part of a list, by cursor. */
+                page?: components["schemas"]["CursorPage"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of erasures. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *           "state": "settled",
+                     *           "subject": "customer-1",
+                     *           "pseudonym": "erased-01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *           "asked_at": "2026-01-31T10:00:00Z",
+                     *           "log_holds_until": "2026-02-07T10:05:00Z"
+                     *         }
+                     *       ],
+                     *       "meta": {
+                     *         "page": {
+                     *           "size": 20,
+                     *           "next": null,
+                     *           "previous": null,
+                     *           "first": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *           "last": "01M7ZMF4YA7D2SQ292V0W9JPT8"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ErasurePage"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "erase-subject": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "subject": "customer-1"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ErasureRequest"];
+            };
+        };
+        responses: {
+            /** @description The erasure. */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *       "state": "settled",
+                     *       "subject": "customer-1",
+                     *       "pseudonym": "erased-01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *       "asked_at": "2026-01-31T10:00:00Z",
+                     *       "log_holds_until": "2026-02-07T10:05:00Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Erasure"];
+                };
+            };
+            400: components["responses"]["BadRequestOrUnsupportedContentType"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["BodyTooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "get-erasure": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Id of an erasure.
+                 * @example 01M7ZMF4YA7D2SQ292V0W9JPT8
+                 */
+                erasureId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The erasure. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *       "state": "settled",
+                     *       "subject": "customer-1",
+                     *       "pseudonym": "erased-01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *       "asked_at": "2026-01-31T10:00:00Z",
+                     *       "log_holds_until": "2026-02-07T10:05:00Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Erasure"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

@@ -10,10 +10,13 @@ from typing import Final, assert_never
 
 from meterline.audit import Chunk
 from meterline.backends.clickhouse.usage.statement import Statement
-from meterline.event import simple_steps
+from meterline.event import ERASED_START, PSEUDONYM_PREFIX, simple_steps
 from meterline.limits import INTEGER_DIGITS_MAX, NUMBER_CHARS_MAX, POSITION_INDEX_BITS, SCALE
 from meterline.meter import Aggregation, Meter
 
+_ERASED: Final = (
+    f"(startsWith(subject, '{PSEUDONYM_PREFIX}') AND startsWith(text, '{ERASED_START}'))"
+)
 _UNIT: Final = f"toInt256('{10**SCALE}')"
 _DECIMAL_UNIT: Final = f"toDecimal256('{10**SCALE}', 0)"
 _WIDE: Final = 40  # digits behind the point that a double of 15 digits may have, if it is no zero
@@ -186,7 +189,8 @@ def _events(chunk: Chunk, meter: Meter, statement: Statement) -> str:
         AND offset < {statement.bind(chunk.end, "UInt64")}
         AND at <= {statement.bind(chunk.upto, "UInt64")}
         AND namespace = {statement.bind(meter.namespace, "String")}
-        AND type = {statement.bind(meter.event_type, "String")}"""  # noqa: S608 - as above
+        AND type = {statement.bind(meter.event_type, "String")}
+        AND NOT {_ERASED}"""  # noqa: S608 - as above
 
 
 def _reading(name: str, path: str, statement: Statement) -> Reading:
@@ -246,9 +250,13 @@ def _refused(meter: Meter) -> str:
 
 
 def _cells(chunk: Chunk, meter: Meter, statement: Statement) -> str:
-    """Rows of a meter's cells in a chunk; identity columns only, as FINAL asks."""
+    """Rows of a meter's cells in a chunk; identity columns only, as FINAL asks. Not those of erased
+    subjects: what they come from is not there any more.
+    """
     revision = statement.bind(meter.revision, "UInt32")
-    return f"revision = {revision} AND {_slices(chunk, statement)}"
+    slices = _slices(chunk, statement)
+    erased = f"SELECT subject FROM events WHERE {slices} AND {_ERASED}"  # noqa: S608 - as above
+    return f"revision = {revision} AND {slices} AND subject NOT IN ({erased})"
 
 
 def _slices(chunk: Chunk, statement: Statement) -> str:

@@ -6,10 +6,12 @@ lost, doubled or in a wrong cell, and costs one reading. Of distinct values it i
 hashes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple
 
-from meterline.usage import Block, Stretches, late_before
+from meterline.backends.clickhouse.blocks.erasure_sql import RENAMED, parameters_of
+from meterline.backends.clickhouse.blocks.hidden import hidden_of_all
+from meterline.usage import Block, Erasure, Hidden, Stretches, late_before
 
 
 class Table(NamedTuple):
@@ -71,19 +73,23 @@ def base_of(table: Table) -> Table:
     return BY_NAME[table.name.removesuffix("_by_subject")]
 
 
-def made_statement(block: Block, table: Table) -> tuple[str, dict[str, Any]]:
+def made_statement(
+    block: Block, table: Table, hidden: Collection[Hidden] = ()
+) -> tuple[str, dict[str, Any]]:
     """Insert the hours of a block from the tallies, or distinct values from the members, of its
     slices.
     """
-    rows, parameters = _rows_of_slices(block, table)
+    rows, parameters = _rows_of_slices(block, table, hidden)
     parameters["number"] = block.number
     sql = f"INSERT INTO {table.name} SELECT {{number:UInt64}}, * FROM ({rows})"  # noqa: S608 - names come from this module
     return sql, parameters
 
 
-def _rows_of_slices(block: Block, table: Table) -> tuple[str, dict[str, Any]]:
+def _rows_of_slices(
+    block: Block, table: Table, hidden: Collection[Hidden]
+) -> tuple[str, dict[str, Any]]:
     """The rows that a table must have of a block: tallies of its slices added up, or members."""
-    source, parameters = _source(block, table.members)
+    source, parameters = _source(block, table.members, hidden)
     parameters |= {"after": block.after, "upto": block.upto}
     subject = "subject, " if table.subject else ""
     groups = _GROUPS.replace("groups", "texts")
@@ -123,6 +129,26 @@ def merged_statement(
     }
 
 
+def renewed_statement(
+    number: int, sources: Sequence[int], table: Table, erasure: Erasure
+) -> tuple[str, dict[str, Any]]:
+    """The same under the pseudonym of an erased subject. What is derived, is from the new rows."""
+    if table not in (HOURS, MEMBER_HOURS):
+        return derived_statement(number, table)
+    sql, parameters = merged_statement(number, sources, table)
+    named = sql.replace(f"FROM {table.name} ", f"FROM {_named(table, erasure)} ")
+    return named, parameters | parameters_of(erasure)
+
+
+def _named(table: Table, erasure: Erasure | None) -> str:
+    """The rows of a table; with an erasure, under its pseudonym."""
+    if erasure is None:
+        return table.name
+    return (
+        f"(SELECT * REPLACE ({RENAMED}) FROM {table.name} WHERE block IN {{sources:Array(UInt64)}})"  # noqa: S608 - names come from this module
+    )
+
+
 def _added_up(table: Table, source: Table, cell: str, where: str) -> str:
     keys = ", ".join(("revision", *table.order))
     subject = "subject, " if table.subject else ""
@@ -135,11 +161,13 @@ SELECT {{number:UInt64}}, revision, {table.cell}, {subject}groups, {_ADDED_NAMES
 FROM (SELECT {named}, {_ADDED} FROM {source.name} WHERE {where} GROUP BY {keys})"""  # noqa: S608 - names come from this module
 
 
-def due_statement(block: Block, *, members: bool) -> tuple[str, dict[str, Any]]:
+def due_statement(
+    block: Block, *, members: bool, hidden: Collection[Hidden] = ()
+) -> tuple[str, dict[str, Any]]:
     """One row: how many rows of slices there are, of all revisions where the block has the oldest;
     and the weights by hour and by day of those that belong to the block.
     """
-    source, parameters = _source(block, members)
+    source, parameters = _source(block, members, hidden)
     parameters |= {"after": block.after, "upto": block.upto}
     if members:
         weights = [_members_due(minutes) for minutes in (60, 1_440)]
@@ -169,21 +197,26 @@ def due_of_slices(block: Block) -> tuple[str, dict[str, Any]]:
     return f"SELECT sum(new) FROM accounts FINAL WHERE {within}", parameters  # noqa: S608
 
 
-def due_of_sources(sources: Sequence[int]) -> tuple[str, dict[str, Any]]:
-    """By table, how many rows these blocks have, and what a block merged from them must weigh."""
+def due_of_sources(
+    sources: Sequence[int], erasure: Erasure | None = None
+) -> tuple[str, dict[str, Any]]:
+    """By table, how many rows these blocks have, and what a block merged from them must weigh: with
+    an erasure, under its pseudonym.
+    """
     parts = [
         f"SELECT '{table.name}', count(), sum({_hash_of(table.cell, 'groups')} * {_MIX})"  # noqa: S608
-        f" FROM {table.name} WHERE block IN {{sources:Array(UInt64)}}"
+        f" FROM {_named(table, erasure)} WHERE block IN {{sources:Array(UInt64)}}"
         for table in (HOURS, DAYS)
     ]
     for table in (MEMBER_HOURS, MEMBER_DAYS):
         one = _hash_of(table.cell, "groups", "member")
         parts.append(
             f"SELECT '{table.name}', sum(rows), sum(one) FROM ("  # noqa: S608
-            f"SELECT {one} AS one, count() AS rows FROM {table.name}"
+            f"SELECT {one} AS one, count() AS rows FROM {_named(table, erasure)}"
             " WHERE block IN {sources:Array(UInt64)} GROUP BY one)"
         )
-    return "\nUNION ALL\n".join(parts), {"sources": list(sources)}
+    given = {} if erasure is None else parameters_of(erasure)
+    return "\nUNION ALL\n".join(parts), {"sources": list(sources), **given}
 
 
 def due_of_all(number: int) -> tuple[str, dict[str, Any]]:
@@ -196,9 +229,11 @@ def due_of_all(number: int) -> tuple[str, dict[str, Any]]:
     return "\nUNION ALL\n".join(parts), {"number": number}
 
 
-def recount_statement(block: Block, table: Table) -> tuple[str, dict[str, Any]]:
+def recount_statement(
+    block: Block, table: Table, hidden: Collection[Hidden] = ()
+) -> tuple[str, dict[str, Any]]:
     """The hash sum over whole rows that a table must have by the slices of a block alone."""
-    rows, parameters = _rows_of_slices(block, table)
+    rows, parameters = _rows_of_slices(block, table, hidden)
     return f"SELECT sum({_whole_hash(table)}) FROM ({rows})", parameters  # noqa: S608 - names come from this module
 
 
@@ -227,13 +262,20 @@ def _hash_of(cell: str, *columns: str, subject: bool = True) -> str:
     return f"xxHash64(revision, {cell}, {of_whom}{', '.join(columns)})"
 
 
-def _source(block: Block, members: bool) -> tuple[str, dict[str, Any]]:  # noqa: FBT001 - it names a table
+def _source(
+    block: Block,
+    members: bool,  # noqa: FBT001 - it names a table
+    hidden: Collection[Hidden],
+) -> tuple[str, dict[str, Any]]:
     """The rows of a block's slices, of all revisions from its first on: by time where they are not
-    late, along the log where they are.
+    late, along the log where they are. Without those that an erasure hides.
     """
     name = "members" if members else "tallies"
     within, parameters = within_stretches(block.log, block.stretches)
     parameters["border"] = late_before(block.begin_ms)
+    erased, given = hidden_of_all(hidden)
+    if erased:
+        within, parameters = f"{within} AND NOT ({erased})", {**parameters, **given}
     oldest = f"revision > {block.after}" + (f" AND revision <= {block.upto}" if block.after else "")
     sql = f"""SELECT * FROM {name} FINAL WHERE {oldest} AND window >= {{border:UInt32}} AND {within}
 UNION ALL

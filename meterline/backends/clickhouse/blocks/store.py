@@ -10,7 +10,7 @@ from meterline.backends.clickhouse.bounds import UPKEEP
 from meterline.backends.clickhouse.chdb.parts import PartWatch
 from meterline.backends.clickhouse.connection import INSERT_SETTINGS, QUERY_SETTINGS, Connection
 from meterline.limits import BLOCK_INSERT_ROWS, BLOCK_MEMORY_BYTES, BLOCK_STEP_S_MAX
-from meterline.usage import Block, Due, Held
+from meterline.usage import Block, Due, Erasure, Held, Hidden, Masks
 
 # One thread, and what does not fit is put on disk meanwhile: counting and readers come first.
 SETTINGS: Final[dict[str, Any]] = {
@@ -37,36 +37,55 @@ _COUNTS: Final = (
 
 
 class ClickHouseBlockRows:
-    """See `meterline.usage.BlockRows`."""
+    """See `meterline.usage.BlockRows`. With an erasure, blocks are made of others under its
+    pseudonym.
+    """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        masks: Masks | None = None,
+        erasure: Erasure | None = None,
+    ) -> None:
         self._connection = connection.lane(UPKEEP)
+        self._masks = masks
+        self._erasure = erasure
         self._parts = PartWatch(connection, NAMES) if connection.embedded else None
 
     async def make(self, block: Block, sources: Sequence[int]) -> None:
         """See the port. On disk as a whole on return; of chDB it is looked at that it is."""
         async with self._whole():
+            hidden = await self._hidden()
             for table in sql.TABLES:
-                await self._write(*self._statement(block, sources, table))
+                await self._write(*self._statement(block, sources, table, hidden))
+
+    async def _hidden(self) -> Sequence[Hidden]:
+        """Which rows of slices are not read, from now on or longer."""
+        return () if self._masks is None else await self._masks.all()
 
     def _statement(
-        self, block: Block, sources: Sequence[int], table: sql.Table
+        self, block: Block, sources: Sequence[int], table: sql.Table, hidden: Sequence[Hidden]
     ) -> tuple[str, dict[str, Any]]:
+        if sources and self._erasure is not None:
+            return sql.renewed_statement(block.number, sources, table, self._erasure)
         if sources:
             return sql.merged_statement(block.number, sources, table)
         if table in (sql.HOURS, sql.MEMBER_HOURS):
-            return sql.made_statement(block, table)
+            return sql.made_statement(block, table, hidden)
         return sql.derived_statement(block.number, table)
 
     async def due(self, block: Block, sources: Sequence[int]) -> Due:
         """See the port."""
         of_all = dict(await self._asked(*sql.due_of_all(block.number)))
         if sources:
-            found = await self._asked(*sql.due_of_sources(sources))
+            found = await self._asked(*sql.due_of_sources(sources, self._erasure))
             weights = {name: weight for name, _, weight in found}
             return Due(weights | of_all, rows={name: rows for name, rows, _ in found})
-        ((tallies, hours, days),) = await self._asked(*sql.due_statement(block, members=False))
-        ((members, by_hour, by_day),) = await self._asked(*sql.due_statement(block, members=True))
+        hidden = await self._hidden()
+        of_tallies = sql.due_statement(block, members=False, hidden=hidden)
+        ((tallies, hours, days),) = await self._asked(*of_tallies)
+        of_members = sql.due_statement(block, members=True, hidden=hidden)
+        ((members, by_hour, by_day),) = await self._asked(*of_members)
         ((events,),) = await self._asked(*sql.due_of_slices(block))
         weights = {"hours": hours, "days": days, "member_hours": by_hour, "member_days": by_day}
         return Due(weights | of_all, tallies, members, events)
@@ -78,11 +97,12 @@ class ClickHouseBlockRows:
 
     async def recount(self, block: Block) -> Mapping[str, int]:
         """See the port."""
-        digests = {}
+        digests, hidden = {}, await self._hidden()
         for table in sql.TABLES:
             base = sql.base_of(table)
             if base is table:
-                ((digests[table.name],),) = await self._asked(*sql.recount_statement(block, table))
+                statement = sql.recount_statement(block, table, hidden)
+                ((digests[table.name],),) = await self._asked(*statement)
             else:
                 digests[table.name] = digests[base.name]
         return digests

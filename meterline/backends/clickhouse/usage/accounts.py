@@ -7,6 +7,7 @@ their columns may be filtered; of tallies only the identity is.
 
 from typing import Any, Final
 
+from meterline.backends.clickhouse.blocks.hidden import hidden_of_all
 from meterline.backends.clickhouse.bounds import EVENT_BOUNDS, READING, Searches
 from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.named_sql import EVIDENCE
@@ -14,17 +15,19 @@ from meterline.event import decode_event
 from meterline.limits import ACCOUNT_ROWS_MAX, EVENT_TIME_MAX_MS
 from meterline.meter import BEFORE_START, Catalogue, Meter, measures_of, outcomes
 from meterline.problem import Fault, invalid
-from meterline.usage import AccountLine, AccountQuery, MeterAccount
+from meterline.usage import AccountLine, AccountQuery, Masks, MeterAccount
 from meterline.window import MINUTE_MS
 
+_ERASED_HERE: Final = "-- erased:"  # where the condition stands in the statement
 _NO_TYPE: Final = ""  # no event has it: an array of nothing has no type for the engine
 
 
 class ClickHouseAccounts:
     """See `meterline.usage.AccountStore`."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, masks: Masks | None = None) -> None:
         self._connection = connection.lane(READING)
+        self._masks = masks
         self._searches = Searches()
 
     async def account_lines(self, query: AccountQuery) -> list[AccountLine]:
@@ -54,9 +57,7 @@ class ClickHouseAccounts:
         asked = {**_span(query), "meters": meters}
         parameters = {**_span(query), "revisions": revisions, "windows": windows}
         matched = {row[0]: row[1] for row in await self._asked(EVIDENCE["meters_matched"], asked)}
-        sums = {
-            row[0]: row[1:] for row in await self._asked(EVIDENCE["meters_counted"], parameters)
-        }
+        sums = {row[0]: row[1:] for row in await self._counted(parameters, revisions)}
         found = []
         for meter in query.meters:
             counted, rejected = sums.get(meter.revision, (0, 0))
@@ -64,6 +65,18 @@ class ClickHouseAccounts:
             sums_of = (matched.get(meter.revision, 0), counted + cut_counted)
             found.append(MeterAccount(meter.revision, *sums_of, rejected + cut_rejected))
         return found
+
+    async def _counted(self, parameters: dict[str, Any], revisions: list[int]) -> Rows:
+        """Without the rows that an erasure hides, as at one moment."""
+        sql = EVIDENCE["meters_counted"]
+        hidden = () if self._masks is None else await self._masks.of(revisions)
+        erased, given = hidden_of_all(hidden)
+        if erased:
+            sql = sql.replace(_ERASED_HERE, f"AND NOT ({erased})")
+        rows = await self._asked(sql, {**parameters, **given})
+        if self._masks is not None:
+            await self._masks.confirm(revisions, hidden)
+        return rows
 
     async def _cut(self, query: AccountQuery, meter: Meter) -> tuple[int, int]:
         """Counted and rejected of the minute within which a meter begins to count."""

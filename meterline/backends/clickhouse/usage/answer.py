@@ -20,7 +20,7 @@ from meterline.backends.clickhouse.usage.sql import (
     sum_statement,
 )
 from meterline.backends.clickhouse.usage.statement import Minutes, Part
-from meterline.event import Event, decode_event
+from meterline.event import Event, decode_event, is_erased
 from meterline.limits import (
     ANSWER_PART_PIECES,
     ANSWER_PART_ROWS,
@@ -69,10 +69,11 @@ async def answer(
     would be beyond its bounds; with `rows_max` None it may have any number of rows.
     """
     parts, cuts = await pieces_of(reader, query)
-    coverage = await reader.coverage({part.meter.revision for part in parts})
+    revisions = {part.meter.revision for part in parts}
+    coverage = await reader.coverage(revisions)
     extent = await extent_of(reader, query, Minutes(tuple(parts), coverage=coverage), cuts)
     if extent is None:
-        await reader.confirm(coverage)
+        await reader.confirm(coverage, revisions)
         return
     starts = starts_of(query, extent.first_ms, extent.end_ms)
     minutes = Minutes(tuple(parts), tuple(minutes_of(starts)), coverage)
@@ -97,7 +98,7 @@ async def answer(
     async with aclosing(in_parts(stream, rows)) as found:
         async for part in found:
             if not confirmed:  # a statement that has begun keeps what it reads
-                await reader.confirm(coverage)
+                await reader.confirm(coverage, revisions)
                 confirmed = True
             yield part
     # Whoever asked for more has found the store whole after the first part.
@@ -162,12 +163,13 @@ async def portions(
 async def total(reader: Reader, query: UsageQuery) -> tuple[int, int]:
     """See `SubjectUsageStore.usage_sum`: by the store, where it can tell exactly."""
     parts, cuts = await pieces_of(reader, query)
-    coverage = await reader.coverage({part.meter.revision for part in parts})
+    revisions = {part.meter.revision for part in parts}
+    coverage = await reader.coverage(revisions)
     minutes = Minutes(tuple(parts), coverage=coverage)
     statement = sum_statement(query, minutes) if parts else None
     if statement is not None and not any(events for _, events in cuts):
         ((count, value),) = await reader.connection.query(*statement)
-        await reader.confirm(coverage)
+        await reader.confirm(coverage, revisions)
         return int(count), int(value)
     count = value = 0
     async for rows in portions(reader, query, RUN_ROWS_READ):
@@ -186,11 +188,15 @@ async def pieces_of(reader: Reader, query: UsageQuery) -> tuple[list[Part], list
         span = span_of(piece.from_ms, piece.to_ms)
         if span.first < span.end:
             parts.append(Part(piece.meter, span.first, span.end))
-        cuts += [(piece.meter, await _cut_events(reader, piece.meter, *cut)) for cut in span.cuts]
+        cuts += [
+            (piece.meter, await _cut_events(reader, query, piece.meter, *cut)) for cut in span.cuts
+        ]
     return parts, cuts
 
 
-async def _cut_events(reader: Reader, meter: Meter, from_ms: int, to_ms: int) -> list[Event]:
+async def _cut_events(
+    reader: Reader, query: UsageQuery, meter: Meter, from_ms: int, to_ms: int
+) -> list[Event]:
     parameters = {
         "namespace": meter.namespace,
         "type": meter.event_type,
@@ -198,7 +204,13 @@ async def _cut_events(reader: Reader, meter: Meter, from_ms: int, to_ms: int) ->
         "to_ms": to_ms,
     }
     rows = await reader.connection.query(QUERIES["cut_events"], parameters)
-    return [decode_event(row[-1].encode()) for row in rows]
+    events = [decode_event(row[-1].encode()) for row in rows]
+    if any(is_erased(event.text) and query.asks_for(event.subject) for event in events):
+        reason = (
+            "events of a part of a minute were erased with their subject; ask for whole minutes"
+        )
+        raise invalid(Fault("from" if from_ms == query.from_ms else "to", reason, "erased"))
+    return events
 
 
 async def _within_rows(reader: Reader, query: UsageQuery, minutes: Minutes, rows_max: int) -> None:

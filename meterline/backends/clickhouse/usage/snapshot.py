@@ -2,13 +2,22 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.usage.cache import BlockCache
 from meterline.limits import BLOCK_SNAPSHOT_S
 from meterline.ports import Unavailable
-from meterline.usage import BlockLedger, Column, Coverage, columns_of, coverage_of
+from meterline.usage import (
+    BlockLedger,
+    Column,
+    Coverage,
+    Hidden,
+    Masks,
+    columns_of,
+    concerning,
+    coverage_of,
+)
 
 
 class BlockSnapshot:
@@ -16,9 +25,11 @@ class BlockSnapshot:
     gives the same answers, for as long as replaced blocks are kept.
     """
 
-    def __init__(self, ledger: BlockLedger, log: int) -> None:
+    def __init__(self, ledger: BlockLedger, log: int, masks: Masks | None = None) -> None:
         self._ledger = ledger
         self._log = log
+        self._masks = masks
+        self._hidden: tuple[Hidden, ...] = ()
         self._columns: Sequence[Column] = ()
         self._alone = False
         self._read_s: float | None = None
@@ -29,16 +40,32 @@ class BlockSnapshot:
         async with self._reading:
             now_s = asyncio.get_running_loop().time()
             if self._read_s is None or now_s - self._read_s > BLOCK_SNAPSHOT_S:
-                self._columns = columns_of(await self._ledger.blocks(self._log))
+                await self._read()
                 # Another log may begin at any time, or an older one may be gone on with.
                 self._alone = await self._ledger.alone(self._log)
                 self._read_s = now_s
-            return coverage_of(self._log, self._columns, revisions, alone=self._alone)
+            coverage = coverage_of(self._log, self._columns, revisions, alone=self._alone)
+            return replace(coverage, hidden=concerning(self._hidden, revisions))
 
-    async def confirm(self, coverage: Coverage) -> None:
+    async def _read(self) -> None:
+        """Blocks, and what is hidden beside them, as they were at one moment."""
+        again: tuple[Hidden, ...] | None = None
+        while again is None or again != self._hidden:
+            self._hidden = () if self._masks is None else await self._masks.all()
+            self._columns = columns_of(await self._ledger.blocks(self._log))
+            again = () if self._masks is None else await self._masks.all()
+
+    async def confirm(self, coverage: Coverage, revisions: Collection[int]) -> None:
         """Told after an answer came: what it was read from was there. Raises `Unavailable` where
-        it may not have been, since the asker stood still for longer than replaced blocks are kept.
+        it may not have been, since the asker stood still for longer than replaced blocks are kept,
+        or a subject was erased meanwhile.
         """
+        if self._masks is not None:
+            try:
+                await self._masks.confirm(revisions, coverage.hidden)
+            except Unavailable:
+                self._read_s = None
+                raise
         if coverage.blocks and not await self._ledger.kept(coverage.blocks):
             self._read_s = None
             raise Unavailable(
@@ -60,7 +87,7 @@ class Reader:
         """See `BlockSnapshot`; None where nothing is known of blocks."""
         return None if self.blocks is None else await self.blocks.coverage(revisions)
 
-    async def confirm(self, coverage: Coverage | None) -> None:
+    async def confirm(self, coverage: Coverage | None, revisions: Collection[int]) -> None:
         """See `BlockSnapshot`. To be asked when an answer has come, before it is passed on."""
         if coverage is not None and self.blocks is not None:
-            await self.blocks.confirm(coverage)
+            await self.blocks.confirm(coverage, revisions)

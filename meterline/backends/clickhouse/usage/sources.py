@@ -8,6 +8,7 @@ they are. Rows of blocks are written once, so only the others need FINAL.
 from collections.abc import Sequence
 from typing import Final
 
+from meterline.backends.clickhouse.blocks.hidden import hidden_condition
 from meterline.backends.clickhouse.blocks.sql import NUMBERS
 from meterline.backends.clickhouse.usage.statement import (
     Minutes,
@@ -17,7 +18,16 @@ from meterline.backends.clickhouse.usage.statement import (
     conditions_of,
 )
 from meterline.meter import Meter
-from meterline.usage import Cells, Comparison, Coverage, Operator, Range, UsageQuery, cells_of
+from meterline.usage import (
+    Cells,
+    Comparison,
+    Coverage,
+    Operator,
+    Range,
+    UsageQuery,
+    cells_of,
+    concerning,
+)
 from meterline.window import WindowSize
 
 _CELLS: Final = {"hour": 60, "day": 1_440}
@@ -122,6 +132,7 @@ class _Sources:
         where = [self._of(part, "window", ranges, 1)]
         if behind is not None:
             where.append(uncovered(behind, self._statement))
+        where += visible(self._coverage, part.meter.revision, self._statement)
         where += conditions_of(self._query, part.meter, minute_text, self._statement)
         keys = self._keys(part, "window", minute_text, "toUInt8(0)" if self._runs else "")
         # Distinct values are a set: rows that were written twice do no harm.
@@ -164,6 +175,18 @@ def uncovered(coverage: Coverage, statement: Statement) -> str:
     if coverage.alone:
         return f"slice >= {statement.bind(min(ends), 'UInt64')} AND {behind}"
     return f"(log != {statement.bind(coverage.log, 'UInt16')} OR {behind})"
+
+
+def visible(coverage: Coverage | None, revision: int, statement: Statement) -> list[str]:
+    """The condition that rows of slices are not hidden by an erasure; none where none can be."""
+    hidden = () if coverage is None else concerning(coverage.hidden, [revision])
+    found = []
+    for one in hidden:
+        condition, parameters = hidden_condition(one, f"h{len(statement.parameters)}_")
+        if condition:
+            statement.parameters |= parameters
+            found.append(f"NOT {condition}")
+    return found
 
 
 def minute_text(meter: Meter, name: str) -> str:

@@ -40,7 +40,8 @@ class ValueListing:
 
     async def _page(self, query: UsageQuery, limit: int, offset: int) -> tuple[list[str], int]:
         parts, cuts = await pieces_of(self._reader, query)
-        coverage = await self._reader.coverage({part.meter.revision for part in parts})
+        revisions = {part.meter.revision for part in parts}
+        coverage = await self._reader.coverage(revisions)
         minutes = Minutes(tuple(parts), coverage=coverage)
         at = 1 if query.by_subject else 2  # of a key: bucket, subject, dimensions
         folded = folded_cuts(query, minutes, cuts)
@@ -49,9 +50,9 @@ class ValueListing:
         counted = f"SELECT count() FROM ({sql})"  # noqa: S608 - values are bound
         ((total,),) = await self._reader.connection.query(counted, bound, self._bounds)
         if offset >= total:
-            await self._reader.confirm(coverage)
+            await self._reader.confirm(coverage, revisions)
             return [], int(total)
         paged = f"{sql} ORDER BY v LIMIT {int(limit)} OFFSET {int(offset)}"
         rows = await self._reader.connection.query(paged, bound, self._bounds)
-        await self._reader.confirm(coverage)
+        await self._reader.confirm(coverage, revisions)
         return [text for (text,) in rows], int(total)

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Row, Table, and_, delete, exists, func, or
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.progress import filling
+from meterline.backends.control_store.progress.erased import is_unsettled
 from meterline.backends.control_store.progress.seal_sums import all_seals
 from meterline.backends.control_store.store import SqlStore, fetch_int, json_text, reads, writes
 from meterline.backends.control_store.tables.blocks import blocks
@@ -60,19 +61,9 @@ class SqlBlockLedger(SqlStore):
     ) -> bool:
         """See the port."""
         await filling.lock(connection, block.log)
-        if not may_be_readable(block, await blocks_of(connection, block.log), sources):
+        if await is_unsettled(connection):
             return False
-        made = update(blocks).where(
-            blocks.c.number == block.number,
-            blocks.c.state == BlockState.MAKING,  # whoever gives it up takes no turn
-        )
-        read = made.values(
-            state=BlockState.READABLE, changed_at_ms=now_ms, row_counts=json_text(dict(rows))
-        )
-        if not (await connection.execute(read)).rowcount:
-            return False
-        await _move(connection, sources, BlockState.REPLACED, now_ms)
-        return True
+        return await publish(connection, block, rows, sources, now_ms)
 
     @writes
     async def give_up(self, connection: Connection, numbers: Collection[int], now_ms: int) -> None:
@@ -155,6 +146,29 @@ class SqlBlockLedger(SqlStore):
             if (await connection.execute(select(unfilled))).scalar_one():
                 return revision
         return None
+
+
+async def publish(
+    connection: Connection,
+    block: Block,
+    rows: Mapping[str, int],
+    sources: Collection[int],
+    now_ms: int,
+) -> bool:
+    """Make a block readable. The caller holds the log's lock (`filling.lock`)."""
+    if not may_be_readable(block, await blocks_of(connection, block.log), sources):
+        return False
+    made = update(blocks).where(
+        blocks.c.number == block.number,
+        blocks.c.state == BlockState.MAKING,  # whoever gives it up takes no turn
+    )
+    read = made.values(
+        state=BlockState.READABLE, changed_at_ms=now_ms, row_counts=json_text(dict(rows))
+    )
+    if not (await connection.execute(read)).rowcount:
+        return False
+    await _move(connection, sources, BlockState.REPLACED, now_ms)
+    return True
 
 
 def _within(table: Table, log: int, stretches: Stretches) -> ColumnElement[bool]:

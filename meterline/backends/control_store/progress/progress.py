@@ -3,24 +3,28 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import Column, and_, delete, func, literal, or_, select
+from sqlalchemy import Column, and_, delete, exists, func, literal, or_, select
+from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert, put
 from meterline.backends.control_store.progress import filling
 from meterline.backends.control_store.progress.seal_sums import summed_end
 from meterline.backends.control_store.store import SqlStore, fetch_int, fetch_one, reads, writes
+from meterline.backends.control_store.tables.erasures import erasures
 from meterline.backends.control_store.tables.meters import (
     completeness,
     fill_bounds,
     fill_marks,
     flushed,
     logs,
+    meter_revisions,
+    meters,
     seals,
 )
 from meterline.backends.control_store.tables.retention import retention_notices
 from meterline.problem import Problem, conflict
-from meterline.usage import EVENTS, Seal, SliceId
+from meterline.usage import EVENTS, ErasureState, Seal, SliceId
 
 REGISTER_TRIES_MAX: Final = 20  # a race for one number is lost at most once per rival
 
@@ -90,7 +94,7 @@ class SqlProgressStore(SqlStore):
         self, connection: Connection, log: int, partition: int, revision: int, limit: int
     ) -> list[Seal]:
         """See the port."""
-        question = filling.unfilled(log, partition, revision)
+        question = filling.unfilled(log, partition, revision).where(~_is_being_erased(revision))
         rows = await connection.execute(question.order_by(seals.c.slice).limit(limit))
         return [Seal._make(row) for row in rows]
 
@@ -221,6 +225,16 @@ async def _reached(
         .group_by(those.partition)
     )
     return {row.partition: row.end for row in await connection.execute(question)}
+
+
+def _is_being_erased(revision: int) -> ColumnElement[bool]:
+    """Whether events of its meter are being erased: it is filled from what is left of them."""
+    return exists().where(
+        meter_revisions.c.revision == revision,
+        meters.c.id == meter_revisions.c.meter_id,
+        erasures.c.namespace == meters.c.namespace,
+        erasures.c.state == ErasureState.COPYING.value,
+    )
 
 
 def _other_partitions(log_id: str, registered: int, now: int) -> Problem:

@@ -11,6 +11,7 @@ from sqlalchemy.sql.base import ReadOnlyColumnCollection
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.meters.kept_events import notices
+from meterline.backends.control_store.progress.erasures import begin_again
 from meterline.backends.control_store.progress.seal_sums import seal_rows
 from meterline.backends.control_store.store import SqlStore, reads, writes
 from meterline.backends.control_store.tables.blocks import blocks
@@ -98,6 +99,7 @@ class SqlSealLedger(SqlStore):
             if (await connection.execute(change)).rowcount:
                 for table in _OF_ONE_STORE:
                     await connection.execute(delete(table))
+                await begin_again(connection)
         row = {"one": 1, "id": store_id}
         await connection.execute(
             insert(connection, usage_store).values(row).on_conflict_do_nothing()

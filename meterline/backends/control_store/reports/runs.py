@@ -22,6 +22,7 @@ from meterline.backends.control_store.reports.run_rows import (
     run_of,
 )
 from meterline.backends.control_store.store import fetch_int
+from meterline.backends.control_store.tables.erasures import erasures
 from meterline.backends.control_store.tables.reports import (
     report_bodies,
     report_deliveries,
@@ -41,6 +42,7 @@ from meterline.report import (
     run_sources,
     run_target,
 )
+from meterline.usage import ErasureState
 
 
 class LeaseLost(Exception):
@@ -63,7 +65,12 @@ async def claim(
     run = await _leased(connection, run_id, holder, now_ms, lease_until_ms)
     if run is None:
         return None
-    return Claim(run, report_of(report), holder, int(report.sequence_next))
+    over = (ErasureState.SWITCHED.value, ErasureState.SETTLED.value, ErasureState.DONE.value)
+    erased = select(func.count()).where(
+        erasures.c.namespace == run.namespace, erasures.c.state.in_(over)
+    )
+    switched = await fetch_int(connection, erased)
+    return Claim(run, report_of(report), holder, int(report.sequence_next), switched)
 
 
 async def _leased(

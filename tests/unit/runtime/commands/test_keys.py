@@ -88,7 +88,7 @@ def test_the_first_key_can_be_made_before_the_first_start() -> None:
         None,
         "command",
     )
-    assert key.scopes == EVERY_SCOPE - {Scope.OPERATE}
+    assert key.scopes == EVERY_SCOPE - {Scope.OPERATE, Scope.SUBJECTS_ERASE}
     assert judged(text) is Verdict.GOOD
 
 

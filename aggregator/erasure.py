@@ -1,0 +1,212 @@
+"""Erasures are carried out, by whoever holds a log's first partition (`meterline.usage.erasure`).
+
+Each step can be taken again, and by several at once: rows under the pseudonym are the same however
+often they are written, what is deleted is named by its borders, and the record moves once. So a
+kill anywhere leaves what the next step finds.
+"""
+
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+
+import structlog
+
+from meterline.event import Log, encode_pack
+from meterline.limits import ERASURE_AGAIN_S, SLICE_SPAN_MS
+from meterline.ports import Clock, Unavailable
+from meterline.usage import (
+    Block,
+    BlockLedger,
+    BlockRows,
+    BlockState,
+    Column,
+    ErasedRows,
+    Erasure,
+    ErasureLedger,
+    ErasureState,
+    Renewal,
+    begun_at_ms,
+    block_number,
+    columns_of,
+    differences,
+    may_finish,
+)
+
+logger = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedStores:
+    """Where a subject is erased. `renewed` makes the rows of blocks under its pseudonym; `compact`
+    lets the log's files shrink by what was trimmed, `retention_ms` after it was counted.
+    """
+
+    ledger: ErasureLedger
+    rows: ErasedRows
+    blocks: BlockLedger
+    renewed: Callable[[Erasure], BlockRows]
+    log: Log
+    compact: Callable[[], Awaitable[None]]
+    retention_ms: int
+
+
+class Eraser:
+    """Carries out erasures, step by step."""
+
+    def __init__(self, stores: ErasedStores, clock: Clock, chance: random.Random) -> None:
+        self._stores = stores
+        self._clock = clock
+        self._chance = chance
+        self._looked_ms: dict[str, int] = {}
+
+    async def turn(self) -> None:
+        """Take each erasure as far as it goes. One that must wait does not delay others."""
+        for erasure in await self._stores.ledger.unfinished():
+            try:
+                await self.step(erasure)
+            except Unavailable as error:
+                logger.warning("erasure_waits", erasure=erasure.id, reason=str(error))
+
+    async def step(self, erasure: Erasure) -> None:
+        """The next steps of one erasure, until it must wait. Raises `Unavailable`: call again."""
+        if erasure.state is ErasureState.ASKED:
+            erasure = await self._begun(erasure)
+        if erasure.state is ErasureState.COPYING:
+            erasure = await self._switched(erasure)
+        if erasure.state is ErasureState.SWITCHED:
+            erasure = await self._settled(erasure)
+        elif erasure.state is ErasureState.SETTLED:
+            await self._watched(erasure)
+
+    async def _begun(self, erasure: Erasure) -> Erasure:
+        """Where the log ends, first; then all below must be counted, and its slices sealed."""
+        stores, now_ms = self._stores, self._clock.now_ms()
+        if not erasure.log:
+            ends = {number: await stores.log.end(number) for number in range(stores.log.partitions)}
+            until_ms = now_ms + self._stores.retention_ms + SLICE_SPAN_MS
+            await stores.ledger.set_borders(erasure.id, stores.log.number, ends, until_ms)
+        need = await stores.ledger.begin_copying(erasure.id, now_ms)
+        if need is not None:
+            logger.info("erasure_waits", erasure=erasure.id, reason=need)
+            await self._close_slices(now_ms)
+        return await self._now(erasure)
+
+    async def _close_slices(self, now_ms: int) -> None:
+        """A partition without new records keeps its last slice open: an empty pack ends it, once
+        its five minutes are over. And what follows it lets the log drop what was before.
+        """
+        log = self._stores.log
+        for partition in range(log.partitions):
+            end = await log.end(partition)
+            for record in await log.read(partition, max(0, end - 1), 1):
+                if record.append_ms // SLICE_SPAN_MS < now_ms // SLICE_SPAN_MS:
+                    await log.append(partition, encode_pack([]))
+
+    async def _switched(self, erasure: Erasure) -> Erasure:
+        """Copies, then raw events, then the record, and with it all of the control store."""
+        stores = self._stores
+        await stores.rows.copy(erasure)
+        renewals = [await self._renewed(erasure, it) for it in await self._columns_with(erasure)]
+        redriven = await stores.ledger.redriven(erasure.namespace)
+        refusals = await stores.rows.refusals_of(erasure, redriven)
+        await stores.ledger.erase_refusals(refusals)  # they are not found once they are redacted
+        await stores.rows.redact(erasure)
+        await stores.ledger.switch(erasure.id, renewals, self._clock.now_ms())
+        logger.info("erasure_switched", erasure=erasure.id)
+        return await self._now(erasure)
+
+    async def _settled(self, erasure: Erasure) -> Erasure:
+        """Rows under the name are deleted."""
+        stores = self._stores
+        await stores.rows.delete(erasure)
+        await self._drop_older(erasure)
+        await stores.rows.forget()
+        await stores.ledger.settle(erasure.id, self._clock.now_ms())
+        await stores.ledger.compact()
+        logger.info("erasure_settled", erasure=erasure.id)
+        return await self._now(erasure)
+
+    async def _watched(self, erasure: Erasure) -> None:
+        """What comes back while the log holds it goes again. Then the name is forgotten."""
+        stores, now_ms = self._stores, self._clock.now_ms()
+        looked_ms = self._looked_ms.get(erasure.id)
+        begins = {number: await stores.log.begin(number) for number in erasure.ends}
+        over = may_finish(erasure, self._own(erasure, begins), now_ms)
+        over = over and not await self._old_blocks(erasure)
+        if not over and looked_ms is not None and now_ms - looked_ms < ERASURE_AGAIN_S * 1_000:
+            return
+        self._looked_ms[erasure.id] = now_ms
+        await stores.rows.redact(erasure)
+        await stores.rows.delete(erasure)
+        await stores.rows.forget()
+        if now_ms >= (erasure.log_until_ms or 0) and not over:
+            await self._close_slices(now_ms)
+        if not over:
+            return
+        await stores.compact()
+        await stores.ledger.finish(erasure.id, now_ms)
+        await stores.ledger.compact()
+        logger.info("erasure_done", erasure=erasure.id)
+
+    def _own(self, erasure: Erasure, begins: Mapping[int, int]) -> Mapping[int, int]:
+        """Of a log before this one nothing is read any more."""
+        return begins if erasure.log == self._stores.log.number else erasure.ends
+
+    async def _old_blocks(self, erasure: Erasure) -> list[int]:
+        """Blocks of before it was settled that have the name: replaced ones, until all have read
+        them.
+        """
+        settled_ms = erasure.settled_at_ms or 0
+        numbers = await self._stores.rows.blocks_with(erasure)
+        return [number for number in numbers if begun_at_ms(number) <= settled_ms]
+
+    # --- blocks ---
+
+    async def _columns_with(self, erasure: Erasure) -> list[Column]:
+        numbers = set(await self._stores.rows.blocks_with(erasure))
+        columns = columns_of(await self._stores.blocks.blocks(self._stores.log.number))
+        return [it for it in columns if any(block.number in numbers for block in it.blocks)]
+
+    async def _renewed(self, erasure: Erasure, column: Column) -> Renewal:
+        """One block in place of a column, counted back as those that are merged."""
+        ledger, rows = self._stores.blocks, self._stores.renewed(erasure)
+        sources = [block.number for block in column.blocks]
+        block = self._begun_block(column)
+        await ledger.begin(block)
+        await rows.make(block, sources)
+        due, held = await rows.due(block, sources), await rows.held(block.number)
+        wrong = differences(due, held)
+        counted = {
+            table: sum((it.rows or {}).get(table, 0) for it in column.blocks) for table in due.rows
+        }
+        if wrong or counted != dict(due.rows):
+            raise Unavailable(f"block {block.number} differs: {wrong or 'its sources lack rows'}")
+        return Renewal(block, {name: one.rows for name, one in held.items() if one.rows}, sources)
+
+    def _begun_block(self, column: Column) -> Block:
+        now_ms = self._clock.now_ms()
+        number = block_number(now_ms, self._chance.getrandbits(32))
+        first = column.blocks[0]
+        block = Block(number, first.log, column.stretches, 0, column.upto, changed_at_ms=now_ms)
+        return replace(block, begin_ms=first.begin_ms, end_ms=first.end_ms)
+
+    async def _drop_older(self, erasure: Erasure) -> None:
+        """Blocks of older logs are read seldom: they go."""
+        numbers = set(await self._stores.rows.blocks_with(erasure))
+        for log in range(1, self._stores.log.number):
+            there = await self._stores.blocks.blocks(log)
+            mine = [it.number for it in there if it.number in numbers]
+            if mine:
+                await self._stores.blocks.withdraw(log, mine, self._clock.now_ms())
+                gone = [
+                    it.number
+                    for it in await self._stores.blocks.blocks(log)
+                    if it.state is BlockState.GONE
+                ]
+                await self._stores.renewed(erasure).drop(gone)
+                await self._stores.blocks.forget(gone)
+
+    async def _now(self, erasure: Erasure) -> Erasure:
+        """The record as it stands."""
+        there = await self._stores.ledger.unfinished()
+        return next((one for one in there if one.id == erasure.id), erasure)

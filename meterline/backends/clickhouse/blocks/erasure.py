@@ -1,0 +1,128 @@
+"""`ErasedRows` on ClickHouse and chDB.
+
+Rows of cells are copied and then deleted, since the subject is a part of their identity. Raw
+events, refused events and rejected values are rewritten where they lie. Both are mutations: parts
+that have none of the rows are left alone.
+"""
+
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from meterline.backends.clickhouse.blocks import erasure_sql as sql
+from meterline.backends.clickhouse.chdb.parts import PartWatch
+from meterline.backends.clickhouse.connection import INSERT_SETTINGS, QUERY_SETTINGS, Connection
+from meterline.backends.clickhouse.named_sql import TABLES
+from meterline.limits import BLOCK_MEMORY_BYTES, BLOCK_STEP_S_MAX
+from meterline.ports import Unavailable
+from meterline.usage import Erasure
+
+_Place = tuple[int, int, int, int]
+# One thread, and what does not fit is put on disk meanwhile: counting and readers come first.
+SETTINGS: Final[dict[str, Any]] = {
+    **QUERY_SETTINGS,
+    "max_threads": 1,
+    "max_execution_time": BLOCK_STEP_S_MAX,
+    "max_bytes_before_external_group_by": BLOCK_MEMORY_BYTES,
+}
+_BLOCKS: Final = tuple(
+    name for name, text in TABLES.items() if "PARTITION BY block" in text and " subject " in text
+)
+_WRITE: Final[dict[str, Any]] = {
+    **SETTINGS,
+    **INSERT_SETTINGS,
+    "max_partitions_per_insert_block": 0,  # one for each year that the subject has usage in
+}
+_REWRITTEN: Final = (*sql.REDACTIONS, *sql.DELETIONS)
+_RUNNING: Final = """SELECT count() FROM system.mutations
+WHERE database = currentDatabase() AND table = {table:String} AND NOT is_done"""
+_NOTED: Final = """SELECT count() FROM system.mutations
+WHERE database = currentDatabase() AND table IN {tables:Array(String)} AND is_done"""
+_FORGET: Final = (
+    "KILL MUTATION WHERE database = currentDatabase() AND table IN ({}) AND is_done SYNC"
+)
+
+
+class ClickHouseErasedRows:
+    """See `meterline.usage.ErasedRows`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._parts = PartWatch(connection, sql.CELLS) if connection.embedded else None
+
+    async def copy(self, erasure: Erasure) -> None:
+        """See the port. On disk as a whole on return; of chDB it is looked at that it is."""
+        parameters = sql.parameters_of(erasure)
+        async with self._whole():
+            for table in sql.CELLS:
+                await self._run(sql.copy_statement(table), parameters)
+        for table in sql.CELLS:
+            ((rows, digest, copies, copied),) = await self._asked(
+                sql.compared_statement(table), parameters
+            )
+            if (rows, digest) != (copies, copied):
+                raise Unavailable(
+                    f"usage store: {table} has {rows} rows to be erased, and {copies} copies"
+                )
+
+    async def refusals_of(
+        self, erasure: Erasure, redriven: Sequence[tuple[_Place, str, str]]
+    ) -> list[_Place]:
+        """See the port."""
+        if not redriven:
+            return []
+        parameters = sql.parameters_of(erasure)
+        places = [place for place, _, _ in redriven]
+        identities = [(source, id_) for _, source, id_ in redriven]
+        rows = await self._asked(sql.REFUSALS, {**parameters, "places": places})
+        sent = await self._asked(sql.SENT, {**parameters, "identities": identities})
+        known, of_it = {tuple(row) for row in sent}, {tuple(row) for row in rows}
+        return [
+            place for place, *identity in redriven if place in of_it or tuple(identity) in known
+        ]
+
+    async def redact(self, erasure: Erasure) -> None:
+        """See the port."""
+        await self._rewrite(sql.REDACTIONS, erasure)
+
+    async def delete(self, erasure: Erasure) -> None:
+        """See the port."""
+        await self._rewrite(sql.DELETIONS, erasure)
+
+    async def blocks_with(self, erasure: Erasure) -> Collection[int]:
+        """See the port."""
+        rows = await self._asked(sql.blocks_statement(_BLOCKS), sql.parameters_of(erasure))
+        return {number for (number,) in rows}
+
+    async def forget(self) -> None:
+        """See the port. What a mutation did is kept in a file of its table, with its condition."""
+        ((noted,),) = await self._asked(_NOTED, {"tables": list(_REWRITTEN)})
+        if noted:
+            tables = ", ".join(f"'{table}'" for table in _REWRITTEN)
+            await self._connection.execute(_FORGET.format(tables))
+
+    async def _rewrite(self, what: Mapping[str, tuple[str, str]], erasure: Erasure) -> None:
+        parameters = sql.parameters_of(erasure)
+        for table, (where, change) in what.items():
+            ((found,),) = await self._asked(sql.found_statement(table, where), parameters)
+            if not found:
+                continue
+            ((running,),) = await self._asked(_RUNNING, {"table": table})
+            if running:  # begun by whoever asked before, and not waited for
+                raise Unavailable(f"usage store: {table} is still being rewritten")
+            await self._run(sql.mutation(table, where, change), parameters)
+
+    async def _asked(self, statement: str, parameters: dict[str, Any]) -> Any:
+        return await self._connection.query(statement, parameters, SETTINGS)
+
+    async def _run(self, statement: str, parameters: dict[str, Any]) -> None:
+        await self._connection.run(
+            lambda client: client.command(statement, parameters, settings=dict(_WRITE))
+        )
+
+    @asynccontextmanager
+    async def _whole(self) -> AsyncIterator[None]:
+        before = 0 if self._parts is None else await self._parts.begin()
+        yield
+        if self._parts is not None:
+            await self._parts.end(before)

@@ -59,7 +59,7 @@ from meterline.usage.ports import (
 )
 from meterline.usage.progress_ports import ProgressStore, SeenStore
 from meterline.usage.query import Filter, Operator, UsageQuery, UsageRow
-from meterline.usage.retention import (
+from meterline.usage.retention.periods import (
     EVENTS,
     REJECTS,
     SEEN,
@@ -79,6 +79,7 @@ from meterline.usage.retention import (
     may_drop,
     newest_counted,
 )
+from meterline.usage.retention.seal_sums import Borders, SealSum, borders, next_sum, summed
 from meterline.usage.row_hash import TEXTS, counted, seen_bytes, together
 from meterline.usage.rows import (
     NO_POSITION,
@@ -94,4 +95,3 @@ from meterline.usage.rows import (
     SliceId,
     TallyRow,
 )
-from meterline.usage.seal_sums import Borders, SealSum, borders, next_sum, summed

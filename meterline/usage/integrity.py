@@ -22,7 +22,7 @@ from meterline.ports import StoreLost, Unavailable, Unsuitable
 from meterline.usage.block_ports import BlockRows
 from meterline.usage.ports import LateEvents, UsageStore
 from meterline.usage.query import UsageQuery, UsageRow
-from meterline.usage.retention import Kept
+from meterline.usage.retention.periods import Kept
 from meterline.usage.rows import SeenRow
 
 BEFORE: Final = -1  # below the first slice of a partition

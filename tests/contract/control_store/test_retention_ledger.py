@@ -1,4 +1,4 @@
-"""What every RetentionLedger promises (meterline/usage/retention.py), on SQLite and PostgreSQL."""
+"""What every RetentionLedger promises (`meterline.usage`), on SQLite and PostgreSQL."""
 
 import asyncio
 

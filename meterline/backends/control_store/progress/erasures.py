@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Row, func, insert, or_, select, update
+from sqlalchemy import Row, false, func, insert, or_, select, update
 from sqlalchemy.sql import ColumnElement
 from ulid import ULID
 
@@ -254,7 +254,7 @@ async def _needed(connection: Connection, erasure: Erasure, ends: Mapping[int, i
         filling.unfilled(erasure.log, partition, live.c.revision).exists()
         for partition in erasure.ends
     )
-    question = select(live.c.key).where(or_(*unfilled)).limit(1)
+    question = select(live.c.key).where(or_(false(), *unfilled)).limit(1)
     meter = (await connection.execute(question)).scalar_one_or_none()
     return None if meter is None else f"the meter {meter} is being filled"
 

@@ -1,10 +1,15 @@
 """An audit waits while a subject is being erased: what it compares is on its way."""
 
+import asyncio
+from typing import Final
+
 from meterline.audit import Auditor, AuditSpan, AuditStep
 from meterline.ports import Unavailable
 from meterline.usage import ErasureLedger, ErasureState
 
-_ON_THEIR_WAY = (ErasureState.COPYING, ErasureState.SWITCHED)
+_LOOKS: Final = 20
+_LOOK_S: Final = 0.5
+_ON_THEIR_WAY: Final = (ErasureState.COPYING, ErasureState.SWITCHED)
 
 
 class CalmAuditor:
@@ -23,7 +28,10 @@ class CalmAuditor:
         return step
 
     async def _states(self) -> list[tuple[str, ErasureState]]:
-        found = [(one.id, one.state) for one in await self._ledger.unfinished()]
-        if any(state in _ON_THEIR_WAY for _, state in found):
-            raise Unavailable("a subject is being erased: ask again in a minute")
-        return found
+        """Those of all erasures. It is soon over, so it is waited for a little."""
+        for _ in range(_LOOKS):
+            found = [(one.id, one.state) for one in await self._ledger.unfinished()]
+            if all(state not in _ON_THEIR_WAY for _, state in found):
+                return found
+            await asyncio.sleep(_LOOK_S)
+        raise Unavailable("a subject is being erased: ask again in a minute")

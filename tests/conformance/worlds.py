@@ -154,12 +154,24 @@ def make_world(owner: Caller, namespace: str, mailbox: Mailbox) -> World:
         "runId": [run],
         "deliveryId": [delivery],
         "replayId": [replayed(owner)],
+        "erasureId": [erased(owner)],
         "refusalId": [refused(world)],
         "revision": [proposed(world)],
     }
     for answer in world.everything().values():
         world.ids |= set(ID.findall(answer))
     return world
+
+
+def erased(owner: Caller) -> str:
+    """The id of an erasure that has begun, of somebody who has no usage."""
+    made = owner.wanted("POST", f"{V3}/erasures", 202, {"subject": "nobody-here"})
+
+    def begun() -> bool:
+        return "log_holds_until" in owner.get(f"{V3}/erasures/{made['id']}")
+
+    until("the erasure has begun", RUN_WITHIN_S, begun)
+    return str(made["id"])
 
 
 def replayed(owner: Caller) -> str:

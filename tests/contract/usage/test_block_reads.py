@@ -60,7 +60,7 @@ class FixedBlocks:
         found = coverage_of(1, self._columns, revisions, alone=self._alone)
         return replace(found, log=self._log)
 
-    async def confirm(self, coverage: Coverage) -> None:
+    async def confirm(self, coverage: Coverage, revisions: Collection[int]) -> None:
         """Nothing is dropped here."""
 
 

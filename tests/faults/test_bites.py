@@ -74,8 +74,8 @@ class Trapped(process.SnaredConnection):
     """A connection with its traps, to no server."""
 
     def __init__(self) -> None:
+        super().__init__("http://nowhere")
         self.client: Any = Client()
-        self._types = {}
 
     async def run(self, work: Callable[[Any], Any]) -> Any:
         return work(self.client)

@@ -100,7 +100,7 @@ async def test_a_run_of_nothing_else_has_failed(store: ReportStore, report: Repo
 async def test_it_is_not_sent_again_by_any_means(
     store: ReportStore, report: Report, run: Run, control_database: Database
 ) -> None:
-    with pytest.raises(Problem, match=r"has no bytes. The body for subject 'big'") as caught:
+    with pytest.raises(Problem, match=r"It has no body. The body for subject 'big'") as caught:
         await store.replay("default", name_of(run, "big"), NOW)
     assert caught.value.type is ProblemType.CONFLICT
     replays = SqlReplayStore(control_database)

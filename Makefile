@@ -99,9 +99,9 @@ day: install ## a day of 10,000,000 events with 20 kills, then totals and audit 
 clients: install ## make the documents of the API and the clients anew from the code (needs Node.js and Go)
 	$(BIN)/python -m clients.openapi generate
 
-bench: install ## measure events a second, latency and memory (not a test)
+bench: install ## measure events a second, latency and memory, or one thing (ONLY=reads); not a test
 	$(BIN)/python -m tests.services fetch
-	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.bench $(ONLY)
 
 format: install ## format the code and fix what can be fixed by machine
 	$(BIN)/ruff check --fix-only --quiet .

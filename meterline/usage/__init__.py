@@ -24,7 +24,7 @@ from meterline.usage.block import (
     withdrawn,
 )
 from meterline.usage.block_ports import BlockLedger, BlockRows
-from meterline.usage.cells import Cells, Hidden, Range, cells_of, concerning
+from meterline.usage.cells import Cells, Hidden, Plan, Range, cells_of, concerning, plan_of
 from meterline.usage.condition import LISTS, Comparison, Condition, Operand
 from meterline.usage.erasure import (
     UNSETTLED,
@@ -39,19 +39,24 @@ from meterline.usage.erasure import (
     pseudonym_of,
 )
 from meterline.usage.fold import EventFold, Key, RowMaker, minutes_of, rows_of, span_of, starts_of
-from meterline.usage.integrity import (
+from meterline.usage.integrity.checked import (
     CheckedBlockRows,
     CheckedLateEvents,
     CheckedUsageStore,
+)
+from meterline.usage.integrity.comparison import (
     Holdings,
     Sealed,
     SealedRows,
+    Standing,
     UsageIntegrity,
+    WholeLife,
 )
 from meterline.usage.late import late_before, late_rows
 from meterline.usage.ports import (
     AccountStore,
     LateEvents,
+    Life,
     Stretch,
     SubjectUsageStore,
     Touched,

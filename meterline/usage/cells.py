@@ -15,6 +15,7 @@ from meterline.limits import CELL_RANGES_MAX
 HOUR_MINUTES: Final = 60
 DAY_MINUTES: Final = 24 * HOUR_MINUTES
 Range = tuple[int, int]  # [first, end), in minutes since 1970 UTC
+_EVER: Final = 1 << 32  # behind every minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,46 @@ class Cells:
     days: tuple[Range, ...] = ()
     hours: tuple[Range, ...] = ()
     minutes: tuple[Range, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is read for a span of minutes: `days` and `hours` of blocks, `minutes` of all slices,
+    and of slices that no block has what the blocks would answer. Of these, `newest` is read among
+    all tallies, and `late` among those that are kept along the log. Each event is in one of them.
+    """
+
+    days: tuple[Range, ...] = ()
+    hours: tuple[Range, ...] = ()
+    minutes: tuple[Range, ...] = ()
+    newest: tuple[Range, ...] = ()
+    late: tuple[Range, ...] = ()
+
+
+def plan_of(
+    first: int, end: int, starts: Sequence[int] | None, border: int | None, *, blocks: bool
+) -> Plan:
+    """The plan for [first, end), in minutes, with windows as in `cells_of`. Rows before the minute
+    `border` are also kept along the log, where no block has their slice; None: blocks have none.
+    Without `blocks` those that have the slices have no rows.
+    """
+    if border is None:
+        return Plan(minutes=((first, end),))
+    cells = cells_of(first, end, starts)
+    covered = sorted((*cells.days, *cells.hours))
+    return Plan(
+        cells.days if blocks else (),
+        cells.hours if blocks else (),
+        cells.minutes,
+        _clipped(covered, border, _EVER),
+        _clipped(covered, 0, border),
+    )
+
+
+def _clipped(ranges: Iterable[Range], low: int, high: int) -> tuple[Range, ...]:
+    """What of the ranges lies in [low, high)."""
+    clipped = ((max(first, low), min(end, high)) for first, end in ranges)
+    return tuple((first, end) for first, end in clipped if first < end)
 
 
 def cells_of(first: int, end: int, starts: Sequence[int] | None) -> Cells:

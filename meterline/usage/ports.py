@@ -13,6 +13,15 @@ from meterline.usage.query import UsageQuery, UsageRow
 from meterline.usage.rows import AccountRow, Counted, EventRow, Flush, RejectedRow, SeenRow, SliceId
 
 
+class Life(NamedTuple):
+    """One life of the usage store, from a start of its process to the end: the process, and for how
+    many seconds it was up when it told so.
+    """
+
+    of: str
+    up_s: int
+
+
 class SubjectUsageStore(Protocol):
     """Usage by subject, however much there is. A query is grouped by subject, has both ends, and no
     windows.
@@ -73,10 +82,13 @@ class UsageStore(SubjectUsageStore, Protocol):
         """
         ...
 
-    def usage_rows(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
+    def usage_rows(
+        self, query: UsageQuery, life: Life | None = None
+    ) -> AsyncGenerator[list[UsageRow], None]:
         """The rows of `usage`, a part of them at a time, so that many need little memory. All are
         of one moment. Raises as `usage` does, nearly always before the first part. Whoever stops
-        early closes it; whoever asks for more says that the part before is good.
+        early closes it; whoever asks for more says that the part before is good. With `life` only
+        that life of the store may answer: `Unavailable` if another one does.
         """
         ...
 

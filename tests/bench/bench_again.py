@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import quote
 
 from meterline.backends.clickhouse.usage.cache import (
     Kept,
@@ -20,8 +19,9 @@ from meterline.backends.clickhouse.usage.cache import (
 )
 from meterline.usage import Block, BlockState, Stretch, columns_of, merge_due
 from tests.bench.bench_aggregator import say
-from tests.bench.bench_reads import questions, run
+from tests.bench.bench_reads import Store, run
 from tests.bench.reads_fill import Shape
+from tests.bench.reads_questions import path_of, questions
 from tests.journey.client import Server
 
 TIMES: Final = 30  # different questions of each kind
@@ -84,28 +84,20 @@ def busy(name: str, runs: Runs, asked: float) -> None:
     say(f"  {name:24} {asked:5.2f} asks for each new block: {read / rows:.4f} of rows read again")
 
 
-def ask_again(shape: Shape, server: Server, _store: str) -> None:
+def ask_again(store: Store, url: str) -> None:
     """Each question first, again, and with its tag."""
-    for name, (parameters, _) in questions(shape).items():
-        paths = [_path(parameters, number) for number in range(TIMES + 1)]
+    server = Server(url)
+    for question in questions(store.shape):
+        paths = [path_of(question, number) for number in range(TIMES + 1)]
         first = [_took(server, path) for path in paths]
         again = [_took(server, path) for path in paths]
         tagged = [_took(server, path, one[2]) for path, one in zip(paths, first, strict=True)]
         statuses = {one[1] for one in tagged}
         medians = [statistics.median(it[0] for it in all_[1:]) for all_ in (first, again, tagged)]
         say(
-            f"  {name:40} first {medians[0]:7.1f} ms, again {medians[1]:7.1f}, with its tag"
-            f" {medians[2]:7.1f} ({statuses}); again / first {medians[1] / medians[0]:.2f}"
+            f"  {question.name:40} first {medians[0]:7.1f} ms, again {medians[1]:7.1f}, with its"
+            f" tag {medians[2]:7.1f} ({statuses}); again / first {medians[1] / medians[0]:.2f}"
         )
-
-
-def _path(parameters: dict[str, str], number: int) -> str:
-    """One of many questions that cost the same: each names another region that there is not."""
-    pairs = [f"{name}={quote(value)}" for name, value in parameters.items() if name != "groupBy"]
-    pairs += [f"groupBy={name}" for name in parameters.get("groupBy", "").split(",") if name]
-    regions = ("region-0", "region-1", "region-2", f"none-{number}")
-    pairs += [f"filterGroupBy[region]={region}" for region in regions]
-    return f"/api/v1/meters/tokens/query?{'&'.join(pairs)}"
 
 
 def _took(server: Server, path: str, tag: str = "") -> tuple[float, int, str]:

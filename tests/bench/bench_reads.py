@@ -1,15 +1,14 @@
 """How long usage takes to be read over HTTP, one client, and the same questions asked of raw events
-in ClickHouse in turn: medians and 99th percentiles.
+in ClickHouse in turn: medians and 99th percentiles, beside what the medians should be.
 
 `python -m tests.bench.bench_reads EVENTS SUBJECTS DAYS LATE_SHARE STORE` makes one such store, with
 STORE `server` or `embedded`. It is filled by SQL while the product stands; a share comes through
-the door.
+the door. Up to ten million events, the product makes the blocks; of more, SQL puts them in too.
 """
 
 import argparse
 import asyncio
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -17,15 +16,27 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
 from meterline.backends.clickhouse.connection import Connection
-from meterline.window import DAY_MS, rfc3339
-from tests.bench import reads_fill
+from meterline.window import rfc3339
+from tests.bench import reads_blocks, reads_fill
 from tests.bench.bench_aggregator import say
 from tests.bench.reads_fill import BEGIN_MS, Shape
+from tests.bench.reads_questions import (
+    RAW_TIMES,
+    YEAR_DAYS,
+    Timed,
+    of_raw,
+    over_http,
+    questions,
+    raw_asked,
+    report,
+    report_raw,
+    timed,
+)
 from tests.journey.client import Server
 from tests.journey.processes import role_process
 from tests.services.clickhouse import local_clickhouse
@@ -40,70 +51,43 @@ METER: Final = {
     "dimensions": {"path": "$.path", "region": "$.region"},
 }
 DOOR_EVENTS: Final = 20_000
-TIMES: Final = 60  # that each question is asked
+MADE_BY_US_MAX: Final = 10_000_000  # events whose blocks the product makes: minutes, not hours
+REPORT_MS: Final = 1_000
+RATIO_FROM_MS: Final = 1_000  # raw events that take so long are told as a ratio that must be small
+LARGE: Final = (
+    "100000000 1000 30 0 server",
+    "100000000 1000 30 0.2 server",
+    "100000000 1000000 365 0 server",
+)
 
 
-def questions(shape: Shape) -> dict[str, tuple[dict[str, str], str]]:
-    """By name: parameters of a v1 query, and the same in SQL over raw events."""
-    end_ms = BEGIN_MS + shape.days * DAY_MS
-    whole = {"from": rfc3339(BEGIN_MS), "to": rfc3339(end_ms)}
-    day = {"from": rfc3339(end_ms - 3 * DAY_MS), "to": rfc3339(end_ms - 2 * DAY_MS)}
-    value = "sum(toDecimal128(JSONExtractFloat(data, 'tokens'), 9))"
-    times = "time >= toDateTime64('{0}', 3, 'UTC') AND time < toDateTime64('{1}', 3, 'UTC')"
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Where what was filled in lies."""
 
-    def raw(what: str, span: dict[str, str], more: str = "", by: str = "") -> str:
-        ends = [span[end].replace("T", " ").replace("Z", "") for end in ("from", "to")]
-        where = f"namespace = 'default' AND type = 'request' AND {times.format(*ends)}{more}"
-        return f"SELECT {what}{value} FROM raw WHERE {where}{f' GROUP BY {by}' if by else ''}"
+    url: str
+    control: Path
+    shape: Shape
 
-    one = " AND subject = 'customer-7'"
-    groups = "JSONExtractString(data, 'path') AS p, JSONExtractString(data, 'region') AS r, "
-    month = "MONTH" if shape.days > 60 else "DAY"
-    unit = "toStartOfMonth(time)" if shape.days > 60 else "toStartOfDay(time)"
-    return {
-        f"a one subject, {shape.days} days by {month.lower()}": (
-            {**whole, "windowSize": month, "subject": "customer-7"},
-            raw(f"{unit} AS w, ", whole, one, "w"),
-        ),
-        "b all subjects, one day, by subject": (
-            {**day, "groupBy": "subject"},
-            raw("subject, ", day, by="subject"),
-        ),
-        f"c {shape.days} days by hour": (
-            {**whole, "windowSize": "HOUR"},
-            raw("toStartOfHour(time) AS w, ", whole, by="w"),
-        ),
-        f"d {shape.days} days, total by two groups": (
-            {**whole, "groupBy": "path,region"},
-            raw(groups, whole, by="p, r"),
-        ),
-    }
+    @property
+    def embedded(self) -> bool:
+        """Whether one process at a time may open it."""
+        return self.url.startswith("chdb")
+
+    def apart(self, what: str) -> subprocess.Popen[bytes]:
+        """Work on it in a process of its own."""
+        it = self.shape
+        shaped = [str(one) for one in (it.events, it.subjects, it.days, it.late_share)]
+        module = (sys.executable, "-m", "tests.bench.bench_reads")
+        return subprocess.Popen([*module, *shaped, what, self.url, str(self.control)])
+
+    def done(self, what: str) -> None:
+        """The same, to its end."""
+        if code := self.apart(what).wait():
+            sys.exit(f"{what} ended with code {code}")
 
 
-def timed(act: Callable[[], object], times: int = TIMES) -> tuple[float, float]:
-    """Median and 99th percentile, in milliseconds, behind a few that are not counted."""
-    took = []
-    for at in range(times + 3):
-        begun = time.perf_counter()
-        act()
-        if at >= 3:
-            took.append((time.perf_counter() - begun) * 1_000)
-    took.sort()
-    return statistics.median(took), took[min(len(took) - 1, int(len(took) * 0.99))]
-
-
-def asked(server: Server, parameters: dict[str, str]) -> Callable[[], bytes]:
-    """One query over HTTP, all of its answer read."""
-    pairs = [f"{name}={quote(value)}" for name, value in parameters.items() if name != "groupBy"]
-    pairs += [f"groupBy={name}" for name in parameters.get("groupBy", "").split(",") if name]
-    url = f"{server.url}/api/v1/meters/tokens/query?{'&'.join(pairs)}"
-
-    def act() -> bytes:
-        with urllib.request.urlopen(url, timeout=600) as answer:
-            body: bytes = answer.read()
-        return body
-
-    return act
+Ask = Callable[[Store, str], None]  # of a store, at the URL of the product
 
 
 def through_the_door(server: Server) -> None:
@@ -134,9 +118,7 @@ def counted(server: Server) -> int:
     return int(sum(row["value"] for row in rows))
 
 
-def one_store(
-    shape: Shape, url: str, folder: Path, ask: Callable[[Shape, Server, str], None]
-) -> None:
+def one_store(shape: Shape, url: str, folder: Path, ask: Ask) -> None:
     """Fill it, make its blocks, ask."""
     data = folder / "data"
     settings = {"METERLINE_DATA_DIR": str(data), "METERLINE_USAGE_URL": url}
@@ -147,14 +129,17 @@ def one_store(
         through_the_door(server)
         while counted(server) < DOOR_EVENTS:
             time.sleep(0.5)
-    store = url if url != "chdb" else f"chdb:{data / 'usage'}"
+    where = url if url != "chdb" else f"chdb:{data / 'usage'}"
+    store = Store(where, data / "control.db", shape)
     begun = time.perf_counter()
-    _apart("fill", store, shape, data / "control.db")
+    store.done("fill")
     say(f"  filled in {time.perf_counter() - begun:.0f} s")
-    _apart("blocks", store, shape, data / "control.db")
+    store.done("blocks" if shape.events <= MADE_BY_US_MAX else "put")
     control = role_process("control", ["control"], folder / "c", free_port(), settings)
+    if ask is ask_all:
+        store.done("report")
     with running(control):
-        ask(shape, Server(control.url), store)
+        ask(store, control.url)
 
 
 @contextmanager
@@ -167,45 +152,62 @@ def running(service: LocalService) -> Iterator[None]:
         service.kill()
 
 
-def _apart(what: str, store: str, shape: Shape, control: Path) -> None:
-    """In a process of its own: an embedded store is opened by one at a time."""
-    shaped = [str(it) for it in (shape.events, shape.subjects, shape.days, shape.late_share)]
-    command = [sys.executable, "-m", "tests.bench.bench_reads", *shaped, what, store, str(control)]
-    subprocess.run(command, check=True)
-
-
-def ask_all(shape: Shape, server: Server, store: str) -> None:
+def ask_all(store: Store, url: str) -> None:
     """Every question, ours and raw in turn."""
-    say(f"  {counted(server):,} counted in all")
-    for name, (parameters, sql) in questions(shape).items():
-        ours = timed(asked(server, parameters))
-        told = f"  {name:40} {ours[0]:8.1f} ms, p99 {ours[1]:8.1f}"
-        if not store.startswith("chdb"):
-            raw = timed(asked_raw(store, sql), 5)
-            told += f"; raw events {raw[0]:8.1f} ms, ratio {ours[0] / raw[0]:.4f}"
-        say(told)
+    say(f"  {counted(Server(url)):,} counted in all")
+    for question in questions(store.shape):
+        act = over_http(url, question)
+        ours, again = timed(act), timed(act)
+        raw = None if store.embedded else timed(of_raw(store.url, question), RAW_TIMES)
+        tell(question.name, question.target_ms, ours, raw, again)
+    if not store.embedded and store.shape.events <= MADE_BY_US_MAX:
+        while_merging(store, url)
 
 
-def asked_raw(store: str, sql: str) -> Callable[[], bytes]:
-    """The same question of raw events, over the store's own HTTP interface."""
-    where, _, database = store.rpartition("/")
+def while_merging(store: Store, url: str) -> None:
+    """The same beside a process that merges all blocks, by twos."""
+    say("  while blocks are merged:")
+    merging = store.apart("merge")
+    for question in questions(store.shape):
+        ours = timed(over_http(url, question))
+        still = "" if merging.poll() is None else " (merging had ended)"
+        tell(question.name + still, question.target_ms, ours, None)
+    merging.terminate()
+    merging.wait()
 
-    def act() -> bytes:
-        url = f"{where}/?database={database}"
-        with urllib.request.urlopen(url, sql.encode(), timeout=600) as answer:
-            body: bytes = answer.read()
-        return body
 
-    return act
+def tell(
+    name: str, target_ms: int, ours: Timed, raw: Timed | None, again: Timed | None = None
+) -> None:
+    """One line of the table."""
+    told = f"  {name:52} {ours.median:8.1f} ms (of {target_ms:5}), p99 {ours.p99:8.1f}"
+    if again is not None:
+        told += f"; asked again {again.median:8.1f} ms"
+    if raw is not None:
+        told += f"; raw events {raw.median:8.1f} ms"
+        if raw.median > RATIO_FROM_MS:
+            told += f", ratio {ours.median / raw.median:.4f}"
+    say(told)
+
+
+def tell_report(url: str, control: Path, shape: Shape) -> None:
+    """The usage of one day, as a report reads it, and of raw events in turn."""
+    rows, ours = report(url, str(control), shape)
+    sql = report_raw(shape)
+    raw = None if url.startswith("chdb") else timed(raw_asked(url, lambda _: sql), RAW_TIMES)
+    tell(f"a report of {rows:,} subjects, one day", REPORT_MS, ours, raw)
 
 
 def main() -> None:
-    """Five million events on a server, and embedded."""
-    for store in ("server", "embedded"):
-        run(Shape(5_000_000, 1_000, 30), store)
+    """Five million events on a server, with late ones, and embedded."""
+    for late, store in ((0.0, "server"), (0.2, "server"), (0.0, "embedded")):
+        run(Shape(5_000_000, 1_000, 30, late), store)
+    say("# the large stores take 20 to 40 minutes, 10 GB of memory and 30 GB of disk each:")
+    for arguments in LARGE:
+        say(f"  .venv/bin/python -m tests.bench.bench_reads {arguments}")
 
 
-def run(shape: Shape, store: str, ask: Callable[[Shape, Server, str], None] = ask_all) -> None:
+def run(shape: Shape, store: str, ask: Ask = ask_all) -> None:
     """One store of this shape."""
     say(
         f"# {shape.events:,} events of {shape.subjects:,} subjects over {shape.days} days,"
@@ -216,8 +218,31 @@ def run(shape: Shape, store: str, ask: Callable[[Shape, Server, str], None] = as
             one_store(shape, "chdb", Path(folder), ask)
             return
         server = local_clickhouse(say)
-        with running(server):
-            one_store(shape, f"{server.url}/reads", Path(folder), ask)
+        try:
+            with running(server):
+                one_store(shape, f"{server.url}/reads", Path(folder), ask)
+        finally:
+            server.stop()
+
+
+def work(what: str, shape: Shape, url: str, control: Path) -> None:
+    """What is done in a process of its own."""
+    begun = time.perf_counter()
+    if what == "fill":
+        counts = reads_fill.fill(Connection(url), shape, 1)
+        reads_fill.seal(control, shape, 1, counts)
+    elif what == "put":
+        hours = shape.days < YEAR_DAYS
+        made = asyncio.run(reads_blocks.put_blocks(url, control, shape, hours=hours))
+        say(f"  {made} blocks put in by SQL in {time.perf_counter() - begun:.0f} s")
+    elif what == "report":
+        tell_report(url, control, shape)
+    elif what == "merge":
+        asyncio.run(reads_fill.make_blocks(url, control, fan=2))
+    else:
+        made, took = asyncio.run(reads_fill.make_blocks(url, control))
+        rate = shape.events / took
+        say(f"  {made} blocks made in {took:.0f} s, {rate:,.0f} tallies a second")
 
 
 if __name__ == "__main__":
@@ -228,13 +253,7 @@ if __name__ == "__main__":
     parser.add_argument("rest", nargs="*")
     given = parser.parse_args()
     asked_for = Shape(given.events, given.subjects, given.days, given.late)
-    if given.what == "fill":
-        counts = reads_fill.fill(Connection(given.rest[0]), asked_for, 1)
-        reads_fill.seal(Path(given.rest[1]), asked_for, 1, counts)
-    elif given.what == "blocks":
-        made, took = asyncio.run(reads_fill.make_blocks(given.rest[0], Path(given.rest[1])))
-        say(
-            f"  {made} blocks made in {took:.0f} s, {asked_for.events / took:,.0f} tallies a second"
-        )
+    if given.rest:
+        work(given.what, asked_for, given.rest[0], Path(given.rest[1]))
     else:
         run(asked_for, given.what)

@@ -17,7 +17,7 @@ from meterline.backends.clock import SystemClock
 from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
-from meterline.limits import LATE_ROW_MS
+from meterline.limits import BLOCK_FAN, LATE_ROW_MS
 from meterline.window import DAY_MS, MINUTE_MS
 
 PARTITIONS: Final = 4
@@ -50,13 +50,14 @@ class Shape:
         return -(-self.events // SLICE_EVENTS)
 
 
-def _columns(shape: Shape) -> str:
+def columns(shape: Shape) -> str:
     """Of event `number`: when it was appended, its time (some are late), its subject and slice."""
     late = f"cityHash64(number, 1) % 1000 < {int(shape.late_share * 1000)}"
     behind = f"if({late}, cityHash64(number, 2) % {shape.days * DAY_MS}, 0)"
     return f"""toInt64({BEGIN_MS} + number * {shape.step_ms}) AS append_ms,
     greatest({BEGIN_MS}, append_ms - toInt64({behind})) AS time_ms,
-    concat('customer-', toString(cityHash64(number, 3) % {shape.subjects})) AS subject_,
+    cityHash64(number, 3) % {shape.subjects} AS customer,
+    concat('customer-', toString(customer)) AS subject_,
     {FIRST_SLICE} + intDiv(number, {SLICE_EVENTS}) AS slice_,
     toInt64({BEGIN_MS} + intDiv(number, {SLICE_EVENTS}) * {SLICE_EVENTS} * {shape.step_ms})
     AS slice_ms"""
@@ -69,12 +70,12 @@ def fill_statements(shape: Shape, revision: int, first: int, end: int) -> list[s
     number % {PARTITIONS}, slice_, number, toInt256(number % 1000) * 1500000000000000000, 1, 0,
     toInt128(number % 1000) * 1500000000000000000, toInt128(number % 1000) * 1500000000000000000,
     time_ms, time_ms, toFixedString('0123456789abcdef', 16), toInt128(1)
-FROM (SELECT number, {_columns(shape)} FROM {numbers})"""
+FROM (SELECT number, {columns(shape)} FROM {numbers})"""
     late = f"WHERE time_ms < intDiv(slice_ms, 300000) * 300000 - {LATE_ROW_MS} - {MINUTE_MS}"
     raw = f"""SELECT 'default', 'request', subject_, toDateTime64(time_ms / 1000, 3, 'UTC'),
     concat('{{"tokens": ', toString(number % 1000 * 1.5), ', "path": "/path/', toString(number % 7),
     '", "region": "region-', toString(number % 3), '"}}')
-FROM (SELECT number, {_columns(shape)} FROM {numbers})"""
+FROM (SELECT number, {columns(shape)} FROM {numbers})"""
     made = [f"INSERT INTO tallies {tally}", f"INSERT INTO raw {raw}"]
     return made + ([f"INSERT INTO late_tallies {tally} {late}"] if shape.late_share else [])
 
@@ -130,7 +131,7 @@ def seal(control: Path, shape: Shape, catalogue: int, counts: Counts) -> None:
     database.close()
 
 
-async def make_blocks(url: str, control: Path) -> tuple[int, float]:
+async def make_blocks(url: str, control: Path, fan: int = BLOCK_FAN) -> tuple[int, float]:
     """All blocks that are due; how many there were, and the seconds that it took."""
     connection, database = Connection(url), open_database(f"sqlite:///{control}")
     maker = BlockMaker(
@@ -140,7 +141,8 @@ async def make_blocks(url: str, control: Path) -> tuple[int, float]:
         ClickHouseBlockRows(connection),
         SqlCatalogueStore(database),
         SystemClock(),
-        random.Random(1),
+        random.Random(fan),
+        fan,
     )
     begun, made = time.perf_counter(), 0
     while await maker.step():

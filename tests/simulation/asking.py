@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from meterline.backends.shared_check import SharedCheck
 from meterline.meter import answering, dimensions_ever
 from meterline.ports import StoreLost, Unavailable, Unsuitable
 from meterline.usage import CheckedUsageStore, UsageQuery
@@ -21,19 +22,22 @@ def _least(instants: list[int | None]) -> int | None:
 
 async def look(world: World) -> None:
     """What every meter says now; a store that is lost answers nothing."""
-    shown = len(world.shown)
+    answered: list[int] = []
     look_through_blocks(world)
     try:
-        await _ask(world)
+        await _ask(world, answered)
     except (StoreLost, Unsuitable):
         if world.binding.lost is None:
             world.fail("a store that is whole is said to be lost")
         world.fates.note("answer refused by a lost store")
     except Unavailable:
-        if not world.blocks.damaged():
+        if world.blocks.damaged():
+            world.fates.note("answer refused by a damaged block")
+        elif world.compares:
+            world.fates.note("answer refused by another life of the store")
+        else:
             raise
-        world.fates.note("answer refused by a damaged block")
-    if world.binding.lacking and len(world.shown) > shown:
+    if world.binding.lacking and answered:
         world.fail(f"answered from {world.binding.lost}")
 
 
@@ -59,8 +63,8 @@ def _minute(at_ms: int | None) -> int | None:
     return None if at_ms is None else at_ms // MINUTE_MS * MINUTE_MS
 
 
-async def _ask(world: World) -> None:
-    """As the dispatcher does: first how complete it is, then the numbers."""
+async def _ask(world: World, answered: list[int]) -> None:
+    """As users do: first how complete it is, then the numbers."""
     log, partitions = world.log.number, world.profile.partitions
     progress, usage = SimulatedProgress(world.progress, CalmNet()), await _usage(world)
     for meter in world.catalogue.in_force:
@@ -68,8 +72,10 @@ async def _ask(world: World) -> None:
             await progress.complete_until(log, partitions, revision)
             for revision in sorted(answering(meter))
         ]
+        parts = usage.usage_rows(UsageQuery(meter))
+        rows = [row async for part in parts for row in part]
+        answered.append(meter.revision)
         if (until_ms := _least(known)) is not None:
-            rows = await usage.usage(UsageQuery(meter))
             units, counted = (rows[0].value, rows[0].count) if rows else (0, 0)
             world.shown.append(Shown(meter, until_ms, units, counted))
 
@@ -77,9 +83,11 @@ async def _ask(world: World) -> None:
 async def _usage(world: World) -> SimulatedUsage | CheckedUsageStore:
     net = CalmNet()
     usage = SimulatedUsage(world.usage, net)
+    usage.demands_life = world.substitutes.life_demanded
     if not world.compares:
         return usage
     if world.asked is None:
         log, partitions = world.log.number, world.profile.partitions
-        world.asked = await begun(world.binding, net, log, partitions, "asker")
-    return CheckedUsageStore(usage, world.asked)
+        integrity = await begun(world.binding, net, log, partitions, "asker")
+        world.asked = CheckedUsageStore(usage, integrity, SharedCheck(integrity.check))
+    return world.asked

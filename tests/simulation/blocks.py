@@ -30,7 +30,7 @@ from meterline.usage import (
     may_be_readable,
     withdrawn,
 )
-from meterline.usage.integrity import damaged
+from meterline.usage.integrity.comparison import damaged
 from tests.simulation.progress import ProgressState
 from tests.simulation.usage import UsageState, aggregate_of
 

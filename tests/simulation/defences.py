@@ -312,6 +312,7 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     "the digest in the seal": Substitutes(progress=WithoutDigests, profile={"log_restored": True}),
     "one pinned replica": Substitutes(usage=AnyReplica, profile={"replicas_lag": True}),
     "the comparison of both stores": Substitutes(usage_compared=False, profile=LOST),
+    "the life of the store": Substitutes(life_demanded=False, profile=LOST),
     "completeness by catalogue": Substitutes(progress=OneCatalogue),
     **block_controls.CONTROLS,
     **sum_controls.CONTROLS,

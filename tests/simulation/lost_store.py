@@ -13,13 +13,14 @@ from enum import StrEnum
 from typing import Final
 
 from meterline.ports import Unavailable
-from meterline.usage import Holdings, Seal, Sealed, SealedRows, SealSum, UsageIntegrity
+from meterline.usage import Holdings, Life, Seal, Sealed, SealedRows, SealSum, UsageIntegrity
 from tests.simulation.blocks import BlockRow, BlocksState
 from tests.simulation.network import Net
 from tests.simulation.progress import ProgressState
 from tests.simulation.usage import STAGES, UsageState
 
 START_PAUSE_S: Final = 0.2
+UP_S: Final = 60  # that a life says it is up
 TABLES: Final = tuple(name for stage in STAGES for name in stage)
 
 
@@ -72,7 +73,8 @@ class Binding:
         accounts = self.usage.tables["accounts"]
         there = {place for place in slices.items() if (log, *place) in accounts}
         rows = {name: len(self.usage.tables[name]) for name in TABLES}
-        return Holdings(self.ids, rows, there, self.blocks.counts())
+        life = Life(str(self.usage.life), UP_S)
+        return Holdings(self.ids, rows, there, self.blocks.counts(), life)
 
     def adopt(self, store_id: str) -> None:
         self.ids = (store_id,)
@@ -84,6 +86,7 @@ class Binding:
         can be missed.
         """
         self.whole, self.lost, self._ids = copied(self.usage), loss, self.ids
+        self.usage.life += 1
         self._rows = {number: list(rows) for number, rows in self.blocks.rows.items()}
         if loss is Loss.OLDER:
             _set(self.usage, older)
@@ -99,6 +102,7 @@ class Binding:
 
     def bring_back(self) -> None:
         """As it was."""
+        self.usage.life += 1
         _set(self.usage, self.whole)
         self.blocks.rows = self._rows
         self.ids, self.lost = self._ids, None

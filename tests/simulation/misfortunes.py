@@ -155,6 +155,7 @@ async def losses(world: World, slots: list[Slot], workers: list[Slot]) -> None:
     older_has_all = not world.binding.sealed_in_vain(older)
     if (loss is Loss.OLDER and older_has_all) or sealed < enough:
         loss = Loss.EMPTY
+    await look(world)
     world.binding.lose(loss, older, events_max, rng)
     world.fates.note(f"usage store lost: {loss}")
     world.say(f"LOST: {loss}")

@@ -48,6 +48,7 @@ class Substitutes:
     sums: Callable[[Any], Any] = same  # so are those of seals
     inbox_watched: bool = True
     usage_compared: bool = True
+    life_demanded: bool = True  # by an answer that trusts what was compared a moment ago
     profile: Mapping[str, Any] = field(default_factory=dict)  # what is not drawn from the seed
 
 

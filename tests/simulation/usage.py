@@ -21,12 +21,14 @@ from meterline.meter import (
     merged,
     revision_at,
 )
+from meterline.ports import Unavailable
 from meterline.usage import (
     AccountRow,
     Counted,
     Coverage,
     EventRow,
     Flush,
+    Life,
     RejectedRow,
     SeenRow,
     SliceId,
@@ -37,6 +39,7 @@ from meterline.usage import (
 from meterline.usage.query import value_of
 from meterline.window import MINUTE_MS
 from tests.portions import InPortions, values_among
+from tests.simulation.hours import Hours, answers
 from tests.simulation.network import Net
 from tests.simulation.stores import REPLICA_ASKED
 
@@ -76,6 +79,7 @@ class UsageState:
         self.by_slice: dict[tuple[str, int, int], dict[_Identity, Any]] = {}
         self.told_apart: list[str] = []  # what `DecidedTwice` says
         self.writes = 0
+        self.life = 1  # which one it is: it is lost, and comes back, with a start
         self.met: Counter[str] = Counter()
         self.first_at: dict[bytes, int] = {}
         self.forgets_share = 0.0
@@ -208,7 +212,7 @@ class UsageState:
         end = 1 << 40 if query.to_ms is None else query.to_ms // MINUTE_MS
         found: dict[_Identity, Aggregate] = {}
         minutes: list[int] = []
-        hours = _Hours(query, first, end, coverage)
+        hours = Hours(query, first, end, coverage)
         for row in self.tables["tallies"].values():
             if first <= row.window < end and answers(query.meter, row) and not hours.have(row):
                 minutes.append(row.window)
@@ -231,43 +235,6 @@ class UsageState:
             for key in sorted(found)
             if (row := _usage_row(query, key, found[key], members, minutes)) is not None
         ]
-
-
-class _Hours:
-    """Which hours of a query are read from blocks: those that one revision answers as a whole."""
-
-    def __init__(self, query: UsageQuery, first: int, end: int, coverage: Coverage | None) -> None:
-        self._meter = query.meter
-        self._span = (first, end)
-        self._coverage = coverage
-        self._known: dict[tuple[int, int], bool] = {}
-
-    def have(self, row: Any) -> bool:
-        """Whether blocks have what this row of minutes says."""
-        coverage = self._coverage
-        if coverage is None or row.log != coverage.log:
-            return False
-        return row.slice < coverage.ends.get(row.partition, 0) and self.whole(row)
-
-    def whole(self, row: Any) -> bool:
-        """Whether the hour of a row is read as a whole."""
-        begin = row.window // 60 * 60
-        key = (row.revision, begin)
-        if key not in self._known:
-            first, end = self._span
-            within = first <= begin and begin + 60 <= end
-            self._known[key] = within and all(
-                answers(self._meter, row._replace(window=minute))
-                for minute in range(begin, begin + 60)
-            )
-        return self._known[key]
-
-
-def answers(meter: Meter, row: Any) -> bool:
-    """Whether a row is of the revision that answers its window."""
-    if meter.before is None:
-        return bool(row.revision == meter.revision)
-    return revision_at(meter, row.window * MINUTE_MS).revision == int(row.revision)
 
 
 def _key_of(query: UsageQuery, row: Any) -> _Identity:
@@ -316,6 +283,8 @@ def _usage_row(
 
 class SimulatedUsage(InPortions):
     """`UsageStore` as one process reaches it."""
+
+    demands_life = True
 
     def __init__(self, state: UsageState, net: Net) -> None:
         self._state = state
@@ -372,8 +341,15 @@ class SimulatedUsage(InPortions):
     ) -> tuple[list[str], int]:
         return values_among(await self.usage(query), limit, offset)
 
-    async def usage_rows(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
-        yield await self.usage(query)
+    async def usage_rows(
+        self, query: UsageQuery, life: Life | None = None
+    ) -> AsyncGenerator[list[UsageRow], None]:
+        def read() -> list[UsageRow]:
+            if self.demands_life and life is not None and life.of != str(self._state.life):
+                raise Unavailable("usage store: it was started again")
+            return self._state.usage(query)
+
+        yield await self._net.call("usage.usage_rows", read)
 
     async def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:
         return await self._net.call(

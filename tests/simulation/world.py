@@ -12,7 +12,7 @@ from dispatcher.runs.late import LateSources, LateUsage
 from dispatcher.runs.planner import PlanTerms, Sources
 from meterline.event import Record
 from meterline.ports import Unsuitable
-from meterline.usage import CheckedLateEvents, CheckedUsageStore, UsageIntegrity
+from meterline.usage import CheckedLateEvents, CheckedUsageStore
 from tests.simulation.block_makers import make_for_ever, maker_of
 from tests.simulation.blocks import BlocksState
 from tests.simulation.couriers import (
@@ -102,7 +102,7 @@ class World:
         self.groups: dict[str, Group] = {}
         self.over = False
         self.differed = 0  # count-backs that found a difference
-        self.asked: UsageIntegrity | None = None  # by whoever asks for usage
+        self.asked: CheckedUsageStore | None = None  # by whoever asks for usage
         self._trace = trace
         self.senders = Senders(
             self.rng,

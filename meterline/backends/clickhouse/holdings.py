@@ -9,7 +9,7 @@ from meterline.backends.clickhouse.blocks.sql import BY_NAME
 from meterline.backends.clickhouse.chdb.parts import PartWatch
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.named_sql import QUERIES
-from meterline.usage import EVENTS, REJECTS, SEEN, Holdings, Period, Reach
+from meterline.usage import EVENTS, REJECTS, SEEN, Holdings, Life, Period, Reach
 
 _BY_PERIOD: Final = (EVENTS, REJECTS, SEEN)
 _MONTH_CHARS: Final = 6  # of `202601`; a week is named by its Monday, as `20260105`
@@ -48,7 +48,8 @@ class ClickHouseHoldings:
             if table in BY_NAME:
                 blocks[int(partition)][table] = rows
         accounts = {(int(partition), slice_) for partition, slice_ in found["account"].items()}
-        return Holdings(tuple(sorted(found["id"])), tables, accounts, blocks)
+        ((server, up_s),) = found["life"].items()
+        return Holdings(tuple(sorted(found["id"])), tables, accounts, blocks, Life(server, up_s))
 
     async def adopt(self, store_id: str) -> None:
         """See the port."""

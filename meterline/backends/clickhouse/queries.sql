@@ -76,9 +76,16 @@ ORDER BY offset, place
 LIMIT 1 BY offset, place
 LIMIT {rows:UInt64};
 
+-- name: cut_begun
+-- Whether there is an event of one type in a part of a minute.
+SELECT 1 FROM events
+WHERE namespace = {namespace:String} AND type = {type:String}
+    AND time_ms >= {from_ms:Int64} AND time_ms < {to_ms:Int64}
+LIMIT 1;
+
 -- name: cut_events
 -- Events of one type in a part of a minute.
-SELECT offset, place, text
+SELECT text
 FROM events
 WHERE namespace = {namespace:String} AND type = {type:String}
     AND time_ms >= {from_ms:Int64} AND time_ms < {to_ms:Int64}
@@ -102,8 +109,10 @@ GROUP BY namespace, type, minute;
 -- name: holdings
 -- What the store has, for the comparison with the control store: its ids, rows by table (of the parts in use, so
 -- superseded rows are among them; not those of periods that are not kept), and which of the slices asked for have an
--- account.
+-- account. And which process of the server tells so, and for how many seconds it is up.
 SELECT 'id' AS what, id AS name, toUInt64(0) AS number FROM installation GROUP BY id
+UNION ALL
+SELECT 'life', concat(hostName(), ' ', toString(serverUUID())), toUInt64(uptime())
 UNION ALL
 SELECT 'rows', concat(table, ' ', partition), sum(rows) FROM system.parts
 WHERE active AND database = currentDatabase()

@@ -115,7 +115,8 @@ CREATE TABLE IF NOT EXISTS late_tallies (
     slice UInt64 CODEC(T64, ZSTD(1)), version UInt64 CODEC(T64, ZSTD(1)), total Int256 CODEC(ZSTD(1)),
     counted UInt64 CODEC(T64, ZSTD(1)), rejected UInt64 CODEC(T64, ZSTD(1)), minimum Int128 CODEC(ZSTD(1)),
     maximum Int128 CODEC(ZSTD(1)), latest_time_ms Int64 CODEC(ZSTD(1)), latest_recorded_ms Int64 CODEC(ZSTD(1)),
-    latest_key FixedString(16) CODEC(ZSTD(1)), latest Int128 CODEC(ZSTD(1))
+    latest_key FixedString(16) CODEC(ZSTD(1)), latest Int128 CODEC(ZSTD(1)),
+    INDEX along_log slice TYPE minmax GRANULARITY 1
 ) ENGINE = ReplacingMergeTree(version)
 ORDER BY (log, partition, slice, revision, window, subject, groups)
 {durable};
@@ -124,7 +125,8 @@ ORDER BY (log, partition, slice, revision, window, subject, groups)
 -- Late distinct values once more, as for tallies.
 CREATE TABLE IF NOT EXISTS late_members (
     revision UInt32, subject String, groups String, window UInt32, member FixedString(16),
-    log UInt16, partition UInt16, slice UInt64
+    log UInt16, partition UInt16, slice UInt64,
+    INDEX along_log slice TYPE minmax GRANULARITY 1
 ) ENGINE = ReplacingMergeTree
 ORDER BY (log, partition, slice, revision, window, subject, groups, member)
 {durable};
@@ -138,10 +140,19 @@ ALTER TABLE tallies
 ALTER TABLE members
     ADD INDEX IF NOT EXISTS along_log slice TYPE minmax GRANULARITY 1;
 
+-- name: late_tallies_along_log
+-- For granules that two partitions share.
+ALTER TABLE late_tallies
+    ADD INDEX IF NOT EXISTS along_log slice TYPE minmax GRANULARITY 1;
+
+-- name: late_members_along_log
+ALTER TABLE late_members
+    ADD INDEX IF NOT EXISTS along_log slice TYPE minmax GRANULARITY 1;
+
 -- name: hours
 -- Blocks: tallies of sealed slices added up by hour (since 1970 UTC), window first. Written once, so no FINAL.
 CREATE TABLE IF NOT EXISTS hours (
-    block UInt64, revision UInt32, hour UInt32 CODEC(Delta, ZSTD(1)), subject LowCardinality(String),
+    block UInt64, revision UInt32, hour UInt32 CODEC(Delta, ZSTD(1)), subject String,
     groups Array(LowCardinality(String)),
     total Int256, counted UInt64, rejected UInt64, minimum Int128, maximum Int128,
     latest_time_ms Int64, latest_recorded_ms Int64, latest_key FixedString(16), latest Int128
@@ -153,7 +164,7 @@ ORDER BY (revision, hour, subject, groups)
 -- name: hours_by_subject
 -- The same rows, subject first.
 CREATE TABLE IF NOT EXISTS hours_by_subject (
-    block UInt64, revision UInt32, hour UInt32 CODEC(Delta, ZSTD(1)), subject LowCardinality(String),
+    block UInt64, revision UInt32, hour UInt32 CODEC(Delta, ZSTD(1)), subject String,
     groups Array(LowCardinality(String)),
     total Int256, counted UInt64, rejected UInt64, minimum Int128, maximum Int128,
     latest_time_ms Int64, latest_recorded_ms Int64, latest_key FixedString(16), latest Int128
@@ -165,7 +176,7 @@ ORDER BY (revision, subject, hour, groups)
 -- name: days
 -- Blocks by day (since 1970 UTC), window first.
 CREATE TABLE IF NOT EXISTS days (
-    block UInt64, revision UInt32, day UInt32 CODEC(Delta, ZSTD(1)), subject LowCardinality(String),
+    block UInt64, revision UInt32, day UInt32 CODEC(Delta, ZSTD(1)), subject String,
     groups Array(LowCardinality(String)),
     total Int256, counted UInt64, rejected UInt64, minimum Int128, maximum Int128,
     latest_time_ms Int64, latest_recorded_ms Int64, latest_key FixedString(16), latest Int128
@@ -177,7 +188,7 @@ ORDER BY (revision, day, subject, groups)
 -- name: days_by_subject
 -- The same rows, subject first.
 CREATE TABLE IF NOT EXISTS days_by_subject (
-    block UInt64, revision UInt32, day UInt32 CODEC(Delta, ZSTD(1)), subject LowCardinality(String),
+    block UInt64, revision UInt32, day UInt32 CODEC(Delta, ZSTD(1)), subject String,
     groups Array(LowCardinality(String)),
     total Int256, counted UInt64, rejected UInt64, minimum Int128, maximum Int128,
     latest_time_ms Int64, latest_recorded_ms Int64, latest_key FixedString(16), latest Int128
@@ -189,7 +200,7 @@ ORDER BY (revision, subject, day, groups)
 -- name: member_hours
 -- Distinct values of blocks by hour, window first.
 CREATE TABLE IF NOT EXISTS member_hours (
-    block UInt64, revision UInt32, hour UInt32 CODEC(Delta, ZSTD(1)), subject LowCardinality(String),
+    block UInt64, revision UInt32, hour UInt32 CODEC(Delta, ZSTD(1)), subject String,
     groups Array(LowCardinality(String)), member FixedString(16)
 ) ENGINE = MergeTree
 PARTITION BY block
@@ -199,7 +210,7 @@ ORDER BY (revision, hour, subject, groups, member)
 -- name: member_hours_by_subject
 -- The same rows, subject first.
 CREATE TABLE IF NOT EXISTS member_hours_by_subject (
-    block UInt64, revision UInt32, hour UInt32 CODEC(Delta, ZSTD(1)), subject LowCardinality(String),
+    block UInt64, revision UInt32, hour UInt32 CODEC(Delta, ZSTD(1)), subject String,
     groups Array(LowCardinality(String)), member FixedString(16)
 ) ENGINE = MergeTree
 PARTITION BY block
@@ -209,7 +220,7 @@ ORDER BY (revision, subject, hour, groups, member)
 -- name: member_days
 -- Distinct values of blocks by day, window first.
 CREATE TABLE IF NOT EXISTS member_days (
-    block UInt64, revision UInt32, day UInt32 CODEC(Delta, ZSTD(1)), subject LowCardinality(String),
+    block UInt64, revision UInt32, day UInt32 CODEC(Delta, ZSTD(1)), subject String,
     groups Array(LowCardinality(String)), member FixedString(16)
 ) ENGINE = MergeTree
 PARTITION BY block
@@ -219,7 +230,7 @@ ORDER BY (revision, day, subject, groups, member)
 -- name: member_days_by_subject
 -- The same rows, subject first.
 CREATE TABLE IF NOT EXISTS member_days_by_subject (
-    block UInt64, revision UInt32, day UInt32 CODEC(Delta, ZSTD(1)), subject LowCardinality(String),
+    block UInt64, revision UInt32, day UInt32 CODEC(Delta, ZSTD(1)), subject String,
     groups Array(LowCardinality(String)), member FixedString(16)
 ) ENGINE = MergeTree
 PARTITION BY block

@@ -39,6 +39,7 @@ from meterline.usage import (
     Counted,
     EventRow,
     Flush,
+    Life,
     MemberRow,
     RejectedRow,
     RejectRow,
@@ -203,9 +204,11 @@ class ClickHouseUsageStore:
         async with aclosing(self.usage_rows(query)) as blocks:
             return [row async for block in blocks for row in block]
 
-    def usage_rows(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
+    def usage_rows(
+        self, query: UsageQuery, life: Life | None = None
+    ) -> AsyncGenerator[list[UsageRow], None]:
         """The same, a part of the rows at a time."""
-        return rows_within_bounds(answer(self._reader, query))
+        return rows_within_bounds(answer(self._reader, query, life=life))
 
     def usage_by_subject(self, query: UsageQuery, rows_max: int) -> AsyncIterator[list[UsageRow]]:
         """See `meterline.usage.SubjectUsageStore`."""

@@ -18,8 +18,15 @@ class _Source(Protocol):
 
 def settings_clause(settings: Mapping[str, Any]) -> str:
     """Settings as a part of the statement: beside it, chDB would not stream."""
-    pairs = (f"{name} = {value!r}" for name, value in settings.items())
+    pairs = (f"{name} = {_literal(value)}" for name, value in settings.items())
     return f"\nSETTINGS {', '.join(pairs)}"
+
+
+def _literal(value: object) -> str:
+    if not isinstance(value, str):
+        return repr(value)
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 class Stream:

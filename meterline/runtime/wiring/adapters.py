@@ -49,6 +49,7 @@ from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
 from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.backends.kafka.inbox import InboxWatch
 from meterline.backends.kafka.log import KafkaLog, open_kafka_log
+from meterline.backends.shared_check import SharedCheck
 from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
 from meterline.event import DEFAULT_NAMESPACE
 from meterline.meter import MeterDraft, faults_of
@@ -178,7 +179,8 @@ async def open_all(
     await integrity.begin(str(ULID()), settings.usage_lost)
     catalogue, subjects = SqlCatalogueStore(database), SqlSubjectStore(database)
     reading = integrity.beside(ClickHouseHoldings(usage.connection.lane(READING)))
-    revisions, checked = SqlRevisionStore(database), CheckedUsageStore(usage, reading)
+    standing = SharedCheck(reading.check)
+    revisions, checked = SqlRevisionStore(database), CheckedUsageStore(usage, reading, standing)
     retention, erasures = SqlRetention(database), SqlErasureStore(database)
     stores = Stores(
         catalogue, progress, checked, log, CLOCK, subjects, revisions, retention, erasures

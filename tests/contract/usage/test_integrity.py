@@ -20,7 +20,7 @@ from meterline.usage import (
     SliceId,
     UsageIntegrity,
 )
-from meterline.usage.integrity import missing
+from meterline.usage.integrity.comparison import missing
 
 
 def seal(log: int, partition: int, slice_: int, events: int = 7, tallies: int = 2) -> Seal:

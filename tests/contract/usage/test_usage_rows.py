@@ -8,15 +8,16 @@ from contextlib import aclosing
 
 import pytest
 
+from meterline.backends.clickhouse.holdings import ClickHouseHoldings
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clickhouse.usage.answer import answer
 from meterline.backends.clickhouse.usage.snapshot import Reader
 from meterline.limits import ANSWER_PART_ROWS, USAGE_STREAMS_MAX
 from meterline.meter import Meter
 from meterline.number import UNIT
-from meterline.ports import StoreLost
+from meterline.ports import StoreLost, Unavailable
 from meterline.problem import Problem
-from meterline.usage import CheckedUsageStore, Flush, TallyRow, UsageIntegrity, UsageQuery
+from meterline.usage import CheckedUsageStore, Flush, Life, TallyRow, UsageIntegrity, UsageQuery
 from meterline.window import MINUTE_MS, WindowSize
 from tests.contract.usage.slices import meter
 
@@ -118,3 +119,17 @@ async def test_no_part_is_given_out_of_a_store_that_lost_something(
     for query in (asked, UsageQuery(meter(next(fresh_numbers)))):
         with pytest.raises(StoreLost):
             await anext(checked.usage_rows(query))
+
+
+async def test_only_the_life_of_the_store_that_is_meant_answers(
+    usage_store: ClickHouseUsageStore, asked: UsageQuery, fresh_numbers: Iterator[int]
+) -> None:
+    life = (await ClickHouseHoldings(usage_store.connection).holdings(1, {}, {})).life
+    assert life is not None
+    rows = [row async for part in usage_store.usage_rows(asked, life) for row in part]
+    assert len(rows) == SUBJECTS
+    nothing = UsageQuery(meter(next(fresh_numbers)), asked.from_ms, asked.to_ms)
+    for other in (Life("another", life.up_s), Life(life.of, life.up_s + 1_000_000)):
+        for query in (asked, nothing):
+            with pytest.raises(Unavailable, match="started again"):
+                await anext(usage_store.usage_rows(query, other))

@@ -189,12 +189,13 @@ def test_a_definition_cut_anywhere_is_known_as_damaged() -> None:
 def test_nothing_is_asked_of_a_store_that_has_all_and_only_what_is_missing_of_others() -> None:
     assert missing([]) == [TABLES[name] for name in NAMES]
     older = [*(("table", name, "") for name in NAMES), ("column", "rejects", "type")]
-    of_rejects, of_events, of_tallies, of_members = missing(older)
+    of_rejects, of_events, *along_log = missing(older)
     assert of_rejects.startswith("ALTER TABLE rejects ADD COLUMN IF NOT EXISTS subject String")
     assert "EXISTS type " not in of_rejects
     assert of_events == TABLES["events_indexes"].replace("\n   ", "")
-    assert of_tallies.startswith("ALTER TABLE tallies ADD INDEX IF NOT EXISTS along_log ")
-    assert of_members.startswith("ALTER TABLE members ADD INDEX IF NOT EXISTS along_log ")
+    tables = ("tallies", "members", "late_tallies", "late_members")
+    for statement, table in zip(along_log, tables, strict=True):
+        assert statement.startswith(f"ALTER TABLE {table} ADD INDEX IF NOT EXISTS along_log ")
 
 
 def test_a_folder_that_is_not_there_needs_nothing(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from meterline.usage import (
     Counted,
     EventRow,
     Flush,
+    Life,
     MeterAccount,
     RejectedRow,
     SeenRow,
@@ -87,7 +88,10 @@ class ShelfUsage(InPortions):
     ) -> tuple[list[str], int]:
         return values_among(await self.usage(query), limit, offset)
 
-    async def usage_rows(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
+    async def usage_rows(
+        self, query: UsageQuery, life: Life | None = None
+    ) -> AsyncGenerator[list[UsageRow], None]:
+        assert life is None, "nothing is compared here"
         rows = await self.usage(query)
         for number, first in enumerate(range(0, len(rows), self.block_rows), start=1):
             yield rows[first : first + self.block_rows]

@@ -12,6 +12,8 @@ from meterline.backends.clickhouse.connection import INSERT_SETTINGS, QUERY_SETT
 from meterline.limits import BLOCK_INSERT_ROWS, BLOCK_MEMORY_BYTES, BLOCK_STEP_S_MAX
 from meterline.usage import Block, Due, Erasure, Held, Hidden, Masks
 
+# A server that works says so, long before its client gives up waiting (USAGE_STORE_TIMEOUT_S).
+PROGRESS_MS: Final = 10_000
 # One thread, and what does not fit is put on disk meanwhile: counting and readers come first.
 SETTINGS: Final[dict[str, Any]] = {
     **QUERY_SETTINGS,
@@ -19,6 +21,7 @@ SETTINGS: Final[dict[str, Any]] = {
     "max_execution_time": BLOCK_STEP_S_MAX,
     "max_bytes_before_external_group_by": BLOCK_MEMORY_BYTES,
     "optimize_aggregation_in_order": 1,
+    "http_headers_progress_interval_ms": PROGRESS_MS,
 }
 _WRITE: Final[dict[str, Any]] = {
     **SETTINGS,

@@ -2,14 +2,14 @@
 events. The store orders the rows, so an answer is made and passed on a part at a time.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Final
 
 import msgspec
 
-from meterline.backends.clickhouse.named_sql import QUERIES
 from meterline.backends.clickhouse.usage.cache import Recall, recall
+from meterline.backends.clickhouse.usage.cuts import Cut, folded_cuts, has_events
 from meterline.backends.clickhouse.usage.extent import extent_of, rows_at_most
 from meterline.backends.clickhouse.usage.snapshot import Reader
 from meterline.backends.clickhouse.usage.sql import (
@@ -20,20 +20,18 @@ from meterline.backends.clickhouse.usage.sql import (
     sum_statement,
 )
 from meterline.backends.clickhouse.usage.statement import Minutes, Part
-from meterline.event import Event, decode_event, is_erased
 from meterline.limits import (
     ANSWER_PART_PIECES,
     ANSWER_PART_ROWS,
-    LARGE_READ_ROWS,
     QUERY_ROWS_MAX,
     RUN_ROWS_READ,
 )
-from meterline.meter import EMPTY, Aggregate, Aggregation, Latest, Measure, Meter, merged, pieces
+from meterline.meter import Aggregate, Aggregation, Latest, merged, pieces
 from meterline.ports import Unavailable
 from meterline.problem import Fault, Problem, invalid
 from meterline.usage import (
-    EventFold,
     Key,
+    Life,
     RowMaker,
     UsageQuery,
     UsageRow,
@@ -41,8 +39,6 @@ from meterline.usage import (
     span_of,
     starts_of,
 )
-
-Cut = tuple[Meter, list[Event]]
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=True):
@@ -63,11 +59,17 @@ _lines: Final = msgspec.json.Decoder(Line)
 
 
 async def answer(
-    reader: Reader, query: UsageQuery, rows_max: int | None = QUERY_ROWS_MAX
+    reader: Reader,
+    query: UsageQuery,
+    rows_max: int | None = QUERY_ROWS_MAX,
+    life: Life | None = None,
 ) -> AsyncGenerator[list[UsageRow], None]:
     """Rows by window, subject, groups, a part of them at a time. Raises `Problem` where the answer
-    would be beyond its bounds; with `rows_max` None it may have any number of rows.
+    would be beyond its bounds; with `rows_max` None it may have any number of rows. With `life`
+    only that life of the store answers.
     """
+    if life is not None:
+        reader = reader.of(life)
     parts, cuts = await pieces_of(reader, query)
     revisions = {part.meter.revision for part in parts}
     coverage = await reader.coverage(revisions)
@@ -78,24 +80,26 @@ async def answer(
     starts = starts_of(query, extent.first_ms, extent.end_ms)
     minutes = Minutes(tuple(parts), tuple(minutes_of(starts)), coverage)
     recalled = recall(None if rows_max is None else reader.cache, query, minutes)
-    aside = folded_cuts(query, minutes, cuts)
+    aside = await folded_cuts(reader, query, minutes.starts, cuts)
     with_members = bool(aside)
     await recalled.add_to(aside)
-    large = rows_max is None
-    if rows_max is not None:
-        most = await rows_at_most(reader, query, recalled.minutes, extent)
-        large = most > LARGE_READ_ROWS
-        if most + len(aside) > rows_max:
-            await _within_rows(reader, query, minutes, rows_max)
+    aside_rows = len(aside)
+
+    async def within() -> None:
+        if rows_max is not None:
+            most = await rows_at_most(reader, query, recalled.minutes, extent)
+            if most + aside_rows > rows_max:
+                await _within_rows(reader, query, minutes, rows_max)
+
     maker = RowMaker(query, starts, (extent.first_ms, extent.end_ms))
     rows = MergedRows(query.meter.aggregation, maker, sorted(aside.items()), recalled, rows_max)
-    settings = rows_settings(query, large=large)
+    settings = rows_settings(query, minutes)
     statement = rows_statement(
         query, recalled.minutes, with_members=with_members, rows_max=rows_max
     )
     confirmed = False
-    stream = reader.connection.stream(*statement, settings, rows.take) if parts else _nothing()
-    async with aclosing(in_parts(stream, rows)) as found:
+    stream = reader.stream(*statement, settings, rows.take) if parts else _nothing()
+    async with aclosing(counted_before(in_parts(stream, rows), within)) as found:
         async for part in found:
             if not confirmed:  # a statement that has begun keeps what it reads
                 await reader.confirm(coverage, revisions)
@@ -140,6 +144,24 @@ def _parts_of(rows: list[UsageRow]) -> list[list[UsageRow]]:
     ]
 
 
+async def counted_before(
+    parts: AsyncGenerator[list[UsageRow], None], within: Callable[[], Awaitable[None]]
+) -> AsyncGenerator[list[UsageRow], None]:
+    """The same parts. Before the first of several is passed on, `within` is asked whether there are
+    too many rows; what is one part has few.
+    """
+    async with aclosing(parts):
+        first = await anext(parts)
+        second = await anext(parts, None)
+        if second is not None:
+            await within()
+        yield first
+        if second is not None:
+            yield second
+            async for part in parts:
+                yield part
+
+
 async def portions(
     reader: Reader, query: UsageQuery, rows_max: int
 ) -> AsyncIterator[list[UsageRow]]:
@@ -167,8 +189,8 @@ async def total(reader: Reader, query: UsageQuery) -> tuple[int, int]:
     coverage = await reader.coverage(revisions)
     minutes = Minutes(tuple(parts), coverage=coverage)
     statement = sum_statement(query, minutes) if parts else None
-    if statement is not None and not any(events for _, events in cuts):
-        ((count, value),) = await reader.connection.query(*statement)
+    if statement is not None and not cuts:
+        ((count, value),) = await reader.query(*statement)
         await reader.confirm(coverage, revisions)
         return int(count), int(value)
     count = value = 0
@@ -179,8 +201,8 @@ async def total(reader: Reader, query: UsageQuery) -> tuple[int, int]:
 
 
 async def pieces_of(reader: Reader, query: UsageQuery) -> tuple[list[Part], list[Cut]]:
-    """The whole minutes of a query by the revisions that answer them, and the events of minutes
-    that it cuts.
+    """The whole minutes of a query by the revisions that answer them, and the minutes that it cuts
+    in which there are events.
     """
     lower = [ms for ms in (query.from_ms, query.meter.events_from_ms) if ms is not None]
     parts, cuts = [], []
@@ -188,29 +210,9 @@ async def pieces_of(reader: Reader, query: UsageQuery) -> tuple[list[Part], list
         span = span_of(piece.from_ms, piece.to_ms)
         if span.first < span.end:
             parts.append(Part(piece.meter, span.first, span.end))
-        cuts += [
-            (piece.meter, await _cut_events(reader, query, piece.meter, *cut)) for cut in span.cuts
-        ]
+        found = [Cut(piece.meter, *cut) for cut in span.cuts]
+        cuts += [cut for cut in found if await has_events(reader, cut)]
     return parts, cuts
-
-
-async def _cut_events(
-    reader: Reader, query: UsageQuery, meter: Meter, from_ms: int, to_ms: int
-) -> list[Event]:
-    parameters = {
-        "namespace": meter.namespace,
-        "type": meter.event_type,
-        "from_ms": from_ms,
-        "to_ms": to_ms,
-    }
-    rows = await reader.connection.query(QUERIES["cut_events"], parameters)
-    events = [decode_event(row[-1].encode()) for row in rows]
-    if any(is_erased(event.text) and query.asks_for(event.subject) for event in events):
-        reason = (
-            "events of a part of a minute were erased with their subject; ask for whole minutes"
-        )
-        raise invalid(Fault("from" if from_ms == query.from_ms else "to", reason, "erased"))
-    return events
 
 
 async def _within_rows(reader: Reader, query: UsageQuery, minutes: Minutes, rows_max: int) -> None:
@@ -218,27 +220,13 @@ async def _within_rows(reader: Reader, query: UsageQuery, minutes: Minutes, rows
     be so many.
     """
     if minutes.parts:
-        ((found,),) = await reader.connection.query(
-            *count_statement(query, minutes), COUNT_SETTINGS
-        )
+        ((found,),) = await reader.query(*count_statement(query, minutes), COUNT_SETTINGS)
         if found > rows_max:
             raise _too_many(rows_max)
 
 
 def _too_many(rows_max: int) -> Problem:
     return invalid(Fault("from", f"the answer has over {rows_max} rows; ask for less"))
-
-
-def folded_cuts(query: UsageQuery, minutes: Minutes, cuts: Sequence[Cut]) -> dict[Key, Aggregate]:
-    """What cut minutes add by key, folded from raw events by the very rule of the aggregator."""
-    found: dict[Key, Aggregate] = {}
-    for meter, events in cuts:
-        fold = EventFold(query, Measure(meter), minutes.starts)
-        for event in events:
-            fold.add(event)
-        for key, aggregate in fold.found().items():
-            found[key] = merged(found.get(key, EMPTY), aggregate)
-    return found
 
 
 class MergedRows:

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from meterline.backends.clickhouse.usage.cuts import Cut
 from meterline.backends.clickhouse.usage.snapshot import Reader
 from meterline.backends.clickhouse.usage.sources import uncovered
 from meterline.backends.clickhouse.usage.sql import estimate_statement
 from meterline.backends.clickhouse.usage.statement import Minutes, Part, Statement, of_minutes
-from meterline.event import Event
 from meterline.limits import QUERY_CLOSED_WINDOWS_MAX
-from meterline.meter import Meter
 from meterline.usage import Coverage, Operator, UsageQuery
 from meterline.window import MINUTE_MS, WindowSize
 
@@ -28,12 +27,12 @@ class Extent:
 
 
 async def extent_of(
-    reader: Reader, query: UsageQuery, minutes: Minutes, cuts: Sequence[tuple[Meter, list[Event]]]
+    reader: Reader, query: UsageQuery, minutes: Minutes, cuts: Sequence[Cut]
 ) -> Extent | None:
     """Where usage can lie; None where there is none. Where both ends are given and the windows in
     between are not very many, that is the answer, and nothing is read.
     """
-    instants = [event.time_ms // MINUTE_MS for _, events in cuts for event in events]
+    instants = [cut.minute for cut in cuts]
     for part in minutes.parts:
         if _is_closed(query, part):
             instants += [part.first, part.end - 1]
@@ -74,7 +73,7 @@ async def _end(reader: Reader, part: Part, coverage: Coverage, *, last: bool) ->
         revision = statement.bind(part.meter.revision, "UInt32")
         sql = f"""SELECT {"max" if last else "min"}(day), count() FROM days
 WHERE block IN {blocks} AND revision = {revision} AND day >= {first} AND day < {end}"""  # noqa: S608 - values are bound
-        ((day, count),) = await reader.connection.query(sql, statement.parameters)
+        ((day, count),) = await reader.query(sql, statement.parameters)
         if not count:
             break
         within = max(day * DAY_MINUTES, part.first), min((day + 1) * DAY_MINUTES, part.end)
@@ -93,7 +92,7 @@ async def _minutes(reader: Reader, part: Part, newest: Coverage | None = None) -
         if newest is not None:
             where.append(uncovered(newest, statement))
         sql = f"SELECT min(window), max(window), count() FROM {table} WHERE {' AND '.join(where)}"  # noqa: S608 - values are bound
-        ((least, most, count),) = await reader.connection.query(sql, statement.parameters)
+        ((least, most, count),) = await reader.query(sql, statement.parameters)
         found += [least, most] if count else []
     return found
 
@@ -120,7 +119,7 @@ async def rows_at_most(reader: Reader, query: UsageQuery, minutes: Minutes, exte
             (extent.end_ms - extent.first_ms) // MINUTE_MS if minutely else len(minutes.starts)
         )
         return (windows + 1) * groups
-    lines = await reader.connection.query(*estimate_statement(query, minutes))
+    lines = await reader.query(*estimate_statement(query, minutes))
     return sum(int(line[_ROWS_AT]) for line in lines)
 
 

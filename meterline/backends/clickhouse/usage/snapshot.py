@@ -1,10 +1,11 @@
 """Which blocks are read: what the control store says, asked at most once a second."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
 
-from meterline.backends.clickhouse.connection import Connection
+from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection, Rows
 from meterline.backends.clickhouse.usage.cache import BlockCache
 from meterline.limits import BLOCK_SNAPSHOT_S
 from meterline.ports import Unavailable
@@ -13,11 +14,19 @@ from meterline.usage import (
     Column,
     Coverage,
     Hidden,
+    Life,
     Masks,
     columns_of,
     concerning,
     coverage_of,
 )
+
+# As a scalar it is evaluated also where there are no rows, in the process that reads them.
+_ONLY_LIFE: Final = (
+    "(SELECT throwIf(uptime() < {up_s} OR concat(hostName(), ' ', toString(serverUUID()))"
+    " != '{of}', 'the server was started again: ask again')) = 0"
+)
+T = TypeVar("T")
 
 
 class BlockSnapshot:
@@ -82,6 +91,37 @@ class Reader:
     connection: Connection
     blocks: BlockSnapshot | None = None
     cache: BlockCache = field(default_factory=BlockCache)
+    life: Life | None = None
+
+    def of(self, life: Life) -> "Reader":
+        """The same, of only that life of the store: every reading raises `Unavailable` in another
+        one. A process that is up for longer than this one was when it told so may be another one,
+        so this holds for `life.up_s` seconds.
+        """
+        return replace(self, life=life)
+
+    async def query(
+        self, sql: str, parameters: dict[str, Any], settings: Mapping[str, Any] = QUERY_SETTINGS
+    ) -> Rows:
+        """See `Connection.query`."""
+        return await self.connection.query(sql, parameters, self._guarded(settings))
+
+    def stream(
+        self,
+        sql: str,
+        parameters: dict[str, Any],
+        settings: Mapping[str, Any],
+        take: Callable[[bytes], T],
+    ) -> AsyncGenerator[T, None]:
+        """See `Connection.stream`."""
+        return self.connection.stream(sql, parameters, self._guarded(settings), take)
+
+    def _guarded(self, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self.life is None:
+            return settings
+        of = self.life.of.replace("'", "")
+        condition = _ONLY_LIFE.format(up_s=int(self.life.up_s), of=of)
+        return {**settings, "additional_result_filter": condition}
 
     async def coverage(self, revisions: Collection[int]) -> Coverage | None:
         """See `BlockSnapshot`; None where nothing is known of blocks."""

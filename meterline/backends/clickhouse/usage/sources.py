@@ -1,15 +1,15 @@
 """Where the rows of an answer come from (pure): blocks by day and hour, minutes for the rest.
 
-Each piece of time is read from the coarsest cells that answer it exactly (`cells_of`). Slices that
+Each piece of time is read from the coarsest cells that answer it exactly (`plan_of`). Slices that
 no block has are read as minutes, too: by time where their rows are not late, along the log where
 they are. Rows of blocks are written once, so only the others need FINAL.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from meterline.backends.clickhouse.blocks.hidden import hidden_condition
-from meterline.backends.clickhouse.blocks.sql import NUMBERS
 from meterline.backends.clickhouse.usage.statement import (
     Minutes,
     Part,
@@ -17,29 +17,39 @@ from meterline.backends.clickhouse.usage.statement import (
     TextOf,
     conditions_of,
 )
-from meterline.meter import Meter
+from meterline.meter import Aggregation, Meter
 from meterline.usage import (
-    Cells,
     Comparison,
     Coverage,
     Operator,
+    Plan,
     Range,
     UsageQuery,
-    cells_of,
     concerning,
+    plan_of,
 )
 from meterline.window import WindowSize
 
 _CELLS: Final = {"hour": 60, "day": 1_440}
-_ALL: Final = 1 << 32  # behind every minute
+_PARTITIONS_NAMED_MAX: Final = 64  # in one condition: a part each
+# What an aggregation needs of a row: columns cost time even where nobody reads them.
+_NUMBERS: Final = {
+    Aggregation.SUM: "total, ",
+    Aggregation.AVG: "total, ",
+    Aggregation.MIN: "minimum, ",
+    Aggregation.MAX: "maximum, ",
+    Aggregation.LATEST: "latest_time_ms, latest_recorded_ms, latest_key, latest, ",
+    Aggregation.COUNT: "",
+    Aggregation.UNIQUE_COUNT: "",
+}
 
 
 def rows_source(
     query: UsageQuery, minutes: Minutes, statement: Statement, *, members: bool = False
 ) -> str:
-    """A statement for all rows of a query: its keys `k0` (bucket), `k1` (subject), `k2` and on
-    (dimensions), and the numbers of a tally or the `member`. Each cell is in there in any number of
-    rows, no event twice. Where rows are told apart, `run` says of which run they are, from 1 on.
+    """A statement for all rows of a query: its `keys_of`, and the numbers of a tally that its
+    aggregation needs or the `member`. Each cell is in there in any number of rows, no event twice.
+    Where rows are told apart, `run` says of which run they are, from 1 on.
     """
     made = _Sources(query, minutes, statement, members=members)
     branches = [branch for part in minutes.parts for branch in made.of(part)]
@@ -53,6 +63,14 @@ def blocks_source(query: UsageQuery, minutes: Minutes, statement: Statement) -> 
     return "\nUNION ALL\n".join(branches)
 
 
+def keys_of(query: UsageQuery) -> list[str]:
+    """The keys of `rows_source`: `k0` (bucket), `k1` (subject, if asked for), `k2` and on
+    (dimensions).
+    """
+    subject = ["k1"] if query.by_subject else []
+    return ["k0", *subject, *(f"k{at}" for at, _ in enumerate(query.dimensions, 2))]
+
+
 class _Sources:
     def __init__(
         self, query: UsageQuery, minutes: Minutes, statement: Statement, *, members: bool
@@ -62,9 +80,11 @@ class _Sources:
         self._starts = minutes.starts
         self._coverage = minutes.coverage
         self._members = members
-        self._by_subject = _few_subjects(query)
+        self._by_subject = names_subjects(query)
         bound = query.window not in (None, WindowSize.MINUTE)
-        self._bound = statement.bind(list(minutes.starts), "Array(UInt32)") if bound else ""
+        self._step = _step_of(minutes.starts)
+        unequal = bound and not self._step
+        self._bound = statement.bind(list(minutes.starts), "Array(UInt32)") if unequal else ""
         self._runs = minutes.runs
         self._run = self._run_of_block() if minutes.runs else ""
 
@@ -78,33 +98,32 @@ class _Sources:
 
     def of(self, part: Part) -> list[str]:
         """One statement for each kind of cells that answers some of a part."""
-        coverage = self._coverage
-        if coverage is None or not coverage.ends:
-            return [self._minutes(part, [(part.first, part.end)])]
-        cells = self._cells(part)
-        covered = sorted((*cells.days, *cells.hours))
+        plan = self._plan(part)
         found = self.of_blocks(part)
-        if cells.minutes:
-            found.append(self._minutes(part, cells.minutes))
-        border = coverage.late_before
-        if newest := _clipped(covered, border, _ALL):
-            found.append(self._minutes(part, newest, coverage))
-        if late := _clipped(covered, 0, border):
-            found.append(self._minutes(part, late, coverage, late=True))
+        if plan.minutes:
+            found.append(self._minutes(part, plan.minutes))
+        if plan.newest:
+            found.append(self._minutes(part, plan.newest, self._coverage))
+        if plan.late:
+            found.append(self._minutes(part, plan.late, self._coverage, late=True))
         return found
 
     def of_blocks(self, part: Part) -> list[str]:
         """Those of them that read blocks."""
-        coverage, cells = self._coverage, self._cells(part)
+        coverage, plan = self._coverage, self._plan(part)
         return [
             self._block(part, name, ranges, coverage)
-            for name, ranges in (("day", cells.days), ("hour", cells.hours))
-            if ranges and coverage is not None and coverage.blocks
+            for name, ranges in (("day", plan.days), ("hour", plan.hours))
+            if ranges and coverage is not None
         ]
 
-    def _cells(self, part: Part) -> Cells:
-        whole = self._query.window is WindowSize.MINUTE
-        return cells_of(part.first, part.end, None if whole else self._starts)
+    def _plan(self, part: Part) -> Plan:
+        coverage = self._coverage
+        starts = None if self._query.window is WindowSize.MINUTE else self._starts
+        if coverage is None or not coverage.ends:
+            return plan_of(part.first, part.end, starts, None, blocks=False)
+        blocks = bool(coverage.blocks)
+        return plan_of(part.first, part.end, starts, coverage.late_before, blocks=blocks)
 
     def _block(self, part: Part, cell: str, ranges: Sequence[Range], coverage: Coverage) -> str:
         size = _CELLS[cell]
@@ -131,7 +150,7 @@ class _Sources:
         table = "members" if self._members else "tallies"
         where = [self._of(part, "window", ranges, 1)]
         if behind is not None:
-            where.append(uncovered(behind, self._statement))
+            where.append(uncovered(behind, self._statement, along_log=late))
         where += visible(self._coverage, part.meter.revision, self._statement)
         where += conditions_of(self._query, part.meter, minute_text, self._statement)
         keys = self._keys(part, "window", minute_text, "toUInt8(0)" if self._runs else "")
@@ -148,10 +167,10 @@ class _Sources:
 
     def _keys(self, part: Part, minute: str, text: TextOf, run: str) -> str:
         query = self._query
-        subject = "toLowCardinality(subject)" if query.by_subject else "toLowCardinality('')"
+        subject = ["subject"] if query.by_subject else []
         groups = (f"toLowCardinality({text(part.meter, name)})" for name in query.dimensions)
-        keys = (self._bucket(minute), subject, *groups)
-        named = [f"{key} AS k{at}" for at, key in enumerate(keys)]
+        keys = zip((self._bucket(minute), *subject, *groups), keys_of(query), strict=True)
+        named = [f"{key} AS {name}" for key, name in keys]
         return ", ".join([*named, f"{run} AS run"] if run else named)
 
     def _bucket(self, minute: str) -> str:
@@ -159,18 +178,36 @@ class _Sources:
             return "toUInt32(0)"
         if self._query.window is WindowSize.MINUTE:
             return minute
+        if self._step:
+            first = self._starts[0]
+            return f"toUInt32({first} + intDiv({minute} - {first}, {self._step}) * {self._step})"
         return f"toUInt32(roundDown({minute}, {self._bound}))"
 
     @property
     def _numbers(self) -> str:
-        return "member" if self._members else NUMBERS
+        if self._members:
+            return "member"
+        return f"{_NUMBERS[self._query.meter.aggregation]}counted, rejected"
 
 
-def uncovered(coverage: Coverage, statement: Statement) -> str:
+def _step_of(starts: Sequence[int]) -> int:
+    """How far apart the starts of windows are, in minutes; 0 where that is not always the same."""
+    steps = {after - before for before, after in pairwise(starts)}
+    return steps.pop() if len(steps) == 1 else 0
+
+
+def uncovered(coverage: Coverage, statement: Statement, *, along_log: bool = False) -> str:
     """The condition that a row is of a slice that no block has. A lower bound of all partitions
-    comes first: by it the index excludes rows.
+    comes first: by it the index excludes rows. A table that is ordered `along_log` has an order
+    that excludes them by partition.
     """
     ends = [coverage.ends.get(number, 0) for number in range(max(coverage.ends, default=0) + 1)]
+    if along_log and coverage.alone and len(ends) <= _PARTITIONS_NAMED_MAX:
+        parts = [f"(partition = {number} AND slice >= {end})" for number, end in enumerate(ends)]
+        others = f"partition >= {len(ends)}"
+        return (
+            f"log = {coverage.log} AND slice >= {min(ends)} AND ({' OR '.join([*parts, others])})"
+        )
     behind = f"slice >= {statement.bind(ends, 'Array(UInt64)')}[partition + 1]"
     if coverage.alone:
         return f"slice >= {statement.bind(min(ends), 'UInt64')} AND {behind}"
@@ -213,7 +250,7 @@ def _asks_subjects(query: UsageQuery) -> bool:
     return query.by_subject or filtered or bool(query.subjects)
 
 
-def _few_subjects(query: UsageQuery) -> bool:
+def names_subjects(query: UsageQuery) -> bool:
     """Whether the query names its subjects: then they come first in the order that is read."""
     named = any(
         name == "subject" and it.operator in (Operator.EQ, Operator.IN)
@@ -221,9 +258,3 @@ def _few_subjects(query: UsageQuery) -> bool:
     )
     listed = any(it.comparison in (Comparison.EQ, Comparison.IN) for it in query.subjects)
     return named or (listed and not query.other_subjects)
-
-
-def _clipped(ranges: Sequence[Range], low: int, high: int) -> list[Range]:
-    """What of the ranges lies in [low, high)."""
-    clipped = [(max(first, low), min(end, high)) for first, end in ranges]
-    return [(first, end) for first, end in clipped if first < end]

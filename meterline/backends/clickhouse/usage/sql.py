@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from meterline.backends.clickhouse.connection import QUERY_SETTINGS
-from meterline.backends.clickhouse.usage.sources import rows_source
+from meterline.backends.clickhouse.usage.sources import keys_of, names_subjects, rows_source
 from meterline.backends.clickhouse.usage.statement import Minutes, Part, Statement, of_minutes
 from meterline.limits import QUERY_ROWS_MAX, USAGE_MEMORY_BYTES_MAX
 from meterline.meter import Aggregation
@@ -24,7 +24,10 @@ ROWS_SETTINGS = {
     "max_block_size": 8_192,
     "output_format_json_quote_64bit_integers": 0,
 }
-_LARGE = {**ROWS_SETTINGS, "max_threads": 1}  # in half of the memory, and leaves a core to others
+# In half of the memory, and leaves a core to others.
+_ONE_THREAD = {**ROWS_SETTINGS, "max_threads": 1}
+# The order leaves one granule or two of each block: to read columns one after another is dearer.
+_ONE_SUBJECT = {**_ONE_THREAD, "optimize_move_to_prewhere": 0}
 COUNT_SETTINGS = {
     **QUERY_SETTINGS,
     "max_rows_to_group_by": QUERY_ROWS_MAX + 1,
@@ -42,7 +45,7 @@ def rows_statement(
     for each run `s` that has it, and one for minutes (0), one behind the other.
     """
     statement = Statement()
-    keys = _keys(query)
+    keys = keys_of(query)
     run, shown_run = (", run", ", run AS s") if minutes.runs else ("", "")
     grouped = ", ".join(keys) + run
     shown, *merged = _measured(query.meter.aggregation, with_members=with_members)
@@ -58,20 +61,25 @@ SELECT {grouped}, 0 AS c, 0 AS r, {merged[1]} FROM ({members}) GROUP BY {grouped
 GROUP BY {grouped}"""  # noqa: S608 - values are bound, names come from this module
     lines_max = None if rows_max is None else (rows_max + 1) * (1 + len(minutes.runs))
     sql = f"""
-SELECT k0 AS b, [{", ".join(keys[1:])}] AS k, c, r, {shown}{shown_run} FROM ({source})
+SELECT k0 AS b, [{_shown_keys(query)}] AS k, c, r, {shown}{shown_run} FROM ({source})
 ORDER BY {grouped}
 {"" if lines_max is None else f"LIMIT {lines_max}"}"""  # noqa: S608 - values are bound, names come from this module
     return sql, statement.parameters
 
 
-def _keys(query: UsageQuery) -> list[str]:
-    """The keys of `rows_source`: bucket, subject, dimensions."""
-    return [f"k{i}" for i in range(len(query.dimensions) + 2)]
+def _shown_keys(query: UsageQuery) -> str:
+    _, *keys = keys_of(query)
+    return ", ".join(keys if query.by_subject else ["''", *keys])
 
 
-def rows_settings(query: UsageQuery, *, large: bool) -> dict[str, Any]:
-    """Settings for `rows_statement`; `large` says that very many rows are read for it."""
-    return _LARGE if query.group_by and large else ROWS_SETTINGS
+def rows_settings(query: UsageQuery, minutes: Minutes) -> dict[str, Any]:
+    """Settings for `rows_statement`. Only what is added up from minutes to few rows is worth a
+    second thread: to start one takes as long as to read a block.
+    """
+    covered = minutes.coverage is not None and minutes.coverage.ends
+    if covered and names_subjects(query):
+        return _ONE_SUBJECT
+    return _ONE_THREAD if covered or query.group_by else ROWS_SETTINGS
 
 
 def _measured(aggregation: Aggregation, *, with_members: bool) -> tuple[str, ...]:
@@ -102,7 +110,7 @@ def _measured(aggregation: Aggregation, *, with_members: bool) -> tuple[str, ...
 def count_statement(query: UsageQuery, minutes: Minutes) -> tuple[str, dict[str, Any]]:
     """How many rows there would be, as far as `COUNT_SETTINGS` let it count."""
     statement = Statement()
-    keys = ", ".join(_keys(query))
+    keys = ", ".join(keys_of(query))
     source = rows_source(query, minutes, statement)
     sql = f"SELECT count() FROM (SELECT 1 FROM ({source}) GROUP BY {keys})"  # noqa: S608
     return sql, statement.parameters
@@ -133,7 +141,7 @@ def sum_statement(query: UsageQuery, minutes: Minutes) -> tuple[str, dict[str, A
     if value is None:
         return None
     statement = Statement()
-    keys = ", ".join(_keys(query))
+    keys = ", ".join(keys_of(query))
     members = query.meter.aggregation is Aggregation.UNIQUE_COUNT
     counted = "1" if members else "sum(counted) > 0"
     sql = f"""

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from meterline.backends.clickhouse.bounds import Searches
-from meterline.backends.clickhouse.usage.answer import folded_cuts, pieces_of
+from meterline.backends.clickhouse.usage.answer import pieces_of
+from meterline.backends.clickhouse.usage.cuts import folded_cuts
 from meterline.backends.clickhouse.usage.snapshot import Reader
 from meterline.backends.clickhouse.usage.sql import ROWS_SETTINGS, values_statement
 from meterline.backends.clickhouse.usage.statement import Minutes
@@ -44,15 +45,15 @@ class ValueListing:
         coverage = await self._reader.coverage(revisions)
         minutes = Minutes(tuple(parts), coverage=coverage)
         at = 1 if query.by_subject else 2  # of a key: bucket, subject, dimensions
-        folded = folded_cuts(query, minutes, cuts)
+        folded = await folded_cuts(self._reader, query, minutes.starts, cuts)
         cut = sorted({str(key[at]) for key, aggregate in folded.items() if aggregate.count})
         sql, bound = values_statement(query, minutes, cut)
         counted = f"SELECT count() FROM ({sql})"  # noqa: S608 - values are bound
-        ((total,),) = await self._reader.connection.query(counted, bound, self._bounds)
+        ((total,),) = await self._reader.query(counted, bound, self._bounds)
         if offset >= total:
             await self._reader.confirm(coverage, revisions)
             return [], int(total)
         paged = f"{sql} ORDER BY v LIMIT {int(limit)} OFFSET {int(offset)}"
-        rows = await self._reader.connection.query(paged, bound, self._bounds)
+        rows = await self._reader.query(paged, bound, self._bounds)
         await self._reader.confirm(coverage, revisions)
         return [text for (text,) in rows], int(total)

@@ -5,25 +5,13 @@ that the control store knows too. A store that is empty, another one, or restore
 is found by comparing the two, and nothing is answered, sealed or delivered from it.
 """
 
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Callable,
-    Collection,
-    Coroutine,
-    Mapping,
-    Sequence,
-)
-from contextlib import aclosing
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from meterline.ports import StoreLost, Unavailable, Unsuitable
-from meterline.usage.block_ports import BlockRows
-from meterline.usage.ports import LateEvents, UsageStore
-from meterline.usage.query import UsageQuery, UsageRow
+from meterline.usage.ports import Life
 from meterline.usage.retention.periods import Kept
-from meterline.usage.rows import SeenRow
 
 BEFORE: Final = -1  # below the first slice of a partition
 _P = ParamSpec("_P")
@@ -75,12 +63,38 @@ class Sealed:
 class Holdings:
     """What the usage store has: its ids (one, or none in a new store), rows by table, those of the
     slices asked for that have an account, as (partition, slice), and by block its rows by table.
+    And whose life it was that told so, where that is known.
     """
 
     ids: tuple[str, ...]
     rows: Mapping[str, int]
     accounts: Collection[tuple[int, int]]
     blocks: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    life: Life | None = None
+
+
+class WholeLife(NamedTuple):
+    """A life of the usage store that was found whole by a comparison begun then (seconds of a clock
+    that only goes on).
+    """
+
+    life: Life
+    begun_s: float
+
+
+class Standing(Protocol):
+    """What answers stand on: comparisons, and for how long each of them is good."""
+
+    @property
+    def held(self) -> WholeLife | None:
+        """The life that an answer asked for now may come from without another comparison."""
+        ...
+
+    async def stands(self, held: WholeLife | None) -> None:
+        """Return when an answer may be given out: of the life that it was asked of (`held`), or of
+        any, by a comparison that begins now. Raises as the comparison does.
+        """
+        ...
 
 
 class SealLedger(Protocol):
@@ -218,9 +232,10 @@ class UsageIntegrity:
         other.store_id = self.store_id
         return other
 
-    async def check(self) -> None:
-        """Raises `StoreLost` where the usage store lacks what was counted, `Unavailable` where one
-        of both does not answer, or a block lacks rows.
+    async def check(self) -> Life | None:
+        """Whose life of the usage store was found whole, if that is known. Raises `StoreLost` where
+        the store lacks what was counted, `Unavailable` where one of both does not answer, or a
+        block lacks rows.
         """
         sealed, there = await self._look()
         if sealed.store_id != self.store_id:
@@ -239,6 +254,7 @@ class UsageIntegrity:
                 f"usage store: block {lacking[0]} has not the rows that were counted. It is made"
                 " again from its slices, within minutes. Ask again then"
             )
+        return there.life
 
     def checked(
         self, ask: Callable[_P, Coroutine[Any, Any, _T]]
@@ -315,81 +331,3 @@ def _other_store(known: str | None, found: tuple[str, ...]) -> str:
         f"the usage store has the id {ids}, but this control store counts into {known}: it belongs"
         " to another installation. Point usage_url and control_url to stores that belong together"
     )
-
-
-class CheckedUsageStore:
-    """A `UsageStore` whose answers are given only when the store has lost nothing.
-
-    The check comes after each answer: a store that was replaced before it is found out. Every
-    method raises `StoreLost`, too.
-    """
-
-    def __init__(self, store: UsageStore, integrity: UsageIntegrity) -> None:
-        self._store = store
-        self._check = integrity.check
-        self.write = integrity.checked(store.write)
-        self.count_back = integrity.checked(store.count_back)
-        self.account = integrity.checked(store.account)
-        self.accounts = integrity.checked(store.accounts)
-        self.slice_events = integrity.checked(store.slice_events)
-        self.usage_values = integrity.checked(store.usage_values)
-        self.usage_sum = integrity.checked(store.usage_sum)
-        self.rejected = integrity.checked(store.rejected)
-        self.listed_events = integrity.checked(store.listed_events)
-        self.event_subjects = integrity.checked(store.event_subjects)
-        self.new_events = integrity.checked(store.new_events)
-        self.close = store.close
-
-    async def seen_between(
-        self, log: int, partition: int, offset_first: int, offset_end: int
-    ) -> AsyncIterator[list[SeenRow]]:
-        """See the port; the check comes before the end is told."""
-        async for rows in self._store.seen_between(log, partition, offset_first, offset_end):
-            yield rows
-        await self._check()
-
-    async def usage(self, query: UsageQuery) -> list[UsageRow]:
-        """See the port."""
-        async with aclosing(self.usage_rows(query)) as blocks:
-            return [row async for rows in blocks for row in rows]
-
-    async def usage_rows(self, query: UsageQuery) -> AsyncGenerator[list[UsageRow], None]:
-        """See the port; the first part is checked: what the others tell was read by then, too."""
-        checked = False
-        async with aclosing(self._store.usage_rows(query)) as blocks:
-            async for rows in blocks:
-                if not checked:
-                    await self._check()
-                    checked = True
-                yield rows
-        if not checked:
-            await self._check()
-
-    async def usage_by_subject(
-        self, query: UsageQuery, rows_max: int
-    ) -> AsyncIterator[list[UsageRow]]:
-        """See the port; the check comes before each portion, and before the end is told."""
-        async for rows in self._store.usage_by_subject(query, rows_max):
-            await self._check()
-            yield rows
-        await self._check()
-
-
-class CheckedLateEvents:
-    """`LateEvents` of a store that has lost nothing: what is overlooked now is never looked for
-    again.
-    """
-
-    def __init__(self, events: LateEvents, integrity: UsageIntegrity) -> None:
-        self.touched = integrity.checked(events.touched)
-
-
-class CheckedBlockRows:
-    """`BlockRows` of a store that has lost nothing: what a block must weigh is told only then.
-    `due` raises `StoreLost`, too.
-    """
-
-    def __init__(self, rows: BlockRows, integrity: UsageIntegrity) -> None:
-        self.make, self.held, self.recount = rows.make, rows.held, rows.recount
-        self.due = integrity.checked(rows.due)
-        self.drop, self.counts = rows.drop, rows.counts

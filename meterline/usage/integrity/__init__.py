@@ -1,0 +1,1 @@
+"""Whether the usage store still holds what was counted into it."""

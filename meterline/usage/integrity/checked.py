@@ -1,0 +1,103 @@
+"""Stores whose answers are given out only when nothing was lost."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+
+from meterline.usage.block_ports import BlockRows
+from meterline.usage.integrity.comparison import Standing, UsageIntegrity, WholeLife
+from meterline.usage.ports import LateEvents, Life, UsageStore
+from meterline.usage.query import UsageQuery, UsageRow
+from meterline.usage.rows import SeenRow
+
+
+class CheckedUsageStore:
+    """A `UsageStore` whose answers are given only when the store has lost nothing.
+
+    The check comes after each answer: a store that was replaced before it is found out. Every
+    method raises `StoreLost`, too.
+    """
+
+    def __init__(
+        self, store: UsageStore, integrity: UsageIntegrity, standing: Standing | None = None
+    ) -> None:
+        self._store = store
+        self._check = integrity.check
+        self._standing = standing  # None: each answer is followed by a comparison of its own
+        self.write = integrity.checked(store.write)
+        self.count_back = integrity.checked(store.count_back)
+        self.account = integrity.checked(store.account)
+        self.accounts = integrity.checked(store.accounts)
+        self.slice_events = integrity.checked(store.slice_events)
+        self.usage_values = integrity.checked(store.usage_values)
+        self.usage_sum = integrity.checked(store.usage_sum)
+        self.rejected = integrity.checked(store.rejected)
+        self.listed_events = integrity.checked(store.listed_events)
+        self.event_subjects = integrity.checked(store.event_subjects)
+        self.new_events = integrity.checked(store.new_events)
+        self.close = store.close
+
+    async def seen_between(
+        self, log: int, partition: int, offset_first: int, offset_end: int
+    ) -> AsyncIterator[list[SeenRow]]:
+        """See the port; the check comes before the end is told."""
+        async for rows in self._store.seen_between(log, partition, offset_first, offset_end):
+            yield rows
+        await self._check()
+
+    async def usage(self, query: UsageQuery) -> list[UsageRow]:
+        """See the port."""
+        async with aclosing(self.usage_rows(query)) as blocks:
+            return [row async for rows in blocks for row in rows]
+
+    async def usage_rows(
+        self, query: UsageQuery, life: Life | None = None
+    ) -> AsyncGenerator[list[UsageRow], None]:
+        """See the port; the first part is checked: what the others tell was read by then, too. A
+        life of the store that was found whole a moment ago need not be looked at again.
+        """
+        held = None if self._standing is None else self._standing.held
+        checked = False
+        life = life if held is None else held.life
+        async with aclosing(self._store.usage_rows(query, life)) as blocks:
+            async for rows in blocks:
+                if not checked:
+                    await self._stands(held)
+                    checked = True
+                yield rows
+        if not checked:
+            await self._stands(held)
+
+    async def _stands(self, held: WholeLife | None) -> None:
+        if self._standing is None:
+            await self._check()
+        else:
+            await self._standing.stands(held)
+
+    async def usage_by_subject(
+        self, query: UsageQuery, rows_max: int
+    ) -> AsyncIterator[list[UsageRow]]:
+        """See the port; the check comes before each portion, and before the end is told."""
+        async for rows in self._store.usage_by_subject(query, rows_max):
+            await self._check()
+            yield rows
+        await self._check()
+
+
+class CheckedLateEvents:
+    """`LateEvents` of a store that has lost nothing: what is overlooked now is never looked for
+    again.
+    """
+
+    def __init__(self, events: LateEvents, integrity: UsageIntegrity) -> None:
+        self.touched = integrity.checked(events.touched)
+
+
+class CheckedBlockRows:
+    """`BlockRows` of a store that has lost nothing: what a block must weigh is told only then.
+    `due` raises `StoreLost`, too.
+    """
+
+    def __init__(self, rows: BlockRows, integrity: UsageIntegrity) -> None:
+        self.make, self.held, self.recount = rows.make, rows.held, rows.recount
+        self.due = integrity.checked(rows.due)
+        self.drop, self.counts = rows.drop, rows.counts

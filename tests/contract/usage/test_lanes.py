@@ -4,6 +4,7 @@ what nobody waits for is ended.
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from typing import Final
 from uuid import uuid4
 
@@ -40,16 +41,17 @@ async def until(connection: Connection, number: int) -> None:
 
 
 async def test_counting_and_runs_do_not_wait_behind_readers(
-    usage_store: ClickHouseUsageStore,
+    usage_store: ClickHouseUsageStore, fresh_numbers: Iterator[int]
 ) -> None:
     over, connection = threading.Event(), usage_store.connection
+    nobodys = SliceId(next(fresh_numbers), 0, 0)
     reading = connection.lane(READING)
     readers = [
         asyncio.create_task(reading.run(lambda _: over.wait())) for _ in range(3 * READING.threads)
     ]
     try:
-        assert await usage_store.account(SliceId(1, 0, 0)) is None
-        assert await usage_store.count_back(SliceId(1, 0, 0), [1])
+        assert await usage_store.account(nobodys) is None
+        assert await usage_store.count_back(nobodys, [1])
         for lane in (RUNS, UPKEEP):
             assert await connection.lane(lane).query("SELECT 1", {}) == [(1,)]
         assert not any(task.done() for task in readers)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from meterline.limits import CELL_RANGES_MAX
+from meterline.limits import CELL_RANGES_MAX, CELLS_LISTED_MAX
 
 HOUR_MINUTES: Final = 60
 DAY_MINUTES: Final = 24 * HOUR_MINUTES
@@ -73,7 +73,8 @@ def cells_of(first: int, end: int, starts: Sequence[int] | None) -> Cells:
     """The coarsest cells that answer [first, end), in minutes. `starts` are the ascending starts of
     windows: none where everything is one window, None where each minute is one.
 
-    Where windows need very many ranges of days, hours answer instead: their ranges join.
+    Where windows need very many ranges of days, hours answer instead: their ranges join, unless the
+    zone's offset is no whole hour. Then at most CELLS_LISTED_MAX minutes lie between them.
     """
     if first >= end:
         return Cells()
@@ -84,7 +85,8 @@ def cells_of(first: int, end: int, starts: Sequence[int] | None) -> Cells:
     days, hours = _whole(hourly, DAY_MINUTES)
     if len(_joined(days)) > CELL_RANGES_MAX:
         days, hours = [], hourly
-    if len(_joined(hours)) > CELL_RANGES_MAX:
+    scattered = len(_joined(hours)) > CELL_RANGES_MAX
+    if scattered and sum(end - first for first, end in minutes) > CELLS_LISTED_MAX:
         days, hours, minutes = [], [], parts
     return Cells(_joined(days), _joined(hours), _joined(minutes))
 

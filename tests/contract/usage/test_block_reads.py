@@ -231,6 +231,23 @@ async def test_slices_of_another_log_are_read_beside_the_blocks(
         assert await usage_store.usage(query) == world.expected(query), query
 
 
+@pytest.mark.parametrize("zone", ["Asia/Kolkata", "Australia/Lord_Howe"])
+@pytest.mark.parametrize("ends", [0, 5, SLICES])
+async def test_many_days_of_a_zone_of_half_hours_are_read_through_blocks(
+    usage_store: ClickHouseUsageStore, fresh_numbers: Iterator[int], zone: str, ends: int
+) -> None:
+    world = World(fresh_numbers, random.Random(19))
+    await world.write(usage_store)
+    rows = ClickHouseBlockRows(usage_store.connection)
+    blocks = [await readable(rows, world.block(0, ends))] if ends else []
+    usage_store.read_blocks(FixedBlocks(world.log, columns_of(blocks)))  # type: ignore[arg-type]
+    for of in world.meters:
+        query = UsageQuery(
+            of, BEGIN_MS - 90 * DAY_MS, BEGIN_MS + 3 * DAY_MS, WindowSize.DAY, ZoneInfo(zone)
+        )
+        assert await usage_store.usage(query) == world.expected(query), query
+
+
 async def test_sums_and_values_are_read_through_blocks(
     usage_store: ClickHouseUsageStore, fresh_numbers: Iterator[int]
 ) -> None:

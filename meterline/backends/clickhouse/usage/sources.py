@@ -17,6 +17,7 @@ from meterline.backends.clickhouse.usage.statement import (
     TextOf,
     conditions_of,
 )
+from meterline.limits import CELL_RANGES_MAX
 from meterline.meter import Aggregation, Meter
 from meterline.usage import (
     Comparison,
@@ -160,10 +161,24 @@ class _Sources:
 
     def _of(self, part: Part, column: str, ranges: Sequence[Range], size: int) -> str:
         revision = self._statement.bind(part.meter.revision, "UInt32")
-        among = " OR ".join(
-            f"({column} >= {first // size} AND {column} < {end // size})" for first, end in ranges
-        )
-        return f"revision = {revision} AND ({among})"
+        return f"revision = {revision} AND ({self._among(column, ranges, size)})"
+
+    def _among(self, column: str, ranges: Sequence[Range], size: int) -> str:
+        """The condition that a cell lies in one of the ranges. Very many of them are told by their
+        cells, or by those between them, whichever are fewer (at most CELLS_LISTED_MAX).
+        """
+        if len(ranges) <= CELL_RANGES_MAX:
+            return " OR ".join(_within(column, one, size) for one in ranges)
+        gaps = [(before[1], after[0]) for before, after in pairwise(ranges)]
+        inside = _cells_in(ranges, size) <= _cells_in(gaps, size)
+        cells = [
+            cell
+            for first, end in (ranges if inside else gaps)
+            for cell in range(first // size, end // size)
+        ]
+        listed = self._statement.bind(cells, "Array(UInt32)")
+        outer = _within(column, (ranges[0][0], ranges[-1][1]), size)
+        return f"{outer} AND {column} {'IN' if inside else 'NOT IN'} {listed}"
 
     def _keys(self, part: Part, minute: str, text: TextOf, run: str) -> str:
         query = self._query
@@ -188,6 +203,14 @@ class _Sources:
         if self._members:
             return "member"
         return f"{_NUMBERS[self._query.meter.aggregation]}counted, rejected"
+
+
+def _within(column: str, one: Range, size: int) -> str:
+    return f"({column} >= {one[0] // size} AND {column} < {one[1] // size})"
+
+
+def _cells_in(ranges: Sequence[Range], size: int) -> int:
+    return sum(end // size - first // size for first, end in ranges)
 
 
 def _step_of(starts: Sequence[int]) -> int:

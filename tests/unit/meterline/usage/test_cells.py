@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.limits import CELL_RANGES_MAX
+from meterline.limits import CELL_RANGES_MAX, CELLS_LISTED_MAX
 from meterline.usage import cells_of
 from meterline.usage.cells import DAY_MINUTES, HOUR_MINUTES, Cells
 from meterline.window import MINUTE_MS, WindowSize, window_starts
@@ -55,7 +55,8 @@ def test_ranges_are_bounded(offset: int, length: int) -> None:
     starts = [JANUARY + offset + step for step in range(0, length, DAY_MINUTES)]
     cells = cells_of(first, end, starts)
     assert len(cells.days) <= CELL_RANGES_MAX
-    assert len(cells.hours) <= CELL_RANGES_MAX
+    if len(cells.hours) > CELL_RANGES_MAX:
+        assert sum(b - a for a, b in cells.minutes) <= CELLS_LISTED_MAX
     for ranges in (cells.days, cells.hours, cells.minutes):
         assert all(one[1] < other[0] for one, other in pairwise(ranges))
     assert sum(b - a for r in (cells.days, cells.hours, cells.minutes) for a, b in r) == length
@@ -92,6 +93,15 @@ def test_days_of_kathmandu_have_minutes_at_their_ends() -> None:
             (starts[2] - 15, starts[2]),
         )
     )
+
+
+def test_a_year_by_day_of_kolkata_is_read_by_hours() -> None:
+    starts = [JANUARY - 330 + day * DAY_MINUTES for day in range(366)]
+    cells = cells_of(starts[0], starts[-1], starts)
+    assert len(cells.hours) == 365
+    assert sum(b - a for a, b in cells.minutes) == 365 * HOUR_MINUTES
+    decade = [JANUARY - 330 + day * DAY_MINUTES for day in range(3_660)]
+    assert not cells_of(decade[0], decade[-1], decade).hours
 
 
 @pytest.mark.parametrize("starts", [None, []])

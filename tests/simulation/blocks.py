@@ -102,7 +102,7 @@ class BlocksState:
         self._move({*numbers, *withdrawn(self.records.values(), numbers)}, BlockState.GONE, now_ms)
 
     def kept(self, numbers: Collection[int]) -> bool:
-        return all(self._state(n) not in (None, BlockState.GONE) for n in numbers)
+        return all(self._state(n) in COUNTED_STATES for n in numbers)
 
     def lacking(self, log: int, stretches: Stretches, revisions: Sequence[int]) -> int | None:
         for revision in revisions:

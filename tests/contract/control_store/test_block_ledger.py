@@ -114,6 +114,8 @@ async def test_blocks_are_kept_until_they_are_given_up(ledger: BlockLedger) -> N
     assert not await ledger.kept((one.number, other.number))
     await ledger.forget([other.number])
     assert not await ledger.kept((one.number, other.number))
+    await ledger.begin(other)  # a statement that came late: it has no rows
+    assert not await ledger.kept((one.number, other.number))
 
 
 async def test_what_is_withdrawn_takes_all_behind_it_along(ledger: BlockLedger) -> None:

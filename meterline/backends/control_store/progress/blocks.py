@@ -14,7 +14,15 @@ from meterline.backends.control_store.progress.seal_sums import all_seals
 from meterline.backends.control_store.store import SqlStore, fetch_int, json_text, reads, writes
 from meterline.backends.control_store.tables.blocks import blocks
 from meterline.backends.control_store.tables.meters import logs, seal_sums, seals
-from meterline.usage import Block, BlockState, Seal, Stretches, may_be_readable, withdrawn
+from meterline.usage import (
+    COUNTED_STATES,
+    Block,
+    BlockState,
+    Seal,
+    Stretches,
+    may_be_readable,
+    withdrawn,
+)
 
 _STRETCHES: Final = msgspec.json.Decoder(Stretches)
 _ROWS: Final = msgspec.json.Decoder(dict[str, int])
@@ -73,7 +81,8 @@ class SqlBlockLedger(SqlStore):
     @reads
     async def kept(self, connection: Connection, numbers: Collection[int]) -> bool:
         """See the port."""
-        those = and_(blocks.c.number.in_(numbers), blocks.c.state != BlockState.GONE)
+        # One in the making may be a record that a late statement wrote again: it has no rows.
+        those = and_(blocks.c.number.in_(numbers), blocks.c.state.in_(COUNTED_STATES))
         count = await connection.execute(select(func.count()).select_from(blocks).where(those))
         return bool(count.scalar_one() == len(set(numbers)))
 

@@ -158,6 +158,8 @@ class BlockMaker:
         """
         catalogue = await self._catalogue.catalogue()
         revisions = sorted(meter.revision for meter in catalogue.meters)
+        if _newest(columns, revisions) > catalogue.version:
+            return None  # it lags: which newer revisions must be counted is not known by it
         self._turn += 1
         for way in range(self._turn, self._turn + _WAYS):
             match way % _WAYS:

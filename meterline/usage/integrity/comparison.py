@@ -208,10 +208,14 @@ class UsageIntegrity:
             # first: whatever id is in the usage store is known there by now.
             sealed, there = await self._look()
         known = sealed.store_id
+        new_though_counted = known and not there.ids and await self._ledger.counted()
+        if new_though_counted:
+            # Another process may have given it its id in between, and counted.
+            there = await self._holdings(self._known)
         if there.ids and known not in there.ids:
             raise Unsuitable(_other_store(known, there.ids))
         message = missing(self._known.need, self._known.last, there)
-        if not message and known and not there.ids and await self._ledger.counted():
+        if not message and new_though_counted and not there.ids:
             message = "it is new and empty"
         if not message:
             self.store_id = await self._ledger.bind(known or fresh_id)

@@ -164,6 +164,22 @@ async def test_two_processes_may_start_for_the_first_time_at_once() -> None:
     await integrity.check()
 
 
+async def test_whoever_starts_beside_one_that_counts_already_takes_its_store_for_no_empty_one() -> (
+    None
+):
+    class Counting(Stores):
+        """Another process gives the usage store its id, and counts, while this one reads."""
+
+        async def counted(self) -> bool:
+            self.there = Holdings(("first",), {}, set())
+            return True
+
+    stores = Counting()
+    stores.known = "first"
+    integrity = await begun(stores)
+    assert integrity.store_id == "first"
+
+
 async def test_a_store_is_refused_that_is_empty_older_or_of_another() -> None:
     stores = Stores()
     integrity = await begun(stores)

@@ -40,11 +40,12 @@ def raising(errors: list[Exception]) -> Act:
     return act
 
 
-def settings(port: int) -> Settings:
+def settings(port: int, timeout_s: int = 600) -> Settings:
+    """A start that has all the time that a busy machine may need, unless its end is asked for."""
     return Settings(
         log_url=f"kafka://127.0.0.1:{port},127.0.0.1:{port}",
         control_url=f"postgresql://user:hidden@127.0.0.1:{port}/base",
-        start_timeout_s=1,
+        start_timeout_s=timeout_s,
     )
 
 
@@ -74,7 +75,7 @@ async def test_a_server_that_connects_is_told_in_its_client_s_words() -> None:
 async def test_when_the_time_is_over_one_line_says_all_of_it() -> None:
     never = raising([Unavailable("")] * 1_000)
     with nobody_at() as port:
-        waiting = Patience(settings(port), asyncio.Event(), HASTY)
+        waiting = Patience(settings(port, 1), asyncio.Event(), HASTY)
         with pytest.raises(Unsuitable) as ended:
             await waiting.wait("log", never)
     server = f"127.0.0.1:{port}"

@@ -188,17 +188,26 @@ def measure_all(setup: SetUp) -> None:
     measured(setup, "nothing", [])
 
 
-def main() -> None:
-    """Print the figures; takes about five minutes."""
-    say(f"# {ROWS:,} rows in an answer")
+@contextmanager
+def filled() -> Iterator[SetUp]:
+    """The product in one process, with the rows that are asked for; first of all that runs here,
+    or that would be measured, too.
+    """
     with contextlib.suppress(PermissionError):
-        os.nice(FIRST_OF_ALL)  # what else runs here would be measured, too
+        os.nice(FIRST_OF_ALL)
     with tempfile.TemporaryDirectory() as folder:
         setup = embedded(Path(folder) / "embedded")
         try:
             setup.start()
             setup.control.made("/api/v3/metering/meters", METER)
             fill_embedded(setup)
-            measure_all(setup)
+            yield setup
         finally:
             setup.kill()
+
+
+def main() -> None:
+    """Print the figures; takes about five minutes."""
+    say(f"# {ROWS:,} rows in an answer")
+    with filled() as setup:
+        measure_all(setup)

@@ -4,13 +4,10 @@ is sent beside them: its memory at most, and how long a 202 takes, without reade
 One `meterline up` on its own folder. A reader that is told to come back does so.
 """
 
-import contextlib
 import json
-import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import urllib.request
@@ -24,13 +21,11 @@ from meterline.window import DAY_MS, MINUTE_MS, rfc3339
 from tests.bench.bench_aggregator import say
 from tests.bench.bench_answers import (
     DAYS_FROM,
-    FIRST_OF_ALL,
-    METER,
     SUBJECTS,
     answering,
-    fill_embedded,
+    filled,
 )
-from tests.journey.setups import SetUp, embedded
+from tests.journey.setups import SetUp
 
 READERS: Final = 12
 DAYS: Final = 9  # of SUBJECTS rows each
@@ -156,20 +151,11 @@ def tell(name: str, took_s: float, found: Beside) -> None:
 def main() -> None:
     """Print the figures; takes about two minutes."""
     say(f"# {READERS} readers of {ROWS:,} rows each, embedded")
-    with contextlib.suppress(PermissionError):
-        os.nice(FIRST_OF_ALL)  # what else runs here would be measured, too
-    with tempfile.TemporaryDirectory() as folder:
-        setup = embedded(Path(folder) / "embedded")
-        try:
-            setup.start()
-            setup.control.made("/api/v3/metering/meters", METER)
-            fill_embedded(setup)
-            quiet(setup)
-            for _ in range(2):
-                crowd(setup)
-            quiet(setup)
-        finally:
-            setup.kill()
+    with filled() as setup:
+        quiet(setup)
+        for _ in range(2):
+            crowd(setup)
+        quiet(setup)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import Select, func, literal, select
+from sqlalchemy import Select, Table, func, literal, select
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.store import fetch_int
@@ -21,32 +21,19 @@ async def summed_end(connection: Connection, log: int, partition: int) -> int:
     return await fetch_int(connection, select(func.coalesce(last.scalar_subquery(), 0)))
 
 
+def _first(table: Table, log: int, partition: int, offset: int, limit: int) -> Select[Any]:
+    """Rows of a partition whose first slice is at an offset or behind it, in order."""
+    those = table.c
+    mine = (those.log == log, those.partition == partition, those.slice >= offset)
+    return select(table).where(*mine).order_by(those.slice).limit(limit)
+
+
 async def first_seals(
     connection: Connection, log: int, partition: int, offset: int, limit: int
 ) -> list[Seal]:
     """Seals of a partition from an offset on, in order."""
-    those = seals.c
-    question = (
-        select(seals)
-        .where(those.log == log, those.partition == partition, those.slice >= offset)
-        .order_by(those.slice)
-        .limit(limit)
-    )
-    return [Seal._make(row) for row in await connection.execute(question)]
-
-
-async def first_sums(
-    connection: Connection, log: int, partition: int, offset: int, limit: int
-) -> list[SealSum]:
-    """Sums of seals of a partition from an offset on, in order."""
-    those = seal_sums.c
-    question = (
-        select(seal_sums)
-        .where(those.log == log, those.partition == partition, those.slice >= offset)
-        .order_by(those.slice)
-        .limit(limit)
-    )
-    return [SealSum._make(row) for row in await connection.execute(question)]
+    rows = await connection.execute(_first(seals, log, partition, offset, limit))
+    return [Seal._make(row) for row in rows]
 
 
 async def all_seals(
@@ -55,7 +42,8 @@ async def all_seals(
     """Sums as if they were seals, then seals, of a partition from an offset on."""
     # Seals first: those that are added up in between are found in a sum, and left out.
     single = await first_seals(connection, log, partition, offset, limit)
-    sums = await first_sums(connection, log, partition, offset, limit)
+    rows = await connection.execute(_first(seal_sums, log, partition, offset, limit))
+    sums = [SealSum._make(row) for row in rows]
     end = sums[-1].end if sums else offset
     return [*(it.as_seal() for it in sums), *(it for it in single if it.slice >= end)][:limit]
 

@@ -100,7 +100,7 @@ class _Sources:
     def of(self, part: Part) -> list[str]:
         """One statement for each kind of cells that answers some of a part."""
         plan = self._plan(part)
-        found = self.of_blocks(part)
+        found = self._blocks(part, plan)
         if plan.minutes:
             found.append(self._minutes(part, plan.minutes))
         if plan.newest:
@@ -111,7 +111,10 @@ class _Sources:
 
     def of_blocks(self, part: Part) -> list[str]:
         """Those of them that read blocks."""
-        coverage, plan = self._coverage, self._plan(part)
+        return self._blocks(part, self._plan(part))
+
+    def _blocks(self, part: Part, plan: Plan) -> list[str]:
+        coverage = self._coverage
         return [
             self._block(part, name, ranges, coverage)
             for name, ranges in (("day", plan.days), ("hour", plan.hours))

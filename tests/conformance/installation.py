@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,15 +26,21 @@ from tests.services.local import LocalService, free_port
 
 KEY_WITHIN_S = 60.0
 ANSWER_WITHIN_S = 60.0
+_OTHERS = IPv4Address("127.0.1.1")  # and those after it: every address of this network is ours
 
 
 @dataclass(slots=True)
 class Caller:
-    """Asks over one connection, with a key or without."""
+    """Asks over one connection, with a key or without.
+
+    `address` is its own: requests without a good key are counted by the address they come from,
+    and those of one caller may not use up what another has.
+    """
 
     url: str
     key: str | None = None
     headers: dict[str, str] = field(default_factory=dict)
+    address: str = "127.0.0.1"
     _connection: http.client.HTTPConnection | None = None
 
     def ask(self, method: str, path: str, body: object = None, media_type: str = "") -> Answer:
@@ -59,7 +66,10 @@ class Caller:
             host = urlsplit(self.url)
             assert host.hostname is not None
             self._connection = http.client.HTTPConnection(
-                host.hostname, host.port, timeout=ANSWER_WITHIN_S
+                host.hostname,
+                host.port,
+                timeout=ANSWER_WITHIN_S,
+                source_address=(self.address, 0),
             )
         self._connection.request(method, path, body, dict(named))
         response = self._connection.getresponse()
@@ -97,8 +107,9 @@ class Installation:
         return self.process.url
 
     def caller(self, key: str | None = None) -> Caller:
-        """Somebody with this key."""
-        self.made.append(Caller(self.url, key))
+        """Somebody with this key, at an address of this machine that nobody else has."""
+        address = str(_OTHERS + len(self.made))
+        self.made.append(Caller(self.url, key, address=address))
         return self.made[-1]
 
     def callers(self, wanted: Sequence[tuple[str, Iterable[Scope]]]) -> list[Caller]:

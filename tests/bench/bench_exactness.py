@@ -64,12 +64,13 @@ async def make_meters(url: str) -> None:
         await database.close()
 
 
-async def filled() -> None:
-    """Make the log, and fill it."""
+async def filled() -> str:
+    """Make the log, and fill it. Its id: each pair has new stores, which must accept it."""
     async with AsyncExitStack() as stack:
         log = await adapters.open_log(load_settings(), stack)
         assert isinstance(log, KafkaLog)
         await fill(log, EVENTS)
+        return log.id
 
 
 async def rate(module: str, variables: dict[str, str], folder: Path) -> tuple[float, float]:
@@ -114,7 +115,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, services() as variables:
         variables["METERLINE_PARTITIONS"] = str(PARTITIONS)
         os.environ.update(variables)
-        asyncio.run(filled())
+        variables["METERLINE_LOG_ACCEPTED"] = asyncio.run(filled())
         say(f"# the log holds {EVENTS:,} events")
         postgres = variables["METERLINE_CONTROL_URL"]
         for number in range(PAIRS):

@@ -21,10 +21,11 @@ from meterline.usage import (
     coverage_of,
 )
 
-# As a scalar it is evaluated also where there are no rows, in the process that reads them.
+# All of it is constant, so the engine works it out while it plans: also where there are no rows, and
+# in the process that reads. Of another life the text is no number, and the error shows it.
 _ONLY_LIFE: Final = (
-    "(SELECT throwIf(uptime() < {up_s} OR concat(hostName(), ' ', toString(serverUUID()))"
-    " != '{of}', 'the server was started again: ask again')) = 0"
+    "toUInt8(if(uptime() >= {up_s} AND concat(hostName(), ' ', toString(serverUUID())) = '{of}',"
+    " '1', 'the server was started again: ask again'))"
 )
 T = TypeVar("T")
 

@@ -4,7 +4,19 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Row, Table, and_, delete, exists, func, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+    update,
+)
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
@@ -26,6 +38,16 @@ from meterline.usage import (
 
 _STRETCHES: Final = msgspec.json.Decoder(Stretches)
 _ROWS: Final = msgspec.json.Decoder(dict[str, int])
+# Put together once: it follows every answer. One in the making may be a record that a late
+# statement wrote again: it has no rows.
+_KEPT: Final = (
+    select(func.count())
+    .select_from(blocks)
+    .where(
+        blocks.c.number.in_(bindparam("numbers", expanding=True)),
+        blocks.c.state.in_(COUNTED_STATES),
+    )
+)
 
 
 class SqlBlockLedger(SqlStore):
@@ -81,9 +103,7 @@ class SqlBlockLedger(SqlStore):
     @reads
     async def kept(self, connection: Connection, numbers: Collection[int]) -> bool:
         """See the port."""
-        # One in the making may be a record that a late statement wrote again: it has no rows.
-        those = and_(blocks.c.number.in_(numbers), blocks.c.state.in_(COUNTED_STATES))
-        count = await connection.execute(select(func.count()).select_from(blocks).where(those))
+        count = await connection.execute(_KEPT, {"numbers": list(numbers)})
         return bool(count.scalar_one() == len(set(numbers)))
 
     @writes

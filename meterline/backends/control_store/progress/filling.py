@@ -21,7 +21,7 @@ ALL: Final = (1 << 63) - 1  # behind every offset
 _Int = int | ColumnElement[int]
 
 
-def is_unfilled(log: int, revision: _Int) -> ColumnElement[bool]:
+def is_unfilled(log: _Int, revision: _Int) -> ColumnElement[bool]:
     """Whether a sealed slice behind the bound is not counted for a revision yet."""
     # What is asked for stands in this query or further out: correlated by name, at any depth.
     marked = (
@@ -38,7 +38,7 @@ def is_unfilled(log: int, revision: _Int) -> ColumnElement[bool]:
     return and_(seals.c.log == log, seals.c.catalogue < revision, ~marked)
 
 
-def unfilled(log: int, partition: _Int, revision: _Int) -> Select[Any]:
+def unfilled(log: _Int, partition: _Int, revision: _Int) -> Select[Any]:
     """The slices of a partition that are not counted for a revision yet."""
     bound = (
         select(fill_bounds.c.filled_end)

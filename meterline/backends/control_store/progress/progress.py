@@ -3,7 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import Column, and_, delete, exists, func, literal, or_, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+)
 from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
@@ -27,6 +39,37 @@ from meterline.problem import Problem, conflict
 from meterline.usage import EVENTS, ErasureState, Seal, SliceId
 
 REGISTER_TRIES_MAX: Final = 20  # a race for one number is lost at most once per rival
+
+
+def _complete_until() -> Select[int, int, int]:
+    """How many partitions have a claim, the least of the claims, and whether one has a slice that
+    is not filled in; of `log`, for `partitions` and a `revision`.
+    """
+    log, partitions, revision = (
+        bindparam(name, type_=BigInteger) for name in ("log", "partitions", "revision")
+    )
+    claims = (
+        select(completeness.c.partition, func.max(completeness.c.until_ms).label("until_ms"))
+        .where(
+            completeness.c.log == log,
+            completeness.c.partition < partitions,
+            completeness.c.catalogue >= revision,
+        )
+        .group_by(completeness.c.partition)
+        .subquery()
+    )
+    first = filling.unfilled(log, claims.c.partition, revision).with_only_columns(seals.c.slice)
+    # One statement, so that claims and backfill list are of one moment. The first slice of each
+    # partition is asked for by itself: no plan reads all seals for it.
+    return select(
+        func.count().label("partitions"),
+        func.min(claims.c.until_ms).label("until_ms"),
+        func.count(first.limit(1).scalar_subquery()).label("filling"),
+    ).select_from(claims)
+
+
+# Every query of usage asks this: to put it together takes longer than to answer it.
+_COMPLETE_UNTIL: Final = _complete_until()
 
 
 class SqlProgressStore(SqlStore):
@@ -151,25 +194,8 @@ class SqlProgressStore(SqlStore):
         self, connection: Connection, log: int, partitions: int, revision: int
     ) -> int | None:
         """See the port."""
-        claims = (
-            select(completeness.c.partition, func.max(completeness.c.until_ms).label("until_ms"))
-            .where(
-                completeness.c.log == log,
-                completeness.c.partition < partitions,
-                completeness.c.catalogue >= revision,
-            )
-            .group_by(completeness.c.partition)
-            .subquery()
-        )
-        first = filling.unfilled(log, claims.c.partition, revision).with_only_columns(seals.c.slice)
-        # One statement, so that claims and backfill list are of one moment. The first slice of each
-        # partition is asked for by itself: no plan reads all seals for it.
-        question = select(
-            func.count().label("partitions"),
-            func.min(claims.c.until_ms).label("until_ms"),
-            func.count(first.limit(1).scalar_subquery()).label("filling"),
-        ).select_from(claims)
-        row = (await connection.execute(question)).one()
+        asked = {"log": log, "partitions": partitions, "revision": revision}
+        row = (await connection.execute(_COMPLETE_UNTIL, asked)).one()
         if row.filling or row.partitions < partitions:
             return None
         return int(row.until_ms)

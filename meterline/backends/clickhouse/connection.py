@@ -209,8 +209,8 @@ class Connection:
         take: Callable[[bytes], T],
     ) -> AsyncGenerator[T, None]:
         """What `take` makes of the rows of a query, in JSON, one a line. It is called in a thread
-        with pieces that end anywhere, and at the end with nothing. Pieces are read as they are
-        asked for, so what is held is little. Raises as `run` does. Whoever stops early closes it.
+        with pieces that end anywhere. Pieces are read as they are asked for, so what is held is
+        little. Raises as `run` does. Whoever stops early closes it.
         """
         mark, bounds = self._bounds(settings, streamed=True)
         if not self.embedded:
@@ -221,8 +221,14 @@ class Connection:
             def step() -> tuple[bool, T]:
                 with _errors_named():
                     piece = stream.read(self._for_stream)
+                if stream.ended:  # here, for each change of threads costs as much as a short answer
+                    end()
                 with self._making:  # rows are made under the interpreter's lock: one after another
-                    return bool(piece), take(piece)
+                    return not stream.ended, take(piece)
+
+            def end() -> None:
+                if (client := stream.close()) is not None:
+                    self._idle.append(client)
 
             run = asyncio.get_running_loop().run_in_executor
             try:
@@ -234,10 +240,8 @@ class Connection:
                         more, made = await run(self._stream_threads, step)
                         yield made
             finally:
-                closing = run(self._stream_threads, stream.close)
-                client = await asyncio.shield(closing)
-                if client is not None:
-                    self._idle.append(client)
+                if not stream.ended:
+                    await asyncio.shield(run(self._stream_threads, end))
 
     def _bounds(
         self, settings: Mapping[str, Any], *, streamed: bool = False

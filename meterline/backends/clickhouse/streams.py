@@ -39,6 +39,7 @@ class Stream:
         self._parameters = parameters
         self._client: Client | None = None
         self._source: _Source | None = None
+        self.ended = False  # all of it was read
         self._closed = False
         self._lock = threading.Lock()  # who stops while another thread reads waits for that
 
@@ -48,12 +49,18 @@ class Stream:
         """
         with self._lock:
             if self._closed:
+                self.ended = True
                 return b""
             if self._source is None:
                 self._client = connect()
                 stream = self._client.raw_stream(self._sql, self._parameters, fmt=_FORMAT)
                 self._source = cast("_Source", stream)
-            return self._source.read(ANSWER_PIECE_BYTES)
+            piece = self._source.read(ANSWER_PIECE_BYTES)
+            if len(piece) < ANSWER_PIECE_BYTES:  # most answers are short: that was all of it
+                more = self._source.read(ANSWER_PIECE_BYTES - len(piece))
+                self.ended = not more
+                piece += more
+            return piece
 
     def close(self) -> Client | None:
         """End it. The client is free for another one."""

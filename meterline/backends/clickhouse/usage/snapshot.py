@@ -21,8 +21,8 @@ from meterline.usage import (
     coverage_of,
 )
 
-# All of it is constant, so the engine works it out while it plans: also where there are no rows, and
-# in the process that reads. Of another life the text is no number, and the error shows it.
+# All of it is constant, so the engine works it out while it plans: also where there are no rows,
+# and in the process that reads. Of another life the text is no number, and the error shows it.
 _ONLY_LIFE: Final = (
     "toUInt8(if(uptime() >= {up_s} AND concat(hostName(), ' ', toString(serverUUID())) = '{of}',"
     " '1', 'the server was started again: ask again'))"

@@ -6,6 +6,7 @@ they are. Rows of blocks are written once, so only the others need FINAL.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -32,6 +33,7 @@ from meterline.usage import (
 from meterline.window import WindowSize
 
 _CELLS: Final = {"hour": 60, "day": 1_440}
+_planned: Final = lru_cache(32)(plan_of)  # one answer asks several times for the same
 _PARTITIONS_NAMED_MAX: Final = 64  # in one condition: a part each
 # What an aggregation needs of a row: columns cost time even where nobody reads them.
 _NUMBERS: Final = {
@@ -100,7 +102,7 @@ class _Sources:
     def of(self, part: Part) -> list[str]:
         """One statement for each kind of cells that answers some of a part."""
         plan = self._plan(part)
-        found = self._blocks(part, plan)
+        found = self.of_blocks(part)
         if plan.minutes:
             found.append(self._minutes(part, plan.minutes))
         if plan.newest:
@@ -111,10 +113,7 @@ class _Sources:
 
     def of_blocks(self, part: Part) -> list[str]:
         """Those of them that read blocks."""
-        return self._blocks(part, self._plan(part))
-
-    def _blocks(self, part: Part, plan: Plan) -> list[str]:
-        coverage = self._coverage
+        plan, coverage = self._plan(part), self._coverage
         return [
             self._block(part, name, ranges, coverage)
             for name, ranges in (("day", plan.days), ("hour", plan.hours))
@@ -125,9 +124,9 @@ class _Sources:
         coverage = self._coverage
         starts = None if self._query.window is WindowSize.MINUTE else self._starts
         if coverage is None or not coverage.ends:
-            return plan_of(part.first, part.end, starts, None, blocks=False)
+            return _planned(part.first, part.end, starts, None, blocks=False)
         blocks = bool(coverage.blocks)
-        return plan_of(part.first, part.end, starts, coverage.late_before, blocks=blocks)
+        return _planned(part.first, part.end, starts, coverage.late_before, blocks=blocks)
 
     def _block(self, part: Part, cell: str, ranges: Sequence[Range], coverage: Coverage) -> str:
         size = _CELLS[cell]
@@ -139,7 +138,7 @@ class _Sources:
         blocks = self._statement.bind(list(coverage.blocks), "Array(UInt64)")
         where = [f"block IN {blocks}", self._of(part, cell, ranges, size)]
         where += conditions_of(self._query, part.meter, block_text, self._statement)
-        keys = self._keys(part, f"toUInt32({cell} * {size})", block_text, self._run)
+        keys = self._keys(part, self._bucket_of(cell, size), block_text, self._run)
         return f"SELECT {keys}, {self._numbers} FROM {table} WHERE {' AND '.join(where)}"  # noqa: S608 - values are bound
 
     def _minutes(
@@ -157,7 +156,8 @@ class _Sources:
             where.append(uncovered(behind, self._statement, along_log=late))
         where += visible(self._coverage, part.meter.revision, self._statement)
         where += conditions_of(self._query, part.meter, minute_text, self._statement)
-        keys = self._keys(part, "window", minute_text, "toUInt8(0)" if self._runs else "")
+        run = "toUInt8(0)" if self._runs else ""
+        keys = self._keys(part, self._bucket("window"), minute_text, run)
         # Distinct values are a set: rows that were written twice do no harm.
         source = f"{'late_' if late else ''}{table}{'' if self._members else ' FINAL'}"
         return f"SELECT {keys}, {self._numbers} FROM {source} WHERE {' AND '.join(where)}"  # noqa: S608 - values are bound
@@ -183,13 +183,18 @@ class _Sources:
         outer = _within(column, (ranges[0][0], ranges[-1][1]), size)
         return f"{outer} AND {column} {'IN' if inside else 'NOT IN'} {listed}"
 
-    def _keys(self, part: Part, minute: str, text: TextOf, run: str) -> str:
+    def _keys(self, part: Part, bucket: str, text: TextOf, run: str) -> str:
         query = self._query
         subject = ["subject"] if query.by_subject else []
         groups = (f"toLowCardinality({text(part.meter, name)})" for name in query.dimensions)
-        keys = zip((self._bucket(minute), *subject, *groups), keys_of(query), strict=True)
+        keys = zip((bucket, *subject, *groups), keys_of(query), strict=True)
         named = [f"{key} AS {name}" for key, name in keys]
         return ", ".join([*named, f"{run} AS run"] if run else named)
+
+    def _bucket_of(self, cell: str, size: int) -> str:
+        """Of a cell. It lies in one window: one as long as windows are is a window."""
+        minute = f"toUInt32({cell} * {size})"
+        return minute if size == self._step else self._bucket(minute)
 
     def _bucket(self, minute: str) -> str:
         if self._query.window is None:

@@ -54,9 +54,10 @@ def rows_statement(
     source = rows_source(query, minutes, statement)
     if query.meter.aggregation is not Aggregation.UNIQUE_COUNT:
         # One level: each takes the engine a millisecond or so to make out.
+        shown = f"sum(counted) AS c, sum(rejected) AS r, {shown}{shown_run}"
         sql = f"""
 WITH {merged[0]}
-SELECT k0 AS b, [{_shown_keys(query)}] AS k, sum(counted) AS c, sum(rejected) AS r, {shown}{shown_run}
+SELECT k0 AS b, [{_shown_keys(query)}] AS k, {shown}
 FROM ({source}) GROUP BY {grouped} {ordered}"""  # noqa: S608 - values are bound, names come from this module
         return sql, statement.parameters
     members = rows_source(query, minutes, statement, members=True)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from meterline.backends.clickhouse.bounds import READING, RUNS, UPKEEP, within_bounds
 from meterline.backends.clickhouse.connection import COUNTING, Connection, Exceeded, Lane
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
-from meterline.limits import ANSWER_S_MAX
+from meterline.limits import ANSWER_PIECE_BYTES, ANSWER_S_MAX
 from meterline.problem import Problem, ProblemType
 from meterline.usage import SliceId
 
@@ -102,6 +102,23 @@ async def test_what_nobody_waits_for_is_ended(
     with pytest.raises(asyncio.CancelledError):
         await asking
     await until(connection, 0)
+
+
+async def test_a_short_answer_is_one_piece_and_a_long_one_is_whole(
+    usage_store: ClickHouseUsageStore,
+) -> None:
+    reading = usage_store.connection.lane(READING)
+
+    async def pieces(rows: int) -> list[bytes]:
+        sql = f"SELECT number AS n FROM numbers({rows})"
+        return [piece async for piece in reading.stream(sql, {}, {}, bytes)]
+
+    assert await pieces(0) == [b""]
+    assert [len(piece.splitlines()) for piece in await pieces(3)] == [3]
+    long = await pieces(50_000)
+    assert len(long) > 1
+    assert max(map(len, long)) <= ANSWER_PIECE_BYTES
+    assert len(b"".join(long).splitlines()) == 50_000
 
 
 @given(

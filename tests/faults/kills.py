@@ -1,7 +1,5 @@
 """Faults that kill: at labelled steps, at random moments, one process after the other."""
 
-import os
-import signal
 import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -247,10 +245,10 @@ def broker_frozen(seconds: float) -> Fault:
         kafka = bench.servers.kafka
         assert isinstance(kafka, LocalService), "only a process can be frozen"
         time.sleep(1)
-        os.kill(kafka.pid, signal.SIGSTOP)
+        kafka.freeze()
         time.sleep(seconds)
         bench.bites.book("stood still", stands(kafka.pid))
-        os.kill(kafka.pid, signal.SIGCONT)
+        kafka.thaw()
 
     return fault
 

@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import os
-import signal
 import uuid
 from collections.abc import AsyncIterator
 
@@ -198,7 +196,7 @@ async def test_a_frozen_broker_is_unavailable_and_what_was_given_up_stays_out(
     patient = await open_kafka_log(freezer.url, fresh_topic(), 2, RETENTION_MS)
     await patient.append(0, b"before")
     log = await open_kafka_log(freezer.url, patient.topic, 2, RETENTION_MS, deadline_ms=1_000)
-    os.kill(freezer.pid, signal.SIGSTOP)
+    freezer.freeze()
     try:
         with pytest.raises(Unavailable, match="in time"):
             await log.append(0, b"on its way")  # its bytes may lie in the broker's socket
@@ -206,7 +204,7 @@ async def test_a_frozen_broker_is_unavailable_and_what_was_given_up_stays_out(
             with pytest.raises(Unavailable):
                 await log.append(1, b"given up %d" % number)
     finally:
-        os.kill(freezer.pid, signal.SIGCONT)
+        freezer.thaw()
     async with asyncio.timeout(120):
         while True:
             try:

@@ -3,9 +3,12 @@
 """
 
 import asyncio
+from collections.abc import Mapping
+
+from msgspec import structs
 
 from aggregator.slice.fold import SliceFold
-from meterline.event import decode_event, is_erased, position
+from meterline.event import Event, decode_event, is_erased, position
 from meterline.limits import BACKFILL_YIELD_EVENTS
 from meterline.meter import Catalogue, Meter, measures_of
 from meterline.ports import Unavailable
@@ -43,13 +46,21 @@ async def _fill(usage: UsageStore, progress: ProgressStore, meter: Meter, seal: 
     """
     slice_id = SliceId(seal.log, seal.partition, seal.slice)
     if seal.events and seal.append_ms >= await progress.counted_from(meter.revision):
-        made = await refolded(usage, slice_id, meter)
+        erased = await progress.erased_from(slice_id, meter.revision)
+        made = await refolded(usage, slice_id, meter, erased=erased)
         # Once somebody else has filled it, its events may have been erased before they were read.
         left = await progress.unfilled(seal.log, seal.partition, meter.revision, 1)
         if not left or left[0].slice != seal.slice:
             return
         await usage.write(made)
     await progress.mark_filled(slice_id, meter.revision)
+
+
+def _left(event: Event, erased: Mapping[str, str]) -> Event:
+    """What is left of an event once its subject is erased."""
+    if event.subject not in erased:
+        return event
+    return structs.replace(event, subject=erased[event.subject], data=None)
 
 
 async def refolded(
@@ -59,10 +70,12 @@ async def refolded(
     upto: int | None = None,
     *,
     unerased: bool = False,
+    erased: Mapping[str, str] | None = None,
 ) -> Flush:
     """The rows of a meter in a slice, made from its raw events; of an open one, up to a position.
-    Raises `Unavailable` where they must be `unerased`, and some are not: they would make other
-    rows than before.
+    Events of `erased` subjects that came back count as what was left of them: without data, under
+    these pseudonyms. Raises `Unavailable` where they must be `unerased`, and some are not: they
+    would make other rows than before.
     """
     fold = SliceFold(slice_id, measures_of(Catalogue(meter.revision, (meter,))))
     rows = await usage.slice_events(slice_id, [(meter.namespace, meter.event_type)])
@@ -73,7 +86,7 @@ async def refolded(
             await asyncio.sleep(0)
         at = position(row.offset, row.place)
         if upto is None or at <= upto:
-            fold.add(decode_event(row.text), at)
+            fold.add(_left(decode_event(row.text), erased or {}), at)
     tallies, members, rejected = fold.take()
     before = late_before(rows[0].append_ms) if rows else 0
     return Flush(

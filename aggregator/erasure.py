@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from meterline.event import Log, encode_pack
-from meterline.limits import ERASURE_AGAIN_S, SLICE_SPAN_MS
+from meterline.limits import CLOCK_SKEW_MS, ERASURE_AGAIN_S, SLICE_SPAN_MS
 from meterline.ports import Clock, Unavailable
 from meterline.usage import (
     Block,
@@ -105,6 +105,8 @@ class Eraser:
     async def _switched(self, erasure: Erasure) -> Erasure:
         """Copies, then raw events, then the record, and with it all of the control store."""
         stores = self._stores
+        # After its revisions were listed: one that is made meanwhile is not copied either way.
+        erasure = replace(erasure, unfilled=tuple(await stores.ledger.unfilled(erasure)))
         await stores.rows.copy(erasure)
         renewals = [await self._renewed(erasure, it) for it in await self._columns_with(erasure)]
         redriven = await stores.ledger.redriven(erasure.namespace)
@@ -154,11 +156,16 @@ class Eraser:
 
     async def _old_blocks(self, erasure: Erasure) -> list[int]:
         """Blocks of before it was settled that have the name: replaced ones, until all have read
-        them.
+        them. One that is read has no rows of before under it, whenever it was made by its clock.
         """
-        settled_ms = erasure.settled_at_ms or 0
+        until_ms = (erasure.settled_at_ms or 0) + CLOCK_SKEW_MS
         numbers = await self._stores.rows.blocks_with(erasure)
-        return [number for number in numbers if begun_at_ms(number) <= settled_ms]
+        old = [number for number in numbers if begun_at_ms(number) <= until_ms]
+        if not old:
+            return []
+        there = await self._stores.blocks.blocks(self._stores.log.number)
+        readable = {it.number for it in there if it.state is BlockState.READABLE}
+        return [number for number in old if number not in readable]
 
     # --- blocks ---
 

@@ -28,7 +28,7 @@ from meterline.limits import (
 )
 from meterline.meter import Catalogue, CatalogueStore, measures_of
 from meterline.ports import SeenDamaged, Unsuitable
-from meterline.usage import Counted, Flush, ProgressStore, Seal, SeenStore, UsageStore
+from meterline.usage import Counted, Flush, ProgressStore, Seal, SeenStore, SliceId, UsageStore
 
 logger = structlog.get_logger()
 
@@ -245,7 +245,10 @@ class Aggregator:
             await asyncio.sleep(0)  # as in `read_some`: a slice may have half a million tallies
         expected = (counted, open_slice.account())
         if stored != expected:
-            self._differs(partition, stored, expected)
+            if await self._is_sealed(open_slice.id):
+                partition.seal_slice()
+            else:
+                self._differs(partition, stored, expected)
             return
         seal = Seal(
             *open_slice.id,
@@ -258,6 +261,13 @@ class Aggregator:
         )._replace(late=counted["late_tallies"].rows + counted["late_members"].rows)
         await self.progress.seal(seal)
         partition.seal_slice()
+
+    async def _is_sealed(self, slice_id: SliceId) -> bool:
+        """Whether somebody else has sealed a slice meanwhile. It was counted back then; since, the
+        rows of a subject may have been erased.
+        """
+        last = await self.progress.last_seal(slice_id.log, slice_id.partition)
+        return last is not None and last.slice >= slice_id.slice
 
     def _differs(self, partition: Partition, stored: object, expected: object) -> None:
         partition.count_back_tries += 1

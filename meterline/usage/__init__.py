@@ -34,6 +34,7 @@ from meterline.usage.erasure import (
     ErasureState,
     ErasureStore,
     Masks,
+    erased_from,
     hidden_of,
     may_finish,
     pseudonym_of,
@@ -41,6 +42,7 @@ from meterline.usage.erasure import (
 from meterline.usage.fold import EventFold, Key, RowMaker, minutes_of, rows_of, span_of, starts_of
 from meterline.usage.integrity.checked import (
     CheckedBlockRows,
+    CheckedErasedRows,
     CheckedLateEvents,
     CheckedUsageStore,
 )

@@ -21,6 +21,7 @@ from meterline.limits import ERASURE_PARTS_MS
 from meterline.ports import Unavailable
 from meterline.usage.block import Renewal
 from meterline.usage.cells import Hidden, concerning
+from meterline.usage.rows import SliceId
 
 
 class ErasureState(StrEnum):
@@ -57,6 +58,7 @@ class Erasure:
     settled_at_ms: int | None = None
     done_at_ms: int | None = None
     revisions: tuple[int, ...] = ()  # of all meters of the namespace; not of each listing
+    unfilled: tuple[int, ...] = ()  # of these, those to be filled from what is left of the events
 
     @property
     def name(self) -> str:
@@ -92,6 +94,20 @@ def hidden_of(erasures: Iterable[Erasure]) -> dict[str, Hidden]:
             tuple(sorted(it.pseudonym for it in before)),
             tuple(sorted(erased)),
         )
+    return found
+
+
+def erased_from(erasures: Iterable[Erasure], slice_id: SliceId) -> dict[str, str]:
+    """The subjects that are erased from a slice, each with its pseudonym, by erasures that are
+    switched and not done; the oldest first.
+    """
+    found: dict[str, str] = {}
+    for one in erasures:
+        first, end = (it.get(slice_id.partition, 0) for it in (one.firsts, one.ends))
+        within = one.log > slice_id.log or first <= slice_id.slice < end
+        gone = one.state in (ErasureState.SWITCHED, ErasureState.SETTLED)
+        if gone and within and one.log >= slice_id.log:
+            found.setdefault(one.name, one.pseudonym)
     return found
 
 
@@ -149,6 +165,12 @@ class ErasureLedger(Protocol):
     async def begin_copying(self, erasure_id: str, now_ms: int) -> str | None:
         """Begin it, in one transaction, and record where its slices end; or why it must wait: one
         is not sealed, or a meter is being filled. Blocks in the making are given up.
+        """
+        ...
+
+    async def unfilled(self, erasure: Erasure) -> Sequence[int]:
+        """The revisions of its namespace that not all of its slices are counted for. While it is
+        copied these stay the same, but for those of meters that are made meanwhile.
         """
         ...
 

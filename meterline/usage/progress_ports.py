@@ -49,7 +49,8 @@ class ProgressStore(Protocol):
 
     async def seal(self, seal: Seal) -> None:
         """Record a sealed slice; of two with one name the greater catalogue wins. Nothing happens
-        where its seal was added up with others: whoever seals it now is late.
+        where its seal was added up with others, or a subject is erased from it: whoever seals it
+        now is late.
         """
         ...
 
@@ -75,6 +76,12 @@ class ProgressStore(Protocol):
 
     async def mark_filled(self, slice_id: SliceId, revision: int) -> None:
         """The slice holds the tallies of this revision now."""
+        ...
+
+    async def erased_from(self, slice_id: SliceId, revision: int) -> Mapping[str, str]:
+        """The subjects that are erased from a slice, of the namespace of this revision, each with
+        its pseudonym: their events are counted without data, though some may have come back.
+        """
         ...
 
     async def counted_from(self, revision: int) -> int:

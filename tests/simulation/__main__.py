@@ -15,7 +15,7 @@ from typing import Final
 from tests.simulation.defences import CONTROLS
 from tests.simulation.life import Outcome, lived
 from tests.simulation.parts import Substitutes
-from tests.simulation.profile import LOST
+from tests.simulation.profile import ERASING, LOST
 
 TOLD_EVERY_S: Final = 2.0  # on a terminal
 LOGGED_EVERY_S: Final = 30.0
@@ -23,14 +23,15 @@ FAILURES_MAX: Final = 10  # then there is enough to look at
 AGAIN: Final = "python -m tests.simulation"
 SEEDS: Final = 1 << 40
 LOST_EVERY: Final = 20  # of so many worlds one loses its usage store
-LOST_STORE: Final = Substitutes(profile=LOST)
+ERASED_EVERY: Final = 3  # of so many worlds one erases subjects
 
 
 def main() -> None:
     """Exits with 1 where a world is not as it must be, and says how to see it again."""
     asked = _asked()
     if asked.seed is not None:
-        _replay(asked.seed, LOST_STORE if asked.lost_store else None, trace=asked.trace)
+        world = _world(lost=asked.lost_store, erased=asked.erasures)
+        _replay(asked.seed, world, trace=asked.trace)
     elif asked.controls:
         _controls(asked.schedules, asked.first_seed or 0)
     else:
@@ -45,6 +46,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--first-seed", type=int, help="the seed of the first; others follow it")
     parser.add_argument("--seed", type=int, help="live this world again")
     parser.add_argument("--lost-store", action="store_true", help="its usage store is lost once")
+    parser.add_argument("--erasures", action="store_true", help="subjects are erased in it")
     parser.add_argument("--trace", action="store_true", help="tell every turn of it")
     parser.add_argument("--controls", action="store_true", help="take away each defence in turn")
     asked = parser.parse_args()
@@ -53,7 +55,11 @@ def _asked() -> argparse.Namespace:
     return asked
 
 
-def _replay(seed: int, substitutes: Substitutes | None, *, trace: bool) -> None:
+def _world(*, lost: bool, erased: bool) -> Substitutes:
+    return Substitutes(profile=(LOST if lost else {}) | (ERASING if erased else {}))
+
+
+def _replay(seed: int, substitutes: Substitutes, *, trace: bool) -> None:
     outcome = lived(seed, substitutes, _say if trace else None)
     _say(f"seed {seed}: {outcome.events} events, fingerprint {outcome.fingerprint}")
     if outcome.failures:
@@ -70,10 +76,11 @@ def _schedules(schedules: int, seconds: float, first: int) -> None:
     total = Total()
     while total.done < schedules and time.monotonic() - began_s < seconds:
         lost = total.done % LOST_EVERY == LOST_EVERY - 1
-        outcome = lived(first + total.done, LOST_STORE if lost else None)
+        erased = total.done % ERASED_EVERY == ERASED_EVERY - 1
+        outcome = lived(first + total.done, _world(lost=lost, erased=erased))
         total.add(outcome)
         if outcome.failures:
-            _tell_failure(outcome, " --lost-store" if lost else "")
+            _tell_failure(outcome, " --lost-store" * lost + " --erasures" * erased)
             if len(total.failed) >= FAILURES_MAX:
                 break
         if time.monotonic() - told_s > every_s:

@@ -7,6 +7,7 @@ from meterline.meter import answering, dimensions_ever
 from meterline.ports import StoreLost, Unavailable, Unsuitable
 from meterline.usage import CheckedUsageStore, UsageQuery
 from meterline.window import MINUTE_MS
+from tests.simulation.erasing.looking import look_at_erased
 from tests.simulation.lost_store import begun
 from tests.simulation.network import CalmNet
 from tests.simulation.parts import Shown
@@ -24,6 +25,7 @@ async def look(world: World) -> None:
     """What every meter says now; a store that is lost answers nothing."""
     answered: list[int] = []
     look_through_blocks(world)
+    look_at_erased(world)
     try:
         await _ask(world, answered)
     except (StoreLost, Unsuitable):
@@ -83,6 +85,7 @@ async def _ask(world: World, answered: list[int]) -> None:
 async def _usage(world: World) -> SimulatedUsage | CheckedUsageStore:
     net = CalmNet()
     usage = SimulatedUsage(world.usage, net)
+    usage.masks = world.masks(net)
     usage.demands_life = world.substitutes.life_demanded
     if not world.compares:
         return usage

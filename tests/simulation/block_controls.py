@@ -1,11 +1,11 @@
 """Defences of blocks, each taken away: something must be noticed then."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
 from meterline.usage import Block, BlockState, Due, Seal, columns_of
-from tests.simulation.blocks import BlocksState
+from tests.simulation.blocks import BlocksState, Known
 from tests.simulation.fates import Rates
 from tests.simulation.parts import Substitutes
 
@@ -20,7 +20,7 @@ def unasked(state: BlocksState) -> None:
 def uncounted(state: BlocksState) -> None:
     """A block weighs what it weighs."""
 
-    def due(block: Block, _: Sequence[int]) -> Due:
+    def due(block: Block, *_: Any) -> Due:
         weights = {name: one.weight for name, one in state.held(block.number).items()}
         return Due(weights, ENOUGH, ENOUGH, ENOUGH)
 
@@ -46,7 +46,7 @@ def half_made(state: BlocksState) -> None:
             for it in state.records.values()
             if it.log == log
         ]
-        state.known = [*state.known[-5:], (now_ms, columns_of(there))]
+        state.known = [*state.known[-5:], Known(now_ms, columns_of(there), ())]
 
     _put(state, note=note)
 

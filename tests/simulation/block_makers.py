@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -14,11 +14,12 @@ from meterline.usage import (
     CheckedBlockRows,
     Due,
     Held,
+    Masks,
     Seal,
     Stretches,
     UsageIntegrity,
 )
-from tests.simulation.blocks import BlocksState
+from tests.simulation.blocks import BlockRow, BlocksState, Sight
 from tests.simulation.network import Net
 from tests.simulation.stores import CatalogueState, SimulatedCatalogue
 
@@ -101,22 +102,39 @@ class SimulatedBlockLedger:
 
 
 class SimulatedBlockRows:
-    """`BlockRows` as one process reaches it."""
+    """`BlockRows` as one process reaches it. `named` says how rows of blocks that are taken
+    together are named: for blocks that are made by an erasure.
+    """
 
-    def __init__(self, state: BlocksState, net: Net) -> None:
+    def __init__(
+        self,
+        state: BlocksState,
+        net: Net,
+        masks: Masks | None = None,
+        named: Callable[[BlockRow], BlockRow] | None = None,
+    ) -> None:
         self.state = state
         self._net = net
+        self._masks = masks
+        self._named = named
+
+    async def _sight(self) -> Sight:
+        hidden = () if self._masks is None else await self._masks.all()
+        return Sight(hidden) if self._named is None else Sight(hidden, self._named)
 
     async def make(self, block: Block, sources: Sequence[int]) -> None:
+        sight = await self._sight()
         await self._net.call(
             f"usage.make_block {block.number} of {list(sources)}",
-            lambda: self.state.make(block, sources),
-            part=lambda rng: self.state.make_part(block, sources, rng),
+            lambda: self.state.make(block, sources, sight),
+            part=lambda rng: self.state.make_part(block, sources, sight, rng),
             writes=True,
         )
 
     async def due(self, block: Block, sources: Sequence[int]) -> Due:
-        return await self._net.call("usage.block_due", lambda: self.state.due(block, sources))
+        sight = await self._sight()
+        act = partial(self.state.due, block, sources, sight)
+        return await self._net.call("usage.block_due", act)
 
     async def held(self, number: int) -> Mapping[str, Held]:
         return await self._net.call("usage.block_held", lambda: self.state.held(number))
@@ -146,16 +164,16 @@ async def make_for_ever(maker: BlockMaker, rng: random.Random) -> None:
 
 
 def maker_of(
-    state: BlocksState,
-    catalogue: CatalogueState,
-    net: Net,
+    ports: tuple[BlocksState, CatalogueState, Net],
     log: tuple[int, int],
     clock: Clock,
     rng: random.Random,
     integrity: UsageIntegrity | None,
+    masks: Masks | None,
 ) -> BlockMaker:
     """The production maker over simulated ports."""
-    rows: BlockRows = SimulatedBlockRows(state, net)
+    state, catalogue, net = ports
+    rows: BlockRows = SimulatedBlockRows(state, net, masks)
     return BlockMaker(
         *log,
         SimulatedBlockLedger(state, net),

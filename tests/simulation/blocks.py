@@ -18,21 +18,27 @@ from meterline.usage import (
     Block,
     BlockState,
     Column,
+    Coverage,
     Due,
     Held,
+    Hidden,
     Holdings,
     Seal,
     Sealed,
     Stretches,
     UsageQuery,
+    UsageRow,
     columns_of,
+    concerning,
     coverage_of,
     may_be_readable,
     withdrawn,
 )
 from meterline.usage.integrity.comparison import damaged
+from tests.simulation.answers import aggregate_of
+from tests.simulation.hours import is_hidden
 from tests.simulation.progress import ProgressState
-from tests.simulation.usage import UsageState, aggregate_of
+from tests.simulation.usage import UsageState
 
 HOUR: Final = 60  # minutes
 TABLES: Final = ("hours", "member_hours")
@@ -59,6 +65,26 @@ class BlockRow(NamedTuple):
     aggregate: Aggregate
 
 
+class Known(NamedTuple):
+    """What somebody may read by: the columns at an instant, and what was hidden beside them."""
+
+    at_ms: int
+    columns: tuple[Column, ...]
+    hidden: tuple[Hidden, ...]
+
+
+def _as_it_is(row: BlockRow) -> BlockRow:
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """How whoever makes a block sees what it is made of."""
+
+    hidden: tuple[Hidden, ...] = ()  # rows of slices
+    named: Callable[[BlockRow], BlockRow] = _as_it_is  # rows of other blocks
+
+
 @dataclass
 class BlocksState:
     """The records in the control store, and the rows in the usage store."""
@@ -67,9 +93,11 @@ class BlocksState:
     progress: ProgressState
     records: dict[int, Block] = field(default_factory=dict)
     rows: dict[int, list[BlockRow]] = field(default_factory=dict)
-    known: list[tuple[int, tuple[Column, ...]]] = field(default_factory=list)
+    known: list["Known"] = field(default_factory=list)
     met: Counter[str] = field(default_factory=Counter)
     may: Callable[[Block, Iterable[Block], Collection[int]], bool] = may_be_readable
+    unsettled: Callable[[], bool] = lambda: False  # whether an erasure lets no block be made
+    hidden: Callable[[], tuple[Hidden, ...]] = tuple
 
     # --- the control store's side ---
 
@@ -79,6 +107,15 @@ class BlocksState:
     def publish(
         self, block: Block, rows: Mapping[str, int], sources: Collection[int], now_ms: int
     ) -> bool:
+        if self.unsettled():
+            self.met["blocks that came while a subject was erased"] += 1
+            return False
+        return self.take_place(block, rows, sources, now_ms)
+
+    def take_place(
+        self, block: Block, rows: Mapping[str, int], sources: Collection[int], now_ms: int
+    ) -> bool:
+        """Have a block read, in the place of others."""
         if not self.may(block, self.records.values(), sources):
             self.met["blocks that came too late"] += 1
             return False
@@ -139,17 +176,19 @@ class BlocksState:
 
     # --- the usage store's side ---
 
-    def make(self, block: Block, sources: Sequence[int]) -> None:
-        self.rows.setdefault(block.number, []).extend(self._made(block, sources))
+    def make(self, block: Block, sources: Sequence[int], sight: "Sight") -> None:
+        self.rows.setdefault(block.number, []).extend(self._made(block, sources, sight))
 
-    def make_part(self, block: Block, sources: Sequence[int], rng: random.Random) -> None:
+    def make_part(
+        self, block: Block, sources: Sequence[int], sight: "Sight", rng: random.Random
+    ) -> None:
         share = rng.choice((0.0, 0.5, 1.0))
-        some = [row for row in self._made(block, sources) if rng.random() < share]
+        some = [row for row in self._made(block, sources, sight) if rng.random() < share]
         self.rows.setdefault(block.number, []).extend(some)
 
-    def _made(self, block: Block, sources: Sequence[int]) -> list[BlockRow]:
+    def _made(self, block: Block, sources: Sequence[int], sight: "Sight") -> list[BlockRow]:
         found: dict[Cell, Aggregate] = {}
-        for row in self._from(block, sources):
+        for row in self._from(block, sources, sight):
             found[row.cell] = merged(found.get(row.cell, EMPTY), row.aggregate)
         made = [BlockRow(cell, one) for cell, one in sorted(found.items())]
         rng = self.usage.forgets
@@ -158,29 +197,30 @@ class BlocksState:
             made = [row for row in made if rng.random() < 0.5]
         return made
 
-    def _from(self, block: Block, sources: Sequence[int]) -> list[BlockRow]:
+    def _from(self, block: Block, sources: Sequence[int], sight: "Sight") -> list[BlockRow]:
         if sources:
-            return [row for number in sources for row in self.rows.get(number, ())]
+            return [sight.named(row) for number in sources for row in self.rows.get(number, ())]
         return [
             _row_of(table, row)
             for table in TABLES
-            for row in self._slice_rows(table, block)
+            for row in self._slice_rows(table, block, sight.hidden)
             if block.after < row.revision <= block.upto
         ]
 
-    def _slice_rows(self, table: str, block: Block) -> list[Any]:
+    def _slice_rows(self, table: str, block: Block, hidden: Sequence[Hidden] = ()) -> list[Any]:
         source = self.usage.tables[_SOURCES.get(table, table)].values()
-        return [row for row in source if row.log == block.log and _is_in(row, block.stretches)]
+        mine = [row for row in source if row.log == block.log and _is_in(row, block.stretches)]
+        return [row for row in mine if not any(is_hidden(row, it) for it in hidden)]
 
-    def due(self, block: Block, sources: Sequence[int]) -> Due:
-        rows = self._from(block, sources)
+    def due(self, block: Block, sources: Sequence[int], sight: "Sight") -> Due:
+        rows = self._from(block, sources, sight)
         weights = {"hours": _weight(row for row in rows if row.cell.table == "hours")}
         members = {row.cell: row for row in rows if row.cell.table == "member_hours"}
         weights["member_hours"] = _weight(members.values())
         if sources:
             return Due(weights, rows=Counter(row.cell.table for row in rows))
         of_all = [
-            [row for row in self._slice_rows(table, block) if row.revision > block.after]
+            [it for it in self._slice_rows(table, block, sight.hidden) if it.revision > block.after]
             for table in TABLES
         ]
         tallies, members_ = (len(of) for of in of_all)
@@ -220,26 +260,37 @@ class BlocksState:
     def note(self, log: int, now_ms: int) -> None:
         """A reader may know the records as they are now, for as long as replaced rows are kept."""
         readable = [it for it in self.records.values() if it.log == log]
-        self.known.append((now_ms, columns_of(readable)))
-        self.known = [it for it in self.known[-KNOWN_MAX:] if now_ms - it[0] <= 2 * BLOCK_KEPT_MS]
+        self.known.append(Known(now_ms, columns_of(readable), self.hidden()))
+        young = (it for it in self.known[-KNOWN_MAX:] if now_ms - it.at_ms <= 2 * BLOCK_KEPT_MS)
+        self.known = list(young)
 
     def differing(self, log: int, query: UsageQuery) -> str | None:
         """Where an answer through blocks, by any state of the records that somebody may know, is
         not that of the tallies.
         """
-        plain = _values(self.usage.usage(query))
         revisions = {meter.revision for meter in timeline(query.meter)}
-        for at_ms, columns in self.known:
+        hidden = concerning(self.hidden(), revisions)
+        plain = values_of(self.usage.usage(query, hidden=hidden))
+        for at_ms, columns, known in self.known:
             coverage = coverage_of(log, columns, revisions, alone=log == 1)
             if not self.kept(coverage.blocks):
                 self.met["answers refused, since blocks were dropped meanwhile"] += 1
                 continue
-            blocks = [row for n in coverage.blocks for row in self.rows.get(n, ())]
-            through = _values(self.usage.usage(query, coverage, blocks))
+            if concerning(known, revisions) != hidden:
+                self.met["answers refused, since a subject was erased meanwhile"] += 1
+                continue
+            through = values_of(self.through(query, coverage, hidden))
             self.met["answers through blocks"] += bool(coverage.blocks)
             if through != plain:
                 return f"through blocks as of {at_ms}: {through}, not {plain}"
         return None
+
+    def through(
+        self, query: UsageQuery, coverage: Coverage, hidden: Sequence[Hidden]
+    ) -> list[UsageRow]:
+        """What is read through blocks."""
+        blocks = [row for n in coverage.blocks for row in self.rows.get(n, ())]
+        return self.usage.usage(query, coverage, blocks, hidden)
 
 
 def _is_in(one: Any, stretches: Stretches) -> bool:
@@ -247,7 +298,8 @@ def _is_in(one: Any, stretches: Stretches) -> bool:
     return any(it.partition == one.partition and it.first <= one.slice < it.end for it in stretches)
 
 
-def _values(rows: Iterable[Any]) -> list[tuple[Any, ...]]:
+def values_of(rows: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """What answers are compared by."""
     return sorted((row.subject, row.groups, row.value, row.count, row.rejected) for row in rows)
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from meterline.meter import Meter, revision_at
-from meterline.usage import Coverage, UsageQuery
+from meterline.usage import Coverage, Hidden, UsageQuery
 from meterline.window import MINUTE_MS
 
 
@@ -42,3 +42,13 @@ def answers(meter: Meter, row: Any) -> bool:
     if meter.before is None:
         return bool(row.revision == meter.revision)
     return revision_at(meter, row.window * MINUTE_MS).revision == int(row.revision)
+
+
+def is_hidden(row: Any, hidden: Hidden) -> bool:
+    """Whether an erasure keeps a row of a slice from being read."""
+    if row.revision not in hidden.revisions:
+        return False
+    return row.subject in hidden.pseudonyms or any(
+        row.subject == name and row.log == log and row.slice < ends[row.partition]
+        for name, log, ends in hidden.erased
+    )

@@ -9,6 +9,7 @@ from meterline.event import Record, record_digest
 from meterline.meter import Meter, dimensions_ever
 from meterline.usage import AccountRow, UsageQuery
 from meterline.window import MINUTE_MS, WindowSize
+from tests.simulation.erasing.judging import seen_by
 from tests.simulation.judge_runs import (
     deliveries_made,
     runs_complete,
@@ -118,7 +119,7 @@ def _events(world: World, found: Recount) -> Iterator[str]:
     """Each event that counts is kept exactly once, and no other one."""
     stored = sorted(
         (row.partition, row.offset, row.place, row.source, row.id)
-        for row in world.usage.tables["events"].values()
+        for row in world.usage.whole.tables["events"].values()
     )
     real = sorted((e.partition, e.offset, e.place, *e.identity) for e in found.counted)
     if stored != real and not (world.lost() and set(stored) < set(real)):
@@ -134,7 +135,7 @@ def _usage(world: World, found: Recount, meter: Meter) -> Iterator[str]:
     names = dimensions_ever(meter)
     real: Cells = {}
     for _, part in world.catalogue.switches[meter.id]:
-        for key, value in _expected(found, part, names).items():
+        for key, value in _expected(world, found, part, names).items():
             if world.catalogue.answering(meter, key[0] * MINUTE_MS).revision == part.revision:
                 real[key] = value
     yield from _differs(meter, _said(world, meter, names), real)
@@ -144,13 +145,13 @@ def _alone(world: World, found: Recount, meter: Meter) -> Iterator[str]:
     """What a revision by itself has counted, also where it does not answer (yet, or any more)."""
     alone = replace(meter, before=None, effective_from_ms=None)
     names = meter.dimension_names
-    yield from _differs(meter, _said(world, alone, names), _expected(found, alone, names))
+    yield from _differs(meter, _said(world, alone, names), _expected(world, found, alone, names))
 
 
-def _expected(found: Recount, meter: Meter, names: tuple[str, ...]) -> Cells:
+def _expected(world: World, found: Recount, meter: Meter, names: tuple[str, ...]) -> Cells:
     paths = dict(meter.dimensions)
     return expected(
-        found.counted,
+        seen_by(world, found.counted, meter.revision),
         meter.event_type,
         meter.aggregation.value,
         meter.value_property,
@@ -166,7 +167,7 @@ def _said(world: World, meter: Meter, names: tuple[str, ...]) -> Cells:
             row.count,
             row.rejected,
         )
-        for row in world.usage.usage(query)
+        for row in world.usage.usage(query, hidden=world.erasures.hidden())
     }
 
 
@@ -184,7 +185,7 @@ def _claims(world: World, found: Recount, lying: Recount) -> Iterator[str]:
     """What was recorded up to a claimed instant, and acknowledged at whatever time, was there."""
     first = {
         (row.source, row.id): world.usage.first_at[row.key]
-        for row in world.usage.tables["events"].values()
+        for row in world.usage.whole.tables["events"].values()
     }
     both = {**lying.places, **found.places}
     places = {identity: min(numbers) for identity, numbers in both.items()}
@@ -221,7 +222,9 @@ def _shown(world: World, found: Recount) -> Iterator[str]:
 
 
 def _units(world: World, meter: Meter, event: Read) -> int:
-    data = event.data if isinstance(event.data, dict) else {}
-    if event.type != world.catalogue.answering(meter, event.time_ms).event_type or "v" not in data:
+    part = world.catalogue.answering(meter, event.time_ms)
+    (seen,) = seen_by(world, [event], part.revision)
+    data = seen.data if isinstance(seen.data, dict) else {}
+    if event.type != part.event_type or "v" not in data:
         return 0
     return int(Fraction(data["v"]) * UNIT)

@@ -17,6 +17,7 @@ from meterline.report import Trigger
 from meterline.window import MINUTE_MS
 from tests.simulation.asking import look
 from tests.simulation.couriers import OPEN
+from tests.simulation.erasing import course as erasing
 from tests.simulation.judge import judge
 from tests.simulation.misfortunes import (
     ROUGH_S,
@@ -37,6 +38,7 @@ from tests.simulation.network import Killed
 from tests.simulation.parts import Slot, Substitutes
 from tests.simulation.profile import LONG_HORIZON_MS
 from tests.simulation.quiet import quiet
+from tests.simulation.rest import at_rest
 from tests.simulation.virtual_loop import Stuck
 from tests.simulation.workers import LAG_MS, may_end_so
 from tests.simulation.world import REST_S, REST_S_MAX, World
@@ -108,6 +110,7 @@ def _reached(world: World) -> Counter[str]:
     reached["deliveries that came again"] = sum(len(it) - 1 for it in world.receivers.got.values())
     reached["runs decided"] = len(decided)
     reached["claims"] = len(world.claimed)
+    reached["subjects erased"] = len(world.erasures.done)
     reached["answers said to be complete"] = len(world.shown)
     reached["log lines of count-back that differs"] = world.differed
     return reached
@@ -130,6 +133,7 @@ def _kinds(world: World) -> Counter[str]:
             "with clocks that break their bound": profile.wild_clocks,
             "with replicas that lag": profile.replicas_lag,
             "whose usage store is lost and comes back": profile.usage_lost,
+            "in which subjects are erased": bool(profile.erases_s),
             "that ended with words, uncounted records being gone": world.lost(),
         }
     )
@@ -151,6 +155,7 @@ async def _course(world: World) -> None:
     slots = [Slot(f"gateway{n}", world.process("")) for n in range(profile.gateways)]
     workers = [Slot(f"worker{n}", world.process("")) for n in range(profile.workers)]
     live = world.live_faust if profile.faust else world.live_poll
+    erasing.begin(world)
     for slot in slots:
         world.loop.create_task(world.keep_alive(slot, world.live_gateway))
     await asyncio.sleep(0)
@@ -180,6 +185,7 @@ async def _course(world: World) -> None:
         rebalances(world, workers),
         restoration(world, everybody),
         losses(world, everybody, workers),
+        erasing.asked(world),
     )
     await _rest(world, [*slots, *readers, *dispatchers], workers)
     judge(world)
@@ -279,7 +285,7 @@ async def _rest(world: World, slots: list[Slot], workers: list[Slot]) -> None:
     world.say("calm")
     await asyncio.sleep(REST_S)  # what is late lands, who stands still wakes
     await world.senders.settle_unknown()
-    if world.profile.lossy or world.profile.dispatchers:
+    if world.profile.lossy or world.profile.dispatchers or world.profile.erases_s:
         _close_slices(world, range(world.profile.partitions))
     dispatchers = [slot for slot in slots if slot.name.startswith("dispatcher")]
     await _dispatched(world, dispatchers, workers)
@@ -290,6 +296,7 @@ async def _rest(world: World, slots: list[Slot], workers: list[Slot]) -> None:
     if world.late_is_revised and world.rng.random() < 0.5:
         await world.senders.send_for(8, "late", 0.1)
     await _settled(world, workers)  # somebody may have been late with something
+    await erasing.finished(world, workers)
 
 
 async def _dispatched(world: World, dispatchers: list[Slot], workers: list[Slot]) -> None:
@@ -314,7 +321,7 @@ async def _settled(world: World, workers: list[Slot]) -> None:
     since_ms = world.time.now_ms()
     ends_s = world.loop.time() + REST_S_MAX
     turn = 0
-    while not world.at_rest(since_ms - LAG_MS):
+    while not at_rest(world, since_ms - LAG_MS):
         if world.lost():
             world.fates.note("world that lost uncounted records, and stopped")
             await asyncio.sleep(3)
@@ -328,7 +335,7 @@ async def _settled(world: World, workers: list[Slot]) -> None:
         world.time.jumped_ms += world.rng.choice((0, 1_000, 20_000))
         await look(world)
         turn += 1
-        if world.late_is_revised and turn % 5 == 0:
+        if (world.late_is_revised or world.profile.erases_s) and turn % 5 == 0:
             _close_slices(world, world.unsealed())
 
 

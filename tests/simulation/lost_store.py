@@ -138,6 +138,8 @@ def copied(state: UsageState) -> UsageState:
     made.tables = {name: dict(rows) for name, rows in state.tables.items()}
     made.by_slice = {key: dict(rows) for key, rows in state.by_slice.items()}
     made.landed, made.first_at = dict(state.landed), dict(state.first_at)
+    made.redacted = set(state.redacted)
+    made.unerased = None if state.unerased is None else copied(state.unerased)
     return made
 
 
@@ -146,6 +148,9 @@ def _set(state: UsageState, other: UsageState) -> None:
     made = copied(other)
     state.tables, state.by_slice = made.tables, made.by_slice
     state.landed, state.first_at = made.landed, made.first_at
+    state.redacted = made.redacted
+    if state.unerased is not None:
+        state.unerased = made.unerased or UsageState()
 
 
 def _thin(state: UsageState, table: str, left: int) -> None:

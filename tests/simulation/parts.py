@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aggregator.completeness import Completeness
+from aggregator.erasure import Eraser
 from aggregator.step import Aggregator
 from meterline.meter import Meter
 from meterline.usage import UsageIntegrity
@@ -46,6 +47,12 @@ class Substitutes:
     clock: Callable[[Any], Any] = same
     blocks: Callable[[Any], Any] = same  # told of their state once, to change what it does
     sums: Callable[[Any], Any] = same  # so are those of seals
+    erasures: Callable[[Any], Any] = same  # and those of erasures
+    erasure_ledger: Callable[[Any], Any] = same
+    erased_rows: Callable[[Any], Any] = same
+    masks: Callable[[Any], Any] = same  # what readers ask for what is hidden
+    eraser: type[Eraser] = Eraser
+    erased_compared: bool = True
     inbox_watched: bool = True
     usage_compared: bool = True
     life_demanded: bool = True  # by an answer that trusts what was compared a moment ago

@@ -43,6 +43,18 @@ LOST: Final[dict[str, Any]] = {
 }
 
 
+# Subjects are erased. Drawn for no other world, either. Records are kept for longer than anybody
+# stands still here, as in every world that is not this one.
+ERASING: Final[dict[str, Any]] = {
+    "erases_s": 3.0,
+    "jump_ms_max": 1_500_000,  # slices must end, or nothing is erased
+    "log_restored": False,
+    "expire_ms": 0,
+    "retention_ms": 7 * 24 * HOUR_MS,
+    "dispatchers": 0,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Who lives in a world and how rough it is."""
@@ -75,6 +87,7 @@ class Profile:
     log_restored: bool  # once, to an older state: counting must stop then
     lossy: float  # share of the flushes of which the store forgets rows: claims mean nothing then
     usage_lost: bool = False  # the whole store, once, and brought back; never drawn: see LOST
+    erases_s: float = 0.0  # how often, about, a subject is to be erased; 0: never; see ERASING
 
 
 def drawn(rng: random.Random) -> Profile:

@@ -26,11 +26,16 @@ class ProgressState:
         self.marks: set[tuple[SliceId, int]] = set()
         self.claims: dict[tuple[int, int, int], int] = {}
         self.ends: dict[tuple[int, int, int], int] = {}
+        self.withheld: Callable[[], frozenset[int]] = frozenset  # revisions that nobody fills in
+        self.erases = False  # whether anybody is ever erased
+        self.erased_from: Callable[[SliceId], bool] = lambda _: False
+        self.pseudonyms: Callable[[SliceId], dict[str, str]] = lambda _: {}
         self.watch: Callable[[int, Mapping[int, int]], None] = lambda *_: None
 
     def copied(self) -> "ProgressState":
         """As it is now."""
-        copy = ProgressState()
+        copy, withheld = ProgressState(), self.withheld()
+        copy.withheld = lambda: withheld
         copy.seals, copy.marks = dict(self.seals), set(self.marks)
         copy.sums, copy.bounds = list(self.sums), dict(self.bounds)
         copy.claims, copy.ends = dict(self.claims), dict(self.ends)
@@ -56,6 +61,8 @@ class ProgressState:
 
     def seal(self, seal: Seal) -> None:
         key = (seal.log, seal.partition, seal.slice)
+        if key in self.seals and self.erased_from(SliceId(*key)):
+            return
         if seal.slice < self.summed_end(seal.log, seal.partition):
             return
         there = self.seals.get(key)
@@ -118,6 +125,12 @@ class ProgressState:
             and (SliceId(log, partition, seal.slice), revision) not in self.marks
         ]
         return found[:limit]
+
+    def to_fill(self, log: int, partition: int, revision: int, limit: int) -> list[Seal]:
+        """What is unfilled, and may be filled in now."""
+        if revision in self.withheld():
+            return []
+        return self.unfilled(log, partition, revision, limit)
 
     def complete(self, log: int, catalogue: int, until_ms: Mapping[int, int]) -> None:
         self.watch(catalogue, until_ms)
@@ -186,7 +199,7 @@ class SimulatedProgress:
     async def unfilled(self, log: int, partition: int, revision: int, limit: int) -> list[Seal]:
         return await self._net.call(
             f"progress.unfilled {partition} {revision}",
-            lambda: self._state.read().unfilled(log, partition, revision, limit),
+            lambda: self._state.read().to_fill(log, partition, revision, limit),
         )
 
     async def mark_filled(self, slice_id: SliceId, revision: int) -> None:
@@ -207,6 +220,14 @@ class SimulatedProgress:
             f"progress.settle {partition} {list(revisions)}",
             lambda: self._state.settle(log, partition, revisions),
             writes=True,
+        )
+
+    async def erased_from(self, slice_id: SliceId, revision: int) -> Mapping[str, str]:
+        del revision
+        if not self._state.erases:  # what a seed of another world means is not changed
+            return {}
+        return await self._net.call(
+            "progress.erased_from", lambda: self._state.pseudonyms(slice_id)
         )
 
     async def counted_from(self, revision: int) -> int:

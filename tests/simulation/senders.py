@@ -87,6 +87,7 @@ class Senders:
         self.ledger = ledger
         self._spread_ms = spread_ms
         self.reported: Callable[[], list[tuple[int, int]]] = list  # windows with decided runs
+        self.name_themselves = False  # subjects, in groups
         self._bits = 0
         self._sent: list[dict[str, Any]] = []  # as first made, for repeats
         self._unknown: list[dict[str, Any]] = []
@@ -179,6 +180,8 @@ class Senders:
             event["data"] = {"v": self._bit(), "n": number}
             if rng.random() < 0.7:
                 event["data"]["g"] = "a" if rng.random() < 0.8 else "b"
+                if self.name_themselves and rng.random() < 0.3:
+                    event["data"]["g"] = event["subject"]
         return event
 
     def _copy(self, event: dict[str, Any]) -> dict[str, Any]:

@@ -10,11 +10,14 @@ import pytest
 from tests.simulation.defences import CONTROLS
 from tests.simulation.life import lived
 from tests.simulation.parts import Substitutes
-from tests.simulation.profile import LOST
+from tests.simulation.profile import ERASING, LOST
 
 LOST_STORE = Substitutes(profile=LOST)
+ERASURES = Substitutes(profile=ERASING)
+ERASURES_IN_A_LOST_STORE = Substitutes(profile=LOST | ERASING)
 FRESH_WORLDS = 40
 LOST_WORLDS = 12
+ERASING_WORLDS = 30
 FAULTS_MIN = 10  # kinds of faults that so many worlds bring about
 CONTROL_SEEDS_MAX = 600
 # What the simulation found in the product, and seeds that show it where the mending is taken away.
@@ -24,6 +27,9 @@ MENDED = {
     "the account in the count-back": (14, 53),
     "pauses that end when a clock is set back": (30, 94),
     "decided is what was staged": (14, 22),
+    "blocks that a slow clock made": (5,),
+    "slices that somebody else has sealed": (1,),
+    "events that came back without data": (36,),
 }
 
 # Worlds of `make simulate` that showed what has a test of its own now: trimming, borders of slices,
@@ -65,6 +71,10 @@ BITES = {
     "bounds that a late seal lowers": 69,
     "sums of what is filled in": 24,
     "bounds that are looked for": 21,
+    "meters that are filled before": 1,
+    "copies that are counted back": 31,
+    "what comes back goes again": 16,
+    "replaced blocks that are gone": 3,
 }
 
 
@@ -116,6 +126,25 @@ def test_a_usage_store_that_is_lost_is_told_and_what_comes_back_is_whole() -> No
         assert outcome.failures == (), again
         dealt += outcome.dealt
     assert any(what.startswith("usage store lost") for what in dealt), f"from seed {first} on"
+
+
+@pytest.mark.parametrize(
+    ("what", "flags", "worlds"),
+    [
+        (ERASURES, "--erasures", ERASING_WORLDS),
+        (ERASURES_IN_A_LOST_STORE, "--erasures --lost-store", LOST_WORLDS // 2),
+    ],
+)
+def test_subjects_are_erased_and_totals_stay(what: Substitutes, flags: str, worlds: int) -> None:
+    first = secrets.randbelow(1 << 40)
+    reached: Counter[str] = Counter()
+    for seed in range(first, first + worlds):
+        outcome = lived(seed, what)
+        again = f"python -m tests.simulation --seed {seed} {flags} --trace"
+        assert outcome.failures == (), again
+        reached += outcome.reached
+    assert reached["subjects erased"] >= worlds, f"from seed {first} on: {reached}"
+    assert reached["answers refused, since a subject was erased meanwhile"]
 
 
 @pytest.mark.parametrize("defence", CONTROLS)

@@ -6,7 +6,7 @@ write: two rows of one identity and version must be the same bytes.
 
 import random
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -14,12 +14,9 @@ from meterline.event import EventQuery, EventSubject, ListedEvent, SubjectQuery
 from meterline.meter import (
     EMPTY,
     Aggregate,
-    Aggregation,
-    Latest,
     Meter,
-    decode_groups,
     merged,
-    revision_at,
+    timeline,
 )
 from meterline.ports import Unavailable
 from meterline.usage import (
@@ -28,7 +25,9 @@ from meterline.usage import (
     Coverage,
     EventRow,
     Flush,
+    Hidden,
     Life,
+    Masks,
     RejectedRow,
     SeenRow,
     SliceId,
@@ -36,10 +35,10 @@ from meterline.usage import (
     UsageRow,
     counted,
 )
-from meterline.usage.query import value_of
 from meterline.window import MINUTE_MS
 from tests.portions import InPortions, values_among
-from tests.simulation.hours import Hours, answers
+from tests.simulation.answers import aggregate_of, key_of, usage_row
+from tests.simulation.hours import Hours, answers, is_hidden
 from tests.simulation.network import Net
 from tests.simulation.stores import REPLICA_ASKED
 
@@ -82,11 +81,15 @@ class UsageState:
         self.life = 1  # which one it is: it is lost, and comes back, with a start
         self.met: Counter[str] = Counter()
         self.first_at: dict[bytes, int] = {}
+        self.unerased: UsageState | None = None  # the same, where nobody is ever erased
+        self.redacted: set[tuple[str, _Identity]] = set()
         self.forgets_share = 0.0
         self.forgets: random.Random | None = None  # whoever draws which rows are lost in silence
 
     def put(self, table: str, rows: Sequence[Any]) -> None:
         """Insert a block."""
+        if self.unerased is not None:
+            self.unerased.put(table, rows)
         self.writes += 1
         rows_by = self.tables[table]
         identity_of = _IDENTITIES[table]
@@ -101,13 +104,47 @@ class UsageState:
                         continue
                 elif row == there:
                     self.met["a row came again"] += 1
+                elif (table, identity) in self.redacted:
+                    self.met["a row came back that was erased"] += 1
+                    self.redacted.remove((table, identity))
                 else:
                     self.told_apart.append(f"{table}: {there} and then {row}")
-            rows_by[identity] = row
-            self.landed[table, identity] = self.writes
-            self.by_slice.setdefault((table, row.partition, row.slice), {})[identity] = row
+            self._set(table, identity, row)
             if table == "events":
                 self.first_at.setdefault(row.key, self.writes)
+
+    def _set(self, table: str, identity: _Identity, row: Any) -> None:
+        self.tables[table][identity] = row
+        self.landed[table, identity] = self.writes
+        self.by_slice.setdefault((table, row.partition, row.slice), {})[identity] = row
+
+    @property
+    def whole(self) -> "UsageState":
+        """As it would be if nobody had been erased."""
+        return self.unerased or self
+
+    def copy(self, table: str, rows: Sequence[Any]) -> None:
+        """Write rows under a pseudonym; of each the greatest version wins, as everywhere."""
+        version = _VERSIONS.get(table)
+        for row in rows:
+            identity = _IDENTITIES[table](row)
+            there = self.tables[table].get(identity)
+            if there is None or (version is not None and row[version] >= there[version]):
+                self._set(table, identity, row)
+
+    def rewrite(self, table: str, pairs: Sequence[tuple[Any, Any]]) -> None:
+        """Put what is left of rows in their places."""
+        for before, after in pairs:
+            identity = _IDENTITIES[table](before)
+            self._set(table, identity, after)
+            self.redacted.add((table, identity))
+
+    def delete(self, table: str, rows: Sequence[Any]) -> None:
+        """Delete rows, whatever became of them since."""
+        for row in rows:
+            identity = _IDENTITIES[table](row)
+            del self.tables[table][identity]
+            del self.by_slice[table, row.partition, row.slice][identity]
 
     def write(self, flush: Flush) -> None:
         """All of it; a store that forgets loses rows of what is counted back, and says nothing."""
@@ -203,29 +240,34 @@ class UsageState:
         return sorted(row for row in rows if row[1:5] > cursor)[:limit]
 
     def usage(
-        self, query: UsageQuery, coverage: Coverage | None = None, blocks: Sequence[Any] = ()
+        self,
+        query: UsageQuery,
+        coverage: Coverage | None = None,
+        blocks: Sequence[Any] = (),
+        hidden: Sequence[Hidden] = (),
     ) -> list[UsageRow]:
         """Whole minutes only, each by itself or all together: that is what runs and oracle ask.
-        With a coverage, whole hours of its slices are read from `blocks`.
+        With a coverage, whole hours of its slices are read from `blocks`. Rows of slices that are
+        `hidden` are left out.
         """
         first = 0 if query.from_ms is None else query.from_ms // MINUTE_MS
         end = 1 << 40 if query.to_ms is None else query.to_ms // MINUTE_MS
         found: dict[_Identity, Aggregate] = {}
         minutes: list[int] = []
         hours = Hours(query, first, end, coverage)
-        for row in self.tables["tallies"].values():
+        for row in self._shown("tallies", hidden):
             if first <= row.window < end and answers(query.meter, row) and not hours.have(row):
                 minutes.append(row.window)
-                key = _key_of(query, row)
+                key = key_of(query, row)
                 found[key] = merged(found.get(key, EMPTY), aggregate_of(row))
         members: dict[_Identity, set[bytes]] = {}
-        for row in self.tables["members"].values():
+        for row in self._shown("members", hidden):
             if first <= row.window < end and answers(query.meter, row) and not hours.have(row):
-                members.setdefault(_key_of(query, row), set()).add(row.member)
+                members.setdefault(key_of(query, row), set()).add(row.member)
         for cell, aggregate in blocks:
             if answers(query.meter, cell) and hours.whole(cell):
                 minutes.append(cell.window)
-                key = _key_of(query, cell)
+                key = key_of(query, cell)
                 if cell.member:
                     members.setdefault(key, set()).add(cell.member)
                 else:
@@ -233,58 +275,19 @@ class UsageState:
         return [
             row
             for key in sorted(found)
-            if (row := _usage_row(query, key, found[key], members, minutes)) is not None
+            if (row := usage_row(query, key, found[key], members, minutes)) is not None
         ]
 
-
-def _key_of(query: UsageQuery, row: Any) -> _Identity:
-    names = revision_at(query.meter, row.window * MINUTE_MS).dimension_names
-    values = dict(zip(names, decode_groups(row.groups), strict=True))
-    subject = row.subject if query.by_subject else None
-    window = 0 if query.window is None else row.window
-    return (window, subject, tuple((name, values.get(name, "")) for name in query.dimensions))
-
-
-def aggregate_of(row: Any) -> Aggregate:
-    """What a tally says."""
-    if not row.counted:
-        return Aggregate(rejected=row.rejected)
-    latest = Latest(row.latest_time_ms, row.latest_recorded_ms, row.latest_key, row.latest)
-    return Aggregate(row.total, row.counted, row.rejected, row.minimum, row.maximum, latest)
-
-
-def _usage_row(
-    query: UsageQuery,
-    key: _Identity,
-    one: Aggregate,
-    members: dict[_Identity, set[bytes]],
-    minutes: list[int],
-) -> UsageRow | None:
-    window, subject, groups = key
-    if query.meter.aggregation is Aggregation.UNIQUE_COUNT:
-        distinct = len(members.get(key, ()))
-        one = Aggregate(count=one.count, rejected=one.rejected, distinct=distinct)
-    value = value_of(query.meter.aggregation, one)
-    if value is None:
-        return None
-    first, last = (min(minutes), max(minutes)) if query.window is None else (window, window)
-    from_ms = query.from_ms if query.window is None else None
-    to_ms = query.to_ms if query.window is None else None
-    return UsageRow(
-        first * MINUTE_MS if from_ms is None else from_ms,
-        (last + 1) * MINUTE_MS if to_ms is None else to_ms,
-        subject,
-        groups,
-        value,
-        one.count,
-        one.rejected,
-    )
+    def _shown(self, table: str, hidden: Sequence[Hidden]) -> Iterator[Any]:
+        rows = self.tables[table].values()
+        return (row for row in rows if not any(is_hidden(row, it) for it in hidden))
 
 
 class SimulatedUsage(InPortions):
     """`UsageStore` as one process reaches it."""
 
     demands_life = True
+    masks: Masks | None = None  # of erasures, where there are any
 
     def __init__(self, state: UsageState, net: Net) -> None:
         self._state = state
@@ -344,12 +347,18 @@ class SimulatedUsage(InPortions):
     async def usage_rows(
         self, query: UsageQuery, life: Life | None = None
     ) -> AsyncGenerator[list[UsageRow], None]:
+        revisions = {part.revision for part in timeline(query.meter)}
+        hidden = () if self.masks is None else await self.masks.of(revisions)
+
         def read() -> list[UsageRow]:
             if self.demands_life and life is not None and life.of != str(self._state.life):
                 raise Unavailable("usage store: it was started again")
-            return self._state.usage(query)
+            return self._state.usage(query, hidden=hidden)
 
-        yield await self._net.call("usage.usage_rows", read)
+        rows = await self._net.call("usage.usage_rows", read)
+        if self.masks is not None:
+            await self.masks.confirm(revisions, hidden)
+        yield rows
 
     async def rejected(self, meter: Meter, limit: int, after: str | None) -> list[RejectedRow]:
         return await self._net.call(

@@ -12,7 +12,7 @@ from dispatcher.runs.late import LateSources, LateUsage
 from dispatcher.runs.planner import PlanTerms, Sources
 from meterline.event import Record
 from meterline.ports import Unsuitable
-from meterline.usage import CheckedLateEvents, CheckedUsageStore
+from meterline.usage import CheckedLateEvents, CheckedUsageStore, Masks
 from tests.simulation.block_makers import make_for_ever, maker_of
 from tests.simulation.blocks import BlocksState
 from tests.simulation.couriers import (
@@ -22,13 +22,14 @@ from tests.simulation.couriers import (
     SimulatedSender,
     send_for_ever,
 )
+from tests.simulation.erasing.records import ErasuresState, SimulatedErasureLedger
 from tests.simulation.fates import CALM, Fates
 from tests.simulation.group import Committed, Group, SimulatedFaustWorker, Stream
 from tests.simulation.inbox import InboxState, SimulatedWatch, read_for_ever
 from tests.simulation.late import LateState, SimulatedLate, late_terms
 from tests.simulation.log import LogState, SimulatedLog
 from tests.simulation.lost_store import Binding, begun
-from tests.simulation.network import FatefulNet, Killed, Process, Time
+from tests.simulation.network import FatefulNet, Killed, Net, Process, Time
 from tests.simulation.parts import Claimed, Shown, Slot, Substitutes
 from tests.simulation.profile import drawn
 from tests.simulation.progress import ProgressState, SimulatedProgress
@@ -54,6 +55,8 @@ SKEW_MS: Final = 450  # of a process: two differ by less than the bound
 
 class World:
     """Everything that outlives a process, and the processes."""
+
+    erase: Callable[[Slot, Net], list[Awaitable[None]]]  # where subjects are: see `erasing.course`
 
     def __init__(
         self,
@@ -83,6 +86,8 @@ class World:
         self.binding = Binding(self.usage, self.progress, self.blocks)
         self.progress.watch = self._note_claims
         self.catalogue = CatalogueState(self.rng)
+        self.erasures = ErasuresState(self.progress, self.blocks, self.catalogue)
+        self.substitutes.erasures(self.erasures)
         self.sums = SumsState(self.progress, self.blocks, self.catalogue)
         self.substitutes.sums(self.sums)
         self.committed = Committed()
@@ -165,6 +170,11 @@ class World:
         trace = None if self._trace is None else self.say
         return FatefulNet(process, fates or self.fates, self.loop, trace)
 
+    def masks(self, net: Net) -> Masks | None:
+        """What is hidden, as a process reaches it; None where nobody is ever erased."""
+        masks = self.substitutes.masks(Masks(SimulatedErasureLedger(self.erasures, net)))
+        return masks if self.profile.erases_s else None
+
     def ports(self, slot: Slot) -> Ports:
         """What a worker is made of."""
         net, change = self.net(slot.process), self.substitutes
@@ -190,6 +200,7 @@ class World:
 
     def _usage_of(self, slot: Slot, net: FatefulNet) -> Any:
         usage = SimulatedUsage(self.usage, net)
+        usage.masks = self.masks(net)
         return usage if slot.integrity is None else CheckedUsageStore(usage, slot.integrity)
 
     @property
@@ -297,12 +308,18 @@ class World:
         # Every worker makes blocks here, not only one: they must do each other no harm.
         net, log = self.net(slot.process), (self.log.number, self.profile.partitions)
         held = slot.integrity
-        maker = maker_of(self.blocks, self.catalogue, net, log, slot.process, self.rng, held)
-        making = asyncio.ensure_future(make_for_ever(maker, self.rng))
+        ports, masks = (self.blocks, self.catalogue, net), self.masks(net)
+        maker = maker_of(ports, log, slot.process, self.rng, held, masks)
+        beside = [asyncio.ensure_future(make_for_ever(maker, self.rng))]
+        beside += [asyncio.ensure_future(it) for it in self._erasing(slot, net)]
         try:
             await work
         finally:
-            making.cancel()
+            for one in beside:
+                one.cancel()
+
+    def _erasing(self, slot: Slot, net: Net) -> list[Awaitable[None]]:
+        return self.erase(slot, net) if self.profile.erases_s else []
 
     def parts(self, slot: Slot) -> tuple[Aggregator, Housekeeping]:
         """The production parts of a worker."""
@@ -341,38 +358,10 @@ class World:
 
     # --- at rest ---
 
-    def at_rest(self, since_ms: int) -> bool:
-        """Whether everything of the log is counted, filled in and claimed, since an instant."""
-        number, partitions = self.log.number, self.profile.partitions
-        ends = self.progress.flushed_ends(number, self.catalogue.version)
-        if any(ends.get(n, -1) < self.log.end(n) for n in range(partitions)):
-            return False
-        if self.inbox.committed != self.inbox.ends():
-            return False
-        if self.catalogue.filling() or not self._revised():
-            return False
-        if self.outbox.open and not self.profile.wild_clocks:  # a lease may end in an hour there
-            return False
-        revisions = [meter.revision for meter in self.catalogue.meters]
-        until = [self.progress.complete_until(number, partitions, r) for r in revisions]
-        since_ms = 0 if self.profile.wild_clocks else since_ms
-        return all(it is not None and it >= since_ms for it in until)
-
     @property
     def late_is_revised(self) -> bool:
         """Whether at rest every decided window says what the log says."""
         return bool(self.profile.dispatchers) and self.claims_hold and not self.lost()
-
-    def _revised(self) -> bool:
-        """Whether all is sealed and looked at, and what was found late is in a run."""
-        if not self.late_is_revised:
-            return True
-        if self.unsealed():
-            return False
-        seals = [
-            self.progress.last_seal(self.log.number, n) for n in range(self.profile.partitions)
-        ]
-        return self.late.at_rest({seal.partition: seal.end for seal in seals if seal is not None})
 
     def calm_down(self, slots: list[Slot]) -> None:
         """No more faults, but for dispatchers; whoever stands still wakes soon."""

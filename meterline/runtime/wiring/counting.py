@@ -28,6 +28,7 @@ from meterline.runtime.wiring.adapters import CLOCK, Opened, Worker, completenes
 from meterline.usage import (
     BlockRows,
     CheckedBlockRows,
+    CheckedErasedRows,
     CheckedUsageStore,
     Erasure,
     Masks,
@@ -106,7 +107,7 @@ def _eraser(settings: Settings, opened: Opened) -> Eraser:
 
     stores = ErasedStores(
         SqlErasureStore(opened.database),
-        ClickHouseErasedRows(opened.connection),
+        CheckedErasedRows(ClickHouseErasedRows(opened.connection), opened.integrity),
         SqlBlockLedger(opened.database),
         renewed,
         opened.log,

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
 from meterline.usage.block_ports import BlockRows
+from meterline.usage.erasure import ErasedRows
 from meterline.usage.integrity.comparison import Standing, UsageIntegrity, WholeLife
 from meterline.usage.ports import LateEvents, Life, UsageStore
 from meterline.usage.query import UsageQuery, UsageRow
@@ -101,3 +102,17 @@ class CheckedBlockRows:
         self.make, self.held, self.recount = rows.make, rows.held, rows.recount
         self.due = integrity.checked(rows.due)
         self.drop, self.counts = rows.drop, rows.counts
+
+
+class CheckedErasedRows:
+    """`ErasedRows` of a store that has lost nothing: of one that was replaced, nothing is found to
+    be erased, and that would be taken for done. Every method raises `StoreLost`, too.
+    """
+
+    def __init__(self, rows: ErasedRows, integrity: UsageIntegrity) -> None:
+        self.copy = integrity.checked(rows.copy)
+        self.refusals_of = integrity.checked(rows.refusals_of)
+        self.redact = integrity.checked(rows.redact)
+        self.delete = integrity.checked(rows.delete)
+        self.blocks_with = integrity.checked(rows.blocks_with)
+        self.forget = rows.forget

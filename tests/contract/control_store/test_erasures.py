@@ -18,7 +18,7 @@ from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.tables.access import changes, subjects
 from meterline.backends.control_store.tables.columns import metadata
 from meterline.backends.control_store.tables.erasures import erasures
-from meterline.backends.control_store.tables.meters import meters
+from meterline.backends.control_store.tables.meters import meter_revisions, meters
 from meterline.backends.control_store.tables.redrives import redrives
 from meterline.backends.control_store.tables.reports import (
     replays,
@@ -39,6 +39,7 @@ from meterline.usage import (
     Masks,
     Renewal,
     Seal,
+    SliceId,
     Stretch,
     block_number,
     hidden_of,
@@ -245,6 +246,73 @@ async def test_it_waits_for_its_slices(store: SqlErasureStore, control_database:
     assert await store.begin_copying(asked.id, NOW), "not all is sealed"
     await progress.seal(Seal(log, 0, 3, 9, 1, 1, NOW))
     assert await store.begin_copying(asked.id, NOW) is None
+
+
+async def _with_meters(database: Database, *revisions: int) -> None:
+    """Meters of the namespace, a revision each."""
+    for revision in revisions:
+        name = f"M{revision}"
+        await _put(database, meters, id=name, namespace="n", key=name.lower())
+        await _put(database, meter_revisions, revision=revision, meter_id=name, dimensions="{}")
+
+
+async def test_a_slice_whose_rows_go_is_not_sealed_by_a_newer_catalogue(
+    store: SqlErasureStore, control_database: Database
+) -> None:
+    """What somebody late counts of a new meter is hidden, or deleted: it is filled in."""
+    progress = SqlProgressStore(control_database)
+    log = await progress.register_log("log", 1)
+    await _with_meters(control_database, 1)
+    sealed = Seal(log, 0, 0, 5, 1, 1, NOW)
+    for one in (sealed, sealed._replace(slice=5, end=9)):
+        await progress.seal(one)
+    asked = await store.ask("n", NAME, NOW)
+    await store.set_borders(asked.id, log, {0: 5}, NOW)
+    await progress.seal(sealed._replace(catalogue=2))
+    assert await progress.unfilled(log, 0, 2, 9) == [sealed._replace(slice=5, end=9)]
+    assert await store.begin_copying(asked.id, NOW) is None
+    await _with_meters(control_database, 3)
+    (copying,) = await store.unfinished()
+    assert await store.unfilled(copying) == [3]
+    for state in ("copying", "switched", "settled"):
+        if state == "switched":
+            await store.switch(asked.id, [], NOW)
+        if state == "settled":
+            await store.settle(asked.id, NOW)
+        for late in (sealed, sealed._replace(slice=5, end=9)):
+            await progress.seal(late._replace(catalogue=3))
+        left = [] if state == "copying" else [0]  # nobody fills in while it is copied
+        assert [it.slice for it in await progress.unfilled(log, 0, 3, 9)] == left, state
+    await store.finish(asked.id, NOW)
+    await progress.seal(sealed._replace(catalogue=3))
+    assert await progress.unfilled(log, 0, 3, 9) == []
+
+
+async def test_subjects_are_erased_from_slices_once_it_is_switched(
+    store: SqlErasureStore, control_database: Database
+) -> None:
+    progress = SqlProgressStore(control_database)
+    log = await progress.register_log("log", 1)
+    await _with_meters(control_database, 1)
+    await _put(control_database, meters, id="other", namespace="other", key="k")
+    await _put(control_database, meter_revisions, revision=2, meter_id="other", dimensions="{}")
+    await progress.seal(Seal(log, 0, 0, 7, 1, 2, NOW))
+    asked = await store.ask("n", NAME, NOW)
+    await store.set_borders(asked.id, log, {0: 5}, NOW)
+    below, behind = SliceId(log, 0, 0), SliceId(log, 0, 7)
+    for state in ("asked", "copying", "switched", "settled", "done"):
+        if state == "copying":
+            assert await store.begin_copying(asked.id, NOW) is None
+        if state == "switched":
+            await store.switch(asked.id, [], NOW)
+        if state == "settled":
+            await store.settle(asked.id, NOW)
+        if state == "done":
+            await store.finish(asked.id, NOW)
+        gone = {NAME: asked.pseudonym} if state in ("switched", "settled") else {}
+        assert await progress.erased_from(below, 1) == gone, state
+        assert await progress.erased_from(behind, 1) == {}
+        assert await progress.erased_from(below, 2) == {}, "of another namespace"
 
 
 async def test_a_report_that_names_the_subject_stands_in_the_way(

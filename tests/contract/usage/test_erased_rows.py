@@ -173,6 +173,23 @@ async def test_copies_that_are_not_all_there_are_found(
         await ClickHouseErasedRows(usage_store.connection).copy(erased.erasure)
 
 
+async def test_what_is_filled_in_later_is_not_copied(
+    usage_store: ClickHouseUsageStore, erased: Erased
+) -> None:
+    """What somebody late counted of a new meter would count beside what is filled in."""
+    await usage_store.write(erased.slice(0).take())
+    before = await _sums(usage_store, erased, NAME)
+    later = erased.erasure.revisions[0]
+    rows = ClickHouseErasedRows(usage_store.connection)
+    erasing = replace(erased.erasure, unfilled=(later,))
+    await rows.copy(erasing)
+    assert await _sums(usage_store, erased, "erased-01") == [it for it in before if it[0] != later]
+    await rows.redact(erasing)
+    await rows.delete(erasing)
+    assert await _sums(usage_store, erased, NAME) == []
+    assert await _found(usage_store, erased) == []
+
+
 async def test_a_block_is_renamed_as_a_whole(
     usage_store: ClickHouseUsageStore, erased: Erased
 ) -> None:

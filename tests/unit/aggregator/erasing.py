@@ -107,7 +107,15 @@ class Erasing:
         async def act(connection: Connection) -> None:
             row = {"number": self.number, "id": self.world.log.id, "partitions": PARTITIONS}
             await connection.execute(insert(connection, logs).values(row))
-            for it in self.meters.meters:
+
+        await self.world.database.write(act)
+        await self.register_later(*self.meters.meters)
+
+    async def register_later(self, *named: Meter) -> None:
+        """The control store knows these meters."""
+
+        async def act(connection: Connection) -> None:
+            for it in named:
                 meter = {
                     "id": it.id, "namespace": self.namespace, "key": it.key, "name": "",
                     "description": "", "labels": "{}", "from_settings": False,

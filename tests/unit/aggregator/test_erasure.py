@@ -33,6 +33,7 @@ from meterline.usage import (
     Flush,
     Masks,
     Operator,
+    Seal,
     SliceId,
     UsageQuery,
 )
@@ -271,6 +272,58 @@ async def test_a_meter_that_is_made_later_counts_erased_events_without_data(
     counted = {row.subject: row.value // UNIT for row in rows}
     assert counted[settled.pseudonym] == sum(name == erasing.name for name, _ in erasing.every)
     assert erasing.name not in counted
+
+
+async def test_events_that_came_back_are_filled_in_without_data(
+    erasing: Erasing, fresh_numbers: Iterator[int]
+) -> None:
+    """A worker that slept wrote them again, and they are not gone yet: a meter that is made now
+    counts what is left of them.
+    """
+    await _filled(erasing)
+    back = []
+    for partition in range(PARTITIONS):
+        for seal in await _seals(erasing, partition):
+            slice_id = SliceId(erasing.number, partition, seal.slice)
+            back += await erasing.world.usage.slice_events(slice_id)
+    settled = await _settled(erasing)
+    await erasing.world.usage.write(Flush(events=back))
+    later = erasing.meter(Aggregation.COUNT, next(fresh_numbers))
+    await erasing.register_later(later)
+    worker = erasing.world.worker(erasing.meters)
+    await erasing.world.run(worker)
+    await erasing.world.fill(worker)
+    await worker.close_all()
+    rows = await erasing.world.usage.usage(UsageQuery(later, group_by=("subject",)))
+    counted = {row.subject: row.value // UNIT for row in rows}
+    assert counted[settled.pseudonym] == sum(name == erasing.name for name, _ in erasing.every)
+    assert erasing.name not in counted
+
+
+async def _seals(erasing: Erasing, partition: int) -> list[Seal]:
+    place = SlicePlace(erasing.number, partition, 0)
+    return await SqlEvidence(erasing.world.database).seals(place, AuditSpan(), 1_000)
+
+
+async def test_a_slice_that_somebody_sealed_is_left_to_him(erasing: Erasing) -> None:
+    """A worker that slept has counted it, too; since, its rows became those of a pseudonym."""
+    await erasing.send(24)
+    worker = erasing.world.worker(erasing.meters)
+    await erasing.world.run(worker)
+    slept = [it for it in worker.partitions.values() if it.slice is not None]
+    assert slept
+    erasing.world.folder = erasing.world.folder / "of another"
+    await erasing.pass_time()
+    await _settled(erasing)
+    erasing.seen.clear()
+    await erasing.look(thorough=True)
+    for partition in slept:
+        await worker.seal(partition)
+        assert (partition.slice, partition.count_back_tries) == (None, 0)
+        assert partition.seen.applied == partition.sealed_end
+    erasing.read()
+    await erasing.look(thorough=True)
+    await worker.close_all()
 
 
 async def test_of_a_store_that_is_counted_anew_it_is_erased_again(erasing: Erasing) -> None:

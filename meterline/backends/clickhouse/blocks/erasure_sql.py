@@ -63,6 +63,7 @@ def parameters_of(erasure: Erasure) -> dict[str, Any]:
         "quoted": encode_groups([erasure.name])[1:-1],
         "quoted_pseudonym": encode_groups([erasure.pseudonym])[1:-1],
         "revisions": list(erasure.revisions),
+        "unfilled": list(erasure.unfilled),
         "log": erasure.log,
         "firsts": [erasure.firsts.get(number, 0) for number in range(width)],
         "ends": [erasure.ends.get(number, 0) for number in range(width)],
@@ -79,9 +80,11 @@ WITHIN: Final = (
 BELOW: Final = (
     "(log < {log:UInt16} OR (log = {log:UInt16} AND slice < {ends:Array(UInt64)}[partition + 1]))"
 )
-_OF_CELLS: Final = f"{_MINE} AND {WITHIN}"
+_FILLED: Final = "NOT has({unfilled:Array(UInt32)}, revision)"
+_OF_CELLS: Final = f"{_MINE} AND {_FILLED} AND {WITHIN}"
 _COPIES: Final = (
-    f"has({{revisions:Array(UInt32)}}, revision) AND subject = {{pseudonym:String}} AND {WITHIN}"
+    "has({revisions:Array(UInt32)}, revision) AND subject = {pseudonym:String}"
+    f" AND {_FILLED} AND {WITHIN}"
 )
 _EVENTS: Final = f"namespace = {{namespace:String}} AND subject = {{name:String}} AND {BELOW}"
 # What could not be read has no subject; it may name it all the same.

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Row, false, func, insert, or_, select, update
+from sqlalchemy import Row, Select, false, func, insert, or_, select, update
 from sqlalchemy.sql import ColumnElement
 from ulid import ULID
 
@@ -36,7 +36,15 @@ from meterline.backends.control_store.tables.redrives import redrives
 from meterline.limits import ERASURES_OPEN_MAX
 from meterline.ports import Unavailable
 from meterline.problem import conflict
-from meterline.usage import BlockState, Erasure, ErasureState, Renewal, pseudonym_of
+from meterline.usage import (
+    BlockState,
+    Erasure,
+    ErasureState,
+    Renewal,
+    SliceId,
+    erased_from,
+    pseudonym_of,
+)
 
 _rows = erasures.c
 _OPEN: Final = _rows.state != ErasureState.DONE.value
@@ -160,6 +168,11 @@ class SqlErasureStore(SqlStore):
         await _move(connection, erasure, ErasureState.COPYING, ends=_text(ends))
         return None
 
+    @reads
+    async def unfilled(self, connection: Connection, erasure: Erasure) -> Sequence[int]:
+        """See the port."""
+        return [row.revision for row in await connection.execute(_lacking(erasure))]
+
     @writes
     async def erase_refusals(
         self, connection: Connection, positions: Sequence[tuple[int, int, int, int]]
@@ -249,14 +262,43 @@ async def _needed(connection: Connection, erasure: Erasure, ends: Mapping[int, i
     """Why an erasure must wait."""
     if not erasure.log or ends.keys() != erasure.ends.keys():
         return "not all that was recorded before the request is counted and sealed yet"
+    row = (await connection.execute(_lacking(erasure).limit(1))).one_or_none()
+    return None if row is None else f"the meter {row.key} is being filled"
+
+
+def _lacking(erasure: Erasure) -> Select[Any]:
+    """The live revisions of its namespace that some slice is not counted for."""
     live = folded.where(meters.c.namespace == erasure.namespace).subquery("live")
     unfilled = (
         filling.unfilled(erasure.log, partition, live.c.revision).exists()
         for partition in erasure.ends
     )
-    question = select(live.c.key).where(or_(false(), *unfilled)).limit(1)
-    meter = (await connection.execute(question)).scalar_one_or_none()
-    return None if meter is None else f"the meter {meter} is being filled"
+    return select(live.c.key, live.c.revision).where(or_(false(), *unfilled))
+
+
+async def erased_from_slice(
+    connection: Connection, slice_id: SliceId, revision: int
+) -> dict[str, str]:
+    """See `ProgressStore.erased_from`."""
+    of_meter = (
+        select(meters.c.namespace)
+        .join(meter_revisions, meters.c.id == meter_revisions.c.meter_id)
+        .where(meter_revisions.c.revision == revision)
+    )
+    question = select(erasures).where(_rows.namespace == of_meter.scalar_subquery(), _OPEN)
+    rows = await connection.execute(question.order_by(_rows.id))
+    return erased_from([_erasure(row) for row in rows], slice_id)
+
+
+async def is_erased_from(connection: Connection, slice_id: SliceId) -> bool:
+    """Whether rows of a slice are copied or deleted, or were, by an erasure that is not done."""
+    begun = select(erasures).where(_OPEN, _rows.state != ErasureState.ASKED.value)
+    there = [_erasure(row) for row in await connection.execute(begun)]
+    return any(
+        one.log > slice_id.log
+        or (one.log == slice_id.log and slice_id.slice < one.ends.get(slice_id.partition, 0))
+        for one in there
+    )
 
 
 async def _give_up_blocks(connection: Connection, now_ms: int) -> None:

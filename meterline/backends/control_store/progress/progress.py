@@ -21,6 +21,7 @@ from sqlalchemy.sql import ColumnElement
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert, put
 from meterline.backends.control_store.progress import filling
+from meterline.backends.control_store.progress.erasures import erased_from_slice, is_erased_from
 from meterline.backends.control_store.progress.seal_sums import summed_end
 from meterline.backends.control_store.store import SqlStore, fetch_int, fetch_one, reads, writes
 from meterline.backends.control_store.tables.erasures import erasures
@@ -118,6 +119,8 @@ class SqlProgressStore(SqlStore):
         )
         if (await connection.execute(there)).first() is None:
             await filling.lower(connection, seal)
+        elif await is_erased_from(connection, SliceId(*seal[:3])):
+            return  # what a late worker counts of an erased subject is not read: it is filled in
         row = dict(zip(seals.c.keys(), seal, strict=True))  # `Seal` has the order of the columns
         await put(connection, seals, [row], by="catalogue")
 
@@ -162,6 +165,13 @@ class SqlProgressStore(SqlStore):
         await filling.lock(connection, log)
         for revision in revisions:
             await filling.advance(connection, log, partition, revision)
+
+    @reads
+    async def erased_from(
+        self, connection: Connection, slice_id: SliceId, revision: int
+    ) -> Mapping[str, str]:
+        """See the port."""
+        return await erased_from_slice(connection, slice_id, revision)
 
     @writes
     async def mark_filled(self, connection: Connection, slice_id: SliceId, revision: int) -> None:

@@ -1,8 +1,8 @@
 """A world in which rows of revisions are dropped, and somebody looks at every step."""
 
 import random
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from sqlalchemy import func, select, update
 
@@ -36,6 +36,7 @@ from tests.unit.aggregator.erasing import Watched
 from tests.unit.aggregator.world import PARTITIONS, World, numbered
 
 KEPT_MS: Final = KEEP_SUPERSEDED_DAYS * DAY_MS
+DAY_FROM_MS: Final = 1_767_225_600_000  # 2026-01-01, of which all events are
 NUMBERS: Final = 40  # of revisions that a world may make
 _SUMS: Final = ("tallies", "members", "rejected")
 
@@ -55,6 +56,7 @@ class Dropping:
         self.chance = random.Random(base)  # of numbers of blocks
         self.sent = 0
         self.looks = 0
+        self.watched = False
         self.read()
 
     def read(self) -> None:
@@ -136,12 +138,8 @@ class Dropping:
         for _ in range(2):
             await self.send(4)
 
-    def dropper(
-        self,
-        fate: Callable[[], str] = lambda: "well",
-        look: Callable[[], Awaitable[None]] | None = None,
-    ) -> DroppedRevisions:
-        looked = look or self.look
+    def dropper(self, fate: Callable[[], str] = lambda: "well") -> DroppedRevisions:
+        looked = self.watch
         database = self.world.database
         stores = RevisionStores(
             Watched(self.ledger, fate, looked),
@@ -159,8 +157,8 @@ class Dropping:
     def maker(self, fate: Callable[[], str] = lambda: "well") -> BlockMaker:
         return BlockMaker(
             self.number, PARTITIONS,
-            Watched(SqlBlockLedger(self.world.database), fate, self.look),
-            Watched(self.block_rows(), fate, self.look), self.catalogue,
+            Watched(SqlBlockLedger(self.world.database), fate, self.watch),
+            Watched(self.block_rows(), fate, self.watch), self.catalogue,
             self.world.clock, self.chance, 3,
         )  # fmt: skip
 
@@ -186,12 +184,18 @@ class Dropping:
 
     # --- what holds at every step ---
 
+    async def watch(self) -> None:
+        """A look, where somebody looks at every step."""
+        if self.watched:
+            await self.look()
+
     async def look(self) -> None:
         """Every total is that of all events, and no seal tells of a row that is not there."""
         self.looks += 1
         values = [value for _, value in numbered(0, self.sent)]
         for key, expected in (("sum", sum(values)), ("who", len(set(values)))):
-            rows = await self.world.usage.usage(UsageQuery(await self.meter(key)))
+            query = UsageQuery(await self.meter(key), DAY_FROM_MS, DAY_FROM_MS + DAY_MS)
+            rows = await self.world.usage.usage(query)
             assert sum(row.value for row in rows) // UNIT == expected, key
         need = await self.sealed()
         there = await self.stored()
@@ -214,8 +218,9 @@ class Dropping:
     async def stored(self, revision: int | None = None) -> dict[str, int]:
         """The rows of slices, by table."""
         where = f"log = {self.number}" + (f" AND revision = {revision}" if revision else "")
-        parts = [f"SELECT '{table}', count() FROM {table} FINAL WHERE {where}" for table in TABLES]  # noqa: S608
-        return dict(await self.world.usage.connection.query(" UNION ALL ".join(parts), {}))
+        parts = [f"SELECT '{table}', count() FROM {table} FINAL WHERE {where}" for table in TABLES]
+        found = await self.world.usage.connection.query(" UNION ALL ".join(parts), {})
+        return {str(table): int(count) for table, count in found}
 
     async def left_of(self, revisions: list[int]) -> int:
         """All rows of some revisions, in slices and blocks."""

@@ -4,7 +4,7 @@ fails, and whoever does it at once, no number of another revision changes at any
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -12,9 +12,10 @@ import pytest
 from aggregator.backfill import refolded
 from meterline.audit import AuditSpan
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
+from meterline.backends.control_store.progress.dropped_revisions import SqlRevisionLedger
 from meterline.limits import BLOCK_KEPT_MS, BLOCK_MAKING_MS, RETENTION_NOTICE_MS
 from meterline.ports import Unavailable
-from meterline.usage import Flush, Seal, SliceId, columns_of
+from meterline.usage import Flush, RevisionNotice, Seal, SliceId, SliceRows, columns_of
 from tests.unit.aggregator.audited import Audited
 from tests.unit.aggregator.dropping import NUMBERS, Dropping
 from tests.unit.aggregator.world import Killed, World
@@ -22,7 +23,7 @@ from tests.unit.aggregator.world import Killed, World
 
 @pytest.fixture
 async def dropping(world: World, fresh_numbers: Iterator[int]) -> AsyncIterator[Dropping]:
-    base = [next(fresh_numbers) for _ in range(NUMBERS)][0]
+    base, *_ = [next(fresh_numbers) for _ in range(NUMBERS)]
     made = Dropping(world, base)
     await made.begin()
     yield made
@@ -46,6 +47,7 @@ async def _ended(dropping: Dropping) -> list[int]:
 
 async def test_rows_leave_slices_and_blocks_and_all_others_stay(dropping: Dropping) -> None:
     gone = await _ended(dropping)
+    dropping.watched = True
     assert not await dropping.dropper().step(), "they ended a moment ago"
     assert await dropping.ledger.revision_notices() == []
     await dropping.grow_old()
@@ -104,7 +106,7 @@ async def test_seals_tell_of_just_the_rows_that_are_kept(dropping: Dropping) -> 
         for revision in kept:
             where = f"slice = {seal.slice} AND partition = {seal.partition}"
             sql = (
-                f"SELECT count() FROM tallies FINAL WHERE log = {dropping.number} AND {where}"  # noqa: S608
+                f"SELECT count() FROM tallies FINAL WHERE log = {dropping.number} AND {where}"
                 f" AND revision = {revision}"
             )
             ((count,),) = await dropping.world.usage.connection.query(sql, {})
@@ -131,9 +133,10 @@ async def test_whatever_dies_and_whoever_drops_numbers_never_change(
     """
     chance = random.Random(seed)
     gone = await _ended(dropping)
+    dropping.watched = True
     await dropping.grow_old()
-    for turn in range(30):
-        fate = _fates(chance, 0.15 if turn < 20 else 0)
+    for turn in range(20):
+        fate = _fates(chance, 0.15 if turn < 13 else 0)
         await _at_once(
             dropping.dropper(fate).step(),
             dropping.dropper(fate).step(),
@@ -167,6 +170,24 @@ async def _at_once(*steps: Coroutine[Any, Any, object]) -> None:
     for result in await asyncio.gather(*steps, return_exceptions=True):
         if isinstance(result, BaseException) and not isinstance(result, Killed | Unavailable):
             raise result
+
+
+class Unlessened(SqlRevisionLedger):
+    """Says that seals are lessened, and leaves them."""
+
+    async def lessen(self, notice: RevisionNotice, rows: Sequence[SliceRows], now_ms: int) -> bool:
+        del rows
+        return await super().lessen(notice, (), now_ms)
+
+
+async def test_without_seals_that_tell_of_less_the_stores_disagree(dropping: Dropping) -> None:
+    """The control: what the others look at would be wrong without that step."""
+    await _ended(dropping)
+    await dropping.grow_old()
+    dropping.ledger = Unlessened(dropping.world.database)
+    dropping.watched = True
+    with pytest.raises(AssertionError):
+        await dropping.drop()
 
 
 async def test_rows_that_come_back_count_nowhere_and_go_again(dropping: Dropping) -> None:

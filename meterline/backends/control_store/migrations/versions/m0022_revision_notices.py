@@ -22,7 +22,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(
             ["revision"],
             ["meter_revisions.revision"],
-            name="fk_revision_notices_revision_meter_revisions",
+            name="fk_revision_notices_revision",
         ),
         sa.PrimaryKeyConstraint("revision", name="pk_revision_notices"),
     )

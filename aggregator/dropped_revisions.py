@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import structlog
 
 from aggregator.renewal import Renewer
-from meterline.limits import RETENTION_INTERVAL_MS, SEALS_LESSENED_MAX
+from meterline.limits import RETENTION_INTERVAL_MS, RETENTION_NOTICE_MS, SEALS_LESSENED_MAX
 from meterline.ports import Clock, Unavailable
 from meterline.usage import (
     UNSETTLED,
@@ -48,8 +48,15 @@ class DroppedRevisions:
     """Gives notices of revisions, `kept_ms` after they ended, and drops their rows."""
 
     def __init__(
-        self, stores: RevisionStores, log: int, kept_ms: int, clock: Clock, chance: random.Random
+        self,
+        stores: RevisionStores,
+        log: int,
+        kept_ms: int,
+        clock: Clock,
+        chance: random.Random,
+        wait_ms: int = RETENTION_NOTICE_MS,
     ) -> None:
+        self._wait_ms = wait_ms
         self._stores = stores
         self._log = log
         self._kept_ms = kept_ms
@@ -81,14 +88,17 @@ class DroppedRevisions:
             logger.info("revisions_not_kept", revisions=given)
         notices = await ledger.revision_notices()
         for notice in notices:
-            if may_lessen(notice, now_ms):
+            if may_lessen(notice, now_ms, self._wait_ms):
                 return await self._lessened(notice, now_ms)
-        due = [one for one in notices if may_delete(one, now_ms)]
+        due = [one for one in notices if may_delete(one, now_ms, self._wait_ms)]
         return bool(due) and await self._deleted(due, now_ms)
 
     async def _lessened(self, notice: RevisionNotice, now_ms: int) -> bool:
-        """Some seals tell no more of the revision."""
+        """Some seals tell no more of the revision; first, none is made that does."""
         stores = self._stores
+        if notice.closed_at_ms is None:
+            await stores.ledger.close(notice.revision, now_ms)
+            return True
         rows = await stores.rows.rows_by_slice(notice.revision, notice.reached, SEALS_LESSENED_MAX)
         return await stores.ledger.lessen(notice, rows, now_ms)
 

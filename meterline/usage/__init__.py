@@ -42,6 +42,7 @@ from meterline.usage.fold import EventFold, Key, RowMaker, minutes_of, rows_of, 
 from meterline.usage.integrity.checked import (
     CheckedBlockRows,
     CheckedLateEvents,
+    CheckedRevisionRows,
     CheckedUsageStore,
 )
 from meterline.usage.integrity.comparison import (

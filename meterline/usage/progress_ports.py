@@ -50,7 +50,7 @@ class ProgressStore(Protocol):
     async def seal(self, seal: Seal) -> None:
         """Record a sealed slice; of two with one name the greater catalogue wins. Nothing happens
         where its seal was added up with others: whoever seals it now is late. Raises `Unavailable`
-        where its catalogue is older than the notice of a revision: it may tell of rows of it.
+        where its catalogue is older than a closed notice of a revision: it may tell of its rows.
         """
         ...
 

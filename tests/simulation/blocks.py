@@ -69,6 +69,7 @@ class BlocksState:
     rows: dict[int, list[BlockRow]] = field(default_factory=dict)
     known: list[tuple[int, tuple[Column, ...]]] = field(default_factory=list)
     met: Counter[str] = field(default_factory=Counter)
+    unsealed: Callable[[], Collection[int]] = tuple  # revisions that blocks are made without
     may: Callable[[Block, Iterable[Block], Collection[int]], bool] = may_be_readable
 
     # --- the control store's side ---
@@ -159,14 +160,18 @@ class BlocksState:
         return made
 
     def _from(self, block: Block, sources: Sequence[int]) -> list[BlockRow]:
+        gone = self.unsealed()
         if sources:
-            return [row for number in sources for row in self.rows.get(number, ())]
+            return [row for row in self._of(sources) if row.cell.revision not in gone]
         return [
             _row_of(table, row)
             for table in TABLES
             for row in self._slice_rows(table, block)
-            if block.after < row.revision <= block.upto
+            if block.after < row.revision <= block.upto and row.revision not in gone
         ]
+
+    def _of(self, numbers: Collection[int]) -> list[BlockRow]:
+        return [row for number in numbers for row in self.rows.get(number, ())]
 
     def _slice_rows(self, table: str, block: Block) -> list[Any]:
         source = self.usage.tables[_SOURCES.get(table, table)].values()
@@ -178,9 +183,14 @@ class BlocksState:
         members = {row.cell: row for row in rows if row.cell.table == "member_hours"}
         weights["member_hours"] = _weight(members.values())
         if sources:
-            return Due(weights, rows=Counter(row.cell.table for row in rows))
+            return Due(weights, rows=Counter(row.cell.table for row in self._of(sources)))
+        gone = self.unsealed()
         of_all = [
-            [row for row in self._slice_rows(table, block) if row.revision > block.after]
+            [
+                row
+                for row in self._slice_rows(table, block)
+                if row.revision > block.after and row.revision not in gone
+            ]
             for table in TABLES
         ]
         tallies, members_ = (len(of) for of in of_all)
@@ -188,10 +198,11 @@ class BlocksState:
         return Due(weights, tallies, members_, sum(row.new for row in accounts))
 
     def held(self, number: int) -> dict[str, Held]:
-        found = {}
+        found, gone = {}, self.unsealed()
         for table in TABLES:
             rows = [row for row in self.rows.get(number, ()) if row.cell.table == table]
-            found[table] = Held(len(rows), 0, _weight(rows))
+            kept = (row for row in rows if row.cell.revision not in gone)
+            found[table] = Held(len(rows), 0, _weight(kept))
         return found
 
     def drop(self, numbers: Collection[int]) -> None:

@@ -93,7 +93,7 @@ def lived(
 
 
 def _reached(world: World) -> Counter[str]:
-    reached = world.usage.met + world.blocks.met
+    reached = world.usage.met + world.blocks.met + world.drops.met
     reached["events"] = len(world.ledger.offered)
     reached["slices sealed"] = len(world.progress.ever)
     reached["slices whose seals were added up"] = len(world.progress.added)
@@ -130,6 +130,7 @@ def _kinds(world: World) -> Counter[str]:
             "with clocks that break their bound": profile.wild_clocks,
             "with replicas that lag": profile.replicas_lag,
             "whose usage store is lost and comes back": profile.usage_lost,
+            "whose revisions that ended are dropped": profile.drops_revisions,
             "that ended with words, uncounted records being gone": world.lost(),
         }
     )

@@ -46,6 +46,7 @@ class Substitutes:
     clock: Callable[[Any], Any] = same
     blocks: Callable[[Any], Any] = same  # told of their state once, to change what it does
     sums: Callable[[Any], Any] = same  # so are those of seals
+    drops: Callable[[Any], Any] = same  # and those of revisions that are dropped
     inbox_watched: bool = True
     usage_compared: bool = True
     life_demanded: bool = True  # by an answer that trusts what was compared a moment ago

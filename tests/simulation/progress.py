@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from meterline.ports import Unavailable
 from meterline.problem import Problem, ProblemType
 from meterline.usage import Borders, Seal, SealSum, SliceId, next_sum, summed
 from tests.simulation.network import Net
@@ -26,6 +27,7 @@ class ProgressState:
         self.marks: set[tuple[SliceId, int]] = set()
         self.claims: dict[tuple[int, int, int], int] = {}
         self.ends: dict[tuple[int, int, int], int] = {}
+        self.least = 0  # nobody seals by an older catalogue
         self.watch: Callable[[int, Mapping[int, int]], None] = lambda *_: None
 
     def copied(self) -> "ProgressState":
@@ -58,6 +60,8 @@ class ProgressState:
         key = (seal.log, seal.partition, seal.slice)
         if seal.slice < self.summed_end(seal.log, seal.partition):
             return
+        if seal.catalogue < self.least:
+            raise Unavailable("it may tell of rows that are not kept")
         there = self.seals.get(key)
         if there is None:
             self.lower(seal)

@@ -22,6 +22,7 @@ from tests.simulation.couriers import (
     SimulatedSender,
     send_for_ever,
 )
+from tests.simulation.dropping import DropsState
 from tests.simulation.fates import CALM, Fates
 from tests.simulation.group import Committed, Group, SimulatedFaustWorker, Stream
 from tests.simulation.inbox import InboxState, SimulatedWatch, read_for_ever
@@ -85,6 +86,8 @@ class World:
         self.catalogue = CatalogueState(self.rng)
         self.sums = SumsState(self.progress, self.blocks, self.catalogue)
         self.substitutes.sums(self.sums)
+        self.drops = DropsState(self.binding, self.catalogue, self.sums, self.profile)
+        self.substitutes.drops(self.drops)
         self.committed = Committed()
         self.reports = ReportsState()
         self.catalogue.reported = self.reports.is_on
@@ -298,7 +301,8 @@ class World:
         net, log = self.net(slot.process), (self.log.number, self.profile.partitions)
         held = slot.integrity
         maker = maker_of(self.blocks, self.catalogue, net, log, slot.process, self.rng, held)
-        making = asyncio.ensure_future(make_for_ever(maker, self.rng))
+        dropper = self.drops.dropper(net, self.log.number, slot.process, held)
+        making = asyncio.ensure_future(make_for_ever(maker, self.rng, dropper))
         try:
             await work
         finally:

@@ -32,6 +32,7 @@ from meterline.runtime.wiring.adapters import CLOCK, Opened, Worker, completenes
 from meterline.usage import (
     BlockRows,
     CheckedBlockRows,
+    CheckedRevisionRows,
     CheckedUsageStore,
     Erasure,
     Masks,
@@ -116,7 +117,7 @@ def _dropped_revisions(settings: Settings, opened: Opened, rows: BlockRows) -> D
         SqlRevisionLedger(database),
         SqlRetention(database),
         SqlErasureStore(database),
-        ClickHouseRevisionRows(opened.connection),
+        CheckedRevisionRows(ClickHouseRevisionRows(opened.connection), opened.integrity),
         SqlBlockLedger(database),
         rows,
     )

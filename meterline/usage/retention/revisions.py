@@ -1,9 +1,10 @@
 """Revisions of meters whose rows nothing asks for any more leave the usage store (pure, and ports).
 
-Order of effects: notice -> a day later, seals are lessened: they tell of its rows no more -> a day
-later, rows in slices are deleted, and blocks give way to others without them -> the notice says
-that they are gone. Both stores agree at each moment: the control store never tells of rows that are
-not there. Nothing is begun while a subject is being erased.
+Order of effects: notice -> a day later, no slice is sealed by the meters of before the notice ->
+seals are lessened: they tell of its rows no more -> a day later, rows in slices are deleted, and
+blocks give way to others without them -> the notice says that they are gone. Both stores agree at
+each moment: the control store never tells of rows that are not there. Nothing is begun while a
+subject is being erased.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -14,8 +15,8 @@ from meterline.usage.rows import SliceId
 
 
 class RevisionNotice(NamedTuple):
-    """Says that the rows of a revision are not kept. No slice is sealed by an older catalogue than
-    `catalogue`, so none is sealed that has rows of it.
+    """Says that the rows of a revision are not kept. Once it is closed, no slice is sealed by an
+    older catalogue than `catalogue`: so none that has rows of it.
     """
 
     revision: int
@@ -24,6 +25,7 @@ class RevisionNotice(NamedTuple):
     log: int = 0  # with the next two: the last slice whose seal is lessened
     partition: int = 0
     slice: int = 0
+    closed_at_ms: int | None = None
     lessened_at_ms: int | None = None  # since then no seal tells of its rows
     dropped_at_ms: int | None = None  # since then it has none
 
@@ -44,19 +46,19 @@ class SliceRows(NamedTuple):
     rejected: int
 
 
-def may_lessen(notice: RevisionNotice, now_ms: int) -> bool:
-    """Whether seals may be lessened: whoever wrote a row of it before the notice is done by now,
-    and every copy of the usage store has it.
+def may_lessen(notice: RevisionNotice, now_ms: int, wait_ms: int = RETENTION_NOTICE_MS) -> bool:
+    """Whether seals may be lessened: whoever counts knows newer meters by now, and every copy of
+    the usage store has all of its rows.
     """
-    return notice.lessened_at_ms is None and now_ms - notice.given_at_ms >= RETENTION_NOTICE_MS
+    return notice.lessened_at_ms is None and now_ms - notice.given_at_ms >= wait_ms
 
 
-def may_delete(notice: RevisionNotice, now_ms: int) -> bool:
+def may_delete(notice: RevisionNotice, now_ms: int, wait_ms: int = RETENTION_NOTICE_MS) -> bool:
     """Whether rows may be deleted: no seal tells of them, and neither does a copy of the control
     store that was made within a day. Rows that come back later go again.
     """
     since_ms = notice.lessened_at_ms
-    return since_ms is not None and now_ms - since_ms >= RETENTION_NOTICE_MS
+    return since_ms is not None and now_ms - since_ms >= wait_ms
 
 
 def unsealed_of(notices: Iterable[RevisionNotice]) -> tuple[int, ...]:
@@ -75,6 +77,12 @@ class RevisionLedger(Protocol):
 
     async def revision_notices(self) -> list[RevisionNotice]:
         """All notices, by revision."""
+        ...
+
+    async def close(self, revision: int, now_ms: int) -> None:
+        """From now on no slice is sealed by the meters of before the notice; the first instant
+        stands.
+        """
         ...
 
     async def lessen(self, notice: RevisionNotice, rows: Sequence[SliceRows], now_ms: int) -> bool:

@@ -125,10 +125,14 @@ async def test_nobody_seals_by_an_older_catalogue_any_more(stores: Stores) -> No
     await stores.superseded()
     await stores.seal(0, 1)
     notice = await stores.notice()
+    await stores.seal(10, notice.catalogue - 1)  # whoever counts has a day to know newer meters
+    await stores.ledger.close(notice.revision, LATER_MS + 5)
+    await stores.ledger.close(notice.revision, LATER_MS + 6)
+    assert (await stores.ledger.revision_notices())[0].closed_at_ms == LATER_MS + 5
     with pytest.raises(Unavailable):
-        await stores.seal(10, notice.catalogue - 1)
-    await stores.seal(10, notice.catalogue)
-    assert [slice_ for slice_, *_ in await stores.counts()] == [0, 10]
+        await stores.seal(20, notice.catalogue - 1)
+    await stores.seal(20, notice.catalogue)
+    assert [slice_ for slice_, *_ in await stores.counts()] == [0, 10, 20]
 
 
 async def test_seals_that_counted_it_tell_of_less(stores: Stores) -> None:

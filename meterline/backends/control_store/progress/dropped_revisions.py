@@ -42,8 +42,6 @@ class SqlRevisionLedger(SqlStore):
     ) -> list[int]:
         """See the port."""
         await take_turn(connection)  # nobody changes a meter meanwhile
-        for log in (await connection.execute(select(logs.c.number))).scalars().all():
-            await filling.lock(connection, log)  # and nobody seals
         found = await _found(connection, aged_ms, kept_ms)
         if found:
             catalogue = await fetch_int(connection, select(catalogue_version.c.version))
@@ -56,6 +54,14 @@ class SqlRevisionLedger(SqlStore):
         """See the port."""
         question = select(revision_notices).order_by(_notices.revision)
         return [RevisionNotice._make(row) for row in await connection.execute(question)]
+
+    @writes
+    async def close(self, connection: Connection, revision: int, now_ms: int) -> None:
+        """See the port."""
+        for log in (await connection.execute(select(logs.c.number))).scalars().all():
+            await filling.lock(connection, log)  # nobody seals meanwhile
+        mine = _notices.revision == revision, _notices.closed_at_ms.is_(None)
+        await connection.execute(update(revision_notices).where(*mine).values(closed_at_ms=now_ms))
 
     @writes
     async def lessen(
@@ -94,10 +100,11 @@ class SqlRevisionLedger(SqlStore):
 
 
 async def mind_catalogue(connection: Connection, seal: Seal) -> None:
-    """Raise `Unavailable` for a seal by a catalogue of before a notice: it may tell of rows that
-    are not kept. Whoever seals has the lock of the log, as whoever gives notices.
+    """Raise `Unavailable` for a seal by a catalogue of before a notice that is closed: it may tell
+    of rows that are not kept. Whoever seals has the lock of the log, as whoever closes one.
     """
-    least = await fetch_int(connection, select(func.coalesce(func.max(_notices.catalogue), 0)))
+    question = select(func.coalesce(func.max(_notices.catalogue), 0))
+    least = await fetch_int(connection, question.where(_notices.closed_at_ms.is_not(None)))
     if seal.catalogue < least:
         raise Unavailable(
             f"control store: a slice was counted by version {seal.catalogue} of the meters, and"

@@ -21,11 +21,12 @@ retention_notices: Final = table(
 revision_notices: Final = table(
     "revision_notices",
     key("revision", BigInteger, "Revision of a meter.", of="meter_revisions.revision"),
-    required("catalogue", BigInteger, "Catalogue version then: no older one seals a slice."),
+    required("catalogue", BigInteger, "Catalogue version then; see `closed_at_ms`."),
     required("given_at_ms", BigInteger, "When the notice was given."),
     required("log", Integer, "Number of the log up to which seals tell of its rows no more."),
     required("partition", Integer, "Partition of that log up to which they do."),
     required("slice", BigInteger, "First offset of the last such slice."),
+    optional("closed_at_ms", BigInteger, "Since when no older catalogue seals a slice."),
     optional("lessened_at_ms", BigInteger, "Since when no seal tells of its rows."),
     optional("dropped_at_ms", BigInteger, "Since when the usage store has none."),
 )

@@ -17,6 +17,7 @@ def upgrade() -> None:
         sa.Column("log", sa.Integer(), nullable=False),
         sa.Column("partition", sa.Integer(), nullable=False),
         sa.Column("slice", sa.BigInteger(), nullable=False),
+        sa.Column("closed_at_ms", sa.BigInteger(), nullable=True),
         sa.Column("lessened_at_ms", sa.BigInteger(), nullable=True),
         sa.Column("dropped_at_ms", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(

@@ -49,8 +49,9 @@ class ProgressStore(Protocol):
 
     async def seal(self, seal: Seal) -> None:
         """Record a sealed slice; of two with one name the greater catalogue wins. Nothing happens
-        where its seal was added up with others: whoever seals it now is late. Raises `Unavailable`
-        where its catalogue is older than a closed notice of a revision: it may tell of its rows.
+        where its seal was added up with others: whoever seals it now is late. Raises
+        `OutdatedMeters` where its catalogue is older than a closed notice of a revision: it may
+        tell of its rows.
         """
         ...
 

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from meterline.ports import Unavailable
+from meterline.ports import OutdatedMeters
 from meterline.problem import Problem, ProblemType
 from meterline.usage import Borders, Seal, SealSum, SliceId, next_sum, summed
 from tests.simulation.network import Net
@@ -61,7 +61,7 @@ class ProgressState:
         if seal.slice < self.summed_end(seal.log, seal.partition):
             return
         if seal.catalogue < self.least:
-            raise Unavailable("it may tell of rows that are not kept")
+            raise OutdatedMeters("it may tell of rows that are not kept")
         there = self.seals.get(key)
         if there is None:
             self.lower(seal)

@@ -25,7 +25,7 @@ from meterline.backends.control_store.tables.meters import (
 )
 from meterline.backends.control_store.tables.retention import revision_notices
 from meterline.meter import RevisionState, unneeded
-from meterline.ports import Unavailable
+from meterline.ports import OutdatedMeters
 from meterline.usage import RevisionNotice, Seal, SealSum, SliceRows
 
 _COUNTED: Final = ("tallies", "members", "rejected")
@@ -100,13 +100,13 @@ class SqlRevisionLedger(SqlStore):
 
 
 async def mind_catalogue(connection: Connection, seal: Seal) -> None:
-    """Raise `Unavailable` for a seal by a catalogue of before a notice that is closed: it may tell
-    of rows that are not kept. Whoever seals has the lock of the log, as whoever closes one.
+    """Raise `OutdatedMeters` for a seal by a catalogue of before a notice that is closed: it may
+    tell of rows that are not kept. Whoever seals has the lock of the log, as whoever closes one.
     """
     question = select(func.coalesce(func.max(_notices.catalogue), 0))
     least = await fetch_int(connection, question.where(_notices.closed_at_ms.is_not(None)))
     if seal.catalogue < least:
-        raise Unavailable(
+        raise OutdatedMeters(
             f"control store: a slice was counted by version {seal.catalogue} of the meters, and"
             f" must be counted by {least} or later. It is counted again"
         )

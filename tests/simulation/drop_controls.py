@@ -14,11 +14,6 @@ def unlessened(state: DropsState) -> None:
     _put(state, less=lambda *_: None)
 
 
-def unminded(state: DropsState) -> None:
-    """Slices are sealed by whatever catalogue somebody has."""
-    _put(state, mind=lambda _: None)
-
-
 def _put(state: DropsState, **methods: Callable[..., Any]) -> None:
     for name, method in methods.items():
         assert callable(getattr(state, name)), name
@@ -35,7 +30,4 @@ LATE: Final[dict[str, Any]] = DROPS | {
 }
 CONTROLS: Final[dict[str, Substitutes]] = {
     "seals that tell of less": Substitutes(drops=unlessened, profile=LATE),
-    "seals by meters of before a notice": Substitutes(
-        drops=unminded, profile=LATE | {"replicas_lag": True, "meters_change_s": 0.3}
-    ),
 }

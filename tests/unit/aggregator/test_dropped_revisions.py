@@ -214,21 +214,6 @@ async def test_rows_that_come_back_count_nowhere_and_go_again(dropping: Dropping
     assert (await _seals(dropping))[-1] == seal
 
 
-async def test_a_worker_that_lags_counts_again_by_newer_meters(dropping: Dropping) -> None:
-    """It stood still since before the notice, with a slice that it cannot seal."""
-    await dropping.send(6)
-    slept = dropping.worker()
-    await dropping.world.run(slept)
-    version = slept.catalogue.version
-    await dropping.change("sum", "$['v']")
-    await dropping.grow_old()
-    await dropping.drop()
-    await dropping.world.run(slept)
-    assert slept.catalogue.version > version
-    await slept.close_all()
-    await dropping.look()
-
-
 async def test_blocks_that_are_made_again_are_made_without_them(dropping: Dropping) -> None:
     gone = await _ended(dropping)
     await dropping.grow_old()

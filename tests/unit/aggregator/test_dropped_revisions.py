@@ -10,15 +10,17 @@ from typing import Any
 import pytest
 
 from aggregator.backfill import refolded
+from aggregator.step import Aggregator
 from meterline.audit import AuditSpan
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.backends.control_store.progress.dropped_revisions import SqlRevisionLedger
+from meterline.backends.rocksdb import RocksSeenStore
 from meterline.limits import BLOCK_KEPT_MS, BLOCK_MAKING_MS, RETENTION_NOTICE_MS
 from meterline.ports import Unavailable
 from meterline.usage import Flush, RevisionNotice, Seal, SliceId, SliceRows, columns_of
 from tests.unit.aggregator.audited import Audited
 from tests.unit.aggregator.dropping import NUMBERS, Dropping
-from tests.unit.aggregator.world import Killed, World
+from tests.unit.aggregator.world import HORIZON_MS, Killed, World
 
 
 @pytest.fixture
@@ -212,6 +214,25 @@ async def test_rows_that_come_back_count_nowhere_and_go_again(dropping: Dropping
     with pytest.raises(Unavailable):
         await dropping.world.progress.seal(old)
     assert (await _seals(dropping))[-1] == seal
+
+
+async def test_a_worker_that_lags_counts_again_by_newer_meters(dropping: Dropping) -> None:
+    """It stood still since before the notice, with a slice that it cannot seal."""
+    await dropping.send(6)
+    world, folder = dropping.world, dropping.world.folder / "slept"
+    slept = Aggregator(
+        world.log, world.usage, world.progress, dropping.catalogue,
+        lambda number: RocksSeenStore(folder / str(number), HORIZON_MS), HORIZON_MS,
+    )  # fmt: skip
+    await world.run(slept)
+    version = slept.catalogue.version
+    await dropping.change("sum", "$['v']")
+    await dropping.grow_old()
+    await dropping.drop()
+    await world.run(slept)
+    assert slept.catalogue.version > version
+    await slept.close_all()
+    await dropping.look()
 
 
 async def test_blocks_that_are_made_again_are_made_without_them(dropping: Dropping) -> None:

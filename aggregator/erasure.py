@@ -11,24 +11,19 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from aggregator.renewal import Renewer
 from meterline.event import Log, encode_pack
 from meterline.limits import CLOCK_SKEW_MS, ERASURE_AGAIN_S, SLICE_SPAN_MS
 from meterline.ports import Clock, Unavailable
 from meterline.usage import (
-    Block,
     BlockLedger,
     BlockRows,
     BlockState,
-    Column,
     ErasedRows,
     Erasure,
     ErasureLedger,
     ErasureState,
-    Renewal,
     begun_at_ms,
-    block_number,
-    columns_of,
-    differences,
     may_finish,
 )
 
@@ -56,8 +51,8 @@ class Eraser:
     def __init__(self, stores: ErasedStores, clock: Clock, chance: random.Random) -> None:
         self._stores = stores
         self._clock = clock
-        self._chance = chance
         self._looked_ms: dict[str, int] = {}
+        self._renewer = Renewer(stores.log.number, stores.blocks, clock, chance)
 
     async def turn(self) -> None:
         """Take each erasure as far as it goes. One that must wait does not delay others."""
@@ -108,7 +103,9 @@ class Eraser:
         # After its revisions were listed: one that is made meanwhile is not copied either way.
         erasure = replace(erasure, unfilled=tuple(await stores.ledger.unfilled(erasure)))
         await stores.rows.copy(erasure)
-        renewals = [await self._renewed(erasure, it) for it in await self._columns_with(erasure)]
+        numbers = await stores.rows.blocks_with(erasure)
+        made_of, columns = stores.renewed(erasure), await self._renewer.columns_with(numbers)
+        renewals = [await self._renewer.renewed(made_of, column) for column in columns]
         redriven = await stores.ledger.redriven(erasure.namespace)
         refusals = await stores.rows.refusals_of(erasure, redriven)
         await stores.ledger.erase_refusals(refusals)  # they are not found once they are redacted
@@ -121,7 +118,8 @@ class Eraser:
         """Rows under the name are deleted."""
         stores = self._stores
         await stores.rows.delete(erasure)
-        await self._drop_older(erasure)
+        numbers = await stores.rows.blocks_with(erasure)
+        await self._renewer.drop_older(stores.renewed(erasure), numbers)
         await stores.rows.forget()
         await stores.ledger.settle(erasure.id, self._clock.now_ms())
         await stores.ledger.compact()
@@ -166,52 +164,6 @@ class Eraser:
         there = await self._stores.blocks.blocks(self._stores.log.number)
         readable = {it.number for it in there if it.state is BlockState.READABLE}
         return [number for number in old if number not in readable]
-
-    # --- blocks ---
-
-    async def _columns_with(self, erasure: Erasure) -> list[Column]:
-        numbers = set(await self._stores.rows.blocks_with(erasure))
-        columns = columns_of(await self._stores.blocks.blocks(self._stores.log.number))
-        return [it for it in columns if any(block.number in numbers for block in it.blocks)]
-
-    async def _renewed(self, erasure: Erasure, column: Column) -> Renewal:
-        """One block in place of a column, counted back as those that are merged."""
-        ledger, rows = self._stores.blocks, self._stores.renewed(erasure)
-        sources = [block.number for block in column.blocks]
-        block = self._begun_block(column)
-        await ledger.begin(block)
-        await rows.make(block, sources)
-        due, held = await rows.due(block, sources), await rows.held(block.number)
-        wrong = differences(due, held)
-        counted = {
-            table: sum((it.rows or {}).get(table, 0) for it in column.blocks) for table in due.rows
-        }
-        if wrong or counted != dict(due.rows):
-            raise Unavailable(f"block {block.number} differs: {wrong or 'its sources lack rows'}")
-        return Renewal(block, {name: one.rows for name, one in held.items() if one.rows}, sources)
-
-    def _begun_block(self, column: Column) -> Block:
-        now_ms = self._clock.now_ms()
-        number = block_number(now_ms, self._chance.getrandbits(32))
-        first = column.blocks[0]
-        block = Block(number, first.log, column.stretches, 0, column.upto, changed_at_ms=now_ms)
-        return replace(block, begin_ms=first.begin_ms, end_ms=first.end_ms)
-
-    async def _drop_older(self, erasure: Erasure) -> None:
-        """Blocks of older logs are read seldom: they go."""
-        numbers = set(await self._stores.rows.blocks_with(erasure))
-        for log in range(1, self._stores.log.number):
-            there = await self._stores.blocks.blocks(log)
-            mine = [it.number for it in there if it.number in numbers]
-            if mine:
-                await self._stores.blocks.withdraw(log, mine, self._clock.now_ms())
-                gone = [
-                    it.number
-                    for it in await self._stores.blocks.blocks(log)
-                    if it.state is BlockState.GONE
-                ]
-                await self._stores.renewed(erasure).drop(gone)
-                await self._stores.blocks.forget(gone)
 
     async def _now(self, erasure: Erasure) -> Erasure:
         """The record as it stands."""

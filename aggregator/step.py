@@ -27,7 +27,7 @@ from meterline.limits import (
     UNFLUSHED_EVENTS_MAX,
 )
 from meterline.meter import Catalogue, CatalogueStore, measures_of
-from meterline.ports import SeenDamaged, Unsuitable
+from meterline.ports import OutdatedMeters, SeenDamaged, Unsuitable
 from meterline.usage import Counted, Flush, ProgressStore, Seal, SeenStore, SliceId, UsageStore
 
 logger = structlog.get_logger()
@@ -229,7 +229,7 @@ class Aggregator:
 
     async def seal(self, partition: Partition) -> None:
         """Finish the open slice: flush, count back, record it. Where the store differs, the slice
-        is read again.
+        is read again; and so it is where newer meters must be known first.
         """
         await self.flush()
         open_slice = partition.slice
@@ -259,7 +259,13 @@ class Aggregator:
             open_slice.last_digest(),
             *(counted[table].rows for table in ("rejects", "tallies", "members", "rejected")),
         )._replace(late=counted["late_tallies"].rows + counted["late_members"].rows)
-        await self.progress.seal(seal)
+        try:
+            await self.progress.seal(seal)
+        except OutdatedMeters:  # whoever tries again must not do so by the same ones
+            partition.drop_slice()
+            if not await self.refresh_catalogue():
+                raise
+            return
         partition.seal_slice()
 
     async def _is_sealed(self, slice_id: SliceId) -> bool:

@@ -208,6 +208,7 @@ PATH_FILTER_DEPTH_MAX: Final = 32  # of expressions in a filter; far below the r
 SUPERSEDED_KEPT_MS: Final = 90 * 24 * 60 * 60 * 1_000  # a revision that runs may be corrected by
 METER_PROPOSALS_MAX: Final = 5  # revisions of one meter that wait: each costs as a meter does
 METER_TIMELINE_MAX: Final = 24  # revisions that answer for one meter, each from its first instant
+KEEP_SUPERSEDED_DAYS: Final = 400  # over a year: a report's runs of the same time may be compared
 REVISION_SLICES_COUNTED_MAX: Final = 1_000  # still to be filled in, of a partition: an indication
 PREVIEW_DAYS_MAX: Final = 92  # a quarter, of the history that a meter is tried on
 PREVIEW_EVENTS_MAX: Final = 500_000  # events of it that are read: ten seconds or so
@@ -377,6 +378,7 @@ FILL_CHECK_MS: Final = 10_000  # how long it is believed that no slice needs fil
 SWITCH_CHECK_MS: Final = 1_000  # a revision that is filled in answers so soon
 TRIM_INTERVAL_MS: Final = 60_000
 RETENTION_INTERVAL_MS: Final = 60 * 60 * 1_000  # periods that are too old are looked for so often
+SEALS_LESSENED_MAX: Final = 5_000  # in one transaction: well below a second
 SEAL_SUMS_MAX: Final = 10  # made in a minute, of up to 1,000 seals each: well below a second
 SEEN_MARGIN_DAYS: Final = 7  # beyond the horizon: clocks of a log that step back by days
 # From a notice to the drop: copies of both stores that are made within a day agree.

@@ -15,6 +15,10 @@ class Unavailable(Exception):
     """
 
 
+class OutdatedMeters(Unavailable):
+    """What was counted by old meters cannot be taken any more: count it again by newer ones."""
+
+
 class StoreLost(Unavailable):
     """A store answers, but does not hold what was written to it: no answer may rest on it.
 

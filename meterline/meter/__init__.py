@@ -48,5 +48,6 @@ from meterline.meter.revision import (
     revision_target,
     switched,
     timeline,
+    unneeded,
 )
 from meterline.meter.tally import EMPTY, Aggregate, Cell, Latest, Tally, aggregate_of, merged

@@ -57,7 +57,7 @@ class MeterRevision:
     `meter` is its definition alone, for all times; its `revision` is the number. `before` names the
     revision that answers what is earlier than `effective_from_ms`, its first instant (until it is
     switched, the one asked for). `ended_at_ms`: it was superseded or discarded then. `folded`:
-    events are counted in it.
+    events are counted in it. `not_kept_since_ms`: its rows may be gone since then.
     """
 
     meter: Meter
@@ -66,6 +66,7 @@ class MeterRevision:
     before: int | None = None
     switched_at_ms: int | None = None
     ended_at_ms: int | None = None
+    not_kept_since_ms: int | None = None
     folded: bool = True
 
     @property
@@ -175,6 +176,33 @@ def needed(revisions: Iterable[MeterRevision], now_ms: int, *, reported: bool) -
             found.add(at.number)
             at = None if at.before is None else by_number[at.before]
     return found
+
+
+def unneeded(
+    revisions: Iterable[MeterRevision], now_ms: int, kept_ms: int, *, deleted: bool = False
+) -> set[int]:
+    """The numbers of the revisions of a meter that nothing asks for any more: their rows may go.
+
+    They were superseded or discarded at least `kept_ms` ago, no events are folded for them (of a
+    `deleted` meter for none), and none of them answers for the time before one that is needed. So
+    they answer no query and no report, no run can be corrected by them, and they can neither be
+    compared nor switched to. It never shrinks: what is unneeded once stays so.
+    """
+    by_number = {one.number: one for one in revisions}
+    kept: set[int] = set()
+    for one in by_number.values():
+        at = None if _is_over(one, now_ms, kept_ms, deleted=deleted) else one
+        while at is not None:
+            kept.add(at.number)
+            at = None if at.before is None else by_number[at.before]
+    return by_number.keys() - kept
+
+
+def _is_over(one: MeterRevision, now_ms: int, kept_ms: int, *, deleted: bool) -> bool:
+    ended = one.state in (RevisionState.SUPERSEDED, RevisionState.DISCARDED)
+    if not ended or one.ended_at_ms is None or (one.folded and not deleted):
+        return False
+    return now_ms - one.ended_at_ms >= kept_ms
 
 
 def _answers_somebody(one: MeterRevision, now_ms: int, *, reported: bool) -> bool:

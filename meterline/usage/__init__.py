@@ -44,6 +44,7 @@ from meterline.usage.integrity.checked import (
     CheckedBlockRows,
     CheckedErasedRows,
     CheckedLateEvents,
+    CheckedRevisionRows,
     CheckedUsageStore,
 )
 from meterline.usage.integrity.comparison import (
@@ -85,6 +86,16 @@ from meterline.usage.retention.periods import (
     kept_of,
     may_drop,
     newest_counted,
+)
+from meterline.usage.retention.revisions import (
+    RevisionLedger,
+    RevisionNotice,
+    RevisionRows,
+    SliceRows,
+    Unsealed,
+    may_delete,
+    may_lessen,
+    unsealed_of,
 )
 from meterline.usage.retention.seal_sums import Borders, SealSum, borders, next_sum, summed
 from meterline.usage.row_hash import TEXTS, counted, seen_bytes, together

@@ -50,7 +50,8 @@ class ProgressStore(Protocol):
     async def seal(self, seal: Seal) -> None:
         """Record a sealed slice; of two with one name the greater catalogue wins. Nothing happens
         where its seal was added up with others, or a subject is erased from it: whoever seals it
-        now is late.
+        now is late. Raises `OutdatedMeters` where its catalogue is older than a closed notice of a
+        revision: it may tell of its rows.
         """
         ...
 

@@ -24,6 +24,8 @@ def _least(instants: list[int | None]) -> int | None:
 async def look(world: World) -> None:
     """What every meter says now; a store that is lost answers nothing."""
     answered: list[int] = []
+    if words := world.drops.told_too_much():
+        world.fail(words)
     look_through_blocks(world)
     look_at_erased(world)
     try:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from aggregator.blocks import BlockMaker
+from aggregator.dropped_revisions import DroppedRevisions
 from meterline.ports import Clock, StoreLost, Unavailable
 from meterline.usage import (
     Block,
@@ -151,11 +152,15 @@ class SimulatedBlockRows:
         return await self._net.call("usage.block_counts", self.state.counts)
 
 
-async def make_for_ever(maker: BlockMaker, rng: random.Random) -> None:
+async def make_for_ever(
+    maker: BlockMaker, rng: random.Random, dropper: DroppedRevisions | None = None
+) -> None:
     """As the product's loop does, only that it hardly ever rests."""
     while True:
         await asyncio.sleep(rng.random() * 0.4)
         try:
+            if dropper is not None and rng.random() < 0.7:
+                await dropper.step()
             if rng.random() < 0.3:
                 await maker.sweep()
             await maker.step()

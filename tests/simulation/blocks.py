@@ -95,6 +95,7 @@ class BlocksState:
     rows: dict[int, list[BlockRow]] = field(default_factory=dict)
     known: list["Known"] = field(default_factory=list)
     met: Counter[str] = field(default_factory=Counter)
+    unsealed: Callable[[], Collection[int]] = tuple  # revisions that blocks are made without
     may: Callable[[Block, Iterable[Block], Collection[int]], bool] = may_be_readable
     unsettled: Callable[[], bool] = lambda: False  # whether an erasure lets no block be made
     hidden: Callable[[], tuple[Hidden, ...]] = tuple
@@ -198,14 +199,19 @@ class BlocksState:
         return made
 
     def _from(self, block: Block, sources: Sequence[int], sight: "Sight") -> list[BlockRow]:
+        gone = self.unsealed()
         if sources:
-            return [sight.named(row) for number in sources for row in self.rows.get(number, ())]
+            kept = (row for row in self._of(sources) if row.cell.revision not in gone)
+            return [sight.named(row) for row in kept]
         return [
             _row_of(table, row)
             for table in TABLES
             for row in self._slice_rows(table, block, sight.hidden)
-            if block.after < row.revision <= block.upto
+            if block.after < row.revision <= block.upto and row.revision not in gone
         ]
+
+    def _of(self, numbers: Collection[int]) -> list[BlockRow]:
+        return [row for number in numbers for row in self.rows.get(number, ())]
 
     def _slice_rows(self, table: str, block: Block, hidden: Sequence[Hidden] = ()) -> list[Any]:
         source = self.usage.tables[_SOURCES.get(table, table)].values()
@@ -218,9 +224,14 @@ class BlocksState:
         members = {row.cell: row for row in rows if row.cell.table == "member_hours"}
         weights["member_hours"] = _weight(members.values())
         if sources:
-            return Due(weights, rows=Counter(row.cell.table for row in rows))
+            return Due(weights, rows=Counter(row.cell.table for row in self._of(sources)))
+        gone = self.unsealed()
         of_all = [
-            [it for it in self._slice_rows(table, block, sight.hidden) if it.revision > block.after]
+            [
+                row
+                for row in self._slice_rows(table, block, sight.hidden)
+                if row.revision > block.after and row.revision not in gone
+            ]
             for table in TABLES
         ]
         tallies, members_ = (len(of) for of in of_all)
@@ -228,10 +239,11 @@ class BlocksState:
         return Due(weights, tallies, members_, sum(row.new for row in accounts))
 
     def held(self, number: int) -> dict[str, Held]:
-        found = {}
+        found, gone = {}, self.unsealed()
         for table in TABLES:
             rows = [row for row in self.rows.get(number, ()) if row.cell.table == table]
-            found[table] = Held(len(rows), 0, _weight(rows))
+            kept = (row for row in rows if row.cell.revision not in gone)
+            found[table] = Held(len(rows), 0, _weight(kept))
         return found
 
     def drop(self, numbers: Collection[int]) -> None:

@@ -18,7 +18,7 @@ from ingest.admission import Admitted
 from meterline.delivery import Answer, AttemptOutcome
 from meterline.report import Claim, Manifest
 from meterline.usage import AccountRow, Counted, Flush, Seal, SeenRow, SliceId, Touched
-from tests.simulation import block_controls, sum_controls
+from tests.simulation import block_controls, drop_controls, sum_controls
 from tests.simulation.erasing import controls as erasing_controls
 from tests.simulation.fates import Rates
 from tests.simulation.parts import Lying, Substitutes
@@ -318,4 +318,5 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     **block_controls.CONTROLS,
     **sum_controls.CONTROLS,
     **erasing_controls.CONTROLS,
+    **drop_controls.CONTROLS,
 }

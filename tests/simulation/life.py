@@ -95,7 +95,7 @@ def lived(
 
 
 def _reached(world: World) -> Counter[str]:
-    reached = world.usage.met + world.blocks.met
+    reached = world.usage.met + world.blocks.met + world.drops.met
     reached["events"] = len(world.ledger.offered)
     reached["slices sealed"] = len(world.progress.ever)
     reached["slices whose seals were added up"] = len(world.progress.added)
@@ -134,6 +134,7 @@ def _kinds(world: World) -> Counter[str]:
             "with replicas that lag": profile.replicas_lag,
             "whose usage store is lost and comes back": profile.usage_lost,
             "in which subjects are erased": bool(profile.erases_s),
+            "whose revisions that ended are dropped": profile.drops_revisions,
             "that ended with words, uncounted records being gone": world.lost(),
         }
     )

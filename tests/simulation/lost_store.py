@@ -8,7 +8,7 @@ started again: then everything must be as if nothing had been.
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -42,6 +42,7 @@ class Binding:
         self.blocks = blocks
         self._rows: dict[int, list[BlockRow]] = {}  # of blocks, as they come back
         self.progress = progress
+        self.unsealed: Callable[[], int] = lambda: 0  # revisions that no seal tells of
         self.known: str | None = None
         self.ids: tuple[str, ...] = ()
         self.lost: Loss | None = None
@@ -58,7 +59,7 @@ class Binding:
             if seal.log == log and (not after or seal.slice > after.get(seal.partition, 1 << 60)):
                 by_partition.setdefault(seal.partition, []).append(seal)
         sums = [_summed(n, seals) for n, seals in by_partition.items()]
-        return Sealed(self.known, sums, self.blocks.counted())
+        return Sealed(self.known, sums, self.blocks.counted(), unsealed=self.unsealed())
 
     def counted(self) -> bool:
         return bool(self.progress.seals) or any(self.progress.ends.values())

@@ -53,6 +53,7 @@ class Substitutes:
     masks: Callable[[Any], Any] = same  # what readers ask for what is hidden
     eraser: type[Eraser] = Eraser
     erased_compared: bool = True
+    drops: Callable[[Any], Any] = same  # and those of revisions that are dropped
     inbox_watched: bool = True
     usage_compared: bool = True
     life_demanded: bool = True  # by an answer that trusts what was compared a moment ago

@@ -55,6 +55,16 @@ ERASING: Final[dict[str, Any]] = {
 }
 
 
+# Meters change all the time, and what ended is dropped at once. Drawn for no other world either.
+DROPS: Final[dict[str, Any]] = {
+    "drops_revisions": True,
+    "meters_change_s": 0.7,
+    "jump_ms_max": 400_000,
+    "log_restored": False,
+    "expire_ms": 0,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Who lives in a world and how rough it is."""
@@ -86,6 +96,7 @@ class Profile:
     replicas_lag: bool  # what may be asked of a replica is of before
     log_restored: bool  # once, to an older state: counting must stop then
     lossy: float  # share of the flushes of which the store forgets rows: claims mean nothing then
+    drops_revisions: bool = False  # those that ended; never drawn: see DROPS
     usage_lost: bool = False  # the whole store, once, and brought back; never drawn: see LOST
     erases_s: float = 0.0  # how often, about, a subject is to be erased; 0: never; see ERASING
 

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from meterline.ports import OutdatedMeters
 from meterline.problem import Problem, ProblemType
 from meterline.usage import Borders, Seal, SealSum, SliceId, next_sum, summed
 from tests.simulation.network import Net
@@ -30,6 +31,7 @@ class ProgressState:
         self.erases = False  # whether anybody is ever erased
         self.erased_from: Callable[[SliceId], bool] = lambda _: False
         self.pseudonyms: Callable[[SliceId], dict[str, str]] = lambda _: {}
+        self.least = 0  # nobody seals by an older catalogue
         self.watch: Callable[[int, Mapping[int, int]], None] = lambda *_: None
 
     def copied(self) -> "ProgressState":
@@ -65,6 +67,8 @@ class ProgressState:
             return
         if seal.slice < self.summed_end(seal.log, seal.partition):
             return
+        if seal.catalogue < self.least:
+            raise OutdatedMeters("it may tell of rows that are not kept")
         there = self.seals.get(key)
         if there is None:
             self.lower(seal)

@@ -10,14 +10,16 @@ import pytest
 from tests.simulation.defences import CONTROLS
 from tests.simulation.life import lived
 from tests.simulation.parts import Substitutes
-from tests.simulation.profile import ERASING, LOST
+from tests.simulation.profile import DROPS, ERASING, LOST
 
 LOST_STORE = Substitutes(profile=LOST)
 ERASURES = Substitutes(profile=ERASING)
 ERASURES_IN_A_LOST_STORE = Substitutes(profile=LOST | ERASING)
+DROPPING = (Substitutes(profile=DROPS), Substitutes(profile=LOST | DROPS))
 FRESH_WORLDS = 40
 LOST_WORLDS = 12
 ERASING_WORLDS = 30
+DROPPING_WORLDS = 8  # of each sort
 FAULTS_MIN = 10  # kinds of faults that so many worlds bring about
 CONTROL_SEEDS_MAX = 600
 # What the simulation found in the product, and seeds that show it where the mending is taken away.
@@ -67,6 +69,7 @@ BITES = {
     "the count-back of blocks": 26,
     "the revisions of a block": 3,
     "the comparison of blocks": 13,
+    "seals that tell of less": 3,
     "seals that are added up once": 0,
     "bounds that a late seal lowers": 69,
     "sums of what is filled in": 24,
@@ -145,6 +148,17 @@ def test_subjects_are_erased_and_totals_stay(what: Substitutes, flags: str, worl
         reached += outcome.reached
     assert reached["subjects erased"] >= worlds, f"from seed {first} on: {reached}"
     assert reached["answers refused, since a subject was erased meanwhile"]
+
+
+@pytest.mark.parametrize("how", DROPPING, ids=["kept", "lost"])
+def test_rows_of_revisions_that_ended_go_and_no_number_changes(how: Substitutes) -> None:
+    first = secrets.randbelow(1 << 40)
+    reached: Counter[str] = Counter()
+    for seed in range(first, first + DROPPING_WORLDS):
+        outcome = lived(seed, how)
+        assert outcome.failures == (), f"seed {seed}"
+        reached += outcome.reached
+    assert reached["seals that tell of less"], f"from seed {first} on"
 
 
 @pytest.mark.parametrize("defence", CONTROLS)

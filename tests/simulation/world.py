@@ -22,6 +22,7 @@ from tests.simulation.couriers import (
     SimulatedSender,
     send_for_ever,
 )
+from tests.simulation.dropping import DropsState
 from tests.simulation.erasing.records import ErasuresState, SimulatedErasureLedger
 from tests.simulation.fates import CALM, Fates
 from tests.simulation.group import Committed, Group, SimulatedFaustWorker, Stream
@@ -90,6 +91,8 @@ class World:
         self.substitutes.erasures(self.erasures)
         self.sums = SumsState(self.progress, self.blocks, self.catalogue)
         self.substitutes.sums(self.sums)
+        self.drops = DropsState(self.binding, self.catalogue, self.sums, self.profile)
+        self.substitutes.drops(self.drops)
         self.committed = Committed()
         self.reports = ReportsState()
         self.catalogue.reported = self.reports.is_on
@@ -310,7 +313,8 @@ class World:
         held = slot.integrity
         ports, masks = (self.blocks, self.catalogue, net), self.masks(net)
         maker = maker_of(ports, log, slot.process, self.rng, held, masks)
-        beside = [asyncio.ensure_future(make_for_ever(maker, self.rng))]
+        dropper = self.drops.dropper(net, self.log.number, slot.process, held)
+        beside = [asyncio.ensure_future(make_for_ever(maker, self.rng, dropper))]
         beside += [asyncio.ensure_future(it) for it in self._erasing(slot, net)]
         try:
             await work

@@ -1714,6 +1714,9 @@ type MeterRevision struct {
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
 	EventType string     `json:"event_type"`
 
+	// NotKeptSince Since when its numbers are not kept any more; absent: they are.
+	NotKeptSince *time.Time `json:"not_kept_since,omitempty"`
+
 	// Progress Where one revision is shown.
 	Progress *RevisionProgress `json:"progress,omitempty"`
 

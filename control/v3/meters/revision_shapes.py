@@ -62,6 +62,12 @@ class MeterRevisionShown(TypedDict):
     ended_at: NotRequired[
         Annotated[Maybe[InstantShown], Field(description="When it was superseded or discarded.")]
     ]
+    not_kept_since: NotRequired[
+        Annotated[
+            Maybe[InstantShown],
+            Field(description="Since when its numbers are not kept any more; absent: they are."),
+        ]
+    ]
 
 
 REVISION_PAGE: Final = page_shape(
@@ -148,5 +154,6 @@ def revision_shown(
         "created_at": rfc3339(one.made_at_ms),
         "switched_at": instant(one.switched_at_ms),
         "ended_at": instant(one.ended_at_ms),
+        "not_kept_since": instant(one.not_kept_since_ms),
     }
     return present(shown)

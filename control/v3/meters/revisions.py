@@ -254,6 +254,9 @@ def _totals(meter: Meter, asked: ComparisonParameters) -> UsageQuery:
 def _check_comparable(there: Meter, one: MeterRevision) -> None:
     if one.number == there.revision:
         why = "is in force: there is nothing to compare it with"
+    elif one.not_kept_since_ms is not None:
+        since = rfc3339(one.not_kept_since_ms)
+        why = f"is {one.state}, and its numbers are not kept since {since}"
     elif not one.folded:
         why = f"is {one.state}, and events are not counted in it any more"
     else:

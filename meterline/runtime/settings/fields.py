@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from meterline import limits
 from meterline.runtime.settings import delivery_fields as fields
+from meterline.runtime.settings import retention_fields as retention
 from meterline.runtime.settings.checks import (
     CONTROL_EMBEDDED,
     LOG_EMBEDDED,
@@ -37,11 +38,6 @@ from meterline.runtime.settings.checks import (
     default_partitions,
     default_seen_dir,
     is_loopback,
-)
-from meterline.runtime.settings.retention_fields import (
-    DAYS_MAX,
-    KeepEventsDays,
-    KeepRefusalsDays,
 )
 from meterline.runtime.settings.text import decoded
 
@@ -208,7 +204,7 @@ class Settings(BaseSettings):
     log_retention_days: int = Field(
         default=limits.LOG_RETENTION_DAYS,
         ge=1,
-        le=DAYS_MAX,
+        le=retention.DAYS_MAX,
         description="How long the log keeps records that are already counted. Change it to save "
         "disk.",
         examples=[7],
@@ -255,13 +251,14 @@ class Settings(BaseSettings):
     horizon_days: int = Field(
         default=limits.HORIZON_DAYS,
         ge=1,
-        le=DAYS_MAX,
+        le=retention.DAYS_MAX,
         description="How long a repeated event is detected as a duplicate. Change it if senders "
         "retry for longer than a month.",
         examples=[35],
     )
-    keep_events_days: KeepEventsDays = None
-    keep_refusals_days: KeepRefusalsDays = None
+    keep_events_days: retention.KeepEventsDays = None
+    keep_refusals_days: retention.KeepRefusalsDays = None
+    keep_superseded_days: retention.KeepSupersededDays = limits.KEEP_SUPERSEDED_DAYS
     grace_ms: Annotated[int, AfterValidator(checked_grace)] = Field(
         default=limits.GRACE_MS,
         validate_default=True,  # it depends on two others
@@ -318,7 +315,7 @@ class Settings(BaseSettings):
     delivery_bytes_days: int = Field(
         default=limits.REVISED_DAYS,
         ge=1,
-        le=DAYS_MAX,
+        le=retention.DAYS_MAX,
         description="How long bodies of deliveries are kept to be shown and replayed, and how "
         "long their windows are revised. Digests are kept for ever. Change it to save disk in the "
         "control store.",

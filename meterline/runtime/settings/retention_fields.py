@@ -4,6 +4,10 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
+from meterline.limits import KEEP_SUPERSEDED_DAYS, SUPERSEDED_KEPT_MS
+from meterline.window import DAY_MS
+
+SUPERSEDED_DAYS_MIN: Final = SUPERSEDED_KEPT_MS // DAY_MS
 DAYS_MAX: Final = 3_660  # ten years: beyond it a number was meant as something else
 
 
@@ -50,4 +54,14 @@ KeepRefusalsDays = Annotated[
         examples=[90],
     ),
     AfterValidator(_checked_refusals),
+]
+KeepSupersededDays = Annotated[
+    int,
+    Field(
+        ge=SUPERSEDED_DAYS_MIN,
+        le=DAYS_MAX,
+        description="How long the numbers of a superseded or discarded meter revision are kept "
+        "after it ended. Nothing shows them, but the disk holds them. Set it to save disk.",
+        examples=[KEEP_SUPERSEDED_DAYS],
+    ),
 ]

@@ -40,6 +40,7 @@ from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.meters.revisions import SqlRevisionStore
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
+from meterline.backends.control_store.progress.dropped_revisions import SqlRevisionLedger
 from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.evidence import SqlEvidence
 from meterline.backends.control_store.progress.progress import SqlProgressStore
@@ -59,6 +60,7 @@ from meterline.runtime.settings.reading import Settings, SettingsError
 from meterline.usage import (
     CheckedUsageStore,
     Masks,
+    Unsealed,
     UsageIntegrity,
 )
 from meterline.window import DAY_MS
@@ -208,7 +210,7 @@ def ledger(settings: Settings, opened: Opened) -> Ledger:
     """What the account, the audit and the trace read."""
     stores = opened.stores
     erasures = SqlErasureStore(opened.database)
-    masks = Masks(erasures)
+    masks, unsealed = Masks(erasures), Unsealed(SqlRevisionLedger(opened.database))
     auditor = StoreAuditor(
         opened.log,
         opened.usage,
@@ -217,7 +219,9 @@ def ledger(settings: Settings, opened: Opened) -> Ledger:
         ClickHouseEvidence(opened.connection),
         SqlEvidence(opened.database),
         BlockAudit(
-            SqlBlockLedger(opened.database), ClickHouseBlockRows(opened.connection, masks), CLOCK
+            SqlBlockLedger(opened.database),
+            ClickHouseBlockRows(opened.connection, masks, unsealed=unsealed),
+            CLOCK,
         ),
         AuditTerms(settings.horizon_days * DAY_MS, settings.losses_accepted or {}),
     )

@@ -1,21 +1,25 @@
 """How counting is wired: the step, housekeeping, blocks, and what drives them."""
 
 import random
+from functools import partial
 from typing import Any
 
 from aggregator.blocks import BlockMaker
 from aggregator.completeness import Completeness
 from aggregator.drivers.block_loop import WithBlocks
 from aggregator.drivers.poll_worker import PollWorker
+from aggregator.dropped_revisions import DroppedRevisions, RevisionStores, in_turn
 from aggregator.erasure import ErasedStores, Eraser
 from aggregator.housekeeping import Housekeeping, Intervals
 from aggregator.retention import Retention
 from aggregator.step import Aggregator
+from meterline.backends.clickhouse.blocks.dropped_revisions import ClickHouseRevisionRows
 from meterline.backends.clickhouse.blocks.erasure import ClickHouseErasedRows
 from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
 from meterline.backends.clickhouse.bounds import UPKEEP
 from meterline.backends.clickhouse.holdings import ClickHousePeriods
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
+from meterline.backends.control_store.progress.dropped_revisions import SqlRevisionLedger
 from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.retention import SqlRetention
 from meterline.backends.kafka.inbox import InboxWatch
@@ -29,11 +33,13 @@ from meterline.usage import (
     BlockRows,
     CheckedBlockRows,
     CheckedErasedRows,
+    CheckedRevisionRows,
     CheckedUsageStore,
     Erasure,
     Masks,
     RetentionTerms,
     SeenStore,
+    Unsealed,
 )
 from meterline.window import DAY_MS
 
@@ -81,21 +87,44 @@ def _retention(settings: Settings, opened: Opened) -> Retention:
 def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | None) -> Worker:
     """The shell that drives counting: a poll loop embedded, Faust on Kafka."""
     step, housekeeping = aggregator(settings, opened, watch)
+    rows = _block_rows(opened)
     maker = BlockMaker(
         opened.log.number,
         opened.log.partitions,
         SqlBlockLedger(opened.database),
-        CheckedBlockRows(
-            ClickHouseBlockRows(opened.connection, Masks(SqlErasureStore(opened.database))),
-            opened.integrity,
-        ),
+        rows,
         opened.stores.catalogue,
         CLOCK,
         random.Random(),  # noqa: S311 - it tells numbers of one millisecond apart
     )
     driver = _driver(settings, step, housekeeping)
-    eraser = _eraser(settings, opened)
-    return WithBlocks(driver, maker, lambda: 0 in step.partitions, eraser.turn)
+    eraser, revisions = _eraser(settings, opened), _dropped_revisions(settings, opened, rows)
+    before = partial(in_turn, eraser.turn, revisions.turn)
+    return WithBlocks(driver, maker, lambda: 0 in step.partitions, before)
+
+
+def _block_rows(opened: Opened) -> BlockRows:
+    """What makes and recounts blocks."""
+    masks = Masks(SqlErasureStore(opened.database))
+    unsealed = Unsealed(SqlRevisionLedger(opened.database))
+    rows = ClickHouseBlockRows(opened.connection, masks, unsealed=unsealed)
+    return CheckedBlockRows(rows, opened.integrity)
+
+
+def _dropped_revisions(settings: Settings, opened: Opened, rows: BlockRows) -> DroppedRevisions:
+    """What drops rows of revisions that nothing asks for."""
+    database = opened.database
+    stores = RevisionStores(
+        SqlRevisionLedger(database),
+        SqlRetention(database),
+        SqlErasureStore(database),
+        CheckedRevisionRows(ClickHouseRevisionRows(opened.connection), opened.integrity),
+        SqlBlockLedger(database),
+        rows,
+    )
+    kept_ms = settings.keep_superseded_days * DAY_MS
+    chance = random.Random()  # noqa: S311 - as above
+    return DroppedRevisions(stores, opened.log.number, kept_ms, CLOCK, chance)
 
 
 def _eraser(settings: Settings, opened: Opened) -> Eraser:

@@ -8,6 +8,7 @@ from meterline.usage.erasure import ErasedRows
 from meterline.usage.integrity.comparison import Standing, UsageIntegrity, WholeLife
 from meterline.usage.ports import LateEvents, Life, UsageStore
 from meterline.usage.query import UsageQuery, UsageRow
+from meterline.usage.retention.revisions import RevisionRows
 from meterline.usage.rows import SeenRow
 
 
@@ -116,3 +117,14 @@ class CheckedErasedRows:
         self.delete = integrity.checked(rows.delete)
         self.blocks_with = integrity.checked(rows.blocks_with)
         self.forget = rows.forget
+
+
+class CheckedRevisionRows:
+    """`RevisionRows` of a store that has lost nothing: seals tell of less by what it says. All
+    raise `StoreLost`, too.
+    """
+
+    def __init__(self, rows: RevisionRows, integrity: UsageIntegrity) -> None:
+        self.rows_by_slice = integrity.checked(rows.rows_by_slice)
+        self.delete_rows = integrity.checked(rows.delete_rows)
+        self.blocks_with = integrity.checked(rows.blocks_with)

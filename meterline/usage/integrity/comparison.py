@@ -49,14 +49,20 @@ class SealedRows(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Sealed:
     """What the control store knows: the id of the usage store, seals by partition, rows by table
-    of each block that is read or was just replaced, and what is kept of tables that do not keep
-    all.
+    of each block that is read or was just replaced, what is kept of tables that do not keep all,
+    and how many revisions no seal tells of any more.
     """
 
     store_id: str | None
     rows: Sequence[SealedRows]
     blocks: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     kept: Mapping[str, Kept] = field(default_factory=dict)
+    unsealed: int = 0
+
+    @property
+    def terms(self) -> tuple[Mapping[str, Kept], int]:
+        """What the numbers of seals depend on: where it changes, all are read again."""
+        return self.kept, self.unsealed
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +168,10 @@ def damaged(sealed: Sealed, there: Holdings) -> list[int]:
 class _Known:
     """Seals that were read so far: the next look reads only what was sealed since.
 
-    `kept` is what was kept when they were read; once that changes, all are read again.
+    `terms` are those of when they were read; once they change, all are read again.
     """
 
-    kept: Mapping[str, Kept] | None = None
+    terms: tuple[Mapping[str, Kept], int] | None = None
     last: dict[int, int] = field(default_factory=dict)
     need: dict[str, int] = field(default_factory=dict)
 
@@ -280,13 +286,14 @@ class UsageIntegrity:
         there = await self._holdings(known)
         while missing(known.need, known.last, there):
             sealed, now = await self._seals()
-            if now.kept == known.kept:
+            if now.terms == known.terms:
                 break
             known, there = now, await self._holdings(now)
         return sealed, there
 
     async def _holdings(self, known: _Known) -> Holdings:
-        after = {table: one.after for table, one in (known.kept or {}).items()}
+        kept = {} if known.terms is None else known.terms[0]
+        after = {table: one.after for table, one in kept.items()}
         return await self._store.holdings(self._log, dict(known.last), after)
 
     async def _seals(self) -> tuple[Sealed, _Known]:
@@ -294,8 +301,8 @@ class UsageIntegrity:
         known = self._known
         after = {number: known.last.get(number, BEFORE) for number in range(self._partitions)}
         sealed = await self._ledger.sealed(self._log, after)
-        while sealed.kept != known.kept:
-            known, after = _Known(sealed.kept), dict.fromkeys(range(self._partitions), BEFORE)
+        while sealed.terms != known.terms:
+            known, after = _Known(sealed.terms), dict.fromkeys(range(self._partitions), BEFORE)
             for older in range(1, self._log):
                 known.require((await self._ledger.sealed(older, {})).rows)
             sealed = await self._ledger.sealed(self._log, after)

@@ -210,6 +210,32 @@ async def test_a_store_is_refused_that_is_empty_older_or_of_another() -> None:
         await begun(stores)
 
 
+async def test_seals_that_tell_of_less_are_all_read_again() -> None:
+    """A revision is not kept: seals that were read before tell of its rows."""
+
+    class Lessened(Stores):
+        unsealed = 0
+
+        async def sealed(self, log: int, after: dict[int, int]) -> Sealed:
+            found = await super().sealed(log, after)
+            return Sealed(found.store_id, found.rows, unsealed=self.unsealed)
+
+    stores = Lessened()
+    integrity = await begun(stores)
+    stores.rows = [SealedRows(1, 30, 1, 7, 0, 2, 0, 0, 7)]
+    stores.there = Holdings(("fresh",), FULL, {(1, 30)})
+    await integrity.check()
+    stores.rows = [SealedRows(1, 30, 1, 7, 0, 1, 0, 0, 7)]
+    stores.there = Holdings(("fresh",), {**FULL, "tallies": 1}, {(1, 30)})
+    with pytest.raises(StoreLost):
+        await integrity.check()
+    stores.unsealed = 1
+    await integrity.check()
+    stores.there = Holdings(("fresh",), {**FULL, "tallies": 0}, {(1, 30)})
+    with pytest.raises(StoreLost):
+        await integrity.check()
+
+
 async def test_a_loss_is_accepted_by_the_id_of_what_is_lost_once() -> None:
     stores = Stores()
     running = await begun(stores)

@@ -24,7 +24,13 @@ from tests.unit.aggregator.world import HORIZON_MS, Meters, World
 class Audited:
     """A world with sealed and open slices of two meters, and who audits it."""
 
-    def __init__(self, world: World, meters: Meters, worker: Aggregator) -> None:
+    def __init__(
+        self,
+        world: World,
+        meters: Meters,
+        worker: Aggregator,
+        block_rows: ClickHouseBlockRows | None = None,
+    ) -> None:
         self.world = world
         self.meters = meters
         self.worker = worker
@@ -33,7 +39,7 @@ class Audited:
             ClickHouseEvidence(world.usage.connection), SqlEvidence(world.database),
             BlockAudit(
                 SqlBlockLedger(world.database),
-                ClickHouseBlockRows(world.usage.connection),
+                block_rows or ClickHouseBlockRows(world.usage.connection),
                 world.clock,
             ),
             AuditTerms(HORIZON_MS),

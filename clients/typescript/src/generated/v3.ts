@@ -2316,6 +2316,11 @@ export interface components {
              * @description When it was superseded or discarded.
              */
             ended_at?: string;
+            /**
+             * Format: date-time
+             * @description Since when its numbers are not kept any more; absent: they are.
+             */
+            not_kept_since?: string;
         };
         /**
          * @description A meter: what is measured of which events, by the revision in force. What it does not have is

@@ -6,12 +6,30 @@ lost, doubled or in a wrong cell, and costs one reading. Of distinct values it i
 hashes.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from meterline.backends.clickhouse.blocks.erasure_sql import RENAMED, parameters_of
 from meterline.backends.clickhouse.blocks.hidden import hidden_of_all
 from meterline.usage import Block, Erasure, Hidden, Stretches, late_before
+
+
+class Left(NamedTuple):
+    """What blocks are made without: rows that an erasure hides, and those of revisions that are not
+    kept (`Unsealed`).
+    """
+
+    hidden: Sequence[Hidden] = ()
+    revisions: tuple[int, ...] = ()
+
+    @property
+    def kept(self) -> str:
+        """The condition that a row is of a revision that is kept."""
+        listed = ", ".join(map(str, self.revisions))
+        return f"revision NOT IN ({listed})" if listed else "1"
+
+
+NOTHING: Final = Left()
 
 
 class Table(NamedTuple):
@@ -73,23 +91,19 @@ def base_of(table: Table) -> Table:
     return BY_NAME[table.name.removesuffix("_by_subject")]
 
 
-def made_statement(
-    block: Block, table: Table, hidden: Collection[Hidden] = ()
-) -> tuple[str, dict[str, Any]]:
+def made_statement(block: Block, table: Table, left: Left = NOTHING) -> tuple[str, dict[str, Any]]:
     """Insert the hours of a block from the tallies, or distinct values from the members, of its
     slices.
     """
-    rows, parameters = _rows_of_slices(block, table, hidden)
+    rows, parameters = _rows_of_slices(block, table, left)
     parameters["number"] = block.number
     sql = f"INSERT INTO {table.name} SELECT {{number:UInt64}}, * FROM ({rows})"  # noqa: S608 - names come from this module
     return sql, parameters
 
 
-def _rows_of_slices(
-    block: Block, table: Table, hidden: Collection[Hidden]
-) -> tuple[str, dict[str, Any]]:
+def _rows_of_slices(block: Block, table: Table, left: Left) -> tuple[str, dict[str, Any]]:
     """The rows that a table must have of a block: tallies of its slices added up, or members."""
-    source, parameters = _source(block, table.members, hidden)
+    source, parameters = _source(block, table.members, left)
     parameters |= {"after": block.after, "upto": block.upto}
     subject = "subject, " if table.subject else ""
     groups = _GROUPS.replace("groups", "texts")
@@ -119,10 +133,10 @@ def derived_statement(number: int, table: Table) -> tuple[str, dict[str, Any]]:
 
 
 def merged_statement(
-    number: int, sources: Sequence[int], table: Table
+    number: int, sources: Sequence[int], table: Table, left: Left = NOTHING
 ) -> tuple[str, dict[str, Any]]:
     """Insert a table of a block from the same table of smaller ones."""
-    where = "block IN {sources:Array(UInt64)}"
+    where = f"block IN {{sources:Array(UInt64)}} AND {left.kept}"
     return _added_up(table, table, table.cell, where), {
         "number": number,
         "sources": list(sources),
@@ -162,12 +176,12 @@ FROM (SELECT {named}, {_ADDED} FROM {source.name} WHERE {where} GROUP BY {keys})
 
 
 def due_statement(
-    block: Block, *, members: bool, hidden: Collection[Hidden] = ()
+    block: Block, *, members: bool, left: Left = NOTHING
 ) -> tuple[str, dict[str, Any]]:
     """One row: how many rows of slices there are, of all revisions where the block has the oldest;
     and the weights by hour and by day of those that belong to the block.
     """
-    source, parameters = _source(block, members, hidden)
+    source, parameters = _source(block, members, left)
     parameters |= {"after": block.after, "upto": block.upto}
     if members:
         weights = [_members_due(minutes) for minutes in (60, 1_440)]
@@ -198,31 +212,34 @@ def due_of_slices(block: Block) -> tuple[str, dict[str, Any]]:
 
 
 def due_of_sources(
-    sources: Sequence[int], erasure: Erasure | None = None
+    sources: Sequence[int], erasure: Erasure | None = None, left: Left = NOTHING
 ) -> tuple[str, dict[str, Any]]:
-    """By table, how many rows these blocks have, and what a block merged from them must weigh: with
-    an erasure, under its pseudonym.
+    """By table, how many rows these blocks have, of all revisions, and what a block merged from
+    them must weigh: with an erasure, under its pseudonym.
     """
     parts = [
-        f"SELECT '{table.name}', count(), sum({_hash_of(table.cell, 'groups')} * {_MIX})"  # noqa: S608
+        f"SELECT '{table.name}', count(), "  # noqa: S608
+        f"sumIf({_hash_of(table.cell, 'groups')} * {_MIX}, {left.kept})"
         f" FROM {_named(table, erasure)} WHERE block IN {{sources:Array(UInt64)}}"
         for table in (HOURS, DAYS)
     ]
     for table in (MEMBER_HOURS, MEMBER_DAYS):
         one = _hash_of(table.cell, "groups", "member")
         parts.append(
-            f"SELECT '{table.name}', sum(rows), sum(one) FROM ("  # noqa: S608
-            f"SELECT {one} AS one, count() AS rows FROM {_named(table, erasure)}"
-            " WHERE block IN {sources:Array(UInt64)} GROUP BY one)"
+            f"SELECT '{table.name}', sum(rows), sumIf(one, mine) FROM ("  # noqa: S608
+            f"SELECT {one} AS one, {left.kept} AS mine, count() AS rows"
+            f" FROM {_named(table, erasure)}"
+            " WHERE block IN {sources:Array(UInt64)} GROUP BY one, mine)"
         )
     given = {} if erasure is None else parameters_of(erasure)
     return "\nUNION ALL\n".join(parts), {"sources": list(sources), **given}
 
 
-def due_of_all(number: int) -> tuple[str, dict[str, Any]]:
+def due_of_all(number: int, left: Left = NOTHING) -> tuple[str, dict[str, Any]]:
     """By table, what rows of all subjects together must weigh by the rows of the same block."""
     parts = [
-        f"SELECT '{table.name}', sum({_hash_of(table.cell, 'groups', subject=False)} * {_MIX})"  # noqa: S608
+        f"SELECT '{table.name}', "  # noqa: S608
+        f"sumIf({_hash_of(table.cell, 'groups', subject=False)} * {_MIX}, {left.kept})"
         f" FROM {table.name.removesuffix(_OF_ALL)} WHERE block = {{number:UInt64}}"
         for table in (ALL_HOURS, ALL_DAYS)
     ]
@@ -230,10 +247,10 @@ def due_of_all(number: int) -> tuple[str, dict[str, Any]]:
 
 
 def recount_statement(
-    block: Block, table: Table, hidden: Collection[Hidden] = ()
+    block: Block, table: Table, left: Left = NOTHING
 ) -> tuple[str, dict[str, Any]]:
     """The hash sum over whole rows that a table must have by the slices of a block alone."""
-    rows, parameters = _rows_of_slices(block, table, hidden)
+    rows, parameters = _rows_of_slices(block, table, left)
     return f"SELECT sum({_whole_hash(table)}) FROM ({rows})", parameters  # noqa: S608 - names come from this module
 
 
@@ -243,15 +260,18 @@ def _whole_hash(table: Table) -> str:
     return _hash_of(table.cell, "groups", last, subject=table.subject)
 
 
-def held_statement() -> str:
-    """By table: rows of a block, the hash sum over whole rows, and their weight."""
+def held_statement(left: Left = NOTHING) -> str:
+    """By table: rows of a block, of all revisions; of those that are kept the hash sum over whole
+    rows, and their weight.
+    """
     parts = []
     for table in TABLES:
         last = ("groups", "member") if table.members else ("groups",)
         one = _hash_of(table.cell, *last, subject=table.subject)
         weight = one if table.members else f"{one} * {_MIX}"
         parts.append(
-            f"SELECT '{table.name}' AS name, count(), sum({_whole_hash(table)}), sum({weight})"  # noqa: S608
+            f"SELECT '{table.name}' AS name, count(), "  # noqa: S608
+            f"sumIf({_whole_hash(table)}, {left.kept}), sumIf({weight}, {left.kept})"
             f" FROM {table.name} WHERE block = {{number:UInt64}}"
         )
     return "\nUNION ALL\n".join(parts)
@@ -265,15 +285,16 @@ def _hash_of(cell: str, *columns: str, subject: bool = True) -> str:
 def _source(
     block: Block,
     members: bool,  # noqa: FBT001 - it names a table
-    hidden: Collection[Hidden],
+    left: Left,
 ) -> tuple[str, dict[str, Any]]:
-    """The rows of a block's slices, of all revisions from its first on: by time where they are not
-    late, along the log where they are. Without those that an erasure hides.
+    """The rows of a block's slices, of all revisions from its first on that are kept: by time where
+    they are not late, along the log where they are. Without those that an erasure hides.
     """
     name = "members" if members else "tallies"
     within, parameters = within_stretches(block.log, block.stretches)
     parameters["border"] = late_before(block.begin_ms)
-    erased, given = hidden_of_all(hidden)
+    within = f"{within} AND {left.kept}"
+    erased, given = hidden_of_all(left.hidden)
     if erased:
         within, parameters = f"{within} AND NOT ({erased})", {**parameters, **given}
     oldest = f"revision > {block.after}" + (f" AND revision <= {block.upto}" if block.after else "")

@@ -10,7 +10,7 @@ from meterline.backends.clickhouse.bounds import UPKEEP
 from meterline.backends.clickhouse.chdb.parts import PartWatch
 from meterline.backends.clickhouse.connection import INSERT_SETTINGS, QUERY_SETTINGS, Connection
 from meterline.limits import BLOCK_INSERT_ROWS, BLOCK_MEMORY_BYTES, BLOCK_STEP_S_MAX
-from meterline.usage import Block, Due, Erasure, Held, Hidden, Masks
+from meterline.usage import Block, Due, Erasure, Held, Masks, Unsealed
 
 # A server that works says so, long before its client gives up waiting (USAGE_STORE_TIMEOUT_S).
 PROGRESS_MS: Final = 10_000
@@ -40,8 +40,8 @@ _COUNTS: Final = (
 
 
 class ClickHouseBlockRows:
-    """See `meterline.usage.BlockRows`. With an erasure, blocks are made of others under its
-    pseudonym.
+    """See `meterline.usage.BlockRows`. Blocks are made without what the masks hide, and without
+    revisions that are not kept; with an erasure of others under its pseudonym.
     """
 
     def __init__(
@@ -49,45 +49,49 @@ class ClickHouseBlockRows:
         connection: Connection,
         masks: Masks | None = None,
         erasure: Erasure | None = None,
+        unsealed: Unsealed | None = None,
     ) -> None:
         self._connection = connection.lane(UPKEEP)
         self._masks = masks
         self._erasure = erasure
+        self._unsealed = unsealed
         self._parts = PartWatch(connection, NAMES) if connection.embedded else None
 
     async def make(self, block: Block, sources: Sequence[int]) -> None:
         """See the port. On disk as a whole on return; of chDB it is looked at that it is."""
         async with self._whole():
-            hidden = await self._hidden()
+            left = await self._left()
             for table in sql.TABLES:
-                await self._write(*self._statement(block, sources, table, hidden))
+                await self._write(*self._statement(block, sources, table, left))
 
-    async def _hidden(self) -> Sequence[Hidden]:
-        """Which rows of slices are not read, from now on or longer."""
-        return () if self._masks is None else await self._masks.all()
+    async def _left(self) -> sql.Left:
+        """Which rows are not read, from now on or longer."""
+        hidden = () if self._masks is None else await self._masks.all()
+        revisions = () if self._unsealed is None else await self._unsealed.revisions()
+        return sql.Left(hidden, revisions)
 
     def _statement(
-        self, block: Block, sources: Sequence[int], table: sql.Table, hidden: Sequence[Hidden]
+        self, block: Block, sources: Sequence[int], table: sql.Table, left: sql.Left
     ) -> tuple[str, dict[str, Any]]:
         if sources and self._erasure is not None:
             return sql.renewed_statement(block.number, sources, table, self._erasure)
         if sources:
-            return sql.merged_statement(block.number, sources, table)
+            return sql.merged_statement(block.number, sources, table, left)
         if table in (sql.HOURS, sql.MEMBER_HOURS):
-            return sql.made_statement(block, table, hidden)
+            return sql.made_statement(block, table, left)
         return sql.derived_statement(block.number, table)
 
     async def due(self, block: Block, sources: Sequence[int]) -> Due:
         """See the port."""
-        of_all = dict(await self._asked(*sql.due_of_all(block.number)))
+        left = await self._left()
+        of_all = dict(await self._asked(*sql.due_of_all(block.number, left)))
         if sources:
-            found = await self._asked(*sql.due_of_sources(sources, self._erasure))
+            found = await self._asked(*sql.due_of_sources(sources, self._erasure, left))
             weights = {name: weight for name, _, weight in found}
             return Due(weights | of_all, rows={name: rows for name, rows, _ in found})
-        hidden = await self._hidden()
-        of_tallies = sql.due_statement(block, members=False, hidden=hidden)
+        of_tallies = sql.due_statement(block, members=False, left=left)
         ((tallies, hours, days),) = await self._asked(*of_tallies)
-        of_members = sql.due_statement(block, members=True, hidden=hidden)
+        of_members = sql.due_statement(block, members=True, left=left)
         ((members, by_hour, by_day),) = await self._asked(*of_members)
         ((events,),) = await self._asked(*sql.due_of_slices(block))
         weights = {"hours": hours, "days": days, "member_hours": by_hour, "member_days": by_day}
@@ -95,16 +99,16 @@ class ClickHouseBlockRows:
 
     async def held(self, number: int) -> Mapping[str, Held]:
         """See the port."""
-        rows = await self._asked(sql.held_statement(), {"number": number})
+        rows = await self._asked(sql.held_statement(await self._left()), {"number": number})
         return {name: Held(*counts) for name, *counts in rows}
 
     async def recount(self, block: Block) -> Mapping[str, int]:
         """See the port."""
-        digests, hidden = {}, await self._hidden()
+        digests, left = {}, await self._left()
         for table in sql.TABLES:
             base = sql.base_of(table)
             if base is table:
-                statement = sql.recount_statement(block, table, hidden)
+                statement = sql.recount_statement(block, table, left)
                 ((digests[table.name],),) = await self._asked(*statement)
             else:
                 digests[table.name] = digests[base.name]

@@ -17,12 +17,19 @@ from meterline.backends.control_store.tables.meters import (
     meters,
 )
 from meterline.backends.control_store.tables.reports import reports
+from meterline.backends.control_store.tables.retention import revision_notices
 from meterline.meter import Meter, MeterDraft, RevisionState
 
-_columns = (*meters.c, *(column for column in meter_revisions.c if column.name != "meter_id"))
+_columns = (
+    *meters.c,
+    *(column for column in meter_revisions.c if column.name != "meter_id"),
+    revision_notices.c.given_at_ms.label("not_kept_since_ms"),
+)
 
 with_revisions: Final = select(*_columns).select_from(
-    meters.join(meter_revisions, meter_revisions.c.meter_id == meters.c.id)
+    meters.join(meter_revisions, meter_revisions.c.meter_id == meters.c.id).outerjoin(
+        revision_notices, revision_notices.c.revision == meter_revisions.c.revision
+    )
 )
 """Every revision there ever was, each with its meter."""
 

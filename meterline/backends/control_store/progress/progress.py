@@ -21,6 +21,7 @@ from sqlalchemy.sql import ColumnElement
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert, put
 from meterline.backends.control_store.progress import filling
+from meterline.backends.control_store.progress.dropped_revisions import mind_catalogue
 from meterline.backends.control_store.progress.erasures import erased_from_slice, is_erased_from
 from meterline.backends.control_store.progress.seal_sums import summed_end
 from meterline.backends.control_store.store import SqlStore, fetch_int, fetch_one, reads, writes
@@ -112,6 +113,7 @@ class SqlProgressStore(SqlStore):
         await filling.lock(connection, seal.log, shared=True)
         if seal.slice < await summed_end(connection, seal.log, seal.partition):
             return
+        await mind_catalogue(connection, seal)
         there = select(seals.c.slice).where(
             seals.c.log == seal.log,
             seals.c.partition == seal.partition,

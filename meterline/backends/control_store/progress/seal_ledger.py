@@ -13,7 +13,7 @@ from meterline.backends.control_store.engine import insert
 from meterline.backends.control_store.meters.kept_events import notices
 from meterline.backends.control_store.progress.erasures import begin_again
 from meterline.backends.control_store.progress.seal_sums import seal_rows
-from meterline.backends.control_store.store import SqlStore, reads, writes
+from meterline.backends.control_store.store import SqlStore, fetch_int, reads, writes
 from meterline.backends.control_store.tables.blocks import blocks
 from meterline.backends.control_store.tables.meters import (
     completeness,
@@ -25,7 +25,10 @@ from meterline.backends.control_store.tables.meters import (
     seals,
     usage_store,
 )
-from meterline.backends.control_store.tables.retention import retention_notices
+from meterline.backends.control_store.tables.retention import (
+    retention_notices,
+    revision_notices,
+)
 from meterline.usage import COUNTED_STATES, EVENTS, REJECTS, SEEN, Kept, Sealed, SealedRows, kept_of
 
 # Members of `SealedRows` in their order: the table of the usage store, and its rows in a seal.
@@ -49,6 +52,11 @@ _OF_ONE_STORE = (
 )
 _ROWS: Final = msgspec.json.Decoder(dict[str, int])
 _ID = select(usage_store.c.id)
+_UNSEALED: Final = (
+    select(func.count())
+    .select_from(revision_notices)
+    .where(revision_notices.c.lessened_at_ms.is_not(None))
+)
 
 
 class SqlSealLedger(SqlStore):
@@ -58,6 +66,8 @@ class SqlSealLedger(SqlStore):
     async def sealed(self, connection: Connection, log: int, after: Mapping[int, int]) -> Sealed:
         """See the port."""
         kept = kept_of(await notices(connection))
+        # Before the seals: of what is lessened in between, all are read again then.
+        unsealed = await fetch_int(connection, _UNSEALED)
         # One statement, so that no seal is read both by itself and in a sum, or not at all.
         all_ = union_all(*(_behind(rows, log, after) for rows in seal_rows())).subquery("sealed")
         question = select(
@@ -76,7 +86,7 @@ class SqlSealLedger(SqlStore):
         read = {
             row.number: _ROWS.decode(row.row_counts) for row in await connection.execute(counted)
         }
-        return Sealed(store_id, sums, read, kept)
+        return Sealed(store_id, sums, read, kept, unsealed)
 
     @reads
     async def counted(self, connection: Connection) -> bool:

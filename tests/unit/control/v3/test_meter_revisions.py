@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from meterline.backends.control_store.progress.dropped_revisions import SqlRevisionLedger
 from meterline.meter import Aggregation, MeterDraft
 from meterline.number import UNIT
 from meterline.usage import Seal, UsageRow
@@ -121,6 +122,21 @@ async def test_a_revision_that_waits_is_discarded(api: Api) -> None:
     await api.json("POST", f"{REVISIONS}/2/switch", 409, json={})
     await api.json("GET", f"{REVISIONS}/2/comparison", 409)
     await api.json("GET", f"{REVISIONS}/1/comparison", 409)
+
+
+@pytest.mark.usefixtures("meter")
+async def test_a_revision_whose_numbers_are_not_kept_says_since_when(api: Api) -> None:
+    await proposed(api)
+    await api.json("DELETE", f"{REVISIONS}/2", 204)
+    assert "not_kept_since" not in await api.json("GET", f"{REVISIONS}/2")
+    ledger = SqlRevisionLedger(api.stores.catalogue.database)  # type: ignore[attr-defined]
+    assert await ledger.give_revision_notices(NOW_MS, NOW_MS, 0) == [2]
+    shown = await api.json("GET", f"{REVISIONS}/2")
+    assert (shown["state"], shown["not_kept_since"]) == ("discarded", AT)
+    assert (await api.json("GET", REVISIONS))["data"][0]["not_kept_since"] == AT
+    problem = await api.json("GET", f"{REVISIONS}/2/comparison", 409)
+    assert f"its numbers are not kept since {AT}" in problem["detail"]
+    assert "not_kept_since" not in await api.json("GET", f"{REVISIONS}/1")
 
 
 async def test_what_is_not_there_is_not_found(api: Api, meter: Any) -> None:

@@ -25,6 +25,7 @@ from meterline.meter import (
     revision_target,
     switched,
     timeline,
+    unneeded,
 )
 from meterline.meter.revision import REVISION_MOVES
 from meterline.window import MINUTE_MS
@@ -151,3 +152,97 @@ def test_what_a_kept_one_falls_back_on_is_kept_with_it() -> None:
     assert needed(found, now_ms, reported=True) == {1, 2, 3}
     gone = [replace(one, folded=False) if one.number == 2 else one for one in found]
     assert needed(gone, now_ms, reported=True) == {3}
+
+
+KEPT_MS = 2 * SUPERSEDED_KEPT_MS
+STEP_MS = SUPERSEDED_KEPT_MS // 2
+HISTORIES = st.lists(
+    st.tuples(st.sampled_from(("switch", "propose", "discard")), st.none() | st.integers(1, 19)),
+    max_size=10,
+)
+
+
+def history(
+    steps: list[tuple[str, int | None]], *, reported: bool
+) -> tuple[Meter, dict[int, MeterRevision], int]:
+    """The meter in force, all of its revisions, and now, after steps that take time each: what
+    nobody needs leaves the catalogue at each of them.
+    """
+    there, now_ms = meter(0), 0
+    known = {0: MeterRevision(there, 0)}
+    for number, (step, minute) in enumerate(steps, start=1):
+        now_ms += STEP_MS
+        one = replace(meter(number), state=RevisionState.PROPOSED)
+        if step == "switch":
+            from_ms = None if minute is None else minute * MINUTE_MS
+            there, before = switched(there, one, from_ms), there
+            left = {it.revision for it in timeline(before)} - {
+                it.revision for it in timeline(there)
+            }
+            known |= {it: _moved(known[it], RevisionState.SUPERSEDED, now_ms) for it in left}
+            earlier = {it.revision for it in timeline(there)} - {number}
+            known |= {it: _moved(known[it], RevisionState.EARLIER) for it in earlier}
+            first = None if there.before is None else there.before.revision
+            force = replace(one, state=RevisionState.IN_FORCE)
+            known[number] = MeterRevision(force, now_ms, from_ms, first)
+        elif step == "propose":
+            known[number] = MeterRevision(one, now_ms)
+        else:
+            gone = replace(one, state=RevisionState.DISCARDED)
+            known[number] = MeterRevision(gone, 0, ended_at_ms=now_ms, folded=False)
+        kept = needed(known.values(), now_ms, reported=reported)
+        known = {it: replace(one, folded=one.folded and it in kept) for it, one in known.items()}
+    return there, known, now_ms
+
+
+def _moved(one: MeterRevision, state: RevisionState, ended_ms: int | None = None) -> MeterRevision:
+    return replace(one, meter=replace(one.meter, state=state), ended_at_ms=ended_ms)
+
+
+@given(HISTORIES, st.booleans(), st.integers(0, 12))
+def test_nothing_asks_for_what_is_unneeded(
+    steps: list[tuple[str, int | None]],
+    reported: bool,
+    later: int,
+) -> None:
+    there, known, now_ms = history(steps, reported=reported)
+    now_ms += later * STEP_MS
+    gone = unneeded(known.values(), now_ms, KEPT_MS)
+    assert not gone & {it.revision for it in timeline(there)}, "it answers"
+    for told in (False, True):
+        assert not gone & needed(known.values(), now_ms, reported=told), "events are counted in it"
+    for number, one in known.items():
+        if number in gone:
+            assert one.state in (RevisionState.SUPERSEDED, RevisionState.DISCARDED)
+            assert now_ms - (one.ended_at_ms or 0) >= KEPT_MS
+        elif one.before is not None:
+            assert one.before not in gone, "one that is kept falls back on it"
+
+
+@given(HISTORIES, st.booleans(), st.integers(0, 12), st.integers(1, 12))
+def test_what_is_unneeded_stays_so_and_what_ended_comes_to_be(
+    steps: list[tuple[str, int | None]],
+    reported: bool,
+    later: int,
+    more: int,
+) -> None:
+    _, known, now_ms = history(steps, reported=reported)
+    at_ms = now_ms + later * STEP_MS
+    gone = unneeded(known.values(), at_ms, KEPT_MS)
+    longer, longer_known, _ = history([*steps, ("switch", more)], reported=reported)
+    assert gone <= unneeded(longer_known.values(), at_ms + STEP_MS, KEPT_MS)
+    assert longer.revision not in gone
+    end_ms = now_ms + KEPT_MS
+    left = {it: replace(one, folded=False) for it, one in known.items()}
+    ended = {it for it, one in known.items() if one.ended_at_ms is not None}
+    assert unneeded(left.values(), end_ms, KEPT_MS) == ended
+    assert unneeded(known.values(), end_ms, KEPT_MS, deleted=True) == ended
+
+
+def test_a_revision_that_events_are_folded_for_is_kept() -> None:
+    over = MeterRevision(
+        replace(meter(1), state=RevisionState.SUPERSEDED), 0, ended_at_ms=0, folded=True
+    )
+    assert unneeded([over], KEPT_MS, KEPT_MS) == set()
+    assert unneeded([replace(over, folded=False)], KEPT_MS, KEPT_MS) == {1}
+    assert unneeded([replace(over, folded=False)], KEPT_MS - 1, KEPT_MS) == set()

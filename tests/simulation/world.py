@@ -113,11 +113,7 @@ class World:
         self.asked: CheckedUsageStore | None = None  # by whoever asks for usage
         self._trace = trace
         self.senders = Senders(
-            self.rng,
-            lambda: self.gateways,
-            self.time.now_ms,
-            self.ledger,
-            self.profile.spread_ms,
+            self.rng, lambda: self.gateways, self.time.now_ms, self.ledger, self.profile.spread_ms
         )
         self.senders.reported = self.reports.windows
 

@@ -26,7 +26,7 @@ CONTROL_SEEDS_MAX = 600
 # What a seed means changes with the simulation: look for new ones with `--controls` then.
 MENDED = {
     "success within the produce deadline": (53, 81),
-    "the account in the count-back": (14, 53),
+    "the account in the count-back": (8, 43),
     "pauses that end when a clock is set back": (30, 94),
     "decided is what was staged": (14, 22),
     "blocks that a slow clock made": (5,),
@@ -48,7 +48,7 @@ BITES = {
     "count-back": 8,
     "catalogue in the seal": 3,
     "one winner per materialization": 22,
-    "delivered is what was answered": 2,
+    "delivered is what was answered": 7,
     "runs that mark themselves": 70,
     "proved prefix": 0,
     "the digest in the seal": 6,
@@ -63,7 +63,7 @@ BITES = {
     "completeness from the leader's end": 3,
     "fill marks": 8,
     "the search for late usage": 8,
-    "the inbox in the completeness": 6,
+    "the inbox in the completeness": 60,
     "one pinned replica": 7,
     "completeness by catalogue": 354,
     "the count-back of blocks": 26,

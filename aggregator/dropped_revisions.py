@@ -45,13 +45,15 @@ class RevisionStores:
 
 
 class DroppedRevisions:
-    """Gives notices of revisions, `kept_ms` after they ended, and drops their rows."""
+    """Gives notices of revisions, `kept_ms` after they ended, and drops their rows. With None it
+    gives none, and goes on with those that were given.
+    """
 
     def __init__(
         self,
         stores: RevisionStores,
         log: int,
-        kept_ms: int,
+        kept_ms: int | None,
         clock: Clock,
         chance: random.Random,
         wait_ms: int = RETENTION_NOTICE_MS,
@@ -83,9 +85,10 @@ class DroppedRevisions:
             return False  # its rows are on their way
         ledger, now_ms = self._stores.ledger, self._clock.now_ms()
         aged_ms = newest_counted(now_ms, await self._stores.sealed.sealed_ends(self._log))
-        given = await ledger.give_revision_notices(aged_ms, now_ms, self._kept_ms)
-        if given:
-            logger.info("revisions_not_kept", revisions=given)
+        if self._kept_ms is not None:
+            given = await ledger.give_revision_notices(aged_ms, now_ms, self._kept_ms)
+            if given:
+                logger.info("revisions_not_kept", revisions=given)
         notices = await ledger.revision_notices()
         for notice in notices:
             if may_lessen(notice, now_ms, self._wait_ms):

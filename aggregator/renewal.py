@@ -38,9 +38,16 @@ class Renewer:
         """The rows of a block in place of a column, counted back as those that are merged. Raises
         `Unavailable` where they differ, or the column lacks rows.
         """
-        sources = [block.number for block in column.blocks]
         block = self._begun(column)
         await self._ledger.begin(block)
+        try:
+            return await self._counted_back(rows, block, column)
+        except Unavailable:  # it would take room until it is taken for one that nobody makes
+            await self._ledger.give_up([block.number], self._clock.now_ms())
+            raise
+
+    async def _counted_back(self, rows: BlockRows, block: Block, column: Column) -> Renewal:
+        sources = [one.number for one in column.blocks]
         await rows.make(block, sources)
         due, held = await rows.due(block, sources), await rows.held(block.number)
         wrong = differences(due, held)

@@ -246,6 +246,7 @@ class Aggregator:
         expected = (counted, open_slice.account())
         if stored != expected:
             if await self._is_sealed(open_slice.id):
+                logger.warning("sealed_slice_left", partition=partition.number, slice=open_slice.id)
                 partition.seal_slice()
             else:
                 self._differs(partition, stored, expected)

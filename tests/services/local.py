@@ -142,7 +142,11 @@ class LocalService:
         go on for a while, until each of them notices.
         """
         os.kill(self.pid, signal.SIGSTOP)
+        deadline = time.monotonic() + self.start_within_s
         while not all(map(_stands, Path(f"/proc/{self.pid}/task").glob("*/stat"))):
+            if time.monotonic() > deadline:
+                message = f"{self.name} goes on after SIGSTOP"
+                raise ServiceError(message)
             time.sleep(POLL_S)
 
     def thaw(self) -> None:

@@ -56,12 +56,13 @@ KeepRefusalsDays = Annotated[
     AfterValidator(_checked_refusals),
 ]
 KeepSupersededDays = Annotated[
-    int,
+    int | None,
     Field(
         ge=SUPERSEDED_DAYS_MIN,
         le=DAYS_MAX,
         description="How long the numbers of a superseded or discarded meter revision are kept "
-        "after it ended. Nothing shows them, but the disk holds them. Set it to save disk.",
+        "after it ended. For ever if absent. Nothing shows them, but the disk holds them. Set it "
+        "to save disk; two days after their notice they are gone.",
         examples=[KEEP_SUPERSEDED_DAYS],
     ),
 ]

@@ -122,7 +122,8 @@ def _dropped_revisions(settings: Settings, opened: Opened, rows: BlockRows) -> D
         SqlBlockLedger(database),
         rows,
     )
-    kept_ms = settings.keep_superseded_days * DAY_MS
+    days = settings.keep_superseded_days
+    kept_ms = None if days is None else days * DAY_MS
     chance = random.Random()  # noqa: S311 - as above
     return DroppedRevisions(stores, opened.log.number, kept_ms, CLOCK, chance)
 

@@ -274,6 +274,8 @@ async def test_a_slice_whose_rows_go_is_not_sealed_by_a_newer_catalogue(
     await _with_meters(control_database, 3)
     (copying,) = await store.unfinished()
     assert await store.unfilled(copying) == [3]
+    await progress.seal(sealed._replace(slice=9, end=12, catalogue=0))
+    assert await store.unfilled(copying) == [3], "1 lacks only what lies behind the border"
     for state in ("copying", "switched", "settled"):
         if state == "switched":
             await store.switch(asked.id, [], NOW)
@@ -281,11 +283,11 @@ async def test_a_slice_whose_rows_go_is_not_sealed_by_a_newer_catalogue(
             await store.settle(asked.id, NOW)
         for late in (sealed, sealed._replace(slice=5, end=9)):
             await progress.seal(late._replace(catalogue=3))
-        left = [] if state == "copying" else [0]  # nobody fills in while it is copied
+        left = [] if state == "copying" else [0, 9]  # nobody fills in while it is copied
         assert [it.slice for it in await progress.unfilled(log, 0, 3, 9)] == left, state
     await store.finish(asked.id, NOW)
     await progress.seal(sealed._replace(catalogue=3))
-    assert await progress.unfilled(log, 0, 3, 9) == []
+    assert [it.slice for it in await progress.unfilled(log, 0, 3, 9)] == [9]
 
 
 async def test_subjects_are_erased_from_slices_once_it_is_switched(

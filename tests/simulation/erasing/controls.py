@@ -118,7 +118,7 @@ def unsealed(state: ErasuresState) -> None:
 
 def unfilled(state: ErasuresState) -> None:
     """Nobody waits until meters are filled in, and their copies are made."""
-    _put(state, unfilled=lambda _: [])
+    _put(state, _lacking=lambda *_: [])
 
 
 def making(state: ErasuresState) -> None:

@@ -89,12 +89,17 @@ class ErasuresState:
 
     def unfilled(self, erasure: Erasure) -> list[int]:
         """Revisions that are filled in when events are erased already."""
+        return self._lacking(erasure, erasure.ends)
+
+    def _lacking(self, erasure: Erasure, ends: Mapping[int, int]) -> list[int]:
+        """Revisions that some slice before these ends is not counted for."""
         return [
             meter.revision
             for meter in self._catalogue.meters
             if any(
-                self._progress.unfilled(erasure.log, number, meter.revision, 1)
-                for number in erasure.ends
+                seal.slice < end
+                for number, end in ends.items()
+                for seal in self._progress.unfilled(erasure.log, number, meter.revision, 1)
             )
         ]
 
@@ -115,7 +120,7 @@ class ErasuresState:
         ends = self.slice_ends(erasure)
         if not erasure.log or ends.keys() != erasure.ends.keys():
             return "not all is sealed"
-        if left := self.unfilled(erasure):
+        if left := self._lacking(erasure, dict.fromkeys(ends, ALL)):
             return f"revision {left[0]} is being filled"
         self._give_up(now_ms)
         self.began[name] = self._catalogue.version

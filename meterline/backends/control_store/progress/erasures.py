@@ -170,8 +170,9 @@ class SqlErasureStore(SqlStore):
 
     @reads
     async def unfilled(self, connection: Connection, erasure: Erasure) -> Sequence[int]:
-        """See the port."""
-        return [row.revision for row in await connection.execute(_lacking(erasure))]
+        """See the port. A slice behind the border keeps its rows: it does not matter here."""
+        asked = await connection.execute(_lacking(erasure, erasure.ends))
+        return [row.revision for row in asked]
 
     @writes
     async def erase_refusals(
@@ -262,16 +263,19 @@ async def _needed(connection: Connection, erasure: Erasure, ends: Mapping[int, i
     """Why an erasure must wait."""
     if not erasure.log or ends.keys() != erasure.ends.keys():
         return "not all that was recorded before the request is counted and sealed yet"
-    row = (await connection.execute(_lacking(erasure).limit(1))).one_or_none()
+    everywhere = dict.fromkeys(erasure.ends, filling.ALL)
+    row = (await connection.execute(_lacking(erasure, everywhere).limit(1))).one_or_none()
     return None if row is None else f"the meter {row.key} is being filled"
 
 
-def _lacking(erasure: Erasure) -> Select[Any]:
-    """The live revisions of its namespace that some slice is not counted for."""
+def _lacking(erasure: Erasure, ends: Mapping[int, int]) -> Select[Any]:
+    """The live revisions of its namespace that some slice before these ends is not counted for."""
     live = folded.where(meters.c.namespace == erasure.namespace).subquery("live")
     unfilled = (
-        filling.unfilled(erasure.log, partition, live.c.revision).exists()
-        for partition in erasure.ends
+        filling.unfilled(erasure.log, partition, live.c.revision)
+        .where(seals.c.slice < end)
+        .exists()
+        for partition, end in ends.items()
     )
     return select(live.c.key, live.c.revision).where(or_(false(), *unfilled))
 

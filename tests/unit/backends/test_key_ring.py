@@ -100,7 +100,9 @@ def wire(store: SqlAccessStore) -> Wire:
 
 
 def _ring(wire: Wire, clock: HandClock | None = None, **more: float) -> KeyRing:
-    return KeyRing(wire, clock or HandClock(), **more)  # type: ignore[arg-type]
+    """One that waits for an answer for as long as a busy machine may take, unless told."""
+    patient = {"read_timeout_s": 60.0} | more
+    return KeyRing(wire, clock or HandClock(), **patient)  # type: ignore[arg-type]
 
 
 def _refused(ring: KeyRing, header: str | None, now_ms: int = NOW_MS) -> Problem:

@@ -39,6 +39,7 @@ from meterline.usage import (
     differences,
     ends_of,
     merge_due,
+    unequal,
 )
 
 logger = structlog.get_logger()
@@ -116,7 +117,7 @@ class BlockMaker:
         held, due = await self._rows.held(block.number), await self._rows.due(block, sources)
         wrong = differences(due, held)
         if sources:
-            return wrong + _unequal(due, [it for it in there if it.number in sources]), held
+            return wrong + unequal(due, [it for it in there if it.number in sources]), held
         events = await self._ledger.events_within(self._log, block.stretches)
         return wrong + _lacking(block, due, seals, events), held
 
@@ -270,18 +271,6 @@ def _lacking(block: Block, due: Due, seals: Sequence[Seal], events: int) -> list
         f"its slices have {there} {name}, sealed were {sealed}"
         for name, (there, sealed) in needed.items()
         if there < sealed
-    ]
-
-
-def _unequal(due: Due, sources: Sequence[Block]) -> list[str]:
-    """What the blocks to be merged do not have of what was counted."""
-    counted = {
-        table: sum((source.rows or {}).get(table, 0) for source in sources) for table in due.rows
-    }
-    return [
-        f"its sources have {rows} rows of {table}, counted were {counted[table]}"
-        for table, rows in due.rows.items()
-        if rows != counted[table]
     ]
 
 

@@ -7,7 +7,7 @@ next step finds, and rows that come back go again.
 """
 
 import random
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import structlog
@@ -84,8 +84,8 @@ class DroppedRevisions:
         if any(one.state in UNSETTLED for one in await self._stores.erasures.unfinished()):
             return False  # its rows are on their way
         ledger, now_ms = self._stores.ledger, self._clock.now_ms()
-        aged_ms = newest_counted(now_ms, await self._stores.sealed.sealed_ends(self._log))
         if self._kept_ms is not None:
+            aged_ms = newest_counted(now_ms, await self._stores.sealed.sealed_ends(self._log))
             given = await ledger.give_revision_notices(aged_ms, now_ms, self._kept_ms)
             if given:
                 logger.info("revisions_not_kept", revisions=given)
@@ -130,9 +130,3 @@ class DroppedRevisions:
         if not readable:
             await stores.blocks.give_up([block.number], now_ms)
         return readable
-
-
-async def in_turn(*turns: Callable[[], Awaitable[None]]) -> None:
-    """One after the other."""
-    for turn in turns:
-        await turn()

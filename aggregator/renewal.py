@@ -17,6 +17,7 @@ from meterline.usage import (
     block_number,
     columns_of,
     differences,
+    unequal,
 )
 
 
@@ -50,12 +51,9 @@ class Renewer:
         sources = [one.number for one in column.blocks]
         await rows.make(block, sources)
         due, held = await rows.due(block, sources), await rows.held(block.number)
-        wrong = differences(due, held)
-        counted = {
-            table: sum((it.rows or {}).get(table, 0) for it in column.blocks) for table in due.rows
-        }
-        if wrong or counted != dict(due.rows):
-            raise Unavailable(f"block {block.number} differs: {wrong or 'its sources lack rows'}")
+        wrong = differences(due, held) + unequal(due, column.blocks)
+        if wrong:
+            raise Unavailable(f"block {block.number} differs: {'; '.join(wrong)}")
         return Renewal(block, {name: one.rows for name, one in held.items() if one.rows}, sources)
 
     def _begun(self, column: Column) -> Block:

@@ -21,6 +21,7 @@ from meterline.usage.block import (
     ends_of,
     may_be_readable,
     merge_due,
+    unequal,
     withdrawn,
 )
 from meterline.usage.block_ports import BlockLedger, BlockRows

@@ -110,6 +110,17 @@ class Block:
         return begun_at_ms(self.number)
 
 
+def unequal(due: Due, sources: Iterable[Block]) -> list[str]:
+    """What blocks that are merged do not have of what was counted, in words."""
+    blocks = list(sources)
+    counted = {table: sum((one.rows or {}).get(table, 0) for one in blocks) for table in due.rows}
+    return [
+        f"its sources have {rows} rows of {table}, counted were {counted[table]}"
+        for table, rows in due.rows.items()
+        if rows != counted[table]
+    ]
+
+
 def block_number(now_ms: int, chance: int) -> int:
     """A number that no other block has: the time, and 20 random bits."""
     return now_ms << _RANDOM_BITS | chance % (1 << _RANDOM_BITS)

@@ -20,6 +20,7 @@ FRESH_WORLDS = 40
 LOST_WORLDS = 12
 ERASING_WORLDS = 30
 DROPPING_WORLDS = 8  # of each sort
+AGAIN = "python -m tests.simulation --seed {seed}"
 FAULTS_MIN = 10  # kinds of faults that so many worlds bring about
 CONTROL_SEEDS_MAX = 600
 # What the simulation found in the product, and seeds that show it where the mending is taken away.
@@ -112,7 +113,7 @@ def test_fresh_seeds() -> None:
     lives = 0
     for seed in seeds:
         outcome = lived(seed)
-        assert outcome.failures == (), f"python -m tests.simulation --seed {seed} --trace"
+        assert outcome.failures == (), f"{AGAIN} --trace".format(seed=seed)
         assert outcome.events, f"seed {seed}: a world without events shows nothing"
         dealt += outcome.dealt
         lives += 1
@@ -120,15 +121,23 @@ def test_fresh_seeds() -> None:
     assert len(dealt) >= FAULTS_MIN, f"only {sorted(dealt)} happened in {lives} worlds"
 
 
-def test_a_usage_store_that_is_lost_is_told_and_what_comes_back_is_whole() -> None:
+def _all_well(what: Substitutes, worlds: int, again: str) -> tuple[Counter[str], Counter[str]]:
+    """What was dealt and what was reached in fresh worlds without a failure."""
     first = secrets.randbelow(1 << 40)
+    sys.stdout.write(f"seeds {first} to {first + worlds - 1}\n")
     dealt: Counter[str] = Counter()
-    for seed in range(first, first + LOST_WORLDS):
-        outcome = lived(seed, LOST_STORE)
-        again = f"python -m tests.simulation --seed {seed} --lost-store --trace"
-        assert outcome.failures == (), again
+    reached: Counter[str] = Counter()
+    for seed in range(first, first + worlds):
+        outcome = lived(seed, what)
+        assert outcome.failures == (), again.format(seed=seed)
         dealt += outcome.dealt
-    assert any(what.startswith("usage store lost") for what in dealt), f"from seed {first} on"
+        reached += outcome.reached
+    return dealt, reached
+
+
+def test_a_usage_store_that_is_lost_is_told_and_what_comes_back_is_whole() -> None:
+    dealt, _ = _all_well(LOST_STORE, LOST_WORLDS, f"{AGAIN} --lost-store --trace")
+    assert any(what.startswith("usage store lost") for what in dealt)
 
 
 @pytest.mark.parametrize(
@@ -139,26 +148,15 @@ def test_a_usage_store_that_is_lost_is_told_and_what_comes_back_is_whole() -> No
     ],
 )
 def test_subjects_are_erased_and_totals_stay(what: Substitutes, flags: str, worlds: int) -> None:
-    first = secrets.randbelow(1 << 40)
-    reached: Counter[str] = Counter()
-    for seed in range(first, first + worlds):
-        outcome = lived(seed, what)
-        again = f"python -m tests.simulation --seed {seed} {flags} --trace"
-        assert outcome.failures == (), again
-        reached += outcome.reached
-    assert reached["subjects erased"] >= worlds, f"from seed {first} on: {reached}"
+    _, reached = _all_well(what, worlds, f"{AGAIN} {flags} --trace")
+    assert reached["subjects erased"] >= worlds, reached
     assert reached["answers refused, since a subject was erased meanwhile"]
 
 
 @pytest.mark.parametrize("how", DROPPING, ids=["kept", "lost"])
 def test_rows_of_revisions_that_ended_go_and_no_number_changes(how: Substitutes) -> None:
-    first = secrets.randbelow(1 << 40)
-    reached: Counter[str] = Counter()
-    for seed in range(first, first + DROPPING_WORLDS):
-        outcome = lived(seed, how)
-        assert outcome.failures == (), f"seed {seed}"
-        reached += outcome.reached
-    assert reached["seals that tell of less"], f"from seed {first} on"
+    _, reached = _all_well(how, DROPPING_WORLDS, "seed {seed}")
+    assert reached["seals that tell of less"]
 
 
 @pytest.mark.parametrize("defence", CONTROLS)

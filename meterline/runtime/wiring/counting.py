@@ -1,14 +1,13 @@
 """How counting is wired: the step, housekeeping, blocks, and what drives them."""
 
 import random
-from functools import partial
 from typing import Any
 
 from aggregator.blocks import BlockMaker
 from aggregator.completeness import Completeness
 from aggregator.drivers.block_loop import WithBlocks
 from aggregator.drivers.poll_worker import PollWorker
-from aggregator.dropped_revisions import DroppedRevisions, RevisionStores, in_turn
+from aggregator.dropped_revisions import DroppedRevisions, RevisionStores
 from aggregator.erasure import ErasedStores, Eraser
 from aggregator.housekeeping import Housekeeping, Intervals
 from aggregator.retention import Retention
@@ -78,10 +77,14 @@ def _retention(settings: Settings, opened: Opened) -> Retention:
     """
     events, refusals = settings.keep_events_days, settings.keep_refusals_days
     seen = None if events is None else max(events, settings.horizon_days + SEEN_MARGIN_DAYS)
-    ages = (None if days is None else days * DAY_MS for days in (events, refusals, seen))
-    terms = RetentionTerms(*ages)
+    terms = RetentionTerms(*map(_kept_ms, (events, refusals, seen)))
     periods = ClickHousePeriods(opened.connection.lane(UPKEEP))
     return Retention(periods, SqlRetention(opened.database), terms, opened.log.number)
+
+
+def _kept_ms(days: int | None) -> int | None:
+    """None: for ever."""
+    return None if days is None else days * DAY_MS
 
 
 def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | None) -> Worker:
@@ -99,7 +102,11 @@ def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | N
     )
     driver = _driver(settings, step, housekeeping)
     eraser, revisions = _eraser(settings, opened), _dropped_revisions(settings, opened, rows)
-    before = partial(in_turn, eraser.turn, revisions.turn)
+
+    async def before() -> None:
+        await eraser.turn()
+        await revisions.turn()
+
     return WithBlocks(driver, maker, lambda: 0 in step.partitions, before)
 
 
@@ -122,8 +129,7 @@ def _dropped_revisions(settings: Settings, opened: Opened, rows: BlockRows) -> D
         SqlBlockLedger(database),
         rows,
     )
-    days = settings.keep_superseded_days
-    kept_ms = None if days is None else days * DAY_MS
+    kept_ms = _kept_ms(settings.keep_superseded_days)
     chance = random.Random()  # noqa: S311 - as above
     return DroppedRevisions(stores, opened.log.number, kept_ms, CLOCK, chance)
 

@@ -22,7 +22,7 @@ from meterline.limits import (
     ERASURE_AGAIN_S,
     ERASURE_PARTS_MS,
 )
-from meterline.meter import Aggregation
+from meterline.meter import Aggregation, Meter
 from meterline.number import UNIT
 from meterline.ports import Unavailable
 from meterline.problem import Problem
@@ -258,12 +258,8 @@ async def test_a_part_of_a_minute_that_has_erased_events_is_refused(erasing: Era
     assert before
 
 
-async def test_a_meter_that_is_made_later_counts_erased_events_without_data(
-    erasing: Erasing, fresh_numbers: Iterator[int]
-) -> None:
-    await _filled(erasing)
-    settled = await _settled(erasing)
-    later = erasing.meter(Aggregation.COUNT, next(fresh_numbers))
+async def _counts_without_data(erasing: Erasing, settled: Erasure, later: Meter) -> None:
+    """A meter that was made later counts each erased event under the pseudonym, and none else."""
     worker = erasing.world.worker(erasing.meters)
     await erasing.world.run(worker)
     await erasing.world.fill(worker)
@@ -272,6 +268,15 @@ async def test_a_meter_that_is_made_later_counts_erased_events_without_data(
     counted = {row.subject: row.value // UNIT for row in rows}
     assert counted[settled.pseudonym] == sum(name == erasing.name for name, _ in erasing.every)
     assert erasing.name not in counted
+
+
+async def test_a_meter_that_is_made_later_counts_erased_events_without_data(
+    erasing: Erasing, fresh_numbers: Iterator[int]
+) -> None:
+    await _filled(erasing)
+    settled = await _settled(erasing)
+    later = erasing.meter(Aggregation.COUNT, next(fresh_numbers))
+    await _counts_without_data(erasing, settled, later)
 
 
 async def test_events_that_came_back_are_filled_in_without_data(
@@ -290,14 +295,7 @@ async def test_events_that_came_back_are_filled_in_without_data(
     await erasing.world.usage.write(Flush(events=back))
     later = erasing.meter(Aggregation.COUNT, next(fresh_numbers))
     await erasing.register_later(later)
-    worker = erasing.world.worker(erasing.meters)
-    await erasing.world.run(worker)
-    await erasing.world.fill(worker)
-    await worker.close_all()
-    rows = await erasing.world.usage.usage(UsageQuery(later, group_by=("subject",)))
-    counted = {row.subject: row.value // UNIT for row in rows}
-    assert counted[settled.pseudonym] == sum(name == erasing.name for name, _ in erasing.every)
-    assert erasing.name not in counted
+    await _counts_without_data(erasing, settled, later)
 
 
 async def _seals(erasing: Erasing, partition: int) -> list[Seal]:

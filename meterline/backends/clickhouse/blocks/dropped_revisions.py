@@ -7,24 +7,15 @@ once for all revisions that are due, and months after the last of their rows was
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
+from meterline.backends.clickhouse.blocks.upkeep import SETTINGS, rewritten
 from meterline.backends.clickhouse.bounds import UPKEEP
-from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection
-from meterline.limits import BLOCK_MEMORY_BYTES, BLOCK_STEP_S_MAX
-from meterline.ports import Unavailable
+from meterline.backends.clickhouse.connection import Connection
 from meterline.usage import SliceId, SliceRows
 
-_SETTINGS: Final[dict[str, Any]] = {
-    **QUERY_SETTINGS,
-    "max_threads": 1,
-    "max_execution_time": BLOCK_STEP_S_MAX,
-    "max_bytes_before_external_group_by": BLOCK_MEMORY_BYTES,
-}
 _COUNTED: Final = ("tallies", "members", "rejected")  # by seals
 TABLES: Final = (*_COUNTED, "late_tallies", "late_members")
 # What other tables of blocks have of a revision is derived from these.
 _BLOCKS: Final = ("hours", "member_hours")
-_RUNNING: Final = """SELECT count() FROM system.mutations
-WHERE database = currentDatabase() AND table = {table:String} AND NOT is_done"""
 _MINE: Final = "revision IN {revisions:Array(UInt32)}"
 
 
@@ -57,15 +48,8 @@ class ClickHouseRevisionRows:
         some = False
         for table in TABLES:
             found = f"SELECT count() FROM {table} WHERE {_MINE}"  # noqa: S608
-            ((rows,),) = await self._asked(found, parameters)
-            if not rows:
-                continue
-            some = True
-            ((running,),) = await self._asked(_RUNNING, {"table": table})
-            if running:  # begun by whoever asked before, and not waited for
-                raise Unavailable(f"usage store: {table} is still being rewritten")
             sql = f"ALTER TABLE {table} DELETE WHERE {_MINE} SETTINGS mutations_sync = 2"
-            await self._run(sql, parameters)
+            some |= await rewritten(self._connection, table, found, sql, parameters)
         return some
 
     async def blocks_with(self, revisions: Collection[int]) -> Collection[int]:
@@ -75,12 +59,7 @@ class ClickHouseRevisionRows:
         return {number for (number,) in rows}
 
     async def _asked(self, sql: str, parameters: dict[str, Any]) -> Sequence[Sequence[Any]]:
-        return await self._connection.query(sql, parameters, _SETTINGS)
-
-    async def _run(self, sql: str, parameters: dict[str, Any]) -> None:
-        await self._connection.run(
-            lambda client: client.command(sql, parameters, settings=dict(_SETTINGS))
-        )
+        return await self._connection.query(sql, parameters, SETTINGS)
 
 
 def _one(table: str) -> list[str]:

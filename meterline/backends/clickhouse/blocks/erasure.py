@@ -10,32 +10,23 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from meterline.backends.clickhouse.blocks import erasure_sql as sql
+from meterline.backends.clickhouse.blocks.upkeep import SETTINGS, rewritten, run
 from meterline.backends.clickhouse.chdb.parts import PartWatch
-from meterline.backends.clickhouse.connection import INSERT_SETTINGS, QUERY_SETTINGS, Connection
+from meterline.backends.clickhouse.connection import INSERT_SETTINGS, Connection
 from meterline.backends.clickhouse.named_sql import TABLES
-from meterline.limits import BLOCK_MEMORY_BYTES, BLOCK_STEP_S_MAX
 from meterline.ports import Unavailable
 from meterline.usage import Erasure
 
 _Place = tuple[int, int, int, int]
-# One thread, and what does not fit is put on disk meanwhile: counting and readers come first.
-SETTINGS: Final[dict[str, Any]] = {
-    **QUERY_SETTINGS,
-    "max_threads": 1,
-    "max_execution_time": BLOCK_STEP_S_MAX,
-    "max_bytes_before_external_group_by": BLOCK_MEMORY_BYTES,
-}
 _BLOCKS: Final = tuple(
     name for name, text in TABLES.items() if "PARTITION BY block" in text and " subject " in text
 )
-_WRITE: Final[dict[str, Any]] = {
+_COPY: Final[dict[str, Any]] = {
     **SETTINGS,
     **INSERT_SETTINGS,
     "max_partitions_per_insert_block": 0,  # one for each year that the subject has usage in
 }
 _REWRITTEN: Final = (*sql.REDACTIONS, *sql.DELETIONS)
-_RUNNING: Final = """SELECT count() FROM system.mutations
-WHERE database = currentDatabase() AND table = {table:String} AND NOT is_done"""
 _NOTED: Final = """SELECT count() FROM system.mutations
 WHERE database = currentDatabase() AND table IN {tables:Array(String)} AND is_done"""
 _FORGET: Final = (
@@ -55,7 +46,7 @@ class ClickHouseErasedRows:
         parameters = sql.parameters_of(erasure)
         async with self._whole():
             for table in sql.CELLS:
-                await self._run(sql.copy_statement(table), parameters)
+                await run(self._connection, sql.copy_statement(table), parameters, _COPY)
         for table in sql.CELLS:
             ((rows, digest, copies, copied),) = await self._asked(
                 sql.compared_statement(table), parameters
@@ -104,21 +95,11 @@ class ClickHouseErasedRows:
     async def _rewrite(self, what: Mapping[str, tuple[str, str]], erasure: Erasure) -> None:
         parameters = sql.parameters_of(erasure)
         for table, (where, change) in what.items():
-            ((found,),) = await self._asked(sql.found_statement(table, where), parameters)
-            if not found:
-                continue
-            ((running,),) = await self._asked(_RUNNING, {"table": table})
-            if running:  # begun by whoever asked before, and not waited for
-                raise Unavailable(f"usage store: {table} is still being rewritten")
-            await self._run(sql.mutation(table, where, change), parameters)
+            found, mutation = sql.found_statement(table, where), sql.mutation(table, where, change)
+            await rewritten(self._connection, table, found, mutation, parameters)
 
     async def _asked(self, statement: str, parameters: dict[str, Any]) -> Any:
         return await self._connection.query(statement, parameters, SETTINGS)
-
-    async def _run(self, statement: str, parameters: dict[str, Any]) -> None:
-        await self._connection.run(
-            lambda client: client.command(statement, parameters, settings=dict(_WRITE))
-        )
 
     @asynccontextmanager
     async def _whole(self) -> AsyncIterator[None]:

@@ -24,9 +24,13 @@ class Left(NamedTuple):
 
     @property
     def kept(self) -> str:
-        """The condition that a row is of a revision that is kept."""
-        listed = ", ".join(map(str, self.revisions))
-        return f"revision NOT IN ({listed})" if listed else "1"
+        """The condition that a row is of a revision that is kept; its parameters are `given`."""
+        return "revision NOT IN {unsealed:Array(UInt32)}" if self.revisions else "1"
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Bound once: a statement says it twenty times, and its text has a bound."""
+        return {"unsealed": list(self.revisions)} if self.revisions else {}
 
 
 NOTHING: Final = Left()
@@ -138,6 +142,7 @@ def merged_statement(
     """Insert a table of a block from the same table of smaller ones."""
     where = f"block IN {{sources:Array(UInt64)}} AND {left.kept}"
     return _added_up(table, table, table.cell, where), {
+        **left.given,
         "number": number,
         "sources": list(sources),
     }
@@ -232,7 +237,7 @@ def due_of_sources(
             " WHERE block IN {sources:Array(UInt64)} GROUP BY one, mine)"
         )
     given = {} if erasure is None else parameters_of(erasure)
-    return "\nUNION ALL\n".join(parts), {"sources": list(sources), **given}
+    return "\nUNION ALL\n".join(parts), {"sources": list(sources), **left.given, **given}
 
 
 def due_of_all(number: int, left: Left = NOTHING) -> tuple[str, dict[str, Any]]:
@@ -243,7 +248,7 @@ def due_of_all(number: int, left: Left = NOTHING) -> tuple[str, dict[str, Any]]:
         f" FROM {table.name.removesuffix(_OF_ALL)} WHERE block = {{number:UInt64}}"
         for table in (ALL_HOURS, ALL_DAYS)
     ]
-    return "\nUNION ALL\n".join(parts), {"number": number}
+    return "\nUNION ALL\n".join(parts), {"number": number, **left.given}
 
 
 def recount_statement(
@@ -260,7 +265,7 @@ def _whole_hash(table: Table) -> str:
     return _hash_of(table.cell, "groups", last, subject=table.subject)
 
 
-def held_statement(left: Left = NOTHING) -> str:
+def held_statement(number: int, left: Left = NOTHING) -> tuple[str, dict[str, Any]]:
     """By table: rows of a block, of all revisions; of those that are kept the hash sum over whole
     rows, and their weight.
     """
@@ -274,7 +279,7 @@ def held_statement(left: Left = NOTHING) -> str:
             f"sumIf({_whole_hash(table)}, {left.kept}), sumIf({weight}, {left.kept})"
             f" FROM {table.name} WHERE block = {{number:UInt64}}"
         )
-    return "\nUNION ALL\n".join(parts)
+    return "\nUNION ALL\n".join(parts), {"number": number, **left.given}
 
 
 def _hash_of(cell: str, *columns: str, subject: bool = True) -> str:
@@ -292,7 +297,7 @@ def _source(
     """
     name = "members" if members else "tallies"
     within, parameters = within_stretches(block.log, block.stretches)
-    parameters["border"] = late_before(block.begin_ms)
+    parameters |= {"border": late_before(block.begin_ms), **left.given}
     within = f"{within} AND {left.kept}"
     erased, given = hidden_of_all(left.hidden)
     if erased:

@@ -5,24 +5,14 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from meterline.backends.clickhouse.blocks import sql
+from meterline.backends.clickhouse.blocks import sql, upkeep
 from meterline.backends.clickhouse.bounds import UPKEEP
 from meterline.backends.clickhouse.chdb.parts import PartWatch
-from meterline.backends.clickhouse.connection import INSERT_SETTINGS, QUERY_SETTINGS, Connection
-from meterline.limits import BLOCK_INSERT_ROWS, BLOCK_MEMORY_BYTES, BLOCK_STEP_S_MAX
+from meterline.backends.clickhouse.connection import INSERT_SETTINGS, Connection
+from meterline.limits import BLOCK_INSERT_ROWS
 from meterline.usage import Block, Due, Erasure, Held, Masks, Unsealed
 
-# A server that works says so, long before its client gives up waiting (USAGE_STORE_TIMEOUT_S).
-PROGRESS_MS: Final = 10_000
-# One thread, and what does not fit is put on disk meanwhile: counting and readers come first.
-SETTINGS: Final[dict[str, Any]] = {
-    **QUERY_SETTINGS,
-    "max_threads": 1,
-    "max_execution_time": BLOCK_STEP_S_MAX,
-    "max_bytes_before_external_group_by": BLOCK_MEMORY_BYTES,
-    "optimize_aggregation_in_order": 1,
-    "http_headers_progress_interval_ms": PROGRESS_MS,
-}
+SETTINGS: Final[dict[str, Any]] = {**upkeep.SETTINGS, "optimize_aggregation_in_order": 1}
 _WRITE: Final[dict[str, Any]] = {
     **SETTINGS,
     **INSERT_SETTINGS,
@@ -99,7 +89,7 @@ class ClickHouseBlockRows:
 
     async def held(self, number: int) -> Mapping[str, Held]:
         """See the port."""
-        rows = await self._asked(sql.held_statement(await self._left()), {"number": number})
+        rows = await self._asked(*sql.held_statement(number, await self._left()))
         return {name: Held(*counts) for name, *counts in rows}
 
     async def recount(self, block: Block) -> Mapping[str, int]:

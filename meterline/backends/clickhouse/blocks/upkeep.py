@@ -1,0 +1,55 @@
+"""How the usage store is worked on beside counting: the settings of such statements, and rows that
+are rewritten where they lie.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection
+from meterline.limits import BLOCK_MEMORY_BYTES, BLOCK_STEP_S_MAX
+from meterline.ports import Unavailable
+
+# A server that works says so, long before its client gives up waiting (USAGE_STORE_TIMEOUT_S).
+_PROGRESS_MS: Final = 10_000
+# One thread, and what does not fit is put on disk meanwhile: counting and readers come first.
+SETTINGS: Final[Mapping[str, Any]] = {
+    **QUERY_SETTINGS,
+    "max_threads": 1,
+    "max_execution_time": BLOCK_STEP_S_MAX,
+    "max_bytes_before_external_group_by": BLOCK_MEMORY_BYTES,
+    "http_headers_progress_interval_ms": _PROGRESS_MS,
+}
+_RUNNING: Final = """SELECT count() FROM system.mutations
+WHERE database = currentDatabase() AND table = {table:String} AND NOT is_done"""
+
+
+async def run(
+    connection: Connection,
+    statement: str,
+    parameters: dict[str, Any],
+    settings: Mapping[str, Any] = SETTINGS,
+) -> None:
+    """A statement without rows, to its end. Raises as `Connection.run` does."""
+    await connection.run(
+        lambda client: client.command(statement, parameters, settings=dict(settings))
+    )
+
+
+async def rewritten(
+    connection: Connection,
+    table: str,
+    found: str,
+    mutation: str,
+    parameters: dict[str, Any],
+) -> bool:
+    """Whether a table had rows to be rewritten, as `found` counts them; they are, then. A mutation
+    leaves alone the parts that have none. Raises `Unavailable` also where one still goes on.
+    """
+    ((rows,),) = await connection.query(found, parameters, SETTINGS)
+    if not rows:
+        return False
+    ((running,),) = await connection.query(_RUNNING, {"table": table}, SETTINGS)
+    if running:  # begun by whoever asked before, and not waited for
+        raise Unavailable(f"usage store: {table} is still being rewritten")
+    await run(connection, mutation, parameters)
+    return True

@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from meterline.limits import KEEP_SUPERSEDED_DAYS, SUPERSEDED_KEPT_MS
+from meterline.limits import SUPERSEDED_KEPT_MS
 from meterline.window import DAY_MS
 
 SUPERSEDED_DAYS_MIN: Final = SUPERSEDED_KEPT_MS // DAY_MS
@@ -63,6 +63,6 @@ KeepSupersededDays = Annotated[
         description="How long the numbers of a superseded or discarded meter revision are kept "
         "after it ended. For ever if absent. Nothing shows them, but the disk holds them. Set it "
         "to save disk; two days after their notice they are gone.",
-        examples=[KEEP_SUPERSEDED_DAYS],
+        examples=[400],
     ),
 ]

@@ -71,7 +71,7 @@ class RevisionLedger(Protocol):
 
     async def give_revision_notices(self, aged_ms: int, now_ms: int, kept_ms: int) -> list[int]:
         """Record of each revision that is `unneeded` that it is not kept; the numbers of those that
-        had no notice. Ages are measured from `aged_ms`.
+        had no notice, the oldest first where not all may get one. Ages are measured from `aged_ms`.
         """
         ...
 

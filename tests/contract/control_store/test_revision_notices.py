@@ -99,6 +99,19 @@ async def test_what_nothing_asks_for_gets_one_notice(stores: Stores) -> None:
     assert one.not_kept_since_ms is None
 
 
+async def test_no_more_get_a_notice_than_statements_can_name(
+    stores: Stores, control_database: Database
+) -> None:
+    first, second = [await stores.superseded(key) for key in ("tokens", "seconds")]
+    bounded = SqlRevisionLedger(control_database, notices_max=1)
+    assert first.revision < second.revision
+    for given in ([first.revision], []):
+        assert await bounded.give_revision_notices(LATER_MS, LATER_MS, KEPT_MS) == given
+    assert await stores.ledger.give_revision_notices(LATER_MS, LATER_MS, KEPT_MS) == [
+        second.revision
+    ]
+
+
 async def test_what_answers_or_may_come_to_is_kept(stores: Stores) -> None:
     before = await stores.superseded()
     made = await stores.revisions.propose(

@@ -9,6 +9,7 @@ import pytest
 from meterline.backends.clickhouse.blocks.dropped_revisions import TABLES, ClickHouseRevisionRows
 from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
+from meterline.limits import REVISIONS_DROPPED_MAX
 from meterline.usage import Block, SliceId, SliceRows, Unsealed, differences
 from tests.contract.usage.test_block_rows import SLICES, World
 
@@ -142,3 +143,18 @@ async def _counted_back(rows: ClickHouseBlockRows, block: Block, sources: tuple[
     due, held = await rows.due(block, sources), await rows.held(block.number)
     assert differences(due, held) == []
     assert held["member_hours"].rows
+
+
+async def test_all_revisions_that_may_be_dropped_fit_into_a_statement(
+    usage_store: ClickHouseUsageStore, world: World
+) -> None:
+    """Revisions may be dropped for years: blocks are made, merged and counted back as before."""
+    await world.write(usage_store)
+    many = Fixed(*range(4_000_000_000, 4_000_000_000 + REVISIONS_DROPPED_MAX))
+    without = ClickHouseBlockRows(usage_store.connection, unsealed=many)
+    made, merged = world.block(0, SLICES), world.block(0, SLICES)
+    await _counted_back(without, made, ())
+    await _counted_back(without, merged, (made.number,))
+    plain = ClickHouseBlockRows(usage_store.connection)
+    assert await without.held(merged.number) == await plain.held(made.number)
+    assert await without.recount(merged) == await plain.recount(made)

@@ -27,7 +27,7 @@ from meterline.backends.control_store.tables.meters import (
     seals,
 )
 from meterline.event import encode_pack
-from meterline.limits import KEEP_SUPERSEDED_DAYS, RETENTION_NOTICE_MS, SLICE_SPAN_MS
+from meterline.limits import RETENTION_NOTICE_MS, SLICE_SPAN_MS
 from meterline.meter import Aggregation, Meter, MeterChange, MeterDraft
 from meterline.number import UNIT
 from meterline.usage import RevisionNotice, Unsealed, UsageQuery
@@ -35,7 +35,7 @@ from meterline.window import DAY_MS
 from tests.unit.aggregator.erasing import Watched
 from tests.unit.aggregator.world import PARTITIONS, World, numbered
 
-KEPT_MS: Final = KEEP_SUPERSEDED_DAYS * DAY_MS
+KEPT_MS: Final = 400 * DAY_MS
 DAY_FROM_MS: Final = 1_767_225_600_000  # 2026-01-01, of which all events are
 NUMBERS: Final = 40  # of revisions that a world may make
 _SUMS: Final = ("tallies", "members", "rejected")

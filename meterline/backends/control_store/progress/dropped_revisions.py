@@ -10,6 +10,7 @@ from sqlalchemy import Table, bindparam, case, func, insert, select, update
 from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.meters.revision_rows import revision_of
 from meterline.backends.control_store.meters.rows import take_turn, with_revisions
 from meterline.backends.control_store.progress import filling
@@ -24,6 +25,7 @@ from meterline.backends.control_store.tables.meters import (
     seals,
 )
 from meterline.backends.control_store.tables.retention import revision_notices
+from meterline.limits import REVISIONS_DROPPED_MAX
 from meterline.meter import RevisionState, unneeded
 from meterline.ports import OutdatedMeters
 from meterline.usage import RevisionNotice, Seal, SealSum, SliceRows
@@ -34,7 +36,13 @@ _notices = revision_notices.c
 
 
 class SqlRevisionLedger(SqlStore):
-    """See `meterline.usage.RevisionLedger`."""
+    """See `meterline.usage.RevisionLedger`. There are at most `notices_max`: further revisions are
+    kept.
+    """
+
+    def __init__(self, database: Database, notices_max: int = REVISIONS_DROPPED_MAX) -> None:
+        super().__init__(database)
+        self._notices_max = notices_max
 
     @writes
     async def give_revision_notices(
@@ -42,7 +50,8 @@ class SqlRevisionLedger(SqlStore):
     ) -> list[int]:
         """See the port."""
         await take_turn(connection)  # nobody changes a meter meanwhile
-        found = await _found(connection, aged_ms, kept_ms)
+        there = await fetch_int(connection, select(func.count()).select_from(revision_notices))
+        found = (await _found(connection, aged_ms, kept_ms))[: max(0, self._notices_max - there)]
         if found:
             catalogue = await fetch_int(connection, select(catalogue_version.c.version))
             rows = [RevisionNotice(number, catalogue, now_ms)._asdict() for number in found]

@@ -9,19 +9,31 @@ TOGETHER: Final = {
     "disk": "processes",
     "journey": "processes",
     "faults": "processes",
-    "contract": "contract",
     "conformance": "conformance",
     "clients": "clients",
     "simulation": "simulation",
 }
+# Contract tests of a port share the servers. Ports are apart: all of them one after the other
+# took longer than everything else together.
+APART: Final = "contract"
 # Begun in this order, for they take the longest; the modules follow as they are.
-LONGEST: Final = (*dict.fromkeys(TOGETHER.values()),)
+LONGEST: Final = (
+    "processes",
+    "contract/usage",
+    "contract/reports",
+    "contract/control_store",
+    "conformance",
+    "clients",
+    "simulation",
+)
 
 
 def group(nodeid: str) -> str:
-    """Whatever has the same group runs in one process: modules, but for those of `TOGETHER`."""
+    """Whatever has the same group runs in one process: modules, but for those named above."""
     module = nodeid.split("::", 1)[0]
-    folder = module.removeprefix("tests/").split("/", 1)[0]
+    folder, _, below = module.removeprefix("tests/").partition("/")
+    if folder == APART and "/" in below:
+        return f"{folder}/{below.split('/', 1)[0]}"
     return TOGETHER.get(folder, module)
 
 

@@ -17,7 +17,7 @@ from meterline.backends.clock import SystemClock
 from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
-from meterline.limits import BLOCK_FAN, LATE_ROW_MS
+from meterline.limits import BLOCK_FAN, LATE_ROW_MS, SLICE_SPAN_MS
 from meterline.window import DAY_MS, MINUTE_MS
 
 PARTITIONS: Final = 4
@@ -71,7 +71,8 @@ def fill_statements(shape: Shape, revision: int, first: int, end: int) -> list[s
     toInt128(number % 1000) * 1500000000000000000, toInt128(number % 1000) * 1500000000000000000,
     time_ms, time_ms, toFixedString('0123456789abcdef', 16), toInt128(1)
 FROM (SELECT number, {columns(shape)} FROM {numbers})"""
-    late = f"WHERE time_ms < intDiv(slice_ms, 300000) * 300000 - {LATE_ROW_MS} - {MINUTE_MS}"
+    span = f"intDiv(slice_ms, {SLICE_SPAN_MS}) * {SLICE_SPAN_MS}"  # as `late_before` has it
+    late = f"WHERE intDiv(time_ms, {MINUTE_MS}) < intDiv({span} - {LATE_ROW_MS}, {MINUTE_MS})"
     raw = f"""SELECT 'default', 'request', subject_, toDateTime64(time_ms / 1000, 3, 'UTC'),
     concat('{{"tokens": ', toString(number % 1000 * 1.5), ', "path": "/path/', toString(number % 7),
     '", "region": "region-', toString(number % 3), '"}}')

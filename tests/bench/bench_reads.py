@@ -235,6 +235,9 @@ def work(what: str, shape: Shape, url: str, control: Path) -> None:
         hours = shape.days < YEAR_DAYS
         made = asyncio.run(reads_blocks.put_blocks(url, control, shape, hours=hours))
         say(f"  {made} blocks put in by SQL in {time.perf_counter() - begun:.0f} s")
+        if not url.startswith("chdb"):
+            rest_s = asyncio.run(reads_fill.merges_ended(url))
+            say(f"  {rest_s:.0f} s later, the store has merged what was put in")
     elif what == "report":
         tell_report(url, control, shape)
     elif what == "merge":

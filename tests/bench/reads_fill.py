@@ -25,6 +25,8 @@ BEGIN_MS: Final = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 SLICE_EVENTS: Final = 200_000  # of all partitions together
 FIRST_SLICE: Final = 10**12  # no log is as long: what came through the door lies before
 PATHS, REGIONS = 7, 3
+MERGES_S: Final = 900
+MERGES_QUIET_S: Final = 5
 GROUPS: Final = (
     "concat('[\"/path/', toString(number % 7), '\",\"region-', toString(number % 3), '\"]')"
 )
@@ -130,6 +132,20 @@ def seal(control: Path, shape: Shape, catalogue: int, counts: Counts) -> None:
         marks = ", ".join("?" * len(rows[0]))
         database.executemany(f"INSERT INTO seals VALUES ({marks})", rows)
     database.close()
+
+
+async def merges_ended(url: str) -> float:
+    """Wait until the server merges nothing any more, for `MERGES_S` at most: an old store has been
+    merged long ago. The seconds that it took.
+    """
+    connection, begun = Connection(url), time.perf_counter()
+    quiet = 0
+    while quiet < MERGES_QUIET_S and time.perf_counter() - begun < MERGES_S:
+        ((merges,),) = await connection.query("SELECT count() FROM system.merges", {})
+        quiet = 0 if merges else quiet + 1
+        await asyncio.sleep(1)
+    await connection.close()
+    return time.perf_counter() - begun
 
 
 async def make_blocks(url: str, control: Path, fan: int = BLOCK_FAN) -> tuple[int, float]:

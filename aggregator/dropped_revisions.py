@@ -9,6 +9,7 @@ next step finds, and rows that come back go again.
 import random
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Final
 
 import structlog
 
@@ -29,6 +30,9 @@ from meterline.usage import (
     newest_counted,
 )
 
+# Slices of one answer, some tens of MB: the store reads all rows of a revision for it, whatever it
+# gives; and of one transaction.
+PORTIONS: Final = (100_000, SEALS_LESSENED_MAX)
 logger = structlog.get_logger()
 
 
@@ -57,8 +61,10 @@ class DroppedRevisions:
         clock: Clock,
         chance: random.Random,
         wait_ms: int = RETENTION_NOTICE_MS,
+        portions: tuple[int, int] = PORTIONS,
     ) -> None:
         self._wait_ms = wait_ms
+        self._read_max, self._lessened_max = portions
         self._stores = stores
         self._log = log
         self._kept_ms = kept_ms
@@ -102,8 +108,15 @@ class DroppedRevisions:
         if notice.closed_at_ms is None:
             await stores.ledger.close(notice.revision, now_ms)
             return True
-        rows = await stores.rows.rows_by_slice(notice.revision, notice.reached, SEALS_LESSENED_MAX)
-        return await stores.ledger.lessen(notice, rows, now_ms)
+        rows = await stores.rows.rows_by_slice(notice.revision, notice.reached, self._read_max)
+        for first in range(0, len(rows), self._lessened_max):
+            some = rows[first : first + self._lessened_max]
+            if not await stores.ledger.lessen(notice, some, now_ms):
+                return False
+            notice = notice.behind(some[-1])
+        if len(rows) == self._read_max:
+            return True  # there may be more
+        return await stores.ledger.lessen(notice, (), now_ms)
 
     async def _deleted(self, due: Collection[RevisionNotice], now_ms: int) -> bool:
         """Rows in slices, then one column; whether there were any. What is read of blocks gives way

@@ -1,4 +1,4 @@
-"""The system's clock: the only place of the product that reads wall time."""
+"""The system's clock: the only place of the product that reads the time."""
 
 import time
 from typing import final
@@ -13,3 +13,7 @@ class SystemClock:
     def now_ms(self) -> int:
         """Unix milliseconds."""
         return time.time_ns() // 1_000_000
+
+    def passed_s(self) -> float:
+        """Seconds that only go on, from some instant on: for what takes its time."""
+        return time.monotonic()

@@ -10,6 +10,7 @@ from typing import Final
 
 from meterline.backends.clickhouse.blocks import sql
 from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
+from meterline.backends.clickhouse.blocks.upkeep import PROGRESS_MS
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
@@ -35,7 +36,7 @@ _WRITE: Final = {
     "max_insert_threads": 1,
     "min_insert_block_size_rows": 4_000_000,
     "max_partitions_per_insert_block": 0,
-    "http_headers_progress_interval_ms": 5_000,
+    "http_headers_progress_interval_ms": PROGRESS_MS,
 }
 
 

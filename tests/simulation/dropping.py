@@ -4,6 +4,7 @@ Whatever is superseded or discarded is unneeded at once, and a minute takes the 
 a copy of a store is older is not what this shows.
 """
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -36,6 +37,7 @@ from tests.simulation.summing import SimulatedSums, SumsState
 
 COUNTED: Final = ("tallies", "members", "rejected")
 WAIT_MS: Final = 60_000  # so long workers have to know newer meters
+PORTIONS: Final = (3, 2)  # slices of one answer, and of one transaction
 CELLS: Final = (*COUNTED, "late_tallies", "late_members")
 
 
@@ -118,9 +120,7 @@ class DropsState:
             return True
         for row in rows:
             self.less(notice.revision, row)
-        self.notices[notice.revision] = notice._replace(
-            log=rows[-1].log, partition=rows[-1].partition, slice=rows[-1].slice
-        )
+        self.notices[notice.revision] = notice.behind(rows[-1])
         return True
 
     def less(self, revision: int, row: SliceRows) -> None:
@@ -192,11 +192,16 @@ class DropsState:
             ports,
             SimulatedSums(self.sums, net),  # type: ignore[arg-type]
             ports,
-            rows if integrity is None else CheckedRevisionRows(rows, integrity),
+            rows if integrity is None else CheckedRevisionRows(rows, integrity, _passed_s),
             SimulatedBlockLedger(self.blocks, net),
             blocks if integrity is None else CheckedBlockRows(blocks, integrity),
         )
-        return DroppedRevisions(stores, log, 0, clock, random.Random(log), WAIT_MS)
+        chance = random.Random(log)
+        return DroppedRevisions(stores, log, 0, clock, chance, WAIT_MS, PORTIONS)
+
+
+def _passed_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _less(seal: Seal | SealSum, row: SliceRows) -> dict[str, Any]:
@@ -235,8 +240,8 @@ class SimulatedDrops:
         act = partial(self._state.note, revisions, now_ms)
         await self._net.call("progress.note_dropped", act, writes=True)
 
-    async def rows_by_slice(self, revision: int, after: SliceId, _limit: int) -> list[SliceRows]:
-        read = partial(self._state.by_slice, revision, after, 3)
+    async def rows_by_slice(self, revision: int, after: SliceId, limit: int) -> list[SliceRows]:
+        read = partial(self._state.by_slice, revision, after, limit)
         return await self._net.call(f"usage.rows_by_slice {revision}", read)
 
     async def delete_rows(self, revisions: Collection[int]) -> bool:

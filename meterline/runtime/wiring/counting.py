@@ -125,7 +125,9 @@ def _dropped_revisions(settings: Settings, opened: Opened, rows: BlockRows) -> D
         SqlRevisionLedger(database),
         SqlRetention(database),
         SqlErasureStore(database),
-        CheckedRevisionRows(ClickHouseRevisionRows(opened.connection), opened.integrity),
+        CheckedRevisionRows(
+            ClickHouseRevisionRows(opened.connection), opened.integrity, CLOCK.passed_s
+        ),
         SqlBlockLedger(database),
         rows,
     )
@@ -143,7 +145,9 @@ def _eraser(settings: Settings, opened: Opened) -> Eraser:
 
     stores = ErasedStores(
         SqlErasureStore(opened.database),
-        CheckedErasedRows(ClickHouseErasedRows(opened.connection), opened.integrity),
+        CheckedErasedRows(
+            ClickHouseErasedRows(opened.connection), opened.integrity, CLOCK.passed_s
+        ),
         SqlBlockLedger(opened.database),
         renewed,
         opened.log,

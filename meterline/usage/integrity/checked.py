@@ -1,6 +1,6 @@
 """Stores whose answers are given out only when nothing was lost."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 
 from meterline.usage.block_ports import BlockRows
@@ -106,25 +106,30 @@ class CheckedBlockRows:
 
 
 class CheckedErasedRows:
-    """`ErasedRows` of a store that has lost nothing: of one that was replaced, nothing is found to
-    be erased, and that would be taken for done. Every method raises `StoreLost`, too.
+    """`ErasedRows` of a store that is whole before each question and after it, in one life of it:
+    in one that was another for a moment nothing is found to be erased, and that would be taken for
+    done. Every method raises `StoreLost`, too. `passed_s`: seconds of a clock that only goes on.
     """
 
-    def __init__(self, rows: ErasedRows, integrity: UsageIntegrity) -> None:
-        self.copy = integrity.checked(rows.copy)
-        self.refusals_of = integrity.checked(rows.refusals_of)
-        self.redact = integrity.checked(rows.redact)
-        self.delete = integrity.checked(rows.delete)
-        self.blocks_with = integrity.checked(rows.blocks_with)
+    def __init__(
+        self, rows: ErasedRows, integrity: UsageIntegrity, passed_s: Callable[[], float]
+    ) -> None:
+        self.copy = integrity.within_one_life(rows.copy, passed_s)
+        self.refusals_of = integrity.within_one_life(rows.refusals_of, passed_s)
+        self.redact = integrity.within_one_life(rows.redact, passed_s)
+        self.delete = integrity.within_one_life(rows.delete, passed_s)
+        self.blocks_with = integrity.within_one_life(rows.blocks_with, passed_s)
         self.forget = rows.forget
 
 
 class CheckedRevisionRows:
-    """`RevisionRows` of a store that has lost nothing: seals tell of less by what it says. All
-    raise `StoreLost`, too.
+    """`RevisionRows` of a store that is whole before each question and after it, in one life of it:
+    seals tell of less by what it says. All raise `StoreLost`, too. `passed_s` as above.
     """
 
-    def __init__(self, rows: RevisionRows, integrity: UsageIntegrity) -> None:
-        self.rows_by_slice = integrity.checked(rows.rows_by_slice)
-        self.delete_rows = integrity.checked(rows.delete_rows)
-        self.blocks_with = integrity.checked(rows.blocks_with)
+    def __init__(
+        self, rows: RevisionRows, integrity: UsageIntegrity, passed_s: Callable[[], float]
+    ) -> None:
+        self.rows_by_slice = integrity.within_one_life(rows.rows_by_slice, passed_s)
+        self.delete_rows = integrity.within_one_life(rows.delete_rows, passed_s)
+        self.blocks_with = integrity.within_one_life(rows.blocks_with, passed_s)

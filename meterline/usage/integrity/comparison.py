@@ -164,6 +164,15 @@ def damaged(sealed: Sealed, there: Holdings) -> list[int]:
     ]
 
 
+def is_one_life(before: Life | None, after: Life | None, passed_s: float) -> bool:
+    """Whether a store that told its life twice did not begin in between; `passed_s` is from before
+    the first time until after the second. What is not known is not one life.
+    """
+    if before is None or after is None:
+        return False
+    return before.of == after.of and after.up_s > passed_s
+
+
 @dataclass(slots=True)
 class _Known:
     """Seals that were read so far: the next look reads only what was sealed since.
@@ -274,6 +283,25 @@ class UsageIntegrity:
         async def answered(*args: _P.args, **kwargs: _P.kwargs) -> _T:
             answer = await ask(*args, **kwargs)
             await self.check()
+            return answer
+
+        return answered
+
+    def within_one_life(
+        self, ask: Callable[_P, Coroutine[Any, Any, _T]], passed_s: Callable[[], float]
+    ) -> Callable[_P, Coroutine[Any, Any, _T]]:
+        """The same question between two `check`s that are both of one life of the store, by a clock
+        that only goes on: so the store was whole when it was asked. Raises `Unavailable` where it
+        may have begun again meanwhile.
+        """
+
+        async def answered(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+            begun_s = passed_s()
+            before = await self.check()
+            answer = await ask(*args, **kwargs)
+            after = await self.check()
+            if not is_one_life(before, after, passed_s() - begun_s):
+                raise Unavailable("usage store: it began again while it was asked: ask again")
             return answer
 
         return answered

@@ -34,6 +34,10 @@ class RevisionNotice(NamedTuple):
         """Seals up to this slice are lessened; those of older logs and partitions come first."""
         return SliceId(self.log, self.partition, self.slice)
 
+    def behind(self, row: "SliceRows") -> "RevisionNotice":
+        """The notice once seals are lessened up to the slice of this row."""
+        return self._replace(log=row.log, partition=row.partition, slice=row.slice)
+
 
 class SliceRows(NamedTuple):
     """How many rows a slice has of one revision."""

@@ -35,7 +35,7 @@ def eraser_of(world: World, slot: Slot, net: Net) -> Eraser:
 
     erased = world.substitutes.erased_rows(SimulatedErasedRows(world.usage, world.blocks, net))
     if slot.integrity is not None and world.substitutes.erased_compared:
-        erased = CheckedErasedRows(erased, slot.integrity)
+        erased = CheckedErasedRows(erased, slot.integrity, world.loop.time)
     stores = ErasedStores(
         world.substitutes.erasure_ledger(SimulatedErasureLedger(world.erasures, net)),
         erased,

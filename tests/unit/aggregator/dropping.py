@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy import func, select, update
 
 from aggregator.blocks import BlockMaker
-from aggregator.dropped_revisions import DroppedRevisions, RevisionStores
+from aggregator.dropped_revisions import PORTIONS, DroppedRevisions, RevisionStores
 from aggregator.step import Aggregator
 from meterline.backends.clickhouse.blocks.dropped_revisions import TABLES, ClickHouseRevisionRows
 from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
@@ -57,6 +57,7 @@ class Dropping:
         self.sent = 0
         self.looks = 0
         self.watched = False
+        self.portions = PORTIONS
         self.read()
 
     def read(self) -> None:
@@ -149,7 +150,9 @@ class Dropping:
             Watched(SqlBlockLedger(database), fate, looked),
             Watched(self.block_rows(), fate, looked),
         )
-        return DroppedRevisions(stores, self.number, KEPT_MS, self.world.clock, self.chance)
+        return DroppedRevisions(
+            stores, self.number, KEPT_MS, self.world.clock, self.chance, portions=self.portions
+        )
 
     def block_rows(self) -> ClickHouseBlockRows:
         return ClickHouseBlockRows(self.world.usage.connection, unsealed=self.unsealed)

@@ -4,7 +4,16 @@ fails, and whoever does it at once, no number of another revision changes at any
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections import Counter
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any
 
 import pytest
@@ -12,12 +21,15 @@ import pytest
 from aggregator.backfill import refolded
 from aggregator.step import Aggregator
 from meterline.audit import AuditSpan
+from meterline.backends.clickhouse.blocks.dropped_revisions import ClickHouseRevisionRows
+from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
+from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.backends.control_store.progress.dropped_revisions import SqlRevisionLedger
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.limits import BLOCK_KEPT_MS, BLOCK_MAKING_MS, RETENTION_NOTICE_MS
 from meterline.ports import Unavailable
-from meterline.usage import Flush, RevisionNotice, Seal, SliceId, SliceRows, columns_of
+from meterline.usage import Block, Flush, RevisionNotice, Seal, SliceId, SliceRows, columns_of
 from tests.unit.aggregator.audited import Audited
 from tests.unit.aggregator.dropping import NUMBERS, Dropping
 from tests.unit.aggregator.world import HORIZON_MS, Killed, World
@@ -178,8 +190,8 @@ class Unlessened(SqlRevisionLedger):
     """Says that seals are lessened, and leaves them."""
 
     async def lessen(self, notice: RevisionNotice, rows: Sequence[SliceRows], now_ms: int) -> bool:
-        del rows
-        return await super().lessen(notice, (), now_ms)
+        mine = [it for it in await self.revision_notices() if it.revision == notice.revision]
+        return bool(rows) or await super().lessen(mine[0], (), now_ms)
 
 
 async def test_without_seals_that_tell_of_less_the_stores_disagree(dropping: Dropping) -> None:
@@ -269,6 +281,64 @@ async def test_an_audit_is_clean_at_each_stage(dropping: Dropping) -> None:
             pass
         dropping.world.clock.at_ms += RETENTION_NOTICE_MS
         dropping.read()
+
+
+class Interrupted(ClickHouseBlockRows):
+    """After each recount somebody else takes a step."""
+
+    async def recount(self, block: Block) -> Mapping[str, int]:
+        found = await super().recount(block)
+        await self.meanwhile()
+        return found
+
+    meanwhile: Callable[[], Awaitable[object]]
+
+
+async def test_seals_that_are_lessened_during_an_audit_are_no_difference(
+    dropping: Dropping,
+) -> None:
+    await _ended(dropping)
+    await dropping.grow_old()
+    assert not await dropping.dropper().step()
+    dropping.world.clock.at_ms += RETENTION_NOTICE_MS
+    rows = Interrupted(dropping.world.usage.connection, unsealed=dropping.unsealed)
+    rows.meanwhile = dropping.dropper().step
+    worker = dropping.worker()
+    await dropping.world.run(worker)
+    audited = Audited(dropping.world, dropping.catalogue, worker, rows)  # type: ignore[arg-type]
+    steps = await audited.steps(AuditSpan())
+    assert [one for step in steps for one in step.findings if one.table == "blocks"] == []
+    assert await dropping.unsealed.revisions()
+    await worker.close_all()
+
+
+class Counted(ClickHouseRevisionRows):
+    """Counts how often rows of a revision are read."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self.reads: Counter[int] = Counter()
+
+    async def rows_by_slice(self, revision: int, after: SliceId, limit: int) -> list[SliceRows]:
+        self.reads[revision] += 1
+        return await super().rows_by_slice(revision, after, limit)
+
+
+async def test_rows_of_a_revision_are_read_once_however_many_seals_tell_of_them(
+    dropping: Dropping,
+) -> None:
+    dropping.portions = (100, 2)
+    gone = await _ended(dropping)
+    await dropping.grow_old()
+    dropping.watched = True
+    dropping.rows = rows = Counted(dropping.world.usage.connection)
+    slices = {number: await rows.rows_by_slice(number, SliceId(0, 0, 0), 100) for number in gone}
+    assert min(map(len, slices.values())) > 2
+    rows.reads.clear()
+    await dropping.drop()
+    assert rows.reads == dict.fromkeys(gone, 1)
+    assert await dropping.unsealed.revisions() == tuple(gone)
+    assert sum((await dropping.stored(gone[0])).values()) == 0
 
 
 async def test_nothing_goes_while_a_subject_is_being_erased(dropping: Dropping) -> None:

@@ -9,15 +9,18 @@ from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection
 from meterline.limits import BLOCK_MEMORY_BYTES, BLOCK_STEP_S_MAX
 from meterline.ports import Unavailable
 
-# A server that works says so, long before its client gives up waiting (USAGE_STORE_TIMEOUT_S).
-_PROGRESS_MS: Final = 10_000
+# A server that works says so, in a header each time, long before its client gives up waiting
+# (USAGE_STORE_TIMEOUT_S). Python takes 100 headers, and an answer has up to twenty others. The
+# client of ClickHouse raises that bound to 10,000, by a private name: that may end.
+PROGRESS_HEADERS_MAX: Final = 80
+PROGRESS_MS: Final = BLOCK_STEP_S_MAX * 1_000 // PROGRESS_HEADERS_MAX
 # One thread, and what does not fit is put on disk meanwhile: counting and readers come first.
 SETTINGS: Final[Mapping[str, Any]] = {
     **QUERY_SETTINGS,
     "max_threads": 1,
     "max_execution_time": BLOCK_STEP_S_MAX,
     "max_bytes_before_external_group_by": BLOCK_MEMORY_BYTES,
-    "http_headers_progress_interval_ms": _PROGRESS_MS,
+    "http_headers_progress_interval_ms": PROGRESS_MS,
 }
 _RUNNING: Final = """SELECT count() FROM system.mutations
 WHERE database = currentDatabase() AND table = {table:String} AND NOT is_done"""

@@ -92,9 +92,7 @@ class SqlRevisionLedger(SqlStore):
         await _lessen_seals(connection, notice.revision, rows)
         for (log, partition), those in groupby(rows, key=lambda row: (row.log, row.partition)):
             await _lessen_sums(connection, log, partition, list(those))
-        last = rows[-1]
-        reached = {"log": last.log, "partition": last.partition, "slice": last.slice}
-        await connection.execute(mine.values(reached))
+        await connection.execute(mine.values(notice.behind(rows[-1]).reached._asdict()))
         return True
 
     @writes

@@ -2,16 +2,27 @@
 
 from meterline.audit import AuditSpan, Finding
 from meterline.ports import Clock
-from meterline.usage import Block, BlockLedger, BlockRows, BlockState, SliceId, covering
+from meterline.usage import (
+    Block,
+    BlockLedger,
+    BlockRows,
+    BlockState,
+    SliceId,
+    Unsealed,
+    covering,
+)
 
 
 class BlockAudit:
     """Recounts blocks from the tallies of their slices, and withdraws those that are wrong."""
 
-    def __init__(self, ledger: BlockLedger, rows: BlockRows, clock: Clock) -> None:
+    def __init__(
+        self, ledger: BlockLedger, rows: BlockRows, clock: Clock, unsealed: Unsealed
+    ) -> None:
         self._ledger = ledger
         self._rows = rows
         self._clock = clock
+        self._unsealed = unsealed
 
     async def following(self, log: int, number: int, span: AuditSpan) -> Block | None:
         """The first readable block of a log from a number on that may have slices of the span."""
@@ -37,6 +48,16 @@ class BlockAudit:
             await self._ledger.withdraw(slice_id.log, numbers, self._clock.now_ms())
 
     async def _differences(self, block: Block) -> list[tuple[str, str, str]]:
+        """What differs while no revision is dropped: between two readings that would be seen by the
+        second one alone.
+        """
+        without = await self._unsealed.revisions()
+        found = await self._compared(block)
+        while found and (now := await self._unsealed.revisions()) != without:
+            without, found = now, await self._compared(block)
+        return found
+
+    async def _compared(self, block: Block) -> list[tuple[str, str, str]]:
         due, held = await self._rows.recount(block), await self._rows.held(block.number)
         return [
             (

@@ -222,6 +222,7 @@ def ledger(settings: Settings, opened: Opened) -> Ledger:
             SqlBlockLedger(opened.database),
             ClickHouseBlockRows(opened.connection, masks, unsealed=unsealed),
             CLOCK,
+            unsealed,
         ),
         AuditTerms(settings.horizon_days * DAY_MS, settings.losses_accepted or {}),
     )

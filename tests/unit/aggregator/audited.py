@@ -13,11 +13,12 @@ from meterline.backends.clickhouse.audit.evidence import ClickHouseEvidence
 from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
+from meterline.backends.control_store.progress.dropped_revisions import SqlRevisionLedger
 from meterline.backends.control_store.progress.evidence import SqlEvidence
 from meterline.backends.control_store.tables.meters import seals
 from meterline.event import decode_event
 from meterline.number import UNIT
-from meterline.usage import EventRow, Flush, SliceId, TallyRow
+from meterline.usage import EventRow, Flush, SliceId, TallyRow, Unsealed
 from tests.unit.aggregator.world import HORIZON_MS, Meters, World
 
 
@@ -41,6 +42,7 @@ class Audited:
                 SqlBlockLedger(world.database),
                 block_rows or ClickHouseBlockRows(world.usage.connection),
                 world.clock,
+                Unsealed(SqlRevisionLedger(world.database)),
             ),
             AuditTerms(HORIZON_MS),
         )  # fmt: skip

@@ -14,7 +14,12 @@ from typing import Final
 import structlog
 
 from aggregator.renewal import Renewer
-from meterline.limits import RETENTION_INTERVAL_MS, RETENTION_NOTICE_MS, SEALS_LESSENED_MAX
+from meterline.limits import (
+    DROPPED_SLICES_READ_MAX,
+    RETENTION_INTERVAL_MS,
+    RETENTION_NOTICE_MS,
+    SEALS_LESSENED_MAX,
+)
 from meterline.ports import Clock, Unavailable
 from meterline.usage import (
     UNSETTLED,
@@ -30,9 +35,9 @@ from meterline.usage import (
     newest_counted,
 )
 
-# Slices of one answer, some tens of MB: the store reads all rows of a revision for it, whatever it
-# gives; and of one transaction.
-PORTIONS: Final = (100_000, SEALS_LESSENED_MAX)
+# Slices of one answer, and of one transaction. The store reads all rows of a revision for each
+# answer, so an answer serves many transactions.
+PORTIONS: Final = (DROPPED_SLICES_READ_MAX, SEALS_LESSENED_MAX)
 logger = structlog.get_logger()
 
 

@@ -379,6 +379,7 @@ SWITCH_CHECK_MS: Final = 1_000  # a revision that is filled in answers so soon
 TRIM_INTERVAL_MS: Final = 60_000
 RETENTION_INTERVAL_MS: Final = 60 * 60 * 1_000  # periods that are too old are looked for so often
 SEALS_LESSENED_MAX: Final = 5_000  # in one transaction: well below a second
+DROPPED_SLICES_READ_MAX: Final = 100_000  # in one answer: some tens of MB
 SEAL_SUMS_MAX: Final = 10  # made in a minute, of up to 1,000 seals each: well below a second
 SEEN_MARGIN_DAYS: Final = 7  # beyond the horizon: clocks of a log that step back by days
 # From a notice to the drop: copies of both stores that are made within a day agree.

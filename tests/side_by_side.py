@@ -4,37 +4,30 @@ from typing import Final
 
 from xdist.scheduler import LoadScopeScheduling
 
-# What shares something that is dear to start: the three servers, or an installation.
+# What shares something that is dear to start: the three servers, or an installation. Contract tests
+# go by port: all of them one after the other took longer than everything else together.
+# Begun in this order, for these take the longest; other modules follow, each by itself.
 TOGETHER: Final = {
     "disk": "processes",
     "journey": "processes",
     "faults": "processes",
+    "contract/usage": "contract/usage",
+    "contract/reports": "contract/reports",
+    "contract/control_store": "contract/control_store",
     "conformance": "conformance",
     "clients": "clients",
     "simulation": "simulation",
+    "contract/log": "contract/log",
+    "contract/webhook": "contract/webhook",
 }
-# Contract tests of a port share the servers. Ports are apart: all of them one after the other
-# took longer than everything else together.
-APART: Final = "contract"
-# Begun in this order, for they take the longest; the modules follow as they are.
-LONGEST: Final = (
-    "processes",
-    "contract/usage",
-    "contract/reports",
-    "contract/control_store",
-    "conformance",
-    "clients",
-    "simulation",
-)
+LONGEST: Final = (*dict.fromkeys(TOGETHER.values()),)
 
 
 def group(nodeid: str) -> str:
-    """Whatever has the same group runs in one process: modules, but for those named above."""
+    """Whatever has the same group runs in one process: modules, but for those of `TOGETHER`."""
     module = nodeid.split("::", 1)[0]
-    folder, _, below = module.removeprefix("tests/").partition("/")
-    if folder == APART and "/" in below:
-        return f"{folder}/{below.split('/', 1)[0]}"
-    return TOGETHER.get(folder, module)
+    folder, *below = module.removeprefix("tests/").split("/", 2)
+    return TOGETHER.get(folder) or TOGETHER.get("/".join((folder, *below[:1])), module)
 
 
 def turn(nodeid: str) -> int:

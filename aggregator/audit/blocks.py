@@ -48,8 +48,8 @@ class BlockAudit:
             await self._ledger.withdraw(slice_id.log, numbers, self._clock.now_ms())
 
     async def _differences(self, block: Block) -> list[tuple[str, str, str]]:
-        """What differs while no revision is dropped: between two readings that would be seen by the
-        second one alone.
+        """What differs. A revision that is dropped during a recount would look like a difference,
+        so the block is then recounted once more.
         """
         without = await self._unsealed.revisions()
         found = await self._compared(block)

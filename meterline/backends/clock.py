@@ -1,4 +1,4 @@
-"""The system's clock: the only place of the product that reads the time."""
+"""The system's clock: the only place of the product that reads wall time."""
 
 import time
 from typing import final
@@ -15,5 +15,5 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def passed_s(self) -> float:
-        """Seconds that only go on, from some instant on: for what takes its time."""
+        """Seconds of a clock that only goes on: the difference of two says how long it took."""
         return time.monotonic()

@@ -106,9 +106,9 @@ class CheckedBlockRows:
 
 
 class CheckedErasedRows:
-    """`ErasedRows` of a store that is whole before each question and after it, in one life of it:
-    in one that was another for a moment nothing is found to be erased, and that would be taken for
-    done. Every method raises `StoreLost`, too. `passed_s`: seconds of a clock that only goes on.
+    """`ErasedRows` of a store that is whole before and after each question, in one life of it. A
+    store that was empty for a moment has nothing to erase, and the erasure would be taken for done.
+    Every method raises `StoreLost`, too. `passed_s` gives seconds of a clock that only goes on.
     """
 
     def __init__(
@@ -123,8 +123,8 @@ class CheckedErasedRows:
 
 
 class CheckedRevisionRows:
-    """`RevisionRows` of a store that is whole before each question and after it, in one life of it:
-    seals tell of less by what it says. All raise `StoreLost`, too. `passed_s` as above.
+    """`RevisionRows` of a store that is whole before and after each question, in one life of it:
+    what it answers is subtracted from seals. All raise `StoreLost`, too. `passed_s` as above.
     """
 
     def __init__(

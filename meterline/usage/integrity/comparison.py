@@ -165,8 +165,8 @@ def damaged(sealed: Sealed, there: Holdings) -> list[int]:
 
 
 def is_one_life(before: Life | None, after: Life | None, passed_s: float) -> bool:
-    """Whether a store that told its life twice did not begin in between; `passed_s` is from before
-    the first time until after the second. What is not known is not one life.
+    """Whether a store lived on between two answers about its life. `passed_s` begins before the
+    first answer and ends after the second. False where either is not known.
     """
     if before is None or after is None:
         return False
@@ -290,9 +290,9 @@ class UsageIntegrity:
     def within_one_life(
         self, ask: Callable[_P, Coroutine[Any, Any, _T]], passed_s: Callable[[], float]
     ) -> Callable[_P, Coroutine[Any, Any, _T]]:
-        """The same question between two `check`s that are both of one life of the store, by a clock
-        that only goes on: so the store was whole when it was asked. Raises `Unavailable` where it
-        may have begun again meanwhile.
+        """The same question between two `check`s in one life of the store: so it was whole when it
+        was asked. `passed_s` gives seconds of a clock that only goes on. Raises `Unavailable` where
+        the store may have started again meanwhile.
         """
 
         async def answered(*args: _P.args, **kwargs: _P.kwargs) -> _T:

@@ -1,5 +1,6 @@
 """The system's clock: the only place of the product that reads wall time."""
 
+import asyncio
 import time
 from typing import final
 
@@ -16,4 +17,4 @@ class SystemClock:
 
     def passed_s(self) -> float:
         """Seconds of a clock that only goes on: the difference of two says how long it took."""
-        return time.monotonic()
+        return asyncio.get_running_loop().time()

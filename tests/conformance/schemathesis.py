@@ -34,7 +34,8 @@ SPARE: Final = 24
 # Its defaults, and 413: what is refused for its size is refused.
 REFUSALS: Final = ["400", "401", "403", "404", "405", "406", "409", "413", "429"]
 # 400 for what fits the schema is judged by the hooks: they know what no schema can say.
-ACCEPTED: Final = ["2xx", *(status for status in REFUSALS if status != "400")]
+# 304 is no refusal: who asks has the answer already.
+ACCEPTED: Final = ["2xx", "304", *(status for status in REFUSALS if status != "400")]
 ENDING: Final = {
     "meterId": ("delete-meter",),
     "meterIdOrSlug": ("deleteMeter",),

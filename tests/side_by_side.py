@@ -11,6 +11,8 @@ TOGETHER: Final = {
     "disk": "processes",
     "journey": "processes",
     "faults": "processes",
+    # Rewrites whole tables of the store that its process has: ten times as long once that is large.
+    "unit/aggregator": "unit/aggregator",
     "contract/usage": "contract/usage",
     "contract/reports": "contract/reports",
     "contract/control_store": "contract/control_store",

@@ -25,7 +25,7 @@ from meterline.limits import (
     USAGE_EVENTS_MAX,
     USAGE_EVENTS_READ,
 )
-from meterline.meter import Meter, dimensions_ever
+from meterline.meter import DIMENSION_PATTERN, Meter, dimensions_ever
 from meterline.problem import Fault, invalid
 from meterline.usage import EventRow
 from meterline.window import rfc3339
@@ -46,7 +46,10 @@ class UsageEventsParameters(Parameters):
     ] = None
     dimensions: Annotated[
         dict[str, str],
-        Field(description="Values of dimensions, as the entry has them; missing ones are empty."),
+        Field(
+            description="Values of dimensions, as the entry has them; missing ones are empty.",
+            json_schema_extra={"propertyNames": {"pattern": f"^{DIMENSION_PATTERN}$"}},
+        ),
     ] = {}
     page: CursorPage = CursorPage()
 

@@ -11,8 +11,9 @@ LONG = "class C:\n    async def f(self):\n" + "        x = 1\n" * 60
 def test_lengths_are_counted_to_the_line() -> None:
     assert not list(rules.function_length(SHORT))
     assert list(rules.function_length(LONG)) == ["line 2: f has 61 lines, 60 max"]
-    assert not list(rules.file_length("\n" * 400))
-    assert list(rules.file_length("\n" * 401))
+    assert not list(rules.file_length("control/a.py", "\n" * 400))
+    assert list(rules.file_length("control/a.py", "\n" * 401))
+    assert not list(rules.file_length(rules.ONE_LIST, "\n" * 401))
 
 
 @pytest.mark.parametrize(

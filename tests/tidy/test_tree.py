@@ -22,7 +22,9 @@ def test_there_is_something_to_check() -> None:
 
 
 def test_no_file_is_longer_than_a_sitting() -> None:
-    settle((path, found) for path in python_files() for found in rules.file_length(read(path)))
+    settle(
+        (path, found) for path in python_files() for found in rules.file_length(path, read(path))
+    )
 
 
 def test_no_function_is_longer_than_a_screen() -> None:

@@ -51,14 +51,14 @@ needs: ## say what is missing for `make check`, `make test` and `make test-all`
 		exit 1; \
 	fi
 
-quick: install ## run the quick tests: rules and steps, no servers (under a minute)
+quick: install ## run the quick tests: rules and steps, no servers (a minute)
 	$(PYTEST) --tier quick $(TESTS)
 
 test: needs install ## run quick and standard tests; fetches and starts Kafka, ClickHouse and PostgreSQL
 	$(BIN)/python -m tests.services fetch
 	$(PYTEST) --tier standard $(TESTS)
 
-test-all: needs install ## run all tests, as CI does (half an hour)
+test-all: needs install ## run all tests, as CI does (40 minutes)
 	$(BIN)/python -m tests.services fetch
 	$(PYTEST) --tier long $(TESTS)
 

@@ -117,6 +117,7 @@ async def _finished(erasing: Erasing, eraser: Eraser, asked: Erasure) -> None:
             assert behind or erasing.name.encode() not in record.value
 
 
+@pytest.mark.long  # minutes, with both cores busy
 @pytest.mark.parametrize("seed", range(3))
 async def test_whatever_dies_and_whoever_erases_totals_never_change(
     erasing: Erasing, seed: int

@@ -44,7 +44,9 @@ class SliceFold:
         self._rejected: list[RejectedRow] = []
 
     def add(self, event: Event, position: int) -> None:
-        """Count a new event in every meter that matches it."""
+        """Count a new event in every meter that matches it, in the minute of its own time. A late
+        event is no special case: its tally is one more row of that minute.
+        """
         measures = self._measures.get((event.namespace, event.type), _NOTHING)
         if not measures:
             return

@@ -3,10 +3,11 @@
 from typing import Any, Final
 
 from aggregator.erasure import Eraser
-from meterline.usage import Erasure
+from meterline.usage import Erasure, Renewal
 from tests.simulation.erasing.controls import BUSY
 from tests.simulation.fates import Rates
 from tests.simulation.parts import Lying, Substitutes
+from tests.simulation.profile import ERASING, LOST
 
 
 class SwitchedFirst(Eraser):
@@ -64,6 +65,13 @@ class Uncopied(Lying):
         """As it was."""
 
 
+class Unrenewed(Lying):
+    """Blocks keep the name."""
+
+    async def switch(self, erasure_id: str, _renewals: list[Renewal], now_ms: int) -> None:
+        await self._port.switch(erasure_id, [], now_ms)
+
+
 class Restless(Eraser):
     """No empty pack ends the slice of a partition that gets no more events."""
 
@@ -79,4 +87,8 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     "payloads that are taken out": Substitutes(erased_rows=Payloads, profile=BUSY),
     "rows under the pseudonym": Substitutes(erased_rows=Uncopied, profile=BUSY),
     "slices that an empty pack ends": Substitutes(eraser=Restless, profile=BUSY),
+    "blocks under the pseudonym": Substitutes(erasure_ledger=Unrenewed, profile=ERASING),
+    "steps in one life of the store": Substitutes(
+        erased_compared=False, profile=LOST | ERASING | {"erases_s": 0.7}
+    ),
 }

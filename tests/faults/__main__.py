@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from tests.faults.bench import Bench, Judged, benched
+from tests.faults.bench import Bench, Judged, asked_meanwhile, benched
 from tests.faults.cases import CASES, Case, chosen
 from tests.faults.installation import Servers, installed
 from tests.faults.own_servers import own_servers
@@ -126,6 +126,7 @@ def _survived(
             with (
                 installed(servers, folder) as product,
                 benched(product, receiver, seed + number, console.print) as bench,
+                asked_meanwhile(bench),
             ):
                 run.live(bench, plan, bar, task)
             number += 1

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
+from tests.faults.asking import Asker
 from tests.faults.bites import Bites
 from tests.faults.events import METERS, SETTLED
 from tests.faults.installation import Installation, Servers, make_meters
@@ -55,6 +56,7 @@ class Bench:
     kills: Counter[str] = field(default_factory=Counter)  # by what was killed, and how
     notes: list[str] = field(default_factory=list)
     bites: Bites = field(default_factory=Bites)
+    asker: Asker | None = None
     twins: dict[str, str] = field(default_factory=dict)  # meters made later: key, the key of which
 
     @property
@@ -70,7 +72,7 @@ class Bench:
         Raises `Differs`, `Toothless` where nothing proves that the fault happened, and
         `AssertionError` where the product does not recover.
         """
-        before = self.kills.total()
+        before, answered = self.kills.total(), self._answered
         self.senders.resume()
         with self.bites.proven(name):
             fault(self)
@@ -80,9 +82,17 @@ class Bench:
         seconds = time.monotonic() - began_s
         if found := [*self.differences(), *self.finish_reports()]:
             raise Differs(f"{name}: {len(found)} differences: {'; '.join(found[:SHOWN_MAX])}")
+        if self.asker is not None:
+            asked = self._answered - answered
+            assert asked, f"{name}: nothing was answered while it happened"
+            self.notes.append(f"{asked} answers meanwhile, all of them right")
         notes, self.notes = "; ".join(self.notes), []
         events = len(self.oracle.identities)
         return Judged(name, self.kills.total() - before, seconds, events, notes)
+
+    @property
+    def _answered(self) -> int:
+        return 0 if self.asker is None else self.asker.answered
 
     def twin(self, of: str) -> None:
         """Make a meter that measures what another one does, under a key of its own: it is filled
@@ -115,7 +125,8 @@ class Bench:
 
     def differences(self) -> list[str]:
         """What differs between the oracle and what the product shows, in words."""
-        return [*self.senders.failures, *self.usage(), *self._account()]
+        wrong = [] if self.asker is None else self.asker.wrong
+        return [*self.senders.failures, *wrong, *self.usage(), *self._account()]
 
     def usage(self) -> Iterator[str]:
         """What differs in the figures of the meters."""
@@ -166,3 +177,11 @@ def benched(
         except BaseException as error:
             error.add_note(product.words())
             raise
+
+
+@contextmanager
+def asked_meanwhile(bench: Bench) -> Iterator[None]:
+    """During the block somebody asks, whatever happens: no answer may be wrong at any moment."""
+    bench.asker = Asker(bench.product.api, bench.oracle)
+    with bench.asker.asking():
+        yield

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tests.faults import kills, stores
+from tests.faults import erasing, kills, stores
 from tests.faults.kills import Fault
-from tests.faults.labels import AGGREGATOR, DISPATCHER, Label
+from tests.faults.labels import AGGREGATOR, DISPATCHER, ERASING, Label
 from tests.faults.proxy import Mode
 
 KILLS_EACH: Final = 4  # of each aggregator, a step and round; the dispatcher has twice as many
@@ -65,6 +65,33 @@ def _proxied() -> dict[str, Case]:
     }
 
 
+def _erasing() -> dict[str, Case]:
+    killed = {
+        f"erasure, aggregators killed: {label.value}": Case(erasing.killed_at(label))
+        for label in ERASING
+    }
+    beside = {
+        "clickhouse killed": kills.server_killed("clickhouse", 2),
+        "postgres killed": kills.server_killed("postgres", 2),
+        "clickhouse answers after the effect, cut off": stores.misbehaving(
+            "clickhouse", Mode.DROP, 8.0
+        ),
+        "postgres answers after the commit, cut off": stores.misbehaving(
+            "postgres", Mode.DROP, 8.0
+        ),
+        "clickhouse hangs": stores.misbehaving("clickhouse", Mode.HANG, 8.0),
+        "seen stores lost": stores.seen_lost,
+    }
+    frozen = {
+        f"erasure, aggregator-1 frozen: {label.value}": Case(
+            erasing.frozen_at(label, AWAY_S), every_round=False
+        )
+        for label in (Label.ERASURE_COPIED, Label.ERASURE_DELETED)
+    }
+    others = {f"erasure, {name}": Case(erasing.beside(fault)) for name, fault in beside.items()}
+    return killed | others | frozen
+
+
 CASES: Final[Mapping[str, Case]] = {
     **_labelled(),
     "aggregators killed: slice filled in": Case(kills.filled_in(KILLS_EACH), every_round=False),
@@ -83,6 +110,7 @@ CASES: Final[Mapping[str, Case]] = {
     "seen stores lost": Case(stores.seen_lost),
     "seen stores of yesterday": Case(stores.seen_of_yesterday),
     **_frozen(),
+    **_erasing(),
 }
 
 

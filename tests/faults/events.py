@@ -90,6 +90,20 @@ def settled(number: int) -> Event:
     )
 
 
+def of_subject(name: str, number: int) -> Event:
+    """An event of a subject that is to be erased: its name is in all that can name it."""
+    return Event(
+        id=f"{name}-{number}",
+        type="erased",
+        subject=name,
+        time_ms=START_MS + number * STEP_MS % SPAN_MS,
+        region=REGIONS[number % len(REGIONS)],
+        amount=None if number % 10 == 3 else Fraction(number * 11 % 9_999, 1_000),
+        took=number,
+        user=f"{name}-user",
+    )
+
+
 SETTLED: Final = tuple(settled(number) for number in range(SETTLED_MINUTES * SETTLED_SUBJECTS))
 METERS: Final[tuple[dict[str, object], ...]] = tuple(
     {
@@ -107,5 +121,6 @@ METERS: Final[tuple[dict[str, object], ...]] = tuple(
         ("newest", "latest", "call", "$.took"),
         ("users", "unique_count", "call", "$.user"),
         ("settled", "sum", "settled", "$.amount"),
+        ("erased", "sum", "erased", "$.amount"),
     )
 )

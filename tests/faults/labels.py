@@ -36,6 +36,12 @@ class Label(StrEnum):
     BLOCK_MERGED = "block put in the place of others"
     BLOCK_DROPPED = "rows of blocks dropped"
 
+    ERASURE_COPIED = "rows of a subject copied"
+    ERASURE_REDACTED = "payloads of a subject taken out"
+    ERASURE_SWITCHED = "erasure switched"
+    ERASURE_DELETED = "rows of a subject deleted"
+    ERASURE_SETTLED = "erasure settled"
+
     STAGED = "run materialized"
     DECIDED = "run decided"
     SIGNED = "delivery signed"
@@ -66,6 +72,13 @@ AGGREGATOR: Final[Mapping[Label, int]] = {
     Label.BLOCK_DROPPED: 1,
 }
 FILLING: Final = frozenset({Label.FILLED})  # passed only where a meter is made
+ERASING: Final = (  # passed only where a subject is erased
+    Label.ERASURE_COPIED,
+    Label.ERASURE_REDACTED,
+    Label.ERASURE_SWITCHED,
+    Label.ERASURE_DELETED,
+    Label.ERASURE_SETTLED,
+)
 DISPATCHER: Final[Mapping[Label, int]] = {
     Label.STAGED: 1,
     Label.DECIDED: 1,

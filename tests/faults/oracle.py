@@ -43,7 +43,7 @@ class Figures:
         """Value, events that counted, events without a usable value."""
         whole = (self.events, 0)
         match meter:
-            case "amounts" | "settled":
+            case "amounts" | "settled" | "erased":
                 return (self.amounts, self.numbers, self.events - self.numbers)
             case "calls":
                 return (Fraction(self.events), *whole)
@@ -75,10 +75,21 @@ class Oracle:
                 hour = one.time_ms // HOUR_MS * HOUR_MS
                 self._cells[one.type][hour, one.subject, one.region].add(one)
 
+    def erase(self, subject: str, pseudonym: str) -> None:
+        """What counted under a name counts under another one from now on."""
+        with self._lock:
+            for cells in self._cells.values():
+                for hour, named, region in [cell for cell in cells if cell[1] == subject]:
+                    cells[hour, pseudonym, region] = cells.pop((hour, named, region))
+
+    def total(self, meter: str) -> Fraction:
+        """The sum of a meter of sums."""
+        return sum((value for value, *_ in self.cells(meter).values()), Fraction(0))
+
     def cells(self, meter: str) -> dict[Cell, tuple[Fraction, int, int]]:
         """What a query of a meter by hour, subject and region must answer."""
         with self._lock:
-            cells = self._cells["settled" if meter == "settled" else "call"]
+            cells = self._cells[meter if meter in ("settled", "erased") else "call"]
             told = {cell: figures.of(meter) for cell, figures in cells.items()}
         return {cell: shown for cell, shown in told.items() if shown[1]}
 

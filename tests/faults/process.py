@@ -14,16 +14,20 @@ from functools import partial
 from typing import Any, Final
 
 import aggregator.blocks
+import aggregator.erasure
 import aggregator.slice.border
+import meterline.usage.erasure
 from aggregator.blocks import BlockMaker
 from aggregator.drivers import block_loop
 from aggregator.drivers.block_loop import Driver, WithBlocks
 from dispatcher.runs.planner import PlanTerms
 from dispatcher.sending.attempt import SendTerms
+from meterline.backends.clickhouse.blocks.erasure import ClickHouseErasedRows
 from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
 from meterline.backends.clickhouse.connection import Connection, Rows
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
+from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.report_store import SqlReportStore
 from meterline.backends.kafka.log import kafka_record
@@ -34,7 +38,7 @@ from meterline.event import Record
 from meterline.report import Claim, Manifest
 from meterline.runtime import cli
 from meterline.runtime.wiring import adapters, counting, reports, sending
-from meterline.usage import Block, Counted, Seal, SeenRow, SliceId
+from meterline.usage import Block, Counted, Erasure, Renewal, Seal, SeenRow, SliceId
 from tests.faults.labels import (
     DROPPED_MARK,
     LEASE_VARIABLE,
@@ -194,6 +198,34 @@ class SnaredBlockLedger(SqlBlockLedger):
         return readable
 
 
+class SnaredErasedRows(ClickHouseErasedRows):
+    """Dies once rows of a subject are copied, redacted or deleted."""
+
+    async def copy(self, erasure: Erasure) -> None:
+        await super().copy(erasure)
+        SNARE.passed(Label.ERASURE_COPIED)
+
+    async def redact(self, erasure: Erasure) -> None:
+        await super().redact(erasure)
+        SNARE.passed(Label.ERASURE_REDACTED)
+
+    async def delete(self, erasure: Erasure) -> None:
+        await super().delete(erasure)
+        SNARE.passed(Label.ERASURE_DELETED)
+
+
+class SnaredErasureStore(SqlErasureStore):
+    """Dies once an erasure is recorded as switched or settled."""
+
+    async def switch(self, erasure_id: str, renewals: Sequence[Renewal], now_ms: int) -> None:
+        await super().switch(erasure_id, renewals, now_ms)
+        SNARE.passed(Label.ERASURE_SWITCHED)
+
+    async def settle(self, erasure_id: str, now_ms: int) -> None:
+        await super().settle(erasure_id, now_ms)
+        SNARE.passed(Label.ERASURE_SETTLED)
+
+
 class BusyMaker(WithBlocks):
     """Every worker makes blocks, not only one, and hardly ever rests."""
 
@@ -208,10 +240,13 @@ class BusyMaker(WithBlocks):
 
 
 def _hurry_blocks() -> None:
-    """Merge and drop within seconds what else takes hours."""
+    """Merge, drop and forget within seconds what else takes minutes or hours."""
     block_loop.__dict__["BLOCK_LOOK_S"] = 0.3
     block_loop.__dict__["BLOCK_SWEEP_S"] = 1
     aggregator.blocks.__dict__["BLOCK_KEPT_MS"] = 5_000
+    aggregator.erasure.__dict__["ERASURE_AGAIN_S"] = 1
+    aggregator.erasure.__dict__["CLOCK_SKEW_MS"] = 1_000
+    meterline.usage.erasure.__dict__["ERASURE_PARTS_MS"] = 2_000
     counting.__dict__["BlockMaker"] = partial(BlockMaker, fan=FAN)
 
 
@@ -284,6 +319,8 @@ def prepare(environment: Mapping[str, str]) -> None:
         "RocksSeenStore": SnaredSeenStore,
         "ClickHouseBlockRows": SnaredBlockRows,
         "SqlBlockLedger": SnaredBlockLedger,
+        "ClickHouseErasedRows": SnaredErasedRows,
+        "SqlErasureStore": SnaredErasureStore,
         "WithBlocks": BusyMaker,
         "SqlReportStore": SnaredReportStore,
         "HttpWebhookSender": SnaredSender,

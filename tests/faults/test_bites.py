@@ -9,7 +9,7 @@ import pytest
 from tests.faults import process
 from tests.faults.bites import Bites, Toothless
 from tests.faults.cases import CASES
-from tests.faults.labels import AGGREGATOR, DISPATCHER, FILLING, Label, Trap
+from tests.faults.labels import AGGREGATOR, DISPATCHER, ERASING, FILLING, Label, Trap
 
 
 def test_a_fault_that_does_nothing_fails() -> None:
@@ -37,7 +37,7 @@ def test_what_goes_wrong_in_a_fault_is_told_as_it_is() -> None:
 
 
 def test_every_label_is_used_by_a_fault() -> None:
-    used = {*AGGREGATOR, *DISPATCHER, *FILLING}
+    used = {*AGGREGATOR, *DISPATCHER, *FILLING, *ERASING}
     assert used == set(Label)
     assert all(any(label.value in name for name in CASES) for label in Label)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults import kills, stores
-from tests.faults.bench import Bench, Judged, benched
+from tests.faults.bench import Bench, Judged, asked_meanwhile, benched
 from tests.faults.installation import Servers, installed, installed_alone
 from tests.faults.labels import (
     AGGREGATOR,
@@ -55,6 +55,7 @@ def bench(
     with (
         installed(servers, tmp_path_factory.mktemp("faults")) as product,
         benched(product, receiver, seed, say, RATE) as one,
+        asked_meanwhile(one),
     ):
         say(f"seed {seed}")
         yield one

@@ -10,17 +10,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import asyncpg
-import clickhouse_connect
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from tests.journey.deadline import until
+from tests.journey.everywhere import delete_records, everywhere
 from tests.journey.moved_clock import MovedClock
 from tests.journey.processes import PROGRAM, run_command
 from tests.journey.receiver import Receiver
-from tests.journey.setups import PARTITIONS, Servers, SetUp, distributed, embedded, telling
+from tests.journey.setups import Servers, SetUp, distributed, embedded, telling
 
 V3: Final = "/api/v3/metering"
 NAME: Final = "alice-of-wonderland"
@@ -208,71 +205,9 @@ def test_distributed_no_store_has_anything_of_it(
     with telling(setup):
         _prepared(setup, receiver)
         topic = setup.processes["ingest"].environment["METERLINE_LOG_TOPIC"]
-        assert asyncio.run(_everywhere(servers, topic))
+        assert asyncio.run(everywhere(servers, topic, (NAME, SECRET)))
         erasure = _erased(setup, lambda: None)
-        asyncio.run(_delete_records(servers.kafka, topic))
+        asyncio.run(delete_records(servers.kafka, topic))
         clock.move(9 * DAY_MS)
         _done(setup, erasure, clock)
-        assert asyncio.run(_everywhere(servers, topic)) == []
-
-
-async def _everywhere(servers: Servers, name: str) -> list[str]:
-    """Where PostgreSQL, ClickHouse and the log have the name or the payload."""
-    texts = (NAME, SECRET)
-    found = []
-    dsn = servers.postgres.replace("postgresql+asyncpg://", "postgresql://", 1)
-    connection = await asyncpg.connect(f"{dsn.rpartition('/')[0]}/{name}")
-    tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
-    for (table,) in tables:
-        for row in await connection.fetch(f"SELECT * FROM {table}"):
-            whole = " ".join(
-                value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-                for value in row.values()
-            )
-            found += [f"postgresql {table}" for text in texts if text in whole]
-    await connection.close()
-    client = clickhouse_connect.get_client(dsn=f"{servers.clickhouse.rstrip('/')}/{name}")
-    sql = "SELECT table, name FROM system.columns WHERE database = currentDatabase()"
-    for table, column in client.query(sql).result_rows:
-        where = " OR ".join(f"position(toString({column}), '{text}') > 0" for text in texts)
-        if client.query(f"SELECT count() FROM {table} WHERE {where}").result_rows[0][0]:
-            found.append(f"clickhouse {table}.{column}")
-    noted = f"SELECT count() FROM system.mutations WHERE position(command, '{NAME}') > 0"
-    if client.query(noted).result_rows[0][0]:
-        found.append("clickhouse mutations")
-    client.close()
-    for record in await _records(servers.kafka, name):
-        found += [f"log: {record[:80]!r}" for text in texts if text.encode() in record]
-    return found
-
-
-def _partitions(topic: str) -> list[TopicPartition]:
-    return [TopicPartition(topic, number) for number in range(int(PARTITIONS))]
-
-
-async def _records(bootstrap: str, topic: str) -> list[bytes]:
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
-    await consumer.start()
-    try:
-        consumer.assign(_partitions(topic))
-        ends = await consumer.end_offsets(_partitions(topic))
-        await consumer.seek_to_beginning()
-        found: list[bytes] = []
-        for at, end in ends.items():
-            while await consumer.position(at) < end:
-                got = await consumer.getmany(at, timeout_ms=1_000)
-                found += [one.value or b"" for one in got.get(at, [])]
-        return found
-    finally:
-        await consumer.stop()
-
-
-async def _delete_records(bootstrap: str, topic: str) -> None:
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap)
-    await consumer.start()
-    ends = await consumer.end_offsets(_partitions(topic))
-    await consumer.stop()
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
-    await admin.delete_records({at: RecordsToDelete(before_offset=end) for at, end in ends.items()})
-    await admin.close()
+        assert asyncio.run(everywhere(servers, topic, (NAME, SECRET))) == []

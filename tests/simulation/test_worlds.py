@@ -79,6 +79,8 @@ BITES = {
     "copies that are counted back": 31,
     "what comes back goes again": 16,
     "replaced blocks that are gone": 3,
+    "blocks under the pseudonym": 28,
+    "steps in one life of the store": 84,
 }
 
 

@@ -15,6 +15,7 @@ from tests.bench import (
     bench_fresh,
     bench_gateway,
     bench_groups,
+    bench_idle,
     bench_materialize,
     bench_reads,
     bench_sick,
@@ -36,6 +37,7 @@ BENCHES: Final[dict[str, Callable[[], None]]] = {
     "delivery": bench_delivery.main,
     "sick": bench_sick.main,
     "year": bench_year.main,
+    "idle": bench_idle.main,
 }
 
 

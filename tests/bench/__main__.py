@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.bench import (
     bench_again,
+    bench_aged,
     bench_aggregator,
     bench_answers,
     bench_bytes,
@@ -38,6 +39,7 @@ BENCHES: Final[dict[str, Callable[[], None]]] = {
     "sick": bench_sick.main,
     "year": bench_year.main,
     "idle": bench_idle.main,
+    "aged": bench_aged.main,
 }
 
 

@@ -12,7 +12,9 @@ from aggregator.slice.partition import Partition
 from aggregator.step import Aggregator
 from meterline.event import encode_pack
 from meterline.limits import (
+    CLAIM_IDLE_MS,
     CLAIM_INTERVAL_MS,
+    CLAIM_MOVED_MS,
     FILL_CHECK_MS,
     IDLE_SLICE_MS,
     RETENTION_INTERVAL_MS,
@@ -54,7 +56,8 @@ class Housekeeping:
         self._dropped_ms = 0
         self._flushed_ms = 0
         self._catalogue = CatalogueDebounce()
-        self._probed_ms = 0
+        self._probed_ms = self._moved_ms = 0
+        self._reached: tuple[int, dict[int, int]] = (-1, {})  # catalogue, and offsets
         self._trimmed_ms = 0
         self._switched_ms = 0
         self._filled: dict[Partition, tuple[int, int]] = {}  # catalogue, and when it was seen
@@ -76,7 +79,7 @@ class Housekeeping:
         """Tell how far everything is complete, switch meters to what is filled in, and let the log
         and the usage store drop what is old.
         """
-        if passed(now_ms, self._probed_ms, CLAIM_INTERVAL_MS):
+        if passed(now_ms, self._probed_ms, self._claim_pause_ms(now_ms)):
             await self._completeness.probe(list(self._aggregator.partitions), now_ms)
             self._probed_ms = now_ms
         await self._completeness.claim()
@@ -88,6 +91,15 @@ class Housekeeping:
                 await self._retention.sum_turn(now_ms)
             self._trimmed_ms = now_ms
         await self._drop(now_ms)
+
+    def _claim_pause_ms(self, now_ms: int) -> int:
+        """Seldom where nothing moves. What moved is waited for as long as it takes to tell."""
+        owned = self._aggregator.partitions
+        reached = self._aggregator.catalogue.version, {n: it.next_offset for n, it in owned.items()}
+        if reached != self._reached:
+            self._reached, self._moved_ms = reached, now_ms
+        idle = passed(now_ms, self._moved_ms, CLAIM_MOVED_MS)
+        return CLAIM_IDLE_MS if idle else CLAIM_INTERVAL_MS
 
     async def _drop(self, now_ms: int) -> None:
         """Let the usage store drop what is not kept; whoever holds the first partition does."""

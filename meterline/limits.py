@@ -373,7 +373,10 @@ CATALOGUE_POLL_MS: Final = 1_000  # a new meter is seen so soon
 CATALOGUE_PAUSE_MS: Final = 5_000  # after a change, which costs reading open slices again
 REREADS_PER_CATALOGUE: Final = 5  # the pause is at least so many times what that reading took
 CATALOGUE_PAUSE_MS_MAX: Final = 300_000  # a clock that jumped while it was read must not hold it up
-CLAIM_INTERVAL_MS: Final = 500  # completeness is asked for so often
+CLAIM_INTERVAL_MS: Final = 500  # completeness is asked for so often,
+CLAIM_IDLE_MS: Final = 2_000  # and so seldom while nothing moves: each asking is a transaction
+# After something moved: whoever waits for it waits the produce deadline and the skew of clocks.
+CLAIM_MOVED_MS: Final = PRODUCE_DEADLINE_MS + 5 * CLOCK_SKEW_MS
 FILL_CHECK_MS: Final = 10_000  # how long it is believed that no slice needs filling in
 SWITCH_CHECK_MS: Final = 1_000  # a revision that is filled in answers so soon
 TRIM_INTERVAL_MS: Final = 60_000
@@ -385,7 +388,8 @@ SEEN_MARGIN_DAYS: Final = 7  # beyond the horizon: clocks of a log that step bac
 # From a notice to the drop: copies of both stores that are made within a day agree.
 RETENTION_NOTICE_MS: Final = 24 * 60 * 60 * 1_000
 IDLE_SLICE_MS: Final = 60 * 60 * 1_000  # then a slice is closed: far below any retention
-POLL_IDLE_S: Final = 0.05
+POLL_BUSY_S: Final = 0.05  # until the embedded worker looks again while it has rows to write
+POLL_IDLE_S: Final = 1.0  # and while nothing moves: an append wakes it, a new meter is seen so soon
 HOUSEKEEPING_INTERVAL_S: Final = 0.1
 WORKER_BACKOFF_MIN_S: Final = 0.2
 WORKER_BACKOFF_MAX_S: Final = 10.0

@@ -1,20 +1,29 @@
 """Shell: the aggregator driven by a poll loop over the log's own `read` (the embedded set-up)."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from aggregator.drivers.turns import Turns, claim_for_ever
 from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
-from meterline.limits import POLL_IDLE_S
+from meterline.limits import POLL_BUSY_S, POLL_IDLE_S
 from meterline.ports import Clock
 
 
 class PollWorker:
     """Works on all partitions of a log until stopped; waits and goes on when something outside is
-    away.
+    away. `news` waits until there may be something to read, or so many seconds.
     """
 
-    def __init__(self, aggregator: Aggregator, housekeeping: Housekeeping, clock: Clock) -> None:
+    def __init__(
+        self,
+        aggregator: Aggregator,
+        housekeeping: Housekeeping,
+        clock: Clock,
+        news: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._news = news
         self._aggregator = aggregator
         self._housekeeping = housekeeping
         self._clock = clock
@@ -25,17 +34,20 @@ class PollWorker:
         """
         turns = Turns()
         claiming = asyncio.create_task(claim_for_ever(self._housekeeping, self._clock))
+        stopping = asyncio.create_task(stop.wait())
+        ends: list[asyncio.Future[Any]] = [claiming, stopping]
         try:
             while not stop.is_set() and not claiming.done():
-                await turns.take(self._round())
+                await turns.take(self._round(ends))
             if claiming.done():
                 claiming.result()
         finally:
-            claiming.cancel()
-            await asyncio.gather(claiming, return_exceptions=True)
+            for task in ends:
+                task.cancel()
+            await asyncio.gather(*ends, return_exceptions=True)
             await self._aggregator.close_all()
 
-    async def _round(self) -> None:
+    async def _round(self, ends: Sequence[asyncio.Future[Any]]) -> None:
         aggregator = self._aggregator
         read = 0
         for number in range(aggregator.log.partitions):
@@ -43,4 +55,18 @@ class PollWorker:
             read += await aggregator.read_some(number)
             await self._housekeeping.tick(self._clock.now_ms(), idle=False)
         if not read and not await self._housekeeping.tick(self._clock.now_ms(), idle=True):
-            await asyncio.sleep(POLL_IDLE_S)
+            await self._rest(ends)
+
+    async def _rest(self, ends: Sequence[asyncio.Future[Any]]) -> None:
+        """Until an append, if nothing is left to be written, or one of `ends` is done. What is not
+        told as an append, such as a new meter, is seen when the wait ends.
+        """
+        if self._aggregator.has_news:
+            await asyncio.sleep(POLL_BUSY_S)
+            return
+        waiting = asyncio.ensure_future(self._news(POLL_IDLE_S))
+        try:
+            await asyncio.wait([waiting, *ends], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)

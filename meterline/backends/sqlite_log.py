@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import TextIOWrapper
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Final
 
 from ulid import ULID
 
+from meterline.backends.log_tasks import Task, tell
 from meterline.backends.sqlite_room import convert, gave_all_back, gave_back
 from meterline.event import Record, RecordKind
 from meterline.limits import (
@@ -37,16 +39,6 @@ _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 BUSY_TIMEOUT_S: Final = 5.0  # a backup may hold the file for a moment
 CHECKPOINT_PAGES: Final = 4_000
 TRIM_RECORDS_MAX: Final = 10_000  # of one transaction: appends wait behind it
-
-
-@dataclass(slots=True, eq=False)
-class _Task:
-    """Work for the writer: `run` is called in a transaction, its result told once durable."""
-
-    run: Callable[[sqlite3.Connection], object]
-    size: int
-    loop: asyncio.AbstractEventLoop
-    done: asyncio.Future[object]
 
 
 @dataclass(slots=True)
@@ -78,10 +70,11 @@ class SqliteLog:
         self._path = folder / DATABASE_NAME
         self._counters = _Counters()
         self._refused = False  # by the disk: until a write went well, even a question writes
-        self._queue: deque[_Task] = deque()
+        self._queue: deque[Task] = deque()
         self._queue_bytes = 0
         self._closing = False
         self._wake = threading.Condition()
+        self._appended = asyncio.Event()
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="log-reader")
         self._read_connection = _connect(self._path)
         self._writer = threading.Thread(target=self._write_for_ever, name="log-writer", daemon=True)
@@ -112,7 +105,19 @@ class SqliteLog:
             )
             counters.offsets[partition] = offset + 1
 
-        await self._submit(insert, len(value))
+        try:
+            await self._submit(insert, len(value))
+        finally:  # what was not written in time may be written all the same
+            self._appended.set()
+
+    async def news(self, timeout_s: float) -> None:
+        """Wait for an append of this process since the last call, or so many seconds. For one task,
+        of the loop that appends.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._appended.wait()
+        self._appended.clear()
 
     async def read(self, partition: int, offset: int, records_max: int) -> list[Record]:
         """See `Log.read`; stops early at 16 MiB of values."""
@@ -208,7 +213,7 @@ class SqliteLog:
 
     async def _submit(self, run: Callable[[sqlite3.Connection], object], size: int) -> object:
         loop = asyncio.get_running_loop()
-        task = _Task(run, size, loop, loop.create_future())
+        task = Task(run, size, loop, loop.create_future())
         with self._wake:
             if self._closing:
                 raise Unavailable("the log is closed")
@@ -232,7 +237,7 @@ class SqliteLog:
             self._commit(connection, tasks)
         connection.close()
 
-    def _take(self) -> list[_Task]:
+    def _take(self) -> list[Task]:
         """Wait for tasks; none only when the log is closing and all are done."""
         with self._wake:
             while not self._queue and not self._closing:
@@ -246,7 +251,7 @@ class SqliteLog:
             self._queue_bytes -= size
             return tasks
 
-    def _commit(self, connection: sqlite3.Connection, tasks: Sequence[_Task]) -> None:
+    def _commit(self, connection: sqlite3.Connection, tasks: Sequence[Task]) -> None:
         # a task whose caller gave up is not run: what was answered with 503 for lateness stays out
         live = [task for task in tasks if not task.done.cancelled()]
         try:
@@ -261,12 +266,12 @@ class SqliteLog:
         except sqlite3.Error as error:
             self._refused = True
             self._undo(connection)
-            _tell(live, [Unavailable(f"the log could not be written: {error}")] * len(live))
+            tell(live, [Unavailable(f"the log could not be written: {error}")] * len(live))
         except Exception as error:  # noqa: BLE001 - told to whoever waits; the thread must go on
             self._undo(connection)
-            _tell(live, [error] * len(live))
+            tell(live, [error] * len(live))
         else:
-            _tell(live, results)
+            tell(live, results)
 
     def _undo(self, connection: sqlite3.Connection) -> None:
         try:
@@ -368,26 +373,6 @@ def _made(connection: sqlite3.Connection, partitions: int) -> tuple[str, int]:
     (found,) = connection.execute("SELECT count(*) FROM partitions").fetchone()
     connection.execute("COMMIT")
     return log_id, found
-
-
-def _tell(tasks: Sequence[_Task], results: Sequence[object]) -> None:
-    """Give every task its result, with one call into each loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[object], object]]] = {}
-    for task, result in zip(tasks, results, strict=True):
-        by_loop.setdefault(task.loop, []).append((task.done, result))
-    for loop, pairs in by_loop.items():
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(_resolve, pairs)
-
-
-def _resolve(pairs: Sequence[tuple[asyncio.Future[object], object]]) -> None:
-    for done, result in pairs:
-        if done.cancelled():
-            continue
-        if isinstance(result, Exception):
-            done.set_exception(result)
-        else:
-            done.set_result(result)
 
 
 def _as_int(result: object) -> int:

@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.bench import (
     bench_again,
+    bench_aged,
     bench_aggregator,
     bench_answers,
     bench_blocks,
@@ -16,6 +17,7 @@ from tests.bench import (
     bench_fresh,
     bench_gateway,
     bench_groups,
+    bench_idle,
     bench_materialize,
     bench_reads,
     bench_sick,
@@ -38,6 +40,8 @@ BENCHES: Final[dict[str, Callable[[], None]]] = {
     "delivery": bench_delivery.main,
     "sick": bench_sick.main,
     "year": bench_year.main,
+    "idle": bench_idle.main,
+    "aged": bench_aged.main,
 }
 
 

@@ -29,10 +29,10 @@ MENDED = {
     "success within the produce deadline": (53, 81),
     "the account in the count-back": (8, 43),
     "pauses that end when a clock is set back": (30, 94),
-    "decided is what was staged": (14, 22),
+    "decided is what was staged": (64,),
     "blocks that a slow clock made": (5,),
     "slices that somebody else has sealed": (1,),
-    "events that came back without data": (36,),
+    "events that came back without data": (6,),
 }
 
 # Worlds of `make simulate` that showed what has a test of its own now: trimming, borders of slices,

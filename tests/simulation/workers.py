@@ -11,7 +11,7 @@ from aggregator.housekeeping import Housekeeping, Intervals
 from aggregator.retention import Retention
 from aggregator.step import Aggregator, CountBackDiffers
 from meterline.event import Log
-from meterline.limits import CLOCK_SKEW_MS, PRODUCE_DEADLINE_MS
+from meterline.limits import CLOCK_SKEW_MS, POLL_BUSY_S, PRODUCE_DEADLINE_MS
 from meterline.meter import CatalogueStore
 from meterline.ports import Clock
 from meterline.usage import ProgressStore, SeenStore, UsageStore
@@ -73,10 +73,15 @@ def housekept(
     return aggregator, Housekeeping(aggregator, completeness, intervals, retention)
 
 
+async def _some_news(_timeout_s: float) -> None:
+    """There may be some, soon."""
+    await asyncio.sleep(POLL_BUSY_S)
+
+
 async def poll(parts: tuple[Aggregator, Housekeeping], clock: Clock, stop: asyncio.Event) -> None:
     """The life of a worker on every partition."""
     aggregator, housekeeping = parts
-    await PollWorker(aggregator, housekeeping, clock).run(stop)
+    await PollWorker(aggregator, housekeeping, clock, _some_news).run(stop)
 
 
 def may_end_so(error: BaseException | None, *, replicas_lag: bool) -> bool:

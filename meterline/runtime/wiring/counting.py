@@ -24,10 +24,11 @@ from meterline.backends.control_store.progress.retention import SqlRetention
 from meterline.backends.kafka.inbox import InboxWatch
 from meterline.backends.kafka.log import kafka_record
 from meterline.backends.rocksdb import RocksSeenStore
+from meterline.backends.sqlite_log import SqliteLog
 from meterline.event import Record
 from meterline.limits import SEEN_MARGIN_DAYS
 from meterline.runtime.settings.reading import Settings
-from meterline.runtime.wiring.adapters import CLOCK, Opened, Worker, completeness_lag_ms
+from meterline.runtime.wiring.adapters import CLOCK, Opened, OpenLog, Worker, completeness_lag_ms
 from meterline.usage import (
     BlockRows,
     CheckedBlockRows,
@@ -100,7 +101,7 @@ def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | N
         CLOCK,
         random.Random(),  # noqa: S311 - it tells numbers of one millisecond apart
     )
-    driver = _driver(settings, step, housekeeping)
+    driver = _driver(settings, opened.log, step, housekeeping)
     eraser, revisions = _eraser(settings, opened), _dropped_revisions(settings, opened, rows)
 
     async def before() -> None:
@@ -157,9 +158,11 @@ def _eraser(settings: Settings, opened: Opened) -> Eraser:
     return Eraser(stores, CLOCK, random.Random())  # noqa: S311 - as above
 
 
-def _driver(settings: Settings, step: Aggregator, housekeeping: Housekeeping) -> Worker:
-    if not settings.kafka_servers:
-        return PollWorker(step, housekeeping, CLOCK)
+def _driver(
+    settings: Settings, log: OpenLog, step: Aggregator, housekeeping: Housekeeping
+) -> Worker:
+    if isinstance(log, SqliteLog):
+        return PollWorker(step, housekeeping, CLOCK, log.news)
     # imported here: a second that embedded saves
     from aggregator.drivers.faust_worker import FaustWorker, Membership  # noqa: PLC0415
 

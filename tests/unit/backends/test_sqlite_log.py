@@ -193,6 +193,23 @@ async def test_a_closed_log_says_so(tmp_path: Path) -> None:
         await log.append(0, b"b")
 
 
+async def test_an_append_is_news_once(tmp_path: Path) -> None:
+    log = open_sqlite_log(tmp_path, 2, HandClock())
+    waiting = asyncio.create_task(log.news(3_600))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await log.append(1, b"a")
+    await waiting
+    await log.append(0, b"b")
+    await log.news(3_600)  # of before it was asked for
+    again = asyncio.create_task(log.news(3_600))
+    await log.end(0)
+    assert not again.done(), "a question is no news"
+    again.cancel()
+    await log.news(0)  # the wait is over
+    await log.close()
+
+
 @pytest.mark.parametrize("partitions", [0, -1, 100_000])
 async def test_impossible_numbers_of_partitions(tmp_path: Path, partitions: int) -> None:
     with pytest.raises(Unsuitable, match="1 to 1024"):

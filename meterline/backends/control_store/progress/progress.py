@@ -7,8 +7,10 @@ from sqlalchemy import (
     BigInteger,
     Column,
     Select,
+    Text,
     and_,
     bindparam,
+    cast,
     delete,
     exists,
     func,
@@ -151,13 +153,15 @@ class SqlProgressStore(SqlStore):
         self, connection: Connection, log: int, partition: int, revisions: Sequence[int]
     ) -> list[int]:
         """See the port."""
-        question = select(fill_bounds.c.revision).where(
+        # In one row: with 10,000 meters a row for each of them takes several times as long.
+        listed = func.aggregate_strings(cast(fill_bounds.c.revision, Text), ",")
+        question = select(func.coalesce(listed, "")).where(
             fill_bounds.c.log == log,
             fill_bounds.c.partition == partition,
             fill_bounds.c.filled_end == filling.ALL,
         )
-        settled = set((await connection.execute(question)).scalars())
-        return [revision for revision in revisions if revision not in settled]
+        settled = set((await connection.execute(question)).scalar_one().split(","))
+        return [revision for revision in revisions if str(revision) not in settled]
 
     @writes
     async def settle(

@@ -22,7 +22,7 @@ UV := $(BIN)/uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help needs install run demo quick test test-all check conformance simulate faults receivers outage disk day clients bench format services lock clean
+.PHONY: help needs install run demo quick test test-all check conformance simulate faults receivers outage disk day clients console bench format services lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -99,6 +99,9 @@ day: install ## a day of 10,000,000 events with 20 kills, then totals and audit 
 clients: install ## make the documents of the API and the clients anew from the code (needs Node.js and Go)
 	$(BIN)/python -m clients.openapi generate
 
+console: needs ## build the console's files in control/console from console/ (needs Node.js)
+	cd console && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build
+
 bench: install ## measure events a second, latency and memory, or one thing (ONLY=reads); not a test
 	$(BIN)/python -m tests.services fetch
 	$(BIN)/python -m tests.bench $(ONLY)
@@ -116,7 +119,7 @@ lock: install ## choose the versions in requirements.lock anew, from pyproject.t
 
 clean: ## remove .venv, caches and fetched servers (not meterline-data)
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -rf clients/*/node_modules clients/typescript/dist examples/*/*/node_modules
+	rm -rf clients/*/node_modules console/node_modules console/dist clients/typescript/dist examples/*/*/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): requirements.lock pyproject.toml

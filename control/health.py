@@ -1,8 +1,7 @@
-"""Is it alive, is it ready, and what is this? For probes, and for people who open the address."""
+"""Is it alive, and is it ready? For probes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from importlib.metadata import version
 from typing import Final
 
 from aiohttp import web
@@ -16,24 +15,6 @@ from meterline.problem import Fault, Problem, ProblemType
 # Raises `Unavailable` where the part does not answer.
 Check = Callable[[], Awaitable[object]]
 RETRY_S: Final = 1
-PAGE: Final = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>Meterline</title>
-<h1>Meterline {version}</h1>
-<p>Send usage events, define meters, query usage, and get usage reports as webhooks.</p>
-<ul>
-<li><code>POST /api/v3/metering/events</code> accepts events
-<li><a href="/api/v3/metering/events">/api/v3/metering/events</a>: events with their verdicts
-<li><a href="/api/v3/metering/meters">/api/v3/metering/meters</a>: the meters; POST creates one
-<li><code>POST /api/v3/metering/meters/{{idOrKey}}/query</code> queries usage
-<li><a href="/api/v3/metering/status">/api/v3/metering/status</a>: the progress of counting
-<li><a href="/api/v1/reports">/api/v1/reports</a>: scheduled reports; POST creates one
-<li><a href="/readyz">/readyz</a>: whether all stores respond
-</ul>
-</html>
-"""
 
 
 def checks_of(stores: Stores) -> dict[str, Check]:
@@ -46,18 +27,14 @@ def checks_of(stores: Stores) -> dict[str, Check]:
 
 
 class Health:
-    """Handlers for probes, and the front page."""
+    """Handlers for probes."""
 
     def __init__(self, checks: Mapping[str, Check]) -> None:
         self._checks = checks
 
     def routes(self) -> list[web.RouteDef]:
         """Where they are mounted."""
-        return [
-            web.get("/healthz", self.alive),
-            web.get("/readyz", self.ready),
-            web.get("/", self.page),
-        ]
+        return [web.get("/healthz", self.alive), web.get("/readyz", self.ready)]
 
     async def alive(self, _request: web.Request) -> web.Response:
         """200 while the process serves at all."""
@@ -73,14 +50,6 @@ class Health:
             faults = tuple(Fault(name, why, "unavailable", "store") for name, why in silent)
             raise Problem(ProblemType.UNAVAILABLE, detail, faults, RETRY_S)
         return json_response({"status": "ready", "parts": names})
-
-    async def page(self, _request: web.Request) -> web.Response:
-        """The front page."""
-        return web.Response(
-            text=PAGE.format(version=version("meterline")),
-            content_type="text/html",
-            headers={"Content-Security-Policy": "default-src 'none'"},
-        )
 
 
 async def _ask(check: Check) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
+from control import front
 from control.health import Check, Health, checks_of
 from control.refusals.service import RefusalService
 from control.reports.service import ReportService
@@ -71,6 +72,7 @@ class Api:
     refusals: RefusalService
     keys_changed: Callable[[], Awaitable[None]] = nothing
     answers: Answers = field(default_factory=Answers)
+    console: front.Console | None = None
 
 
 def bound_v3(api: Api) -> list[Bound]:
@@ -139,7 +141,7 @@ def declared_api() -> Api:
 
 
 def routes(api: Api, gate: Gate, checks: Mapping[str, Check] | None = None) -> list[web.RouteDef]:
-    """Everything but events, probes and front page included.
+    """Everything but events; probes, and what people see who open the address, included.
 
     `checks` are what `/readyz` asks, by name; without them, the stores of this API. The application
     uses `meterline.http.answers.problem_middleware` and is served with its `SERVER_OPTIONS`.
@@ -147,4 +149,5 @@ def routes(api: Api, gate: Gate, checks: Mapping[str, Check] | None = None) -> l
     admitted = Admissions().bound
     mounted = mount(map(admitted, bound_v3(api)), V3_PREFIXES, gate)
     mounted += mount(map(admitted, bound_v1(api)), OLD_PREFIXES, gate)
-    return mounted + Health(checks_of(api.stores) if checks is None else checks).routes()
+    mounted += Health(checks_of(api.stores) if checks is None else checks).routes()
+    return mounted + front.routes(api.console)

@@ -402,3 +402,7 @@ BACKFILL_YIELD_EVENTS: Final = 500  # events folded before others on the loop ge
 SILENT_AFTER_S: Final = 5  # lag without progress for so long: the log is read past Faust
 SILENT_BESIDE_OTHERS_AFTER_S: Final = 30  # while it brings others: it brings one after another
 STALLED_AFTER_S: Final = 120  # lag without progress for so long ends the process
+
+# --- the console ---
+CONSOLE_ASSET_AGE_S: Final = 365 * 24 * 60 * 60  # its name changes when it does
+CONSOLE_GZIP_BYTES_MIN: Final = 1_024  # below, a packet carries it either way

@@ -18,6 +18,7 @@ TOGETHER: Final = {
     "contract/control_store": "contract/control_store",
     "conformance": "conformance",
     "clients": "clients",
+    "console": "console",
     "simulation": "simulation",
     "contract/log": "contract/log",
     "contract/webhook": "contract/webhook",

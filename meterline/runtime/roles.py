@@ -7,6 +7,7 @@ from functools import partial
 import structlog
 from aiohttp import web
 
+from control import front
 from control.health import Health, checks_of
 from control.openapi import published
 from control.reports.service import ReportService
@@ -67,7 +68,7 @@ async def ingest(settings: Settings, stop: asyncio.Event) -> None:
         gate = await open_gate(settings, database, stack, CLOCK)
         gateway = await _gateway(settings, log, gate.gate, stack, with_inbox=True)
         health = Health({"log": lambda: log.end(0), **gate.checks})
-        routes = event_routes(gateway, gate.gate) + health.routes()
+        routes = event_routes(gateway, gate.gate) + health.routes() + front.routes(None)
         await _serve(stack, settings, "ingest", routes)
         await stop.wait()
 
@@ -83,7 +84,7 @@ async def aggregate(settings: Settings, stop: asyncio.Event) -> None:
         )
         checks = checks_of(opened.stores)
         checks["disk"] = partial(adapters.check_disk, settings)
-        await _serve(stack, settings, "aggregate", Health(checks).routes())
+        await _serve(stack, settings, "aggregate", Health(checks).routes() + front.routes(None))
         await worker.run(stop)
 
 
@@ -95,7 +96,8 @@ async def dispatch(settings: Settings, stop: asyncio.Event) -> None:
         sender = reports.webhook_sender(settings, stack)
         box = await _box(settings, patience, opened)
         dispatcher = reports.dispatcher(settings, opened, box, sender)
-        await _serve(stack, settings, "dispatch", Health(checks_of(opened.stores)).routes())
+        probes = Health(checks_of(opened.stores)).routes()
+        await _serve(stack, settings, "dispatch", probes + front.routes(None))
         await _until_stopped(stop, None, dispatcher, reports.replayer(opened, dispatcher))
 
 
@@ -185,6 +187,7 @@ def _whole_api(
         adapters.ledger(settings, opened),
         adapters.refusal_service(opened, gateway),
         gate.catch_up,
+        console=front.read_console(),
     )
     checks = {**checks_of(opened.stores), **gate.checks}
     if not settings.kafka_servers:

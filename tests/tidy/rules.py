@@ -14,6 +14,7 @@ LIST_LINES_MAX: Final = 600
 FUNCTION_LINES_MAX: Final = 60
 FOLDER_ENTRIES_MAX: Final = 15
 PREFIX_FILES_MAX: Final = 3
+BUILT: Final = "control/console/"
 PRODUCT: Final = ("meterline/", "ingest/", "aggregator/", "dispatcher/", "control/")
 BANNED_NAMES: Final = frozenset({"utils", "helpers", "common", "misc", "base", "manager"})
 
@@ -149,12 +150,13 @@ def foreign_place(text: str) -> Iterator[str]:
 
 def crowded_folders(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
     """One glance says what lives in a folder of the product. `__init__.py` and `py.typed` are no
-    entries, and migrations are a sequence.
+    entries, migrations are a sequence, and what the console is built into is no code.
     """
     entries: dict[str, set[str]] = {}
     for path in paths:
         parts = PurePosixPath(path).parts
-        if path.startswith(PRODUCT) and "versions" not in parts:
+        counted = "versions" not in parts and not path.startswith(BUILT)
+        if path.startswith(PRODUCT) and counted:
             for depth in range(1, len(parts)):
                 entries.setdefault("/".join(parts[:depth]), set()).add(parts[depth])
     for folder, names in sorted(entries.items()):

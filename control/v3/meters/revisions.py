@@ -11,12 +11,12 @@ from aiohttp import web
 from pydantic import Field
 
 from control.handlers import OfStores, Operation
-from control.revision_comparison import Comparison, SubjectDifference, compared
 from control.shapes.optional_members import instant
 from control.shapes.pages import PageParameters, cursor_page, page_answer, parts_after
 from control.usage.admission import Asks
 from control.usage.query import complete_until
 from control.v3.meters.bodies import MeterRevisionBody, MeterSwitchBody
+from control.v3.meters.comparison import Comparison, SubjectDifference, compared
 from control.v3.meters.revision_shapes import (
     COMPARISON_EXAMPLE,
     REVISION_EXAMPLE,

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from control.handlers import OfReports, Operation
 from control.openapi.report_message import EXAMPLE
-from control.report_preview import PreviewedBody, Previewing, ReportPreview
+from control.reports.preview import PreviewedBody, Previewing, ReportPreview
 from control.reports.rules import window_faults
 from control.shapes.optional_members import Maybe, instant, present
 from control.shapes.pages import CursorMetaShown, PageParameters, cursors

@@ -14,14 +14,6 @@ async def test_alive_needs_no_store_and_ready_names_the_one_that_is_away(api: Ap
     assert problem["detail"] == "usage: usage store: connection refused"
 
 
-async def test_the_front_page_says_where_the_api_is(api: Api) -> None:
-    async with api.client.get("/") as response:
-        page = await response.text()
-    assert (response.status, response.content_type) == (200, "text/html")
-    assert "/api/v3/metering/status" in page
-    assert "{idOrKey}" in page
-
-
 async def test_nothing_elsewhere(api: Api) -> None:
     problem = await api.json("GET", "/api/v9", 404)
     assert problem["type"] == "urn:meterline:problem:not-found"

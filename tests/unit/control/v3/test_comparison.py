@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control.revision_comparison import Comparison, SubjectDifference, compared
+from control.v3.meters.comparison import Comparison, SubjectDifference, compared
 from meterline.usage import UsageRow
 from tests.simulation.virtual_loop import VirtualLoop
 

@@ -1,0 +1,109 @@
+import createFetchClient from "openapi-fetch";
+
+import type { components, paths } from "../../clients/typescript/src/generated/v3.js";
+import { ProblemError, unwrap } from "../../clients/typescript/src/problem.js";
+import { queryString } from "../../clients/typescript/src/query.js";
+
+export { ProblemError, unwrap };
+export type Schemas = components["schemas"];
+
+export const API = "/api/v3/metering";
+/** With this header the server knows a request as the page's own; a form of another site cannot set it. */
+const OWN = { "Meterline-Console": "1" };
+/** Longer than any answer of a server that works. */
+const ANSWER_WITHIN_MS = 60_000;
+
+/** Raised where no server answered. */
+export class Unreached extends Error {
+  constructor() {
+    super("The server does not answer. Check that it runs; this page asks again by itself.");
+    this.name = "Unreached";
+  }
+}
+
+async function asked(request: Request | string, init?: RequestInit): Promise<Response> {
+  try {
+    return await fetch(request, { ...init, signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
+  } catch {
+    throw new Unreached();
+  }
+}
+
+export const api = createFetchClient<paths, "application/json" | "application/problem+json">({
+  headers: OWN,
+  fetch: (request: Request) => asked(request),
+  querySerializer: queryString,
+});
+
+/** A request that the typed client has no form for: a table as text, or the exact bytes of a body. */
+export async function text(path: string, init: RequestInit = {}): Promise<string> {
+  const answer = await asked(path, { ...init, headers: { ...OWN, ...init.headers } });
+  if (answer.ok) return answer.text();
+  throw new ProblemError(answer.status, await answer.json().catch(() => undefined));
+}
+
+export interface Session {
+  readonly access_mode: "none" | "keys";
+  readonly signed_in: boolean;
+  readonly scopes: readonly string[];
+  readonly namespace?: string;
+  readonly key?: { readonly id: string; readonly name: string };
+  readonly expires_at?: string;
+  readonly renewable_until?: string;
+  readonly console?: string;
+}
+
+async function session(
+  method: "GET" | "POST" | "DELETE",
+  path = "",
+  body?: object,
+): Promise<string> {
+  const json = { "Content-Type": "application/json" };
+  const init =
+    body === undefined ? { method } : { method, headers: json, body: JSON.stringify(body) };
+  return text(`${API}/session${path}`, init);
+}
+
+const WITHOUT_SESSIONS: Session = {
+  access_mode: "none",
+  signed_in: true,
+  scopes: [
+    "events:write",
+    "events:read",
+    "meters:read",
+    "meters:write",
+    "subjects:read",
+    "subjects:write",
+    "usage:read",
+    "reports:read",
+    "reports:write",
+    "secrets:read",
+    "keys:read",
+    "keys:write",
+    "changes:read",
+    "status:read",
+    "operate",
+  ],
+};
+
+export async function readSession(): Promise<Session> {
+  try {
+    return JSON.parse(await session("GET")) as Session;
+  } catch (error) {
+    // A server without sessions asks for no key, or its answers say that it wants one.
+    if (error instanceof ProblemError && error.status === 404) return WITHOUT_SESSIONS;
+    throw error;
+  }
+}
+
+export async function signIn(key: string): Promise<Session> {
+  return JSON.parse(await session("POST", "", { key })) as Session;
+}
+
+export async function renewSession(): Promise<void> {
+  await session("POST", "/renew");
+}
+
+export async function signOut(): Promise<void> {
+  await session("DELETE");
+}

@@ -1,0 +1,78 @@
+import { api, unwrap, type Schemas } from "../api.js";
+import {
+  Answer,
+  Card,
+  Choice,
+  CursorPages,
+  Empty,
+  Name,
+  Page,
+  Table,
+  Time,
+} from "../parts/basics.js";
+import { useApi, useParam, useSetParams } from "../state.js";
+
+const KINDS = ["meter", "report", "subject", "api_key", "refusal", "replay"] as const;
+
+export default function Changes() {
+  const setParams = useSetParams();
+  const [kind] = useParam("kind");
+  const [after] = useParam("after");
+  const filter = kind ? { filter: { kind: kind as Schemas["Kind"] } } : {};
+  const found = useApi(["changes", kind, after], async () =>
+    unwrap(
+      await api.GET("/api/v3/metering/changes", {
+        params: { query: { ...filter, page: { size: 50, ...(after ? { after } : {}) } } },
+      }),
+    ),
+  );
+  return (
+    <Page title="Changes">
+      <div className="filters">
+        <Choice
+          label="Of"
+          value={kind}
+          set={(value) => setParams({ kind: value, after: "" })}
+          options={[
+            ["", "everything"],
+            ...KINDS.map((one) => [one, one.replace("_", " ")] as const),
+          ]}
+        />
+      </div>
+      <Answer of={found}>
+        {({ data, meta }) =>
+          data.length === 0 ? (
+            <Empty title="Nothing was changed yet" />
+          ) : (
+            <>
+              <Card title="Who changed what, the newest first">
+                <Table
+                  label="Changes"
+                  rows={data}
+                  id={(one) => one.id}
+                  columns={[
+                    { head: "When", cell: (one) => <Time at={one.at} /> },
+                    { head: "Who", cell: (one) => <Name>{one.author}</Name> },
+                    { head: "Did", cell: (one) => `${one.action} ${one.kind.replace("_", " ")}` },
+                    { head: "What", cell: (one) => <Name>{one.name}</Name> },
+                    {
+                      head: "Members",
+                      cell: (one) => (
+                        <Name>
+                          {one.detail ??
+                            one.members?.map((member) => member.member).join(", ") ??
+                            ""}
+                        </Name>
+                      ),
+                    },
+                  ]}
+                />
+              </Card>
+              <CursorPages next={meta.page.next} />
+            </>
+          )
+        }
+      </Answer>
+    </Page>
+  );
+}

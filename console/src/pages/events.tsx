@@ -1,0 +1,179 @@
+import { api, unwrap } from "../api.js";
+import {
+  Answer,
+  Card,
+  Choice,
+  Code,
+  CursorPages,
+  Empty,
+  Link,
+  Name,
+  Page,
+  State,
+  Table,
+  TextFilter,
+  Time,
+} from "../parts/basics.js";
+import { eventLink } from "../parts/why.js";
+import { LIVE_MS, useApi, useParam, useSetParams } from "../state.js";
+
+const VERDICTS = ["new", "duplicate", "conflict", "invalid"] as const;
+
+export default function Events() {
+  const setParams = useSetParams();
+  const [id] = useParam("id");
+  const [subject] = useParam("subject");
+  const [type] = useParam("type");
+  const [source] = useParam("source");
+  const [verdict] = useParam("verdict");
+  const [since] = useParam("since");
+  const [until] = useParam("until");
+  const [sort] = useParam("sort", "ingested_at");
+  const [live] = useParam("live");
+  const [after] = useParam("after");
+  const filter = {
+    ...(id ? { id: { contains: id } } : {}),
+    ...(subject ? { subject: { eq: subject } } : {}),
+    ...(type ? { type: { eq: type } } : {}),
+    ...(source ? { source: { eq: source } } : {}),
+    verdict: verdict ? { eq: verdict as (typeof VERDICTS)[number] } : { oeq: VERDICTS.join(",") },
+    ...(since || until
+      ? {
+          time: {
+            ...(since ? { gte: `${since}:00Z` } : {}),
+            ...(until ? { lt: `${until}:00Z` } : {}),
+          },
+        }
+      : {}),
+  };
+  const events = useApi(
+    ["events", filter, sort, after],
+    async () =>
+      unwrap(
+        await api.GET("/api/v3/metering/events", {
+          params: { query: { filter, sort, page: { size: 50, ...(after ? { after } : {}) } } },
+        }),
+      ),
+    live === "1" && after === "" ? LIVE_MS : undefined,
+  );
+  const to = (name: string) => (value: string) => setParams({ [name]: value, after: "" });
+  return (
+    <Page title="Events">
+      <div className="filters">
+        <TextFilter label="Id contains" value={id} set={to("id")} />
+        <TextFilter label="Subject" value={subject} set={to("subject")} />
+        <TextFilter label="Type" value={type} set={to("type")} />
+        <TextFilter label="Source" value={source} set={to("source")} />
+        <Choice
+          label="Verdict"
+          value={verdict}
+          set={to("verdict")}
+          options={[["", "any"], ...VERDICTS.map((one) => [one, one] as const)]}
+        />
+        <TextFilter label="From (UTC)" type="datetime-local" value={since} set={to("since")} />
+        <TextFilter label="Until (UTC)" type="datetime-local" value={until} set={to("until")} />
+        <Choice
+          label="Latest by"
+          value={sort}
+          set={to("sort")}
+          options={[
+            ["ingested_at", "when received"],
+            ["time", "their own time"],
+          ]}
+        />
+        <Choice
+          label="Live"
+          value={live}
+          set={to("live")}
+          options={[
+            ["", "off"],
+            ["1", "every 3 seconds"],
+          ]}
+        />
+      </div>
+      <Answer of={events}>
+        {({ data, meta }) =>
+          data.length === 0 ? (
+            <None
+              filtered={Boolean(id || subject || type || source || verdict || since || until)}
+            />
+          ) : (
+            <>
+              <Card title="The latest first">
+                <Table
+                  label="Events"
+                  rows={data}
+                  id={(one) => one.position}
+                  columns={[
+                    {
+                      head: "Event",
+                      cell: (one) =>
+                        one.event ? (
+                          <Link href={eventLink(one.event)}>
+                            <Name>{one.event.id}</Name>
+                          </Link>
+                        ) : (
+                          <code>
+                            <Name>{one.text ?? "unreadable"}</Name>
+                          </code>
+                        ),
+                    },
+                    { head: "Verdict", cell: (one) => <State of={one.verdict.kind} /> },
+                    {
+                      head: "Subject",
+                      cell: (one) => (one.event ? <Name>{one.event.subject}</Name> : ""),
+                    },
+                    {
+                      head: "Type",
+                      cell: (one) => (one.event ? <Name>{one.event.type}</Name> : ""),
+                    },
+                    {
+                      head: "Time",
+                      cell: (one) => (one.event?.time ? <Time at={one.event.time} /> : ""),
+                    },
+                    { head: "Received", cell: (one) => <Time at={one.ingested_at} /> },
+                    {
+                      head: "Why",
+                      cell: (one) =>
+                        one.verdict.reason ??
+                        (one.verdict.kind === "new" && one.verdict.meters?.length === 0
+                          ? "matches no meter"
+                          : ""),
+                    },
+                  ]}
+                />
+              </Card>
+              <CursorPages next={meta.page.next} />
+            </>
+          )
+        }
+      </Answer>
+    </Page>
+  );
+}
+
+function None({ filtered }: { filtered: boolean }) {
+  if (filtered)
+    return (
+      <Empty title="No event is like that">
+        Subject, type and source are compared whole; of the id a part is enough.
+      </Empty>
+    );
+  const event = JSON.stringify({
+    specversion: "1.0",
+    id: "r-1",
+    source: "chat-api",
+    type: "completion",
+    subject: "acme",
+    data: { tokens: 1250 },
+  });
+  return (
+    <Empty title="No event yet">
+      <p>Send one; it is listed within seconds.</p>
+      <Code
+        label="Command that sends an event"
+        text={`curl ${location.origin}/api/v3/metering/events \\\n  -H 'Content-Type: application/cloudevents+json' \\\n  -d '${event}'`}
+      />
+    </Empty>
+  );
+}

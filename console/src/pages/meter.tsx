@@ -1,0 +1,214 @@
+import { useParams } from "wouter";
+
+import { api, unwrap, type Schemas } from "../api.js";
+import {
+  Answer,
+  Card,
+  Facts,
+  Figure,
+  Link,
+  Name,
+  Page,
+  State,
+  Table,
+  Time,
+} from "../parts/basics.js";
+import { Programs, saveCsv } from "../parts/programs.js";
+import { Controls } from "../parts/usage-controls.js";
+import { Top, Windows } from "../parts/usage-tables.js";
+import { questionOf, Why } from "../parts/why-link.js";
+import { change, grouped } from "../rules/figures.js";
+import { before } from "../rules/range.js";
+import { useSeen, WORDS } from "../seen.js";
+import { useApi, useMay, useParam, useSetParams } from "../state.js";
+import { latest, usage } from "../usage.js";
+import { Measures } from "./meters.js";
+
+type Meter = Schemas["Meter"];
+
+export default function MeterPage() {
+  const { key = "" } = useParams<{ key: string }>();
+  const meter = useApi(["meters", key], async () =>
+    unwrap(
+      await api.GET("/api/v3/metering/meters/{meterId}", { params: { path: { meterId: key } } }),
+    ),
+  );
+  return <Answer of={meter}>{(found) => <One meter={found} />}</Answer>;
+}
+
+function One({ meter }: { meter: Meter }) {
+  const may = useMay();
+  const end = useApi(
+    ["latest", meter.event_type],
+    () => latest(meter.event_type),
+    undefined,
+    may("events:read"),
+  );
+  return (
+    <Page title={<Name>{meter.name}</Name>} aside={<Link href="/meters">All meters</Link>}>
+      <p className="muted">
+        <Measures meter={meter} /> · key <code>{meter.key}</code> · revision {meter.revision}
+        {meter.pending_revision && (
+          <>
+            {" "}
+            · revision {meter.pending_revision.revision} is{" "}
+            {meter.pending_revision.state.replaceAll("_", " ")}
+          </>
+        )}
+      </p>
+      {meter.description && <p>{meter.description}</p>}
+      {end.data === undefined && end.isFetching ? (
+        <p className="muted">Loading …</p>
+      ) : (
+        <Usage meter={meter} end={end.data ?? new Date().toISOString()} />
+      )}
+      {may("events:read") && <Rejected meter={meter} />}
+    </Page>
+  );
+}
+
+function Usage({ meter, end }: { meter: Meter; end: string }) {
+  const seen = useSeen(meter, end);
+  const [compare] = useParam("compare");
+  const { granularity: _, ...whole } = seen.query;
+  const rows = useApi(
+    ["usage", meter.key, "seen", seen.query],
+    () => usage(meter.key, seen.query),
+    15_000,
+  );
+  const total = useApi(
+    ["usage", meter.key, "total", whole],
+    () => usage(meter.key, { ...whole, group_by_dimensions: [] }),
+    15_000,
+  );
+  const earlier = before(seen.range);
+  const past = useApi(
+    ["usage", meter.key, "past", whole, seen.granularity],
+    async () => ({
+      rows: await usage(meter.key, { ...seen.query, ...earlier, group_by_dimensions: [] }),
+      total: await usage(meter.key, { ...whole, ...earlier, group_by_dimensions: [] }),
+    }),
+    undefined,
+    compare === "before",
+  );
+  const top = useApi(["usage", meter.key, "top", whole], () =>
+    usage(meter.key, { ...whole, group_by_dimensions: ["subject"] }),
+  );
+  const [now, then] = [
+    total.data?.data[0],
+    compare === "before" ? past.data?.total.data[0] : undefined,
+  ];
+  return (
+    <>
+      <Controls meter={meter} seen={seen} />
+      <Card
+        title={`Usage by ${WORDS[seen.granularity].toLowerCase()}`}
+        aside={
+          <div className="row">
+            {now && (
+              <Why
+                question={questionOf(
+                  meter.key,
+                  { ...now, ...seen.range },
+                  seen.subject || undefined,
+                )}
+              >
+                <b>
+                  <Figure value={now.value} />
+                </b>
+              </Why>
+            )}
+            {then && (
+              <span className="muted">
+                before: {grouped(then.value)} ({change(then.value, now?.value) ?? "from nothing"})
+              </span>
+            )}
+            <button
+              type="button"
+              className="button small"
+              onClick={() => void saveCsv(meter.key, seen.query)}
+            >
+              Save as CSV
+            </button>
+          </div>
+        }
+      >
+        <Answer of={rows}>
+          {(found) => (
+            <Windows
+              meter={meter}
+              seen={seen}
+              found={found}
+              past={compare === "before" ? past.data?.rows.data : undefined}
+            />
+          )}
+        </Answer>
+      </Card>
+      <div className="cards">
+        <Card title="Top subjects of this range">
+          <Answer of={top}>{(found) => <Top meter={meter} seen={seen} rows={found.data} />}</Answer>
+        </Card>
+        <Programs meter={meter.key} query={seen.query} />
+      </div>
+    </>
+  );
+}
+
+function Rejected({ meter }: { meter: Meter }) {
+  const [after] = useParam("rejected");
+  const setParams = useSetParams();
+  const found = useApi(["rejected", meter.key, after], async () =>
+    unwrap(
+      await api.GET("/api/v3/metering/meters/{meterId}/rejected", {
+        params: {
+          path: { meterId: meter.key },
+          query: { page: { size: 10, ...(after ? { after } : {}) } },
+        },
+      }),
+    ),
+  );
+  return (
+    <Answer of={found}>
+      {({ data, meta }) =>
+        data.length === 0 ? (
+          <Facts of={[["Rejected values", "none: every value could be read"]]} />
+        ) : (
+          <Card
+            title="Rejected values: these events matched, but their value cannot be used"
+            aside={
+              meta.page.next && (
+                <button
+                  type="button"
+                  className="button small"
+                  onClick={() => setParams({ rejected: meta.page.next ?? "" })}
+                >
+                  Next {data.length}
+                </button>
+              )
+            }
+          >
+            <Table
+              label="Rejected values"
+              rows={data}
+              id={(one) => one.position}
+              columns={[
+                { head: "Window", cell: (one) => <Time at={one.from} /> },
+                { head: "Subject", cell: (one) => <Name>{one.subject}</Name> },
+                { head: "Reason", cell: (one) => one.reason.replaceAll("_", " ") },
+                {
+                  head: "Value",
+                  cell: (one) => (
+                    <code>
+                      <Name>{one.value}</Name>
+                    </code>
+                  ),
+                },
+                { head: "State", cell: (one) => <State of={one.state} /> },
+              ]}
+            />
+          </Card>
+        )
+      }
+    </Answer>
+  );
+}

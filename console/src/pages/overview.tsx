@@ -1,0 +1,366 @@
+import { useEffect, useState } from "react";
+
+import { api, unwrap, type Schemas } from "../api.js";
+import {
+  Answer,
+  Card,
+  Code,
+  Empty,
+  Figure,
+  Link,
+  Page,
+  State,
+  Table,
+  Time,
+} from "../parts/basics.js";
+import { grouped, many, share } from "../rules/figures.js";
+import { troubles, type Trouble } from "../rules/health.js";
+import { lasting, retimed } from "../rules/times.js";
+import { LIVE_MS, SLOW_MS, useApi, useMay, useView } from "../state.js";
+
+type Status = Schemas["Status"];
+type Accounts = Schemas["Accounts"];
+type Report = Schemas["Report"];
+
+const SYNCS_SHOWN = 100;
+
+export function Overview() {
+  const may = useMay();
+  const status = useApi(
+    ["status"],
+    async () => unwrap(await api.GET("/api/v3/metering/status")),
+    LIVE_MS,
+  );
+  const accounts = useApi(
+    ["accounts"],
+    async () => unwrap(await api.GET("/api/v3/metering/accounts")),
+    SLOW_MS,
+    may("usage:read"),
+  );
+  const reports = useApi(
+    ["reports", "overview"],
+    async () =>
+      unwrap(
+        await api.GET("/api/v3/metering/reports", {
+          params: { query: { page: { size: SYNCS_SHOWN } } },
+        }),
+      ),
+    SLOW_MS,
+    may("reports:read"),
+  );
+  return (
+    <Page title="Overview">
+      <Answer of={status}>
+        {(found) => (
+          <>
+            <Wrong status={found} accounts={accounts.data} reports={reports.data?.data ?? []} />
+            <Tiles status={found} accounts={accounts.data} reports={reports.data?.data ?? []} />
+          </>
+        )}
+      </Answer>
+      {accounts.data?.total.received === 0 && status.data?.account?.received === 0 && (
+        <FirstEvent />
+      )}
+      {may("usage:read") && (
+        <Answer of={accounts}>{(found) => <AccountCard accounts={found} />}</Answer>
+      )}
+      <div className="cards">
+        {status.data?.partitions && <Partitions status={status.data} />}
+        {may("reports:read") && (
+          <Answer of={reports}>{(found) => <Syncs reports={found.data} />}</Answer>
+        )}
+      </div>
+    </Page>
+  );
+}
+
+function Wrong({
+  status,
+  accounts,
+  reports,
+}: {
+  status: Status;
+  accounts: Accounts | undefined;
+  reports: readonly Report[];
+}) {
+  // Of the last day: what was refused a year ago is no trouble of today.
+  const judged = { ...status, account: accounts?.total ?? null };
+  const found = troubles(judged, reports);
+  if (found.length === 0) {
+    return (
+      <div className="notice good" role="status">
+        <p>
+          <strong>Nothing is wrong.</strong>{" "}
+          {status.caught_up
+            ? "Everything received is counted, and"
+            : `${many(status.lag_records ?? 0, "record")} are being counted, and`}{" "}
+          no delivery is late.
+        </p>
+      </div>
+    );
+  }
+  return (
+    <ul className="troubles" aria-label="What is wrong">
+      {found.map((one) => (
+        <Line key={one.what} of={one} />
+      ))}
+    </ul>
+  );
+}
+
+function Line({ of }: { of: Trouble }) {
+  const { zone } = useView();
+  return (
+    <li className={`notice ${of.level}`}>
+      <p>
+        <strong>{of.what}</strong>
+      </p>
+      <p>
+        {retimed(of.todo, zone)} {of.link && <Link href={of.link}>Show it</Link>}
+      </p>
+    </li>
+  );
+}
+
+const RATE_SAMPLES = 6;
+
+/** Events a second, from what was received between the answers of the last seconds. */
+function useRate(received: number | undefined): number | undefined {
+  const [samples, setSamples] = useState<readonly (readonly [number, number])[]>([]);
+  useEffect(() => {
+    const timer = setInterval(() => {
+      if (received !== undefined)
+        setSamples((last) => [
+          ...last.slice(1 - RATE_SAMPLES),
+          [performance.now(), received] as const,
+        ]);
+    }, LIVE_MS);
+    return () => clearInterval(timer);
+  }, [received]);
+  const [first, last] = [samples[0], samples.at(-1)];
+  if (first === undefined || last === undefined || first === last) return undefined;
+  return ((last[1] - first[1]) / (last[0] - first[0])) * 1000;
+}
+
+function Tiles({
+  status,
+  accounts,
+  reports,
+}: {
+  status: Status;
+  accounts: Accounts | undefined;
+  reports: readonly Report[];
+}) {
+  const rate = useRate(status.account?.received);
+  const owed = reports.reduce((sum, report) => sum + report.status.owed_deliveries, 0);
+  const out = reports.filter((report) =>
+    ["down", "failing"].includes(report.status.receiver.state),
+  ).length;
+  const may = useMay();
+  return (
+    <div className="tiles">
+      {status.account !== undefined && (
+        <Tile
+          value={rate === undefined ? "…" : grouped(rate.toFixed(rate < 10 ? 1 : 0))}
+          words="events a second now"
+        />
+      )}
+      {accounts && (
+        <Tile
+          value={grouped(String(accounts.total.received))}
+          words="events in 24 hours"
+          link="/events?sort=ingested_at"
+        />
+      )}
+      <Tile
+        value={status.freshness_ms === null ? "unknown" : lasting(status.freshness_ms)}
+        words="age of the newest complete usage"
+      />
+      <Tile
+        value={status.lag_records === null ? "unknown" : grouped(String(status.lag_records))}
+        words="records not counted yet"
+      />
+      {may("reports:read") && (
+        <Tile value={grouped(String(owed))} words="deliveries owed" link="/syncs" />
+      )}
+      {may("reports:read") && (
+        <Tile
+          value={String(out)}
+          words={out === 1 ? "receiver is out" : "receivers are out"}
+          link="/syncs"
+          tone={out > 0 ? "bad" : ""}
+        />
+      )}
+    </div>
+  );
+}
+
+function Tile({
+  value,
+  words,
+  link,
+  tone = "",
+}: {
+  value: string;
+  words: string;
+  link?: string;
+  tone?: string;
+}) {
+  const inner = (
+    <>
+      <b>{value}</b>
+      <span>{words}</span>
+    </>
+  );
+  if (link === undefined) return <div className={`tile ${tone}`}>{inner}</div>;
+  return (
+    <Link href={link} className={`tile ${tone}`}>
+      {inner}
+    </Link>
+  );
+}
+
+const VERDICTS = [
+  ["new", "new: they count"],
+  ["duplicate", "duplicate: sent again, counted once"],
+  ["conflict", "conflict: sent again with other contents"],
+  ["invalid", "invalid: cannot be read"],
+] as const;
+
+function AccountCard({ accounts }: { accounts: Accounts }) {
+  const { total } = accounts;
+  return (
+    <Card
+      title="Where the events of the last 24 hours went"
+      aside={<span className="muted">{many(total.received, "event")} received</span>}
+    >
+      <div className="account" aria-hidden="true">
+        {VERDICTS.map(([verdict]) => (
+          <span key={verdict} className={verdict} style={{ flexGrow: total[verdict] }} />
+        ))}
+      </div>
+      <div className="tiles">
+        {VERDICTS.map(([verdict, words]) => (
+          <Link key={verdict} className="tile" href={`/events?verdict=${verdict}&sort=ingested_at`}>
+            <b>
+              <Figure value={String(total[verdict])} />
+            </b>
+            <span>
+              {words} ({share(total[verdict], total.received)})
+            </span>
+          </Link>
+        ))}
+      </div>
+      {total.unmatched > 0 && (
+        <p className="muted">
+          {many(total.unmatched, "event")} of the new ones match no meter.{" "}
+          <Link href="/meters">See what the meters select</Link>.
+        </p>
+      )}
+    </Card>
+  );
+}
+
+function Partitions({ status }: { status: Status }) {
+  return (
+    <Card
+      title="Counting by partition"
+      aside={
+        <span className="muted">
+          complete until <Time at={status.complete_until} />
+        </span>
+      }
+    >
+      <Table
+        label="Partitions"
+        rows={status.partitions ?? []}
+        id={(one) => String(one.partition)}
+        columns={[
+          { head: "Partition", cell: (one) => one.partition },
+          { head: "Records", number: true, cell: (one) => grouped(String(one.end ?? "unknown")) },
+          {
+            head: "Not counted",
+            number: true,
+            cell: (one) => grouped(String(one.lag_records ?? "unknown")),
+          },
+          { head: "Complete", cell: (one) => <Time at={one.complete_until} ago /> },
+        ]}
+      />
+    </Card>
+  );
+}
+
+function Syncs({ reports }: { reports: readonly Report[] }) {
+  const rank = (report: Report) =>
+    report.status.receiver.state === "well" || report.status.receiver.state === "untried" ? 1 : 0;
+  const first = [...reports]
+    .sort((a, b) => rank(a) - rank(b) || b.status.owed_deliveries - a.status.owed_deliveries)
+    .slice(0, 6);
+  return (
+    <Card title="Syncs" aside={<Link href="/syncs">All syncs</Link>}>
+      {reports.length === 0 ? (
+        <Empty title="No sync sends usage yet">
+          <p>
+            A sync sends each customer's usage to your billing system.{" "}
+            <Link href="/syncs">Make the first one</Link>.
+          </p>
+        </Empty>
+      ) : (
+        <Table
+          label="Syncs"
+          rows={first}
+          id={(report) => report.id}
+          columns={[
+            {
+              head: "Sync",
+              cell: (report) => (
+                <Link href={`/syncs/${encodeURIComponent(report.slug)}`}>{report.slug}</Link>
+              ),
+            },
+            { head: "Receiver", cell: (report) => <State of={report.status.receiver.state} /> },
+            {
+              head: "Last run",
+              cell: (report) =>
+                report.status.last_run ? (
+                  <State of={report.status.last_run.state} />
+                ) : (
+                  <span className="muted">none</span>
+                ),
+            },
+            {
+              head: "Owed",
+              number: true,
+              cell: (report) => grouped(String(report.status.owed_deliveries)),
+            },
+          ]}
+        />
+      )}
+    </Card>
+  );
+}
+
+function FirstEvent() {
+  const event = JSON.stringify({
+    specversion: "1.0",
+    id: "r-1",
+    source: "chat-api",
+    type: "completion",
+    subject: "acme",
+    data: { tokens: 1250, model: "large" },
+  });
+  return (
+    <Card title="Send the first event">
+      <Empty title="No event has arrived yet">
+        <p>
+          1. <Link href="/meters">Make a meter</Link>. 2. Send an event; it appears here within
+          seconds:
+        </p>
+        <Code
+          label="Command that sends an event"
+          text={`curl ${location.origin}/api/v3/metering/events \\\n  -H 'Content-Type: application/cloudevents+json' \\\n  -d '${event}'`}
+        />
+        <p>3. Make a sync to your billing system.</p>
+      </Empty>
+    </Card>
+  );
+}

@@ -1,0 +1,224 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+
+import { api, unwrap, type Schemas } from "../api.js";
+import {
+  Answer,
+  Card,
+  Choice,
+  Code,
+  CursorPages,
+  Empty,
+  Failure,
+  Link,
+  Name,
+  Page,
+  State,
+  Table,
+  Time,
+} from "../parts/basics.js";
+import { eventLink } from "../parts/why.js";
+import { useApi, useMay, useParam, useSetParams } from "../state.js";
+
+export default function Refusals() {
+  const setParams = useSetParams();
+  const [kind] = useParam("kind");
+  const [state] = useParam("state", "open");
+  const [after] = useParam("after");
+  const [one] = useParam("refusal");
+  const filter = {
+    ...(kind ? { kind: kind as Schemas["RefusalKind"] } : {}),
+    ...(state !== "any" ? { state: state as Schemas["RefusalState"] } : {}),
+  };
+  const found = useApi(["refusals", filter, after], async () =>
+    unwrap(
+      await api.GET("/api/v3/metering/refusals", {
+        params: { query: { filter, page: { size: 25, ...(after ? { after } : {}) } } },
+      }),
+    ),
+  );
+  return (
+    <Page title="Refusals">
+      <p className="muted">
+        Events that arrived and do not count. Mend the cause, then send them anew or dismiss them.
+      </p>
+      <div className="filters">
+        <Choice
+          label="Kind"
+          value={kind}
+          set={(value) => setParams({ kind: value, after: "" })}
+          options={[
+            ["", "any"],
+            ["conflict", "conflict"],
+            ["value", "unusable value"],
+            ["inbox", "inbox"],
+            ["unreadable", "unreadable"],
+          ]}
+        />
+        <Choice
+          label="State"
+          value={state}
+          set={(value) => setParams({ state: value, after: "" })}
+          options={[
+            ["open", "open"],
+            ["redriving", "redriving"],
+            ["redriven", "redriven"],
+            ["dismissed", "dismissed"],
+            ["any", "any"],
+          ]}
+        />
+      </div>
+      {one !== "" && <Contents id={one} />}
+      <Answer of={found}>
+        {({ data, meta }) =>
+          data.length === 0 ? (
+            <Empty title="Nothing is refused">
+              Events that do not count would be listed here, each with its reason.
+            </Empty>
+          ) : (
+            <>
+              <Card title="Refusals, the newest first">
+                <Table
+                  label="Refusals"
+                  rows={data}
+                  id={(row) => row.id}
+                  columns={[
+                    {
+                      head: "Event",
+                      cell: (row) =>
+                        row.event ? (
+                          <Link href={eventLink(row.event)}>
+                            <Name>{row.event.id}</Name>
+                          </Link>
+                        ) : (
+                          "unreadable"
+                        ),
+                    },
+                    { head: "Kind", cell: (row) => row.kind },
+                    { head: "State", cell: (row) => <State of={row.state} /> },
+                    { head: "Reason", cell: (row) => row.reason },
+                    { head: "Subject", cell: (row) => <Name>{row.subject ?? ""}</Name> },
+                    { head: "Received", cell: (row) => <Time at={row.ingested_at} /> },
+                    {
+                      head: "Look",
+                      cell: (row) => (
+                        <button
+                          type="button"
+                          className="button small"
+                          onClick={() => setParams({ refusal: row.id })}
+                        >
+                          Compare
+                        </button>
+                      ),
+                    },
+                  ]}
+                />
+              </Card>
+              <CursorPages next={meta.page.next} />
+            </>
+          )
+        }
+      </Answer>
+    </Page>
+  );
+}
+
+/** What was refused beside what was accepted, and what can be done. */
+function Contents({ id }: { id: string }) {
+  const setParams = useSetParams();
+  const client = useQueryClient();
+  const may = useMay();
+  const params = { path: { refusalId: id } };
+  const found = useApi(["refusal", id], async () =>
+    unwrap(await api.GET("/api/v3/metering/refusals/{refusalId}", { params })),
+  );
+  const done = () => client.invalidateQueries();
+  const redrive = useMutation({
+    mutationFn: async () =>
+      unwrap(await api.POST("/api/v3/metering/refusals/{refusalId}/redrive", { params, body: {} })),
+    onSuccess: done,
+  });
+  const dismiss = useMutation({
+    mutationFn: async (note: string) =>
+      unwrap(
+        await api.POST("/api/v3/metering/refusals/{refusalId}/dismiss", { params, body: { note } }),
+      ),
+    onSuccess: done,
+  });
+  return (
+    <Answer of={found}>
+      {(refusal) => (
+        <Card
+          title={`Refusal: ${refusal.reason}`}
+          aside={
+            <button
+              type="button"
+              className="button small"
+              onClick={() => setParams({ refusal: "" })}
+            >
+              Close
+            </button>
+          }
+        >
+          <div className="cards">
+            <section>
+              <h3>Refused</h3>
+              <Code
+                label="Refused"
+                text={
+                  refusal.refused
+                    ? JSON.stringify(refusal.refused, null, 2)
+                    : (refusal.text ?? refusal.base64 ?? "not kept")
+                }
+              />
+            </section>
+            {refusal.accepted && (
+              <section>
+                <h3>Counted before</h3>
+                <Code
+                  label="Counted before"
+                  text={JSON.stringify(refusal.accepted.event, null, 2)}
+                />
+              </section>
+            )}
+          </div>
+          {refusal.differences && refusal.differences.length > 0 && (
+            <Table
+              label="Differences"
+              rows={refusal.differences}
+              id={(one) => one.path}
+              columns={[
+                { head: "Member", cell: (one) => <code>{one.path}</code> },
+                { head: "Counted", cell: (one) => <code>{JSON.stringify(one.accepted)}</code> },
+                { head: "Refused", cell: (one) => <code>{JSON.stringify(one.refused)}</code> },
+              ]}
+            />
+          )}
+          {(redrive.error ?? dismiss.error) && <Failure error={redrive.error ?? dismiss.error} />}
+          {refusal.state === "open" && may("events:write") && (
+            <form
+              className="filters"
+              onSubmit={(event) => {
+                event.preventDefault();
+                dismiss.mutate(String(new FormData(event.currentTarget).get("note")));
+              }}
+            >
+              {refusal.redrivable === "as_it_is" && (
+                <button type="button" className="button main" onClick={() => redrive.mutate()}>
+                  Send it anew
+                </button>
+              )}
+              {refusal.not_redrivable && <p className="muted">{refusal.not_redrivable}</p>}
+              <label className="field">
+                <span>Note for the record</span>
+                <input name="note" required maxLength={200} />
+              </label>
+              <button type="submit" className="button">
+                Dismiss it
+              </button>
+            </form>
+          )}
+        </Card>
+      )}
+    </Answer>
+  );
+}

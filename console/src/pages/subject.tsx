@@ -1,0 +1,116 @@
+import { api, unwrap, type Schemas } from "../api.js";
+import {
+  Answer,
+  Card,
+  CursorPages,
+  Empty,
+  Link,
+  Name,
+  NumberPages,
+  Page,
+  Table,
+} from "../parts/basics.js";
+import { Why } from "../parts/why-link.js";
+import { grouped } from "../rules/figures.js";
+import { useApi, useMay, useParam } from "../state.js";
+import { usage } from "../usage.js";
+import { DeliveryTable } from "./sync.js";
+
+/** All of one subject: its usage of every meter, its deliveries, its events. */
+export default function SubjectPage() {
+  const [key] = useParam("key");
+  const may = useMay();
+  return (
+    <Page
+      title={<Name>{key}</Name>}
+      aside={<Link href={`/events?subject=${encodeURIComponent(key)}`}>Its events</Link>}
+    >
+      {may("meters:read") && may("usage:read") && <Meters subject={key} />}
+      {may("reports:read") && <Deliveries subject={key} />}
+    </Page>
+  );
+}
+
+function Meters({ subject }: { subject: string }) {
+  const [page] = useParam("page", "1");
+  const meters = useApi(["meters", "list", "", page], async () =>
+    unwrap(
+      await api.GET("/api/v3/metering/meters", {
+        params: { query: { page: { size: 25, number: Number(page) } } },
+      }),
+    ),
+  );
+  return (
+    <Answer of={meters}>
+      {({ data, meta }) => (
+        <>
+          <Card title="Usage over all time">
+            <Table
+              label="Usage"
+              rows={data}
+              id={(one) => one.id}
+              columns={[
+                {
+                  head: "Meter",
+                  cell: (one) => (
+                    <Link href={`/meters/${one.key}?subject=${encodeURIComponent(subject)}`}>
+                      <Name>{one.name}</Name>
+                    </Link>
+                  ),
+                },
+                {
+                  head: "Usage",
+                  number: true,
+                  cell: (one) => <Total meter={one} subject={subject} />,
+                },
+              ]}
+            />
+          </Card>
+          <NumberPages {...meta.page} />
+        </>
+      )}
+    </Answer>
+  );
+}
+
+function Total({ meter, subject }: { meter: Schemas["Meter"]; subject: string }) {
+  const found = useApi(["usage", meter.key, "subject", subject], () =>
+    usage(meter.key, { filters: { dimensions: { subject: { eq: subject } } } }),
+  );
+  const row = found.data?.data[0];
+  if (found.data === undefined)
+    return <span className="muted">{found.error ? "no answer" : "…"}</span>;
+  if (row === undefined) return <span className="muted">none</span>;
+  return (
+    <Why question={{ meter: meter.key, from: row.from, to: row.to, subject, value: row.value }}>
+      {grouped(row.value)}
+    </Why>
+  );
+}
+
+function Deliveries({ subject }: { subject: string }) {
+  const [after] = useParam("after");
+  const found = useApi(["deliveries", "subject", subject, after], async () =>
+    unwrap(
+      await api.GET("/api/v3/metering/deliveries", {
+        params: { query: { filter: { subject }, page: { size: 25, ...(after ? { after } : {}) } } },
+      }),
+    ),
+  );
+  return (
+    <Card title="Deliveries">
+      <Answer of={found}>
+        {({ data, meta }) => (
+          <>
+            {data.length === 0 ? (
+              <Empty title="Nothing was delivered for it yet" />
+            ) : (
+              <DeliveryTable rows={data} />
+            )}
+            <CursorPages next={meta.page.next} />
+          </>
+        )}
+      </Answer>
+    </Card>
+  );
+}

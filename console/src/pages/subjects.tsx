@@ -1,0 +1,69 @@
+import { api, unwrap } from "../api.js";
+import {
+  Answer,
+  Card,
+  CursorPages,
+  Empty,
+  Link,
+  Name,
+  Page,
+  Table,
+  TextFilter,
+  Time,
+} from "../parts/basics.js";
+import { useApi, useParam, useSetParams } from "../state.js";
+
+export default function Subjects() {
+  const setParams = useSetParams();
+  const [search] = useParam("search");
+  const [after] = useParam("after");
+  const found = useApi(["subjects", search, after], async () => {
+    const filter = search ? { filter: { key: { contains: search } } } : {};
+    return unwrap(
+      await api.GET("/api/v3/metering/events/subjects", {
+        params: { query: { ...filter, page: { size: 50, ...(after ? { after } : {}) } } },
+      }),
+    );
+  });
+  return (
+    <Page title="Subjects">
+      <div className="filters">
+        <TextFilter
+          label="Key contains"
+          value={search}
+          set={(text) => setParams({ search: text, after: "" })}
+        />
+      </div>
+      <Answer of={found}>
+        {({ data, meta }) =>
+          data.length === 0 ? (
+            <Empty title="No subject">A subject is listed as soon as an event names it.</Empty>
+          ) : (
+            <>
+              <Card title="Subjects of events">
+                <Table
+                  label="Subjects"
+                  rows={data}
+                  id={(one) => one.key}
+                  columns={[
+                    {
+                      head: "Subject",
+                      cell: (one) => (
+                        <Link href={`/subject?key=${encodeURIComponent(one.key)}`}>
+                          <Name>{one.key}</Name>
+                        </Link>
+                      ),
+                    },
+                    { head: "First event", cell: (one) => <Time at={one.first_event_at} /> },
+                    { head: "Last event", cell: (one) => <Time at={one.last_event_at} /> },
+                  ]}
+                />
+              </Card>
+              <CursorPages next={meta.page.next} />
+            </>
+          )
+        }
+      </Answer>
+    </Page>
+  );
+}

@@ -1,0 +1,379 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useParams } from "wouter";
+
+import { api, unwrap, type Schemas } from "../api.js";
+import {
+  Answer,
+  Card,
+  Choice,
+  Copy,
+  CursorPages,
+  Empty,
+  Facts,
+  Failure,
+  Link,
+  Name,
+  Page,
+  State,
+  Table,
+  TextFilter,
+  Time,
+} from "../parts/basics.js";
+import { Ask } from "../parts/ask.js";
+import { grouped, many } from "../rules/figures.js";
+import { lasting, retimed } from "../rules/times.js";
+import { SLOW_MS, useApi, useMay, useParam, useSetParams, useView } from "../state.js";
+
+type Report = Schemas["Report"];
+const STATES = ["pending", "sending", "retrying", "delivered", "failed", "cancelled"];
+
+export default function SyncPage() {
+  const { slug = "" } = useParams<{ slug: string }>();
+  const path = { reportId: decodeURIComponent(slug) };
+  const report = useApi(
+    ["reports", slug],
+    async () => unwrap(await api.GET("/api/v3/metering/reports/{reportId}", { params: { path } })),
+    SLOW_MS,
+  );
+  return <Answer of={report}>{(found) => <One report={found} />}</Answer>;
+}
+
+function One({ report }: { report: Report }) {
+  const { receiver, next_run, owed_deliveries, owed_seconds, last_error } = report.status;
+  const may = useMay();
+  const { zone } = useView();
+  return (
+    <Page
+      title={<Name>{report.slug}</Name>}
+      aside={may("reports:write") && <Actions report={report} />}
+    >
+      {report.state !== "active" && (
+        <div className="notice warn">
+          <p>
+            <strong>This sync is {report.state}.</strong> {report.state_reason} Nothing is sent
+            until it is resumed.
+          </p>
+        </div>
+      )}
+      {last_error && (
+        <div className="notice bad">
+          <p>
+            <strong>
+              The last error, <Time at={last_error.at} ago />:
+            </strong>{" "}
+            {last_error.reason}
+            {last_error.status !== undefined && ` (status ${last_error.status})`}
+          </p>
+          <Link href={`/deliveries/${last_error.delivery_id}`}>
+            See the delivery and its attempts
+          </Link>
+        </div>
+      )}
+      <Card title="How it stands">
+        <Facts
+          of={[
+            ["State", <State key="s" of={report.state} />],
+            [
+              "Meter",
+              <Link key="m" href={`/meters/${report.meter.key}`}>
+                {report.meter.key}
+              </Link>,
+            ],
+            [
+              "Sends to",
+              <span key="u" className="row">
+                <code>{report.endpoint.url}</code> <Copy text={report.endpoint.url} />
+              </span>,
+            ],
+            ["Receiver", <State key="r" of={receiver.state} />],
+            [
+              "Runs",
+              `every ${{ "1m": "minute", "1h": "hour", "1d": "day" }[report.schedule.interval]}`,
+            ],
+            ["Next run", next_run ? <Time key="n" at={next_run.starts_at} /> : "none"],
+            [
+              "Owed",
+              `${many(owed_deliveries, "delivery", "deliveries")}${owed_seconds === undefined ? "" : `, the oldest for ${lasting(owed_seconds * 1000)}`}`,
+            ],
+            ["One entry for each", ["subject", ...report.query.group_by_dimensions].join(", ")],
+          ]}
+        />
+        {receiver.summary && <p className="muted">{retimed(receiver.summary, zone)}</p>}
+      </Card>
+      <Runs report={report} />
+      <Deliveries report={report} />
+    </Page>
+  );
+}
+
+function Actions({ report }: { report: Report }) {
+  const client = useQueryClient();
+  const params = { path: { reportId: report.id } };
+  const done = () => client.invalidateQueries();
+  const pause = useMutation({
+    mutationFn: async () =>
+      unwrap(await api.POST("/api/v3/metering/reports/{reportId}/pause", { params })),
+    onSuccess: done,
+  });
+  const resume = useMutation({
+    mutationFn: async (owed: "all" | "newest" | "none") =>
+      unwrap(
+        await api.POST("/api/v3/metering/reports/{reportId}/resume", { params, body: { owed } }),
+      ),
+    onSuccess: done,
+  });
+  const error = pause.error ?? resume.error;
+  return (
+    <>
+      {error && <Failure error={error} />}
+      {report.state === "active" ? (
+        <Ask
+          open="Pause"
+          title={`Pause ${report.slug}?`}
+          words="Runs go on being recorded. Nothing is sent until you resume it."
+          acts={[["Pause", () => pause.mutateAsync()]]}
+        />
+      ) : (
+        <Ask
+          open="Resume"
+          title={`Resume ${report.slug}?`}
+          words={`It owes ${many(report.status.owed_deliveries, "delivery", "deliveries")} now, and the windows that passed meanwhile. Choose what to send.`}
+          acts={[
+            ["Send all", () => resume.mutateAsync("all")],
+            ["Only the newest window", () => resume.mutateAsync("newest")],
+            ["Nothing of it", () => resume.mutateAsync("none")],
+          ]}
+        />
+      )}
+      <ReplayFailed report={report} />
+    </>
+  );
+}
+
+/** Replay what failed: the count comes first. */
+function ReplayFailed({ report }: { report: Report }) {
+  const client = useQueryClient();
+  const count = useMutation({
+    mutationFn: async () =>
+      unwrap(
+        await api.POST("/api/v3/metering/replays", {
+          body: { report: report.id, failed_since: report.created_at, dry_run: true },
+        }),
+      ) as Schemas["ReplayCount"],
+  });
+  const replay = async () => {
+    unwrap(
+      await api.POST("/api/v3/metering/replays", {
+        body: { report: report.id, failed_since: report.created_at },
+      }),
+    );
+    await client.invalidateQueries();
+  };
+  const words = count.data
+    ? `${many(count.data.counted, "delivery", "deliveries")} would be sent again, with the same bytes and ids.`
+    : count.error
+      ? String(count.error.message)
+      : "Counting …";
+  return (
+    <Ask
+      open="Replay what failed"
+      opened={() => count.mutate()}
+      title="Replay failed deliveries?"
+      words={words}
+      acts={count.data && count.data.counted > 0 ? [["Replay", replay]] : []}
+    />
+  );
+}
+
+function Runs({ report }: { report: Report }) {
+  const setParams = useSetParams();
+  const [after] = useParam("runs_after");
+  const runs = useApi(
+    ["runs", report.id, after],
+    async () =>
+      unwrap(
+        await api.GET("/api/v3/metering/reports/{reportId}/runs", {
+          params: {
+            path: { reportId: report.id },
+            query: { page: { size: 10, ...(after ? { after } : {}) } },
+          },
+        }),
+      ),
+    SLOW_MS,
+  );
+  return (
+    <Answer of={runs}>
+      {({ data, meta }) => (
+        <Card title="Runs, the newest first">
+          {data.length === 0 ? (
+            <Empty title="It has not run yet">
+              It runs when its first window has ended; the next run stands above.
+            </Empty>
+          ) : (
+            <>
+              <Table
+                label="Runs"
+                rows={data}
+                id={(run) => run.id}
+                columns={[
+                  {
+                    head: "Window",
+                    cell: (run) => (
+                      <>
+                        <Time at={run.from} /> – <Time at={run.to} />
+                      </>
+                    ),
+                  },
+                  {
+                    head: "State",
+                    cell: (run) => (
+                      <>
+                        <State of={run.state} />{" "}
+                        {run.reason && <span className="muted">{run.reason}</span>}
+                      </>
+                    ),
+                  },
+                  {
+                    head: "By",
+                    cell: (run) =>
+                      run.revision > 1 ? `${run.trigger}, revision ${run.revision}` : run.trigger,
+                  },
+                  {
+                    head: "Delivered",
+                    number: true,
+                    cell: (run) => grouped(String(run.delivered)),
+                  },
+                  { head: "Failed", number: true, cell: (run) => grouped(String(run.failed)) },
+                  {
+                    head: "Total",
+                    number: true,
+                    cell: (run) => (run.manifest ? grouped(run.manifest.total) : ""),
+                  },
+                  {
+                    head: "Ended",
+                    cell: (run) =>
+                      run.ended_at ? (
+                        <Time at={run.ended_at} ago />
+                      ) : (
+                        <span className="muted">not yet</span>
+                      ),
+                  },
+                  {
+                    head: "Deliveries",
+                    cell: (run) => (
+                      <button
+                        type="button"
+                        className="button small"
+                        onClick={() => setParams({ run: run.id, after: "" })}
+                      >
+                        Show
+                      </button>
+                    ),
+                  },
+                ]}
+              />
+            </>
+          )}
+          <CursorPages next={meta.page.next} param="runs_after" />
+        </Card>
+      )}
+    </Answer>
+  );
+}
+
+function Deliveries({ report }: { report: Report }) {
+  const setParams = useSetParams();
+  const [run] = useParam("run");
+  const [state] = useParam("delivery");
+  const [subject] = useParam("subject");
+  const [after] = useParam("after");
+  const filter = {
+    report: report.id,
+    ...(run ? { run } : {}),
+    ...(state ? { state } : {}),
+    ...(subject ? { subject } : {}),
+  };
+  const found = useApi(
+    ["deliveries", filter, after],
+    async () =>
+      unwrap(
+        await api.GET("/api/v3/metering/deliveries", {
+          params: { query: { filter, page: { size: 25, ...(after ? { after } : {}) } } },
+        }),
+      ),
+    SLOW_MS,
+  );
+  return (
+    <Card title="Deliveries">
+      <div className="filters">
+        <Choice
+          label="State"
+          value={state}
+          set={(one) => setParams({ delivery: one, after: "" })}
+          options={[["", "any"], ...STATES.map((one) => [one, one] as const)]}
+        />
+        <TextFilter
+          label="Subject"
+          value={subject}
+          set={(one) => setParams({ subject: one, after: "" })}
+        />
+        {run && (
+          <button
+            type="button"
+            className="button"
+            onClick={() => setParams({ run: "", after: "" })}
+          >
+            Only one run ✕
+          </button>
+        )}
+      </div>
+      <Answer of={found}>
+        {({ data, meta }) => (
+          <>
+            {data.length === 0 ? (
+              <Empty title="No delivery is like that" />
+            ) : (
+              <DeliveryTable rows={data} />
+            )}
+            <CursorPages next={meta.page.next} />
+          </>
+        )}
+      </Answer>
+    </Card>
+  );
+}
+
+export function DeliveryTable({ rows }: { rows: readonly Schemas["Delivery"][] }) {
+  return (
+    <Table
+      label="Deliveries"
+      rows={rows}
+      id={(one) => one.id}
+      columns={[
+        {
+          head: "Subject",
+          cell: (one) => (
+            <Link href={`/deliveries/${one.id}`}>
+              <Name>{one.subject}</Name>
+            </Link>
+          ),
+        },
+        {
+          head: "Window",
+          cell: (one) => (
+            <>
+              <Time at={one.from} /> – <Time at={one.to} />
+            </>
+          ),
+        },
+        { head: "State", cell: (one) => <State of={one.state} /> },
+        { head: "Attempts", number: true, cell: (one) => one.attempt_count },
+        { head: "Why", cell: (one) => one.failure ?? "" },
+        {
+          head: "Next attempt",
+          cell: (one) => (one.next_attempt_at ? <Time at={one.next_attempt_at} ago /> : ""),
+        },
+      ]}
+    />
+  );
+}

@@ -1,0 +1,56 @@
+import { useState } from "react";
+import { Button, Dialog, DialogTrigger, Heading, Modal, ModalOverlay } from "react-aria-components";
+
+import { Failure } from "./basics.js";
+
+interface Asked {
+  readonly open: string;
+  readonly title: string;
+  readonly words: string;
+  readonly acts: readonly (readonly [string, () => Promise<unknown>])[];
+  readonly opened?: () => void;
+}
+
+/** A button that asks before it does something that the outside sees. */
+export function Ask({ open, title, words, acts, opened }: Asked) {
+  const [error, setError] = useState<unknown>();
+  return (
+    <DialogTrigger
+      onOpenChange={(is) => {
+        setError(undefined);
+        if (is) opened?.();
+      }}
+    >
+      <Button className="button">{open}</Button>
+      <ModalOverlay isDismissable className="overlay middle">
+        <Modal className="ask">
+          <Dialog role="alertdialog" className="panel-inner">
+            {({ close }) => (
+              <>
+                <Heading slot="title" level={2}>
+                  {title}
+                </Heading>
+                <p>{words}</p>
+                {error !== undefined && <Failure error={error} />}
+                <div className="row">
+                  {acts.map(([name, act]) => (
+                    <Button
+                      key={name}
+                      className="button main"
+                      onPress={() => void act().then(close, setError)}
+                    >
+                      {name}
+                    </Button>
+                  ))}
+                  <Button className="button" onPress={close}>
+                    Cancel
+                  </Button>
+                </div>
+              </>
+            )}
+          </Dialog>
+        </Modal>
+      </ModalOverlay>
+    </DialogTrigger>
+  );
+}

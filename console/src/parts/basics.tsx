@@ -1,0 +1,385 @@
+import { useState, type ReactNode } from "react";
+import { Link } from "wouter";
+
+import { ProblemError, Unreached } from "../api.js";
+import { grouped } from "../rules/figures.js";
+import { away } from "../rules/times.js";
+import { useSetParams, useView } from "../state.js";
+
+/** A button that copies text, and says that it did. */
+export function Copy({ text, label = "Copy" }: { text: string; label?: string }) {
+  const [done, setDone] = useState(false);
+  const copy = async () => {
+    await navigator.clipboard.writeText(text);
+    setDone(true);
+    setTimeout(() => setDone(false), 2000);
+  };
+  return (
+    <button type="button" className="button small" onClick={copy}>
+      <span aria-live="polite">{done ? "Copied" : label}</span>
+    </button>
+  );
+}
+
+/** Text to copy whole: a command, a body, a program. */
+export function Code({ text, label }: { text: string; label: string }) {
+  return (
+    <figure className="code">
+      <pre tabIndex={0} aria-label={label} dir="ltr">
+        {text}
+      </pre>
+      <Copy text={text} />
+    </figure>
+  );
+}
+
+/** What went wrong, what to do, and the request id. */
+export function Failure({ error, retry }: { error: unknown; retry?: () => void }) {
+  const problem = error instanceof ProblemError ? error.problem : undefined;
+  const words = problem?.detail ?? (error instanceof Error ? error.message : String(error));
+  return (
+    <div className="notice bad" role="alert">
+      <p>
+        <strong>
+          {problem?.title ?? (error instanceof Unreached ? "No answer" : "That did not work")}
+        </strong>{" "}
+        {words}
+      </p>
+      <p>{todo(error)}</p>
+      {problem && (
+        <p className="row">
+          <span className="muted">
+            Request <code>{problem.instance}</code>
+          </span>
+          <Copy text={problem.instance} label="Copy request id" />
+        </p>
+      )}
+      {retry && (
+        <button type="button" className="button" onClick={retry}>
+          Try again
+        </button>
+      )}
+    </div>
+  );
+}
+
+function todo(error: unknown): string {
+  if (!(error instanceof ProblemError)) return "";
+  if (error.status === 401) return "Sign in again: the session has ended.";
+  if (error.status === 403)
+    return "Ask for a key with the scope that is named, and sign in with it.";
+  if (error.status === 429) return "Wait a moment: the key's plan allows no more requests now.";
+  if (error.status === 404) return "It may have been deleted, or the address is not whole.";
+  if (error.status >= 500)
+    return "Try again. If it stays so, give the request id to who runs the server: it is in its log.";
+  return "Change what is named and try again.";
+}
+
+export function Loading() {
+  return (
+    <p className="muted" role="status">
+      Loading …
+    </p>
+  );
+}
+
+interface Asked<T> {
+  readonly data: T | undefined;
+  readonly error: unknown;
+  readonly isPlaceholderData?: boolean;
+  readonly refetch: () => unknown;
+}
+
+/** What was asked for: the answer, or that it is awaited, or why there is none. Old answers stay. */
+export function Answer<T>({ of, children }: { of: Asked<T>; children: (data: T) => ReactNode }) {
+  if (of.data === undefined)
+    return of.error ? <Failure error={of.error} retry={() => void of.refetch()} /> : <Loading />;
+  return (
+    <>
+      {of.error != null && <Failure error={of.error} retry={() => void of.refetch()} />}
+      <div aria-busy={of.isPlaceholderData} className={of.isPlaceholderData ? "stale" : undefined}>
+        {children(of.data)}
+      </div>
+    </>
+  );
+}
+
+export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+  return (
+    <div className="empty">
+      <p className="empty-title">{title}</p>
+      {children}
+    </div>
+  );
+}
+
+/** An instant in the viewer's zone; the exact one on hover. */
+export function Time({ at, ago = false }: { at: string | undefined | null; ago?: boolean }) {
+  const { time } = useView();
+  if (at == null) return <span className="muted">never</span>;
+  return (
+    <time dateTime={at} title={`${time(at)} (${at})`} className="nowrap">
+      {ago ? away(at, Date.now()) : time(at)}
+    </time>
+  );
+}
+
+const TONES: Record<string, string> = {
+  succeeded: "good",
+  delivered: "good",
+  active: "good",
+  well: "good",
+  new: "good",
+  counted: "good",
+  redriven: "good",
+  in_force: "good",
+  failed: "bad",
+  down: "bad",
+  failing: "bad",
+  parked: "bad",
+  invalid: "bad",
+  conflict: "bad",
+  refused: "bad",
+  unreached: "bad",
+  forbidden: "bad",
+  revoked: "bad",
+  rejected: "bad",
+  partly_failed: "warn",
+  retrying: "warn",
+  paused: "warn",
+  waiting: "warn",
+  duplicate: "warn",
+  lost: "warn",
+  expired: "warn",
+  open: "warn",
+};
+
+/** A state as a word with a tone. The word says all; the colour only helps. */
+export function State({ of }: { of: string }) {
+  return <span className={`state ${TONES[of] ?? "plain"}`}>{of.replaceAll("_", " ")}</span>;
+}
+
+/** A name that others chose: of any length, in any script, never as markup. */
+export function Name({ children }: { children: string }) {
+  return (
+    <bdi className="name" title={children}>
+      {children}
+    </bdi>
+  );
+}
+
+export function Figure({ value, unit }: { value: string; unit?: string }) {
+  return (
+    <span className="figure">
+      {grouped(value)}
+      {unit && <span className="muted"> {unit}</span>}
+    </span>
+  );
+}
+
+export interface Column<Row> {
+  readonly head: string;
+  readonly cell: (row: Row) => ReactNode;
+  readonly number?: boolean;
+}
+
+/** A table that scrolls in itself where the page is narrow. */
+export function Table<Row>({
+  label,
+  columns,
+  rows,
+  id,
+}: {
+  label: string;
+  columns: readonly Column<Row>[];
+  rows: readonly Row[];
+  id: (row: Row) => string;
+}) {
+  return (
+    <div className="table" role="region" aria-label={label} tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            {columns.map((column) => (
+              <th key={column.head} scope="col" className={column.number ? "number" : undefined}>
+                {column.head}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={id(row)}>
+              {columns.map((column) => (
+                <td key={column.head} className={column.number ? "number" : undefined}>
+                  {column.cell(row)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** Steps through a list by cursor. The browser's Back is the page before. */
+export function CursorPages({ next, param = "after" }: { next: string | null; param?: string }) {
+  const setParams = useSetParams();
+  const later = new URLSearchParams(location.search).has(param);
+  if (next === null && !later) return null;
+  return (
+    <nav className="pages" aria-label="Pages">
+      <button
+        type="button"
+        className="button"
+        disabled={!later}
+        onClick={() => setParams({ [param]: "" })}
+      >
+        First page
+      </button>
+      <button
+        type="button"
+        className="button"
+        disabled={next === null}
+        onClick={() => setParams({ [param]: next ?? "" })}
+      >
+        Next page
+      </button>
+    </nav>
+  );
+}
+
+export function NumberPages({
+  number,
+  size,
+  total,
+}: {
+  number: number;
+  size: number;
+  total: number;
+}) {
+  const setParams = useSetParams();
+  const last = Math.max(1, Math.ceil(total / size));
+  if (last === 1) return <p className="muted">{grouped(String(total))} in all</p>;
+  const to = (page: number) => () => setParams({ page: page === 1 ? "" : String(page) });
+  return (
+    <nav className="pages" aria-label="Pages">
+      <button type="button" className="button" disabled={number <= 1} onClick={to(number - 1)}>
+        Page before
+      </button>
+      <span className="muted">
+        Page {grouped(String(number))} of {grouped(String(last))}, {grouped(String(total))} in all
+      </span>
+      <button type="button" className="button" disabled={number >= last} onClick={to(number + 1)}>
+        Next page
+      </button>
+    </nav>
+  );
+}
+
+export function Page({
+  title,
+  aside,
+  children,
+}: {
+  title: ReactNode;
+  aside?: ReactNode;
+  children: ReactNode;
+}) {
+  return (
+    <>
+      <header className="page-head">
+        <h1>{title}</h1>
+        {aside && <div className="row">{aside}</div>}
+      </header>
+      {children}
+    </>
+  );
+}
+
+export function Card({
+  title,
+  aside,
+  children,
+}: {
+  title: string;
+  aside?: ReactNode;
+  children: ReactNode;
+}) {
+  return (
+    <section className="card">
+      <div className="card-head">
+        <h2>{title}</h2>
+        {aside}
+      </div>
+      {children}
+    </section>
+  );
+}
+
+export function Facts({ of }: { of: readonly (readonly [string, ReactNode])[] }) {
+  return (
+    <dl className="facts">
+      {of.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** A field of a filter: what is written comes into the URL when it is left or Enter is pressed. */
+export function TextFilter({
+  label,
+  value,
+  set,
+  type = "search",
+}: {
+  label: string;
+  value: string;
+  set: (value: string) => void;
+  type?: string;
+}) {
+  return (
+    <label className="field">
+      <span>{label}</span>
+      <input
+        key={value}
+        type={type}
+        defaultValue={value}
+        onBlur={(event) => event.target.value !== value && set(event.target.value)}
+        onKeyDown={(event) => event.key === "Enter" && set(event.currentTarget.value)}
+      />
+    </label>
+  );
+}
+
+export function Choice({
+  label,
+  value,
+  set,
+  options,
+}: {
+  label: string;
+  value: string;
+  set: (value: string) => void;
+  options: readonly (readonly [string, string])[];
+}) {
+  return (
+    <label className="field">
+      <span>{label}</span>
+      <select value={value} onChange={(event) => set(event.target.value)}>
+        {options.map(([name, words]) => (
+          <option key={name} value={name}>
+            {words}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+export { Link };

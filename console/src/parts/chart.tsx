@@ -1,0 +1,130 @@
+import { useEffect, useRef } from "react";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+
+import { short } from "../rules/figures.js";
+import type { Series } from "../rules/series.js";
+import { useView } from "../state.js";
+import { written, type Exactness } from "../rules/times.js";
+
+const COLOURS = {
+  light: ["#1f5fd0", "#0b7a75", "#b4510f", "#7a3fb0", "#a8231a", "#5c6b00"],
+  dark: ["#7db0ff", "#5fd6cf", "#ffb066", "#cfa4ff", "#ff9d94", "#cbdc5a"],
+};
+
+interface Drawn {
+  readonly starts: readonly number[];
+  readonly series: readonly Series[];
+  /** The period before, at the same places. */
+  readonly before?: readonly (number | null)[] | undefined;
+  readonly label: string;
+  readonly exactness: Exactness;
+  /** Whose midnights the axis is marked at. */
+  readonly zone: string;
+  /** Asked where a window is clicked, with its place. The table offers the same by keyboard. */
+  readonly pick: (index: number) => void;
+}
+
+/** Usage over time. Whoever cannot see it has the table below, with the same numbers. */
+export function Chart(drawn: Drawn) {
+  const place = useRef<HTMLDivElement>(null);
+  const { theme } = useView();
+  const pick = useRef(drawn.pick);
+  pick.current = drawn.pick;
+  const { starts, series, before, exactness, zone } = drawn;
+  useEffect(() => {
+    const element = place.current;
+    if (element === null) return undefined;
+    const plot = new uPlot(
+      options(element.clientWidth, series, before !== undefined, zone, (ms) =>
+        written(new Date(ms).toISOString(), zone, exactness),
+      ),
+      dataOf(starts, series, before),
+      element,
+    );
+    const size = new ResizeObserver(() =>
+      plot.setSize({ width: element.clientWidth, height: 260 }),
+    );
+    size.observe(element);
+    const click = () => plot.cursor.idx != null && pick.current(plot.cursor.idx);
+    plot.over.addEventListener("click", click);
+    return () => {
+      size.disconnect();
+      plot.destroy();
+    };
+  }, [starts, series, before, theme, zone, exactness]);
+  return <div ref={place} className="chart" role="img" aria-label={drawn.label} />;
+}
+
+function dataOf(
+  starts: readonly number[],
+  series: readonly Series[],
+  before: Drawn["before"],
+): uPlot.AlignedData {
+  const lines = series.map((one) => [...one.values]);
+  return [starts.map((ms) => ms / 1000), ...(before === undefined ? [] : [[...before]]), ...lines];
+}
+
+function options(
+  width: number,
+  series: readonly Series[],
+  compared: boolean,
+  zone: string,
+  when: (ms: number) => string,
+): uPlot.Options {
+  const style = getComputedStyle(document.documentElement);
+  const dark =
+    style.colorScheme === "dark" ||
+    (style.colorScheme !== "light" && matchMedia("(prefers-color-scheme: dark)").matches);
+  const colours = dark ? COLOURS.dark : COLOURS.light;
+  const [ink, line] = dark ? ["#a0a9b6", "#2c323b"] : ["#566072", "#e4e7ec"];
+  const axis: uPlot.Axis = {
+    stroke: ink,
+    grid: { stroke: line, width: 1 },
+    ticks: { stroke: line, width: 1 },
+    font: "12px system-ui, sans-serif",
+  };
+  return {
+    width,
+    height: 260,
+    padding: [8, 44, 0, 0],
+    tzDate: (at) => uPlot.tzDate(new Date(at * 1000), zone),
+    cursor: { y: false, points: { size: 7 } },
+    scales: {
+      x: { time: true },
+      y: {
+        range: (_, low, high) => [
+          Math.min(0, low ?? 0),
+          (high ?? 1) === 0 ? 1 : (high ?? 1) * 1.05,
+        ],
+      },
+    },
+    axes: [
+      { ...axis, space: 110, values: (_, ticks) => ticks.map((at) => when(at * 1000)) },
+      { ...axis, size: 56, values: (_, ticks) => ticks.map(short) },
+    ],
+    series: [
+      { label: "Window", value: (_, at) => (at == null ? "" : when(at * 1000)) },
+      ...(compared
+        ? [
+            {
+              label: "period before",
+              stroke: ink,
+              dash: [5, 5],
+              width: 1.5,
+              points: { show: false },
+            },
+          ]
+        : []),
+      ...series.map((one, index) => ({
+        label: one.label,
+        stroke: colours[index] as string,
+        width: 2,
+        ...(series.length === 1 ? { fill: `${colours[index]}1f` } : {}),
+        points: { show: one.values.length <= 60, size: 5 },
+        value: (_: uPlot, value: number | null) =>
+          value == null ? "none" : value.toLocaleString("en"),
+      })),
+    ],
+  };
+}

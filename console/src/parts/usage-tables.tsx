@@ -1,0 +1,173 @@
+import { useMemo } from "react";
+
+import type { Schemas } from "../api.js";
+import { grouped } from "../rules/figures.js";
+import { before, windowStarts } from "../rules/range.js";
+import { groupLabel, SERIES_MAX, seriesOf } from "../rules/series.js";
+import { written } from "../rules/times.js";
+import type { Seen } from "../seen.js";
+import { useSetParams, useView } from "../state.js";
+import { adds } from "../usage.js";
+import { Empty, Link, Name, Table } from "./basics.js";
+import { Chart } from "./chart.js";
+import { asText, questionOf, Why } from "./why-link.js";
+
+type Meter = Schemas["Meter"];
+const ROWS_SHOWN = 200;
+
+/** The windows of a meter's usage, as a chart and as a table of the same numbers. */
+export function Windows({
+  meter,
+  seen,
+  found,
+  past,
+}: {
+  meter: Meter;
+  seen: Seen;
+  found: Schemas["QueryResult"];
+  past: Schemas["UsageRow"][] | undefined;
+}) {
+  const { time } = useView();
+  const setParams = useSetParams();
+  const starts = useMemo(() => windowStarts(seen.range, seen.granularity, seen.zone), [seen]);
+  const series = useMemo(() => seriesOf(found.data, starts, adds(meter)), [found, starts, meter]);
+  const pastValues = useMemo(() => {
+    if (past === undefined) return undefined;
+    const at = windowStarts(before(seen.range), seen.granularity, seen.zone);
+    const values = seriesOf(past, at, adds(meter))[0]?.values ?? [];
+    return starts.map((_, index) => values[index] ?? null);
+  }, [past, starts, seen, meter]);
+  if (found.data.length === 0) {
+    return (
+      <Empty title="Nothing counted in this range">
+        <p>
+          Choose another range, or look whether{" "}
+          <Link href={`/events?type=${encodeURIComponent(meter.event_type)}`}>
+            events of its type arrive
+          </Link>
+          .
+        </p>
+      </Empty>
+    );
+  }
+  const pick = (index: number) => {
+    const row = found.data.find((one) => Date.parse(one.from) === starts[index]);
+    if (row)
+      setParams({
+        why: asText(
+          questionOf(
+            meter.key,
+            seen.groups.length === 0 ? row : { ...row, dimensions: {}, value: "" },
+            seen.subject || undefined,
+          ),
+        ),
+      });
+  };
+  const shown = [...found.data].reverse().slice(0, ROWS_SHOWN);
+  const exactness = seen.granularity === "P1D" || seen.granularity === "P1M" ? "day" : "minute";
+  return (
+    <>
+      <Chart
+        starts={starts}
+        series={series}
+        before={pastValues}
+        exactness={exactness}
+        zone={seen.zone}
+        pick={pick}
+        label={`Usage of ${meter.name} over time; the table below has the same numbers`}
+      />
+      {new Set(found.data.map((row) => groupLabel(row.dimensions))).size > SERIES_MAX && (
+        <p className="muted">The chart shows the {SERIES_MAX} groups with most usage.</p>
+      )}
+      {found.complete_until && Date.parse(found.complete_until) < Date.parse(seen.range.to) && (
+        <p className="muted">
+          Complete until {time(found.complete_until)}: later events may still be on their way.
+        </p>
+      )}
+      <Table
+        label="Usage by window"
+        rows={shown}
+        id={(row) => row.from + groupLabel(row.dimensions)}
+        columns={[
+          {
+            head: "Window from",
+            cell: (row) => (
+              <span className="nowrap">{written(row.from, seen.zone, exactness)}</span>
+            ),
+          },
+          ...seen.groups.map((name) => ({
+            head: name,
+            cell: (row: Schemas["UsageRow"]) => <Name>{row.dimensions[name] || "(empty)"}</Name>,
+          })),
+          {
+            head: "Usage",
+            number: true,
+            cell: (row) => (
+              <Why question={questionOf(meter.key, row, seen.subject || undefined)}>
+                {grouped(row.value)}
+              </Why>
+            ),
+          },
+          { head: "Events", number: true, cell: (row) => grouped(String(row.counted)) },
+          {
+            head: "Rejected",
+            number: true,
+            cell: (row) =>
+              row.rejected === 0 ? <span className="muted">0</span> : grouped(String(row.rejected)),
+          },
+        ]}
+      />
+      {found.data.length > shown.length && (
+        <p className="muted">
+          The newest {ROWS_SHOWN} of {grouped(String(found.data.length))} rows. The CSV has all.
+        </p>
+      )}
+    </>
+  );
+}
+
+/** The subjects with most usage in the range. */
+export function Top({
+  meter,
+  seen,
+  rows,
+}: {
+  meter: Meter;
+  seen: Seen;
+  rows: readonly Schemas["UsageRow"][];
+}) {
+  const setParams = useSetParams();
+  const first = [...rows].sort((a, b) => Number(b.value) - Number(a.value)).slice(0, 10);
+  if (first.length === 0) return <Empty title="No subject has usage in this range" />;
+  return (
+    <Table
+      label="Top subjects"
+      rows={first}
+      id={(row) => row.dimensions["subject"] ?? ""}
+      columns={[
+        {
+          head: "Subject",
+          cell: (row) => (
+            <button
+              type="button"
+              className="why"
+              onClick={() => setParams({ subject: row.dimensions["subject"] ?? "" })}
+            >
+              <Name>{row.dimensions["subject"] ?? ""}</Name>
+            </button>
+          ),
+        },
+        {
+          head: "Usage",
+          number: true,
+          cell: (row) => (
+            <Why question={questionOf(meter.key, { ...row, ...seen.range })}>
+              {grouped(row.value)}
+            </Why>
+          ),
+        },
+        { head: "Events", number: true, cell: (row) => grouped(String(row.counted)) },
+      ]}
+    />
+  );
+}

@@ -1,0 +1,59 @@
+import type { ReactNode } from "react";
+
+import { useSetParams } from "../state.js";
+
+/** A number that can be asked for: of which meter, which window, whose, with which dimensions. */
+export interface Question {
+  readonly meter: string;
+  readonly from: string;
+  readonly to: string;
+  readonly subject?: string | undefined;
+  readonly dimensions?: Readonly<Record<string, string>> | undefined;
+  readonly value?: string | undefined;
+}
+
+/** The question as one parameter of the URL, so that the answer can be sent to a colleague. */
+export function asText(question: Question): string {
+  return JSON.stringify(question);
+}
+
+export function fromText(text: string): Question | undefined {
+  try {
+    const found = JSON.parse(text) as Question;
+    return typeof found.meter === "string" && typeof found.from === "string" ? found : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A row's dimensions apart from its subject. */
+export function questionOf(
+  meter: string,
+  row: { from: string; to: string; dimensions: Record<string, string>; value: string },
+  subject?: string,
+): Question {
+  const { subject: own, ...dimensions } = row.dimensions;
+  return {
+    meter,
+    from: row.from,
+    to: row.to,
+    subject: own ?? subject,
+    dimensions,
+    value: row.value,
+  };
+}
+
+export function Why({ question, children }: { question: Question; children: ReactNode }) {
+  const setParams = useSetParams();
+  return (
+    <button
+      type="button"
+      className="why"
+      title="Why this number?"
+      onClick={() => setParams({ why: asText(question) })}
+    >
+      {children}
+      <span className="why-mark">why?</span>
+    </button>
+  );
+}

@@ -1,0 +1,277 @@
+import { Button, Dialog, Heading, Modal, ModalOverlay } from "react-aria-components";
+
+import { api, unwrap, type Schemas } from "../api.js";
+import { useApi, useParam, useView } from "../state.js";
+import { grouped, many } from "../rules/figures.js";
+import { Answer, Copy, Empty, Facts, Link, Name, State, Table, Time } from "./basics.js";
+import type { Question } from "./why-link.js";
+
+const SIZE = 20;
+
+/** Why a number is what it is: the events behind it, what did not count, and who was told of it. */
+export default function WhyPanel({ question, close }: { question: Question; close: () => void }) {
+  const { time } = useView();
+  return (
+    <ModalOverlay
+      isOpen
+      isDismissable
+      onOpenChange={(open) => !open && close()}
+      className="overlay"
+    >
+      <Modal className="panel">
+        <Dialog className="panel-inner">
+          <div className="card-head">
+            <Heading slot="title" level={2}>
+              Why {question.value ? grouped(question.value) : "this number"}?
+            </Heading>
+            <Button className="button small" onPress={close}>
+              Close
+            </Button>
+          </div>
+          <Facts
+            of={[
+              [
+                "Meter",
+                <Link key="m" href={`/meters/${question.meter}`}>
+                  {question.meter}
+                </Link>,
+              ],
+              ["From", time(question.from)],
+              ["To", time(question.to)],
+              [
+                "Subject",
+                question.subject === undefined ? "all" : <Name key="s">{question.subject}</Name>,
+              ],
+              ...Object.entries(question.dimensions ?? {}).map(
+                ([name, value]) => [name, value || "(empty)"] as const,
+              ),
+            ]}
+          />
+          <Behind question={question} />
+          <Uncounted question={question} />
+        </Dialog>
+      </Modal>
+    </ModalOverlay>
+  );
+}
+
+function Behind({ question }: { question: Question }) {
+  const [after, setAfter] = useParam("why_after");
+  const query = {
+    from: question.from,
+    to: question.to,
+    ...(question.subject === undefined ? {} : { subject: question.subject }),
+    ...(Object.keys(question.dimensions ?? {}).length > 0
+      ? { dimensions: question.dimensions as Record<string, string> }
+      : {}),
+    page: { size: SIZE, ...(after ? { after } : {}) },
+  };
+  const found = useApi(["why", question.meter, query], async () =>
+    unwrap(
+      await api.GET("/api/v3/metering/meters/{meterId}/events", {
+        params: { path: { meterId: question.meter }, query },
+      }),
+    ),
+  );
+  return (
+    <section>
+      <h3>Events that count in it</h3>
+      <Answer of={found}>
+        {({ data, meta, total }) => (
+          <>
+            {data.length === 0 && <Empty title="No event counts in it" />}
+            {total && (
+              <p className="row">
+                <span>
+                  {many(total.events, "event")}, checksum{" "}
+                  <code>{total.checksum.slice(0, 16)}…</code>
+                </span>
+                <Copy text={total.checksum} label="Copy checksum" />
+              </p>
+            )}
+            {data.length > 0 && <Events rows={data} to={question.to} />}
+            <div className="pages">
+              {after && (
+                <button type="button" className="button small" onClick={() => setAfter("")}>
+                  First events
+                </button>
+              )}
+              {meta.page.next && (
+                <button
+                  type="button"
+                  className="button small"
+                  onClick={() => setAfter(meta.page.next ?? "")}
+                >
+                  Next {SIZE} events
+                </button>
+              )}
+            </div>
+            {data[0] && <Reported event={data[0]} meter={question.meter} />}
+          </>
+        )}
+      </Answer>
+    </section>
+  );
+}
+
+function Events({ rows, to }: { rows: readonly Schemas["UsageEvent"][]; to: string }) {
+  return (
+    <Table
+      label="Events behind the number"
+      rows={rows}
+      id={(row) => row.position}
+      columns={[
+        {
+          head: "Event",
+          cell: (row) => (
+            <Link href={eventLink(row)}>
+              <Name>{row.id}</Name>
+            </Link>
+          ),
+        },
+        { head: "Subject", cell: (row) => <Name>{row.subject}</Name> },
+        { head: "Time", cell: (row) => <Time at={row.time} /> },
+        {
+          head: "Received",
+          cell: (row) => (
+            <>
+              <Time at={row.ingested_at} />{" "}
+              {Date.parse(row.ingested_at) > Date.parse(to) && (
+                <span className="state warn">after the window</span>
+              )}
+            </>
+          ),
+        },
+      ]}
+    />
+  );
+}
+
+export function eventLink(event: { source: string; id: string }): string {
+  return `/event?source=${encodeURIComponent(event.source)}&id=${encodeURIComponent(event.id)}`;
+}
+
+/** The deliveries that an event was reported in, with their revisions. */
+function Reported({ event, meter }: { event: Schemas["UsageEvent"]; meter: string }) {
+  const query = { source: event.source, id: event.id };
+  const trace = useApi(["trace", event.source, event.id], async () =>
+    unwrap(await api.GET("/api/v3/metering/event-trace", { params: { query } })),
+  );
+  return (
+    <section>
+      <h3>Deliveries that reported the first of these events</h3>
+      <Answer of={trace}>
+        {({ deliveries }) => (
+          <ReportedEntries
+            of={deliveries ?? []}
+            none={`No sync has reported usage of ${meter} with it yet.`}
+          />
+        )}
+      </Answer>
+    </section>
+  );
+}
+
+export function ReportedEntries({
+  of,
+  none,
+}: {
+  of: readonly Schemas["ReportedEntry"][];
+  none: string;
+}) {
+  if (of.length === 0) return <p className="muted">{none}</p>;
+  return (
+    <Table
+      label="Deliveries that reported it"
+      rows={of}
+      id={(one) => one.delivery.id + JSON.stringify(one.dimensions)}
+      columns={[
+        {
+          head: "Sync",
+          cell: (one) => (
+            <Link href={`/deliveries/${one.delivery.id}`}>{one.delivery.report.slug}</Link>
+          ),
+        },
+        {
+          head: "Window",
+          cell: (one) => (
+            <>
+              <Time at={one.delivery.from} /> – <Time at={one.delivery.to} />
+            </>
+          ),
+        },
+        { head: "Revision", number: true, cell: (one) => one.delivery.revision },
+        { head: "Value", number: true, cell: (one) => grouped(one.value) },
+        { head: "State", cell: (one) => <State of={one.delivery.state} /> },
+      ]}
+    />
+  );
+}
+
+/** Events of the same window that came again, with or without other contents, and did not count. */
+function Uncounted({ question }: { question: Question }) {
+  const meter = useApi(["meters", question.meter], async () =>
+    unwrap(
+      await api.GET("/api/v3/metering/meters/{meterId}", {
+        params: { path: { meterId: question.meter } },
+      }),
+    ),
+  );
+  const type = meter.data?.event_type;
+  const found = useApi(
+    ["uncounted", question, type],
+    async () => {
+      const filter = {
+        type: { eq: type as string },
+        time: { gte: question.from, lt: question.to },
+        ...(question.subject === undefined ? {} : { subject: { eq: question.subject } }),
+        verdict: { oeq: "duplicate,conflict" },
+      };
+      return unwrap(
+        await api.GET("/api/v3/metering/events", {
+          params: { query: { filter, page: { size: SIZE } } },
+        }),
+      );
+    },
+    undefined,
+    type !== undefined,
+  );
+  return (
+    <section>
+      <h3>Events that did not count in it, because they came before</h3>
+      <Answer of={found}>
+        {({ data, meta }) =>
+          data.length === 0 ? (
+            <p className="muted">None: no event of this window came twice.</p>
+          ) : (
+            <>
+              <Table
+                label="Events that did not count"
+                rows={data}
+                id={(one) => one.position}
+                columns={[
+                  {
+                    head: "Event",
+                    cell: (one) =>
+                      one.event ? (
+                        <Link href={eventLink(one.event)}>
+                          <Name>{one.event.id}</Name>
+                        </Link>
+                      ) : (
+                        "unreadable"
+                      ),
+                  },
+                  { head: "Verdict", cell: (one) => <State of={one.verdict.kind} /> },
+                  { head: "Received", cell: (one) => <Time at={one.ingested_at} /> },
+                ]}
+              />
+              {meta.page.next && (
+                <p className="muted">There are more: search the events by verdict.</p>
+              )}
+            </>
+          )
+        }
+      </Answer>
+    </section>
+  );
+}

@@ -1,0 +1,50 @@
+/** Decimal text with its digits in groups of three: exact, never by way of a float. */
+export function grouped(value: string): string {
+  const found = /^(-?)(\d+)(\.\d+)?$/.exec(value);
+  if (found === null) return value; // what is no plain decimal is shown as it is
+  const [, sign = "", whole = "", fraction = ""] = found;
+  return sign + whole.replace(/\B(?=(\d{3})+$)/g, ",") + fraction;
+}
+
+const STEPS = [
+  [1e12, "T"],
+  [1e9, "G"],
+  [1e6, "M"],
+  [1e3, "k"],
+] as const;
+
+/** A short form for axes and tiles, three digits: 12.3k. Not exact; the exact one stands beside it. */
+export function short(value: number): string {
+  const size = Math.abs(value);
+  for (const [step, letter] of STEPS) {
+    if (size >= step) return trimmed(value / step) + letter;
+  }
+  return trimmed(value);
+}
+
+function trimmed(value: number): string {
+  return Number(value.toPrecision(3)).toString();
+}
+
+/** The share of a part in percent, in words: never "100 %" or "0 %" where it is not so. */
+export function share(part: number, whole: number): string {
+  if (whole === 0 || part === 0) return "0 %";
+  if (part === whole) return "100 %";
+  const percent = (100 * part) / whole;
+  if (percent < 0.1) return "< 0.1 %";
+  if (percent > 99.9) return "> 99.9 %";
+  return `${percent.toFixed(1)} %`;
+}
+
+/** The change from one decimal to another in percent with its sign; undefined where there was nothing. */
+export function change(before: string | undefined, now: string | undefined): string | undefined {
+  const [from, to] = [Number(before ?? "0"), Number(now ?? "0")];
+  if (!Number.isFinite(from) || !Number.isFinite(to) || from === 0) return undefined;
+  const percent = (100 * (to - from)) / Math.abs(from);
+  return `${percent > 0 ? "+" : ""}${percent.toFixed(1)} %`;
+}
+
+/** One or many: `1 event`, `2,000 events`. */
+export function many(count: number, one: string, more = `${one}s`): string {
+  return `${grouped(String(count))} ${count === 1 ? one : more}`;
+}

@@ -1,0 +1,61 @@
+import { useMemo } from "react";
+
+import type { Schemas } from "./api.js";
+import { aligned, fitting, isSpan, SPANS, type Granularity, type Range } from "./rules/range.js";
+import { useParam, useView } from "./state.js";
+import { spanUntil } from "./usage.js";
+
+export const WORDS: Record<Granularity, string> = {
+  PT1M: "Minute",
+  PT1H: "Hour",
+  P1D: "Day",
+  P1M: "Month",
+};
+
+/** What the URL says is seen: range, windows, groups, filter. */
+export function useSeen(meter: Schemas["Meter"], end: string) {
+  const view = useView();
+  const [zoneParam] = useParam("zone");
+  const zone = zoneParam || view.zone;
+  const [span] = useParam("span", "30d");
+  const [from] = useParam("from");
+  const [to] = useParam("to");
+  const [granularityParam] = useParam("by");
+  const [group] = useParam("group");
+  const [subject] = useParam("subject");
+  const [dimension] = useParam("dimension");
+  const [is] = useParam("is");
+  return useMemo(() => {
+    const name = isSpan(span) ? span : "30d";
+    const asked: Range | undefined =
+      from !== "" && to !== "" && !Number.isNaN(Date.parse(from) + Date.parse(to))
+        ? { from, to }
+        : undefined;
+    const fit = asked ? fitting(asked) : fitting(spanUntil(end, name, "PT1M", zone));
+    const wanted = granularityParam as Granularity;
+    const usual = asked ? (fit.find((one) => one !== "PT1M") ?? "P1M") : SPANS[name].granularity;
+    const granularity = fit.includes(wanted) ? wanted : usual;
+    const range = asked
+      ? aligned(asked, granularity, zone)
+      : spanUntil(end, name, granularity, zone);
+    const filters: Record<string, { eq: string }> = {};
+    if (subject !== "") filters["subject"] = { eq: subject };
+    if (dimension !== "" && is !== "") filters[dimension] = { eq: is };
+    const groups =
+      group === ""
+        ? []
+        : group
+            .split(",")
+            .filter((one) => one === "subject" || Object.hasOwn(meter.dimensions, one));
+    const query: Schemas["QueryRequest"] = {
+      ...range,
+      granularity,
+      time_zone: zone,
+      ...(groups.length > 0 ? { group_by_dimensions: groups } : {}),
+      ...(Object.keys(filters).length > 0 ? { filters: { dimensions: filters } } : {}),
+    };
+    return { zone, span: asked ? "" : name, range, granularity, fit, query, groups, subject };
+  }, [meter, end, zone, span, from, to, granularityParam, group, subject, dimension, is]);
+}
+
+export type Seen = ReturnType<typeof useSeen>;

@@ -1,0 +1,196 @@
+import { Suspense, lazy, useEffect, useRef, type ComponentType } from "react";
+import { Link, Route, Switch, useLocation, useRoute } from "wouter";
+
+import { signOut, type Session } from "./api.js";
+import { Failure, Loading, Page } from "./parts/basics.js";
+import { fromText } from "./parts/why-link.js";
+import { SessionProvider, useParam, useRenewal, useSession, useView, type Theme } from "./state.js";
+import { Overview } from "./pages/overview.js";
+
+const WhyPanel = lazy(() => import("./parts/why.js"));
+
+const PAGES: readonly (readonly [path: string, page: ComponentType])[] = [
+  ["/", Overview],
+  ["/meters", lazy(() => import("./pages/meters.js"))],
+  ["/meters/:key", lazy(() => import("./pages/meter.js"))],
+  ["/syncs", lazy(() => import("./pages/syncs.js"))],
+  ["/syncs/:slug", lazy(() => import("./pages/sync.js"))],
+  ["/deliveries/:id", lazy(() => import("./pages/delivery.js"))],
+  ["/events", lazy(() => import("./pages/events.js"))],
+  ["/event", lazy(() => import("./pages/event.js"))],
+  ["/refusals", lazy(() => import("./pages/refusals.js"))],
+  ["/subjects", lazy(() => import("./pages/subjects.js"))],
+  ["/subject", lazy(() => import("./pages/subject.js"))],
+  ["/keys", lazy(() => import("./pages/keys.js"))],
+  ["/changes", lazy(() => import("./pages/changes.js"))],
+];
+const SignIn = lazy(() => import("./pages/sign-in.js"));
+
+const PLACES = [
+  ["/", "Overview", "status:read"],
+  ["/meters", "Meters", "meters:read"],
+  ["/syncs", "Syncs", "reports:read"],
+  ["/events", "Events", "events:read"],
+  ["/refusals", "Refusals", "events:read"],
+  ["/subjects", "Subjects", "events:read"],
+  ["/keys", "Keys", "keys:read"],
+  ["/changes", "Changes", "changes:read"],
+] as const;
+
+export function Shell() {
+  const session = useSession();
+  const first = useRef<string>(undefined);
+  first.current ??= session.data?.console;
+  const stale = session.data?.console !== undefined && session.data.console !== first.current;
+  useRenewal(session.data);
+  if (session.data === undefined) {
+    return (
+      <main className="alone">
+        {session.error ? (
+          <Failure error={session.error} retry={() => void session.refetch()} />
+        ) : (
+          <Loading />
+        )}
+      </main>
+    );
+  }
+  if (!session.data.signed_in) {
+    return (
+      <Suspense fallback={<Loading />}>
+        <SignIn />
+      </Suspense>
+    );
+  }
+  return (
+    <SessionProvider value={session.data}>
+      <a className="skip" href="#main">
+        Skip to the page
+      </a>
+      <Head session={session.data} />
+      <main id="main" tabIndex={-1}>
+        {stale && <Upgraded />}
+        {session.error != null && <Failure error={session.error} />}
+        <Suspense fallback={<Loading />}>
+          <Switch>
+            {PAGES.map(([path, page]) => (
+              <Route key={path} path={path} component={page} />
+            ))}
+            <Route component={Nowhere} />
+          </Switch>
+        </Suspense>
+      </main>
+      <Asked />
+      <Titles />
+    </SessionProvider>
+  );
+}
+
+function Head({ session }: { session: Session }) {
+  return (
+    <header className="head">
+      <Link href="/" className="brand">
+        <svg viewBox="0 0 32 32" aria-hidden="true">
+          <path d="M2 21h6l4-12 5 17 4-11h9" />
+        </svg>
+        Meterline
+      </Link>
+      <nav aria-label="Main">
+        {PLACES.filter(([, , scope]) => session.scopes.includes(scope)).map(([path, words]) => (
+          <Place key={path} path={path} words={words} />
+        ))}
+      </nav>
+      <Switches session={session} />
+    </header>
+  );
+}
+
+function Place({ path, words }: { path: string; words: string }) {
+  const [exact] = useRoute(path);
+  const [inside] = useRoute(`${path}/*`);
+  const here = exact || (path !== "/" && inside);
+  return (
+    <Link href={path} aria-current={here ? "page" : undefined}>
+      {words}
+    </Link>
+  );
+}
+
+function Switches({ session }: { session: Session }) {
+  const { theme, setTheme, zone, own, setZone } = useView();
+  return (
+    <div className="switches">
+      {own !== "UTC" && (
+        <select
+          aria-label="Time zone"
+          value={zone}
+          onChange={(event) => setZone(event.target.value)}
+        >
+          <option>UTC</option>
+          <option>{own}</option>
+        </select>
+      )}
+      {own === "UTC" && <span className="muted">UTC</span>}
+      <select
+        aria-label="Theme"
+        value={theme}
+        onChange={(event) => setTheme(event.target.value as Theme)}
+      >
+        <option value="auto">System</option>
+        <option value="light">Light</option>
+        <option value="dark">Dark</option>
+      </select>
+      {session.key && (
+        <button
+          type="button"
+          className="button small"
+          title={`Key ${session.key.name}`}
+          onClick={() => void signOut().then(() => location.reload())}
+        >
+          Sign out
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** The question that the URL asks, if it asks one. */
+function Asked() {
+  const [text, set] = useParam("why");
+  const question = text === "" ? undefined : fromText(text);
+  if (question === undefined) return null;
+  return (
+    <Suspense fallback={null}>
+      <WhyPanel question={question} close={() => set("")} />
+    </Suspense>
+  );
+}
+
+function Titles() {
+  const [path] = useLocation();
+  useEffect(() => {
+    const place = PLACES.find(([at]) => at !== "/" && path.startsWith(at))?.[1] ?? "Overview";
+    document.title = `${place} · Meterline`;
+  }, [path]);
+  return null;
+}
+
+function Upgraded() {
+  return (
+    <div className="notice" role="status">
+      <p>The server has a newer console.</p>
+      <button type="button" className="button" onClick={() => location.reload()}>
+        Load it
+      </button>
+    </div>
+  );
+}
+
+function Nowhere() {
+  return (
+    <Page title="There is no such page">
+      <p>
+        Go to the <Link href="/">overview</Link>.
+      </p>
+    </Page>
+  );
+}

@@ -1,0 +1,165 @@
+import { useQuery, type UseQueryResult } from "@tanstack/react-query";
+import {
+  createContext,
+  useCallback,
+  useContext,
+  useEffect,
+  useMemo,
+  useState,
+  type ReactNode,
+} from "react";
+import { useLocation, useSearch } from "wouter";
+
+import { ProblemError, readSession, renewSession, type Session } from "./api.js";
+import { written, type Exactness } from "./rules/times.js";
+
+/** How often what is live is asked for. Nothing is asked while the tab is hidden. */
+export const LIVE_MS = 3000;
+export const SLOW_MS = 15_000;
+
+/** An answer of the API, kept by its key; asked again every so often if `every` is given. */
+export function useApi<T>(
+  key: readonly unknown[],
+  ask: () => Promise<T>,
+  every?: number,
+  enabled = true,
+): UseQueryResult<T> {
+  return useQuery({
+    queryKey: key,
+    queryFn: ask,
+    enabled,
+    refetchInterval: every ?? false,
+    placeholderData: (last: T | undefined, query) =>
+      (query?.queryKey[0] === key[0] && query?.queryKey[1] === key[1] ? last : undefined) as never,
+    retry: (count, error) =>
+      !(error instanceof ProblemError && error.status < 500 && error.status !== 429) && count < 2,
+  });
+}
+
+/** One parameter of the URL. What is not said in the URL is the default, and the default is not said. */
+export function useParam(name: string, otherwise = ""): [string, (value: string) => void] {
+  const search = useSearch();
+  const setParams = useSetParams();
+  const set = useCallback(
+    (value: string) => setParams({ [name]: value === otherwise ? "" : value }),
+    [name, otherwise, setParams],
+  );
+  return [new URLSearchParams(search).get(name) ?? otherwise, set];
+}
+
+/** Set several parameters at once; empty ones are taken out. Each change is a step back for the browser. */
+export function useSetParams(): (changes: Record<string, string>) => void {
+  const search = useSearch();
+  const [path, navigate] = useLocation();
+  return useCallback(
+    (changes) => {
+      const params = new URLSearchParams(search);
+      for (const [name, value] of Object.entries(changes)) {
+        if (value === "") params.delete(name);
+        else params.set(name, value);
+      }
+      const text = params.toString();
+      navigate(text === "" ? path : `${path}?${text}`);
+    },
+    [search, path, navigate],
+  );
+}
+
+function stored(name: string): string | null {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null; // storage may be forbidden; the page works without
+  }
+}
+
+function store(name: string, value: string): void {
+  try {
+    localStorage.setItem(name, value);
+  } catch {
+    // as above
+  }
+}
+
+export type Theme = "auto" | "light" | "dark";
+const OWN_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+
+interface View {
+  readonly theme: Theme;
+  readonly setTheme: (theme: Theme) => void;
+  readonly zone: string;
+  readonly own: string;
+  readonly setZone: (zone: string) => void;
+  readonly time: (instant: string, to?: Exactness) => string;
+}
+
+const ViewContext = createContext<View | undefined>(undefined);
+
+/** How this viewer looks at things: theme and zone, kept by the browser. */
+export function ViewProvider({ children }: { children: ReactNode }) {
+  const [theme, setTheme] = useState<Theme>(
+    () => (stored("meterline.theme") as Theme | null) ?? "auto",
+  );
+  const [zone, setZone] = useState(() => (stored("meterline.zone") === "own" ? OWN_ZONE : "UTC"));
+  useEffect(() => {
+    if (theme === "auto") delete document.documentElement.dataset["theme"];
+    else document.documentElement.dataset["theme"] = theme;
+    store("meterline.theme", theme);
+  }, [theme]);
+  const view = useMemo<View>(
+    () => ({
+      theme,
+      setTheme,
+      zone,
+      own: OWN_ZONE,
+      setZone: (chosen) => {
+        store("meterline.zone", chosen === "UTC" ? "utc" : "own");
+        setZone(chosen);
+      },
+      time: (instant, to) => written(instant, zone, to),
+    }),
+    [theme, zone],
+  );
+  return <ViewContext value={view}>{children}</ViewContext>;
+}
+
+export function useView(): View {
+  const view = useContext(ViewContext);
+  if (view === undefined) throw new Error("useView outside of ViewProvider");
+  return view;
+}
+
+const SessionContext = createContext<Session | undefined>(undefined);
+export const SessionProvider = SessionContext.Provider;
+
+export function useSession(): UseQueryResult<Session> {
+  return useApi(["session"], readSession, 60_000);
+}
+
+/** Whether the viewer may do what needs a scope. What they may not do is not offered. */
+export function useMay(): (scope: string) => boolean {
+  const session = useContext(SessionContext);
+  return useCallback((scope: string) => session?.scopes.includes(scope) ?? false, [session]);
+}
+
+const RENEW_EVERY_MS = 60_000;
+
+/** Renew the session when the person does something, not when the page polls. */
+export function useRenewal(session: Session | undefined): void {
+  const ends = session?.expires_at !== undefined;
+  useEffect(() => {
+    if (!ends) return undefined;
+    let renewedMs = performance.now();
+    const act = () => {
+      if (performance.now() - renewedMs < RENEW_EVERY_MS) return;
+      renewedMs = performance.now();
+      renewSession().catch(() => undefined); // the next request says what is wrong
+    };
+    window.addEventListener("pointerdown", act);
+    window.addEventListener("keydown", act);
+    return () => {
+      window.removeEventListener("pointerdown", act);
+      window.removeEventListener("keydown", act);
+    };
+  }, [ends]);
+}

@@ -1,0 +1,135 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { change, grouped, many, share, short } from "../src/rules/figures.js";
+import { troubles, type Sync } from "../src/rules/health.js";
+import { aligned, before, fitting, windowStarts } from "../src/rules/range.js";
+import { seriesOf } from "../src/rules/series.js";
+import { curl, go, quoted } from "../src/rules/snippets.js";
+import { away, lasting, retimed, written } from "../src/rules/times.js";
+
+test("figures are grouped without a float", () => {
+  assert.equal(grouped("12345678901234567890.000000001"), "12,345,678,901,234,567,890.000000001");
+  assert.equal(grouped("-1000"), "-1,000");
+  assert.equal(grouped("999"), "999");
+  assert.equal(grouped("1E+3"), "1E+3");
+  assert.equal(short(12345), "12.3k");
+  assert.equal(short(-0.5), "-0.5");
+  assert.equal(many(1, "event"), "1 event");
+  assert.equal(many(2000, "delivery", "deliveries"), "2,000 deliveries");
+});
+
+test("a share is never rounded to all or nothing", () => {
+  assert.equal(share(1, 1_000_000), "< 0.1 %");
+  assert.equal(share(999_999, 1_000_000), "> 99.9 %");
+  assert.equal(share(0, 0), "0 %");
+  assert.equal(change("200", "300"), "+50.0 %");
+  assert.equal(change("0", "300"), undefined);
+});
+
+test("times are written in a zone, and in words", () => {
+  assert.equal(written("2026-01-31T23:30:05Z", "Europe/Berlin"), "2026-02-01 00:30:05");
+  assert.equal(written("2026-01-31T23:30:05Z", "UTC", "day"), "2026-01-31");
+  assert.equal(written("never", "UTC"), "never");
+  assert.equal(
+    retimed("down since 2026-01-31T23:30:05.123Z.", "UTC"),
+    "down since 2026-01-31 23:30:05.",
+  );
+  assert.equal(lasting(61_000), "1 minute");
+  assert.equal(away("2026-01-01T00:00:00Z", Date.parse("2026-01-01T02:00:00Z")), "2 hours ago");
+  assert.equal(away("2026-01-02T00:00:00Z", Date.parse("2026-01-01T00:00:00Z")), "in 1 day");
+});
+
+test("a range is widened to whole windows of its zone", () => {
+  const range = { from: "2026-03-28T12:00:00Z", to: "2026-03-30T12:00:00Z" };
+  const days = aligned(range, "P1D", "Europe/Berlin");
+  assert.deepEqual(days, { from: "2026-03-27T23:00:00.000Z", to: "2026-03-30T22:00:00.000Z" });
+  const lengths = windowStarts(days, "P1D", "Europe/Berlin").map((ms) =>
+    new Date(ms).toISOString(),
+  );
+  // The clock is set forward on 29 March: that day has 23 hours.
+  assert.deepEqual(lengths, [
+    "2026-03-27T23:00:00.000Z",
+    "2026-03-28T23:00:00.000Z",
+    "2026-03-29T22:00:00.000Z",
+  ]);
+});
+
+test("whole windows stay, also those of an hour that comes twice", () => {
+  const range = { from: "2026-10-24T23:00:00Z", to: "2026-10-25T03:00:00Z" };
+  assert.equal(
+    windowStarts(aligned(range, "PT1H", "Europe/Berlin"), "PT1H", "Europe/Berlin").length,
+    4,
+  );
+  assert.deepEqual(before(range), { from: "2026-10-24T19:00:00.000Z", to: "2026-10-24T23:00:00Z" });
+  assert.deepEqual(fitting({ from: "2026-01-01T00:00:00Z", to: "2027-01-01T00:00:00Z" }), [
+    "P1D",
+    "P1M",
+  ]);
+});
+
+const WELL: Sync = {
+  slug: "daily",
+  state: "active",
+  status: { owed_deliveries: 0, receiver: { state: "well" } },
+};
+const FINE = {
+  caught_up: true,
+  lag_records: 0,
+  freshness_ms: 5000,
+  account: { received: 1, conflict: 0, invalid: 0 },
+};
+
+test("nothing wrong is no trouble", () => assert.deepEqual(troubles(FINE, [WELL]), []));
+
+test("the worst stands first", () => {
+  const paused = { ...WELL, slug: "a", state: "paused" };
+  const down = {
+    ...WELL,
+    slug: "b",
+    status: { ...WELL.status, receiver: { state: "down", summary: "no route" } },
+  };
+  const found = troubles({ ...FINE, account: { received: 9, conflict: 2, invalid: 0 } }, [
+    paused,
+    down,
+  ]);
+  assert.deepEqual(
+    found.map((one) => one.level),
+    ["bad", "warn", "warn"],
+  );
+  assert.match(found[0]!.what, /sync b is down\./);
+  assert.match(found[0]!.todo, /^no route Mend/);
+  assert.equal(found[1]!.link, "/refusals?kind=conflict");
+});
+
+test("a part that does not answer, and old usage, are named", () => {
+  const found = troubles(
+    { ...FINE, freshness_ms: 600_000, unavailable: [{ part: "usage", reason: "refused" }] },
+    [],
+  );
+  assert.deepEqual(
+    found.map((one) => one.what),
+    ["The usage store does not answer: refused", "Usage is 10 minutes old."],
+  );
+});
+
+test("what a shell or Go would read otherwise is quoted", () => {
+  assert.equal(quoted("it's"), `'it'\\''s'`);
+  assert.match(
+    curl("http://h", "tokens", { from: "x" }),
+    /^curl 'http:\/\/h\/api\/v3\/metering\/meters\/tokens\/query'/,
+  );
+  assert.match(go("http://h", "tokens", { filters: "`" }), /NewReader\("\{/);
+});
+
+test("a window without usage is zero where values add up, else a gap", () => {
+  const rows = [
+    { value: "5", from: "1970-01-01T00:00:00Z", dimensions: { model: "a" } },
+    { value: "7", from: "1970-01-01T00:00:01Z", dimensions: { model: "" } },
+  ];
+  assert.deepEqual(seriesOf(rows, [0, 1000], true), [
+    { label: "(empty)", values: [0, 7] },
+    { label: "a", values: [5, 0] },
+  ]);
+  assert.deepEqual(seriesOf(rows, [0, 1000], false)[1]!.values, [5, null]);
+});

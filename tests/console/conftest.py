@@ -1,0 +1,65 @@
+"""Fixtures of the console's tests: a server with data, and a browser that notes what is wrong."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.console.filling import fill
+from tests.console.watched import Watched
+from tests.journey.client import Server
+from tests.journey.processes import role_process
+from tests.services.local import free_port
+
+APT_WITHIN_S = 600
+NEEDED = (
+    "the tests of the console need Chromium. Debian and Ubuntu: apt install chromium; as root "
+    "they install it themselves"
+)
+
+
+@pytest.fixture(scope="package")
+def chromium() -> str:
+    """The path of Chromium, installed by apt where we may and it is missing."""
+    found = shutil.which("chromium")
+    if found is None:
+        apt = shutil.which("apt-get")
+        assert apt is not None, NEEDED
+        for command in (["update"], ["install", "--yes", "--no-install-recommends", "chromium"]):
+            subprocess.run([apt, "-qq", *command], check=True, timeout=APT_WITHIN_S)
+        found = shutil.which("chromium")
+    assert found is not None, NEEDED
+    return found
+
+
+@pytest.fixture(scope="package")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an embedded server with usage, refusals and a sync whose receiver is away."""
+    folder = tmp_path_factory.mktemp("console")
+    settings = {"METERLINE_DATA_DIR": str(folder / "data")}
+    server = role_process("up", ["up"], folder / "up", free_port(), settings)
+    server.start()
+    try:
+        fill(Server(server.url))
+        yield server.url
+    finally:
+        server.kill()
+
+
+@pytest.fixture(scope="package")
+def browser(chromium: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-background-networking"]
+        yield playwright.chromium.launch(executable_path=chromium, args=arguments)
+
+
+@pytest.fixture
+def watched(browser: Browser, console: str) -> Iterator[Watched]:
+    """A page of the console. What it complains of, or asks of others, fails the test."""
+    context = browser.new_context(timezone_id="Europe/Berlin")
+    one = Watched(context.new_page(), console)
+    yield one
+    context.close()
+    assert one.complaints == []

@@ -1,0 +1,61 @@
+"""Every page by axe in both themes, and on a phone."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Browser, ViewportSize
+
+from tests.console.watched import Watched
+
+PAGES = {
+    "/": "Overview",
+    "/meters": "Meters",
+    "/meters/tokens?from=2026-01-01T00:00:00Z&to=2026-01-06T00:00:00Z&group=subject": "Tokens used",
+    "/syncs": "Syncs",
+    "/syncs/tokens-daily": "tokens-daily",
+    "/events": "Events",
+    "/event?source=chat-api&id=r-1": "Event r-1",
+    "/refusals": "Refusals",
+    "/subjects": "Subjects",
+    "/subject?key=acme": "acme",
+    "/keys": "Keys",
+    "/changes": "Changes",
+}
+WIDE = ViewportSize(width=1280, height=900)
+PHONE = ViewportSize(width=390, height=844)
+
+
+@pytest.fixture(params=[("light", WIDE), ("dark", WIDE), ("light", PHONE)], ids=str)
+def looked(request: pytest.FixtureRequest, browser: Browser, console: str) -> Iterator[Watched]:
+    theme: Literal["light", "dark"]
+    theme, size = request.param
+    context = browser.new_context(color_scheme=theme, viewport=size)
+    one = Watched(context.new_page(), console)
+    yield one
+    context.close()
+    assert one.complaints == []
+
+
+def test_axe_finds_nothing(looked: Watched) -> None:
+    found: dict[str, list[str]] = {}
+    for path, heading in PAGES.items():
+        page = looked.open(path, heading)
+        page.wait_for_load_state("networkidle")
+        assert looked.overflow() <= 0, path
+        if violations := looked.violations():
+            found[path] = violations
+    assert found == {}
+
+
+def test_the_first_page_is_small(console: str, browser: Browser) -> None:
+    page = browser.new_page()
+    page.goto(f"{console}/console/")
+    page.get_by_role("heading", level=1, name="Overview").wait_for()
+    sizes: int = page.evaluate(
+        "performance.getEntriesByType('resource')"
+        ".filter((one) => one.name.includes('/console/assets/'))"
+        ".reduce((sum, one) => sum + one.encodedBodySize, 0)"
+    )
+    page.close()
+    assert 0 < sizes <= 250_000

@@ -1,0 +1,61 @@
+"""A page of the console with everything noted that a user's browser would complain of."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from playwright.sync_api import ConsoleMessage, Error, Page, Request
+
+from clients.openapi.tools import ROOT, npm_packages
+
+CONSOLE: Final = ROOT / "console"
+WITHIN_MS: Final = 20_000
+
+
+@dataclass
+class Watched:
+    """A page. Violations of the policy come as errors of the browser's console."""
+
+    page: Page
+    url: str
+    complaints: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.set_default_timeout(WITHIN_MS)
+        self.page.on("console", self._said)
+        self.page.on("pageerror", self._broke)
+        self.page.on("request", self._asked)
+
+    def open(self, path: str, heading: str) -> Page:
+        """Go to a page below `/console` and wait for its heading."""
+        self.page.goto(f"{self.url}/console{path}")
+        self.page.get_by_role("heading", level=1, name=heading).wait_for()
+        return self.page
+
+    def violations(self) -> list[str]:
+        """What axe finds on the page as it is now."""
+        axe = npm_packages(CONSOLE).parent / "axe-core" / "axe.min.js"
+        found: dict[str, Any] = self.page.evaluate(f"{axe.read_text()};axe.run()")
+        assert len(found["passes"]) > 10, "axe looked at a page that is nearly empty"
+        return [
+            f"{one['id']}: {json.dumps([node['html'] for node in one['nodes']])}"
+            for one in found["violations"]
+        ]
+
+    def overflow(self) -> int:
+        """How many pixels the page is wider than its window."""
+        width: int = self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        return width
+
+    def _said(self, message: ConsoleMessage) -> None:
+        # A server without sessions has no such operation, and the browser notes each 404.
+        asked = str(message.location.get("url", ""))
+        if message.type in {"error", "warning"} and not asked.endswith("/session"):
+            self.complaints.append(message.text)
+
+    def _broke(self, error: Error) -> None:
+        self.complaints.append(str(error))
+
+    def _asked(self, request: Request) -> None:
+        if not request.url.startswith((self.url, "data:", "blob:")):
+            self.complaints.append(f"asked another host: {request.url}")

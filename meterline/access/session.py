@@ -1,7 +1,7 @@
 """Sessions of the console: what a browser has after somebody signed in with a key.
 
-The browser keeps a token in a cookie: `<id of the key>_<32 random bytes>_<tag>`. It holds nothing of
-the key's secret. The tag is an HMAC under the hash of that secret, so a made-up token is refused
+The browser keeps a token in a cookie: `<id of the key>_<32 random bytes>_<tag>`. It holds nothing
+of the key's secret. The tag is an HMAC under the hash of that secret, so a made-up token is refused
 without asking the store, and a rotated secret ends its sessions when its overlap ends. The store
 keeps a hash of the token; without its row a token is worth nothing, so signing out is final.
 """

@@ -8,7 +8,7 @@ from aiohttp import web
 from meterline.access import ANONYMOUS, Limited, Principal, Scope, Throttle
 from meterline.http.answers import LIMIT_HEADERS
 from meterline.http.bodies import HOLDING
-from meterline.http.sessions import BY_COOKIE
+from meterline.http.sessions import BY_COOKIE, ByCookie
 from meterline.http.unauthenticated import UnauthenticatedCallers
 from meterline.ports import Clock
 from meterline.problem import Problem, ProblemType
@@ -56,8 +56,9 @@ class Gate:
         self, identify: Callable[[str | None, int], Principal], request: web.Request, now_ms: int
     ) -> Principal:
         try:
-            if (found := request.get(BY_COOKIE)) is not None:
-                return found.principal()
+            by_cookie: ByCookie | None = request.get(BY_COOKIE)
+            if by_cookie is not None:
+                return by_cookie.principal()
             return identify(request.headers.get("Authorization"), now_ms)
         except Problem as problem:
             if problem.type is ProblemType.UNAUTHENTICATED:

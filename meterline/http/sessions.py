@@ -1,4 +1,4 @@
-"""Requests of the console's page: by the cookie of a session, and never by a page of another origin.
+"""Requests of the console's page: by the cookie of a session, and by no page of another origin.
 
 `SameSite=Strict` alone would let every page in that another program of this machine serves: sites
 have no ports. So a change by cookie also needs a header that only scripts of our own origin can

@@ -160,9 +160,11 @@ class V3Sessions(Handlers, tag="Sessions"):
             raise conflict("There are no sessions here: this server asks for no key.")
         found = call.request.get(BY_COOKIE) or ByCookie()
         found.principal()
-        assert found.token and found.session and found.key, "it has a principal"
-        renewed = await self._sessions.renew(found.session)
-        return self._cookied(found.token, renewed, found.key, 200)
+        token, session, key = found.token, found.session, found.key
+        assert token is not None, "it has a principal"
+        assert session is not None, "as above"
+        assert key is not None, "as above"
+        return self._cookied(token, await self._sessions.renew(session), key, 200)
 
     @Operation(
         id="delete-session",

@@ -1,4 +1,4 @@
-"""What every SessionStore promises (meterline/access/session_ports.py), on SQLite and PostgreSQL."""
+"""What every SessionStore promises (meterline/access/session_ports.py), on both databases."""
 
 from dataclasses import replace
 

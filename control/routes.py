@@ -23,6 +23,7 @@ from control.v1.subjects import V1Subjects
 from control.v3.access.changes import V3Changes
 from control.v3.access.erasures import V3Erasures
 from control.v3.access.keys import V3Keys
+from control.v3.access.sessions import V3Sessions
 from control.v3.access.subjects import V3Subjects
 from control.v3.deliveries.corrections import V3Corrections
 from control.v3.deliveries.operations import V3Deliveries
@@ -52,6 +53,7 @@ from meterline.access import AccessStore
 from meterline.http.gate import Gate
 from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES, mount
 from meterline.http.operation import Bound
+from meterline.http.sessions import Sessions
 
 
 async def nothing() -> None:
@@ -73,6 +75,7 @@ class Api:
     keys_changed: Callable[[], Awaitable[None]] = nothing
     answers: Answers = field(default_factory=Answers)
     console: front.Console | None = None
+    sessions: Sessions | None = None  # None: nobody signs in (mode none)
 
 
 def bound_v3(api: Api) -> list[Bound]:
@@ -101,6 +104,7 @@ def bound_v3(api: Api) -> list[Bound]:
         V3Replays(service),
         V3Pull(service),
         V3Keys(api.access, stores.clock, api.plans, api.keys_changed),
+        V3Sessions(api.sessions, stores.clock, api.console.build if api.console else None),
         V3Changes(api.access),
         V3Status(stores),
         V3Accounts(stores, api.ledger),

@@ -406,3 +406,10 @@ STALLED_AFTER_S: Final = 120  # lag without progress for so long ends the proces
 # --- the console ---
 CONSOLE_ASSET_AGE_S: Final = 365 * 24 * 60 * 60  # its name changes when it does
 CONSOLE_GZIP_BYTES_MIN: Final = 1_024  # below, a packet carries it either way
+SESSION_S: Final = 30 * 60  # a page that nobody uses signs itself out
+SESSION_WHOLE_S: Final = 12 * 60 * 60  # with every renewal: a working day
+SESSIONS_PER_KEY_MAX: Final = 100  # the oldest goes: a key is one person or a small team
+SESSION_REMEMBERED_MS: Final = 2_000  # signing out is known to every process so soon
+SESSIONS_REMEMBERED_MAX: Final = 10_000  # in a process: some MB
+SIGN_IN_REFUSALS_MAX: Final = 30  # wrong keys in SIGN_IN_WINDOW_S: people mistype, machines search
+SIGN_IN_WINDOW_S: Final = 60

@@ -36,6 +36,15 @@ from meterline.access.change import (
     members_text,
 )
 from meterline.access.ports import AccessStore, Rotation
+from meterline.access.session import (
+    Session,
+    SessionToken,
+    new_session,
+    parse_session_token,
+    session_token,
+    session_verdict,
+)
+from meterline.access.session_ports import SessionStore
 from meterline.access.subject import KEPT, Kept, Subject, SubjectDraft, described
 from meterline.access.subject_ports import SubjectStore
 from meterline.access.throttle import Bucket, Limited, Policy, Throttle

@@ -17,10 +17,12 @@ from meterline.access import (
     AccessStore,
     ApiKey,
     Principal,
+    SessionToken,
     Token,
     Verdict,
     bearer_text,
     parse_token,
+    session_verdict,
     verdict,
 )
 from meterline.backends.missing_plans import MissingPlans
@@ -86,9 +88,7 @@ class KeyRing:
         """Who sends this `Authorization` header. Raises `Problem`: unauthenticated, or unavailable
         where no key is known yet.
         """
-        if self.confirmed_at_ms is None:
-            detail = "API keys cannot be checked yet; `/readyz` says why."
-            raise Problem(ProblemType.UNAVAILABLE, detail, retry_after_s=RETRY_S)
+        self._check_known()
         shown = bearer_text(authorization) if authorization else None
         if shown is None:
             raise Problem(ProblemType.UNAUTHENTICATED, _NO_KEY)
@@ -100,13 +100,32 @@ class KeyRing:
     def principal(self, token: Token, now_ms: int) -> Principal:
         """Whose token this is. Raises `Problem` (unauthenticated)."""
         key, principal = self._held.get(token.key_id, (None, None))
-        found = verdict(key, token, now_ms)
-        if key is None or principal is None or not found.passes:
+        self._judged(key, verdict(key, token, now_ms), now_ms)
+        assert principal is not None, "it is held beside its key"
+        return principal
+
+    def key_of(self, token: Token | SessionToken, now_ms: int) -> ApiKey:
+        """The key that a token, or the token of a session, was made with. Raises `Problem`:
+        unauthenticated, or unavailable where no key is known yet.
+        """
+        self._check_known()
+        key, _ = self._held.get(token.key_id, (None, None))
+        if isinstance(token, Token):
+            return self._judged(key, verdict(key, token, now_ms), now_ms)
+        return self._judged(key, session_verdict(key, token, now_ms), now_ms)
+
+    def _judged(self, key: ApiKey | None, found: Verdict, now_ms: int) -> ApiKey:
+        if key is None or not found.passes:
             raise Problem(ProblemType.UNAUTHENTICATED, _MESSAGES.get(found, _NOT_GOOD))
         if self._missing_plans is not None:
             self._missing_plans.tell_used(key)
-        self._used_at_ms[token.key_id] = now_ms
-        return principal
+        self._used_at_ms[key.id] = now_ms
+        return key
+
+    def _check_known(self) -> None:
+        if self.confirmed_at_ms is None:
+            detail = "API keys cannot be checked yet; `/readyz` says why."
+            raise Problem(ProblemType.UNAVAILABLE, detail, retry_after_s=RETRY_S)
 
     async def start(self) -> None:
         """Read all keys, if the store answers; if not, `run` goes on trying."""

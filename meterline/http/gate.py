@@ -8,6 +8,7 @@ from aiohttp import web
 from meterline.access import ANONYMOUS, Limited, Principal, Scope, Throttle
 from meterline.http.answers import LIMIT_HEADERS
 from meterline.http.bodies import HOLDING
+from meterline.http.sessions import BY_COOKIE, ByCookie
 from meterline.http.unauthenticated import UnauthenticatedCallers
 from meterline.ports import Clock
 from meterline.problem import Problem, ProblemType
@@ -19,7 +20,8 @@ class Gate:
     """What stands before every operation.
 
     `identify` makes a principal of the `Authorization` header, or raises `Problem`; without it
-    everybody is let in as `ANONYMOUS` and the header is ignored (mode none).
+    everybody is let in as `ANONYMOUS` and the header is ignored (mode none). A request that came
+    with the cookie of a session is its key's (`meterline.http.sessions`).
     """
 
     def __init__(
@@ -54,6 +56,9 @@ class Gate:
         self, identify: Callable[[str | None, int], Principal], request: web.Request, now_ms: int
     ) -> Principal:
         try:
+            by_cookie: ByCookie | None = request.get(BY_COOKIE)
+            if by_cookie is not None:
+                return by_cookie.principal()
             return identify(request.headers.get("Authorization"), now_ms)
         except Problem as problem:
             if problem.type is ProblemType.UNAUTHENTICATED:

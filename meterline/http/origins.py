@@ -103,7 +103,7 @@ class HostRule:
         return _CROSS_SITE if "cross-site" in fetch_sites else None
 
     def _known(self, host: Authority) -> bool:
-        if host.host == "localhost" or host.host.endswith(".localhost") or self._allows(host):
+        if _is_localhost(host.host) or self._allows(host):
             return True
         with suppress(ValueError):
             return bool(ip_address(host.host))
@@ -134,6 +134,17 @@ _CROSS_SITE: Final = (
     "A page of another site may not change anything here. Add its host to the setting "
     "allowed_hosts if it may."
 )
+
+
+def _is_localhost(host: str) -> bool:
+    return host == "localhost" or host.endswith(".localhost")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a browser takes a host for this machine, and so for secure without TLS."""
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return _is_localhost(host)
 
 
 def _authority(text: str) -> Authority | None:

@@ -18,7 +18,8 @@ class UnauthenticatedCallers:
     Of more than `addresses_max`, those that were idle for longest are forgotten.
     """
 
-    def __init__(self, addresses_max: int = LIMITED_MAX) -> None:
+    def __init__(self, policy: Policy = _POLICY, addresses_max: int = LIMITED_MAX) -> None:
+        self._policy = policy
         self._addresses_max = addresses_max
         self._buckets: dict[str, Bucket] = {}  # the longest idle first
 
@@ -29,12 +30,12 @@ class UnauthenticatedCallers:
         if bucket is None:
             if len(self._buckets) >= self._addresses_max:
                 del self._buckets[next(iter(self._buckets))]
-            bucket = Bucket(_POLICY, now_ms)
+            bucket = Bucket(self._policy, now_ms)
         self._buckets[site] = bucket
         taken = bucket.take(1, now_ms)
         if not taken.ok:
             detail = (
-                f"More than {STRANGER_REQUESTS_MAX} requests in {STRANGER_WINDOW_S} s came from"
+                f"More than {self._policy.quota} requests in {self._policy.window_s} s came from"
                 " this address without a good API key. Check the key that is sent."
             )
             wait_s = taken.retry_after_s

@@ -1,11 +1,13 @@
 """The roles: what each process of either set-up is made of."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
 import structlog
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from control import front
 from control.health import Health, checks_of
@@ -28,7 +30,7 @@ from meterline.runtime.secret_key import secret_box
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.start_timeout import Patience
 from meterline.runtime.wiring import adapters, counting, reports
-from meterline.runtime.wiring.access import OpenGate, host_guard, open_gate
+from meterline.runtime.wiring.access import OpenGate, host_guard, open_gate, session_guard
 from meterline.runtime.wiring.adapters import CLOCK, Opened, OpenLog, Worker
 
 logger = structlog.get_logger()
@@ -55,7 +57,8 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         gateway = await _gateway(settings, log, gate.gate, stack, with_inbox=True)
         service = reports.report_service(settings, opened, box, stack, dispatcher.wake)
         api = _whole_api(settings, opened, service, gate, gateway)
-        await _serve(stack, settings, "all", api, data=str(settings.data_dir))
+        guards = session_guard(gate)
+        await _serve(stack, settings, "all", api, guards, data=str(settings.data_dir))
         await _until_stopped(stop, worker, dispatcher, reports.replayer(opened, dispatcher))
 
 
@@ -113,7 +116,7 @@ async def control(settings: Settings, stop: asyncio.Event) -> None:
         # a dispatcher of another process finds by itself what there is to do
         service = reports.report_service(settings, opened, box, stack, lambda: None)
         api = _whole_api(settings, opened, service, gate, gateway)
-        await _serve(stack, settings, "control", api)
+        await _serve(stack, settings, "control", api, session_guard(gate))
         await stop.wait()
 
 
@@ -188,6 +191,7 @@ def _whole_api(
         adapters.refusal_service(opened, gateway),
         gate.catch_up,
         console=front.read_console(),
+        sessions=gate.sessions,
     )
     checks = {**checks_of(opened.stores), **gate.checks}
     if not settings.kafka_servers:
@@ -199,11 +203,16 @@ def _whole_api(
 
 
 async def _serve(
-    stack: AsyncExitStack, settings: Settings, role: str, routes: list[web.RouteDef], **more: str
+    stack: AsyncExitStack,
+    settings: Settings,
+    role: str,
+    routes: list[web.RouteDef],
+    guards: Sequence[Middleware] = (),
+    **more: str,
 ) -> None:
     """Answer requests; a line of the log tells where."""
     address = settings.host, settings.port
-    port = await serve(stack, routes, address, CLOCK, host_guard(settings))
+    port = await serve(stack, routes, address, CLOCK, [*host_guard(settings), *guards])
     logger.info("ready", role=role, url=f"http://{settings.host}:{port}", **more)
 
 

@@ -103,6 +103,7 @@ BODIES: Final[dict[str, Callable[[Names], Any]]] = {
     "create-subject": lambda names: {"key": names["subjectId"], "name": "Changed"},
     "update-subject": _same({"name": "Changed"}),
     "erase-subject": _same({"subject": "nobody-here"}),
+    "create-session": _same({"key": "mtl_nobody"}),
     "create-api-key": _same({"name": "Another", "scopes": ["status:read"]}),
     "update-api-key": _same({"name": "Changed"}),
     "rotate-api-key": _same({"overlap_seconds": 0}),

@@ -17,7 +17,10 @@ from tests.journey.deadline import until
 from tests.openapi import Published, published
 
 V3, V1 = published()
-EVERY = {**V3.operations, **V1.operations}
+ALL = {**V3.operations, **V1.operations}
+OPEN = frozenset({"get-session", "create-session", "renew-session", "delete-session"})
+"""Who signs in to the console has no key in a header yet; tests of their own say what they tell."""
+EVERY = {name: one for name, one in ALL.items() if name not in OPEN}
 DEADLINE_S = 60.0  # the promise of 5 seconds is held by tests of the key ring, on their own clock
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 UNKNOWN = token_of("01M7ZMF4YA7D2SQ292V0W9JPT8", bytes(SECRET_BYTES)).text
@@ -64,6 +67,20 @@ def test_a_key_is_asked_for(installation: Installation, people: People, name: st
         assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
+@pytest.mark.parametrize("name", OPEN)
+def test_without_a_cookie_nobody_is_signed_in(installation: Installation, name: str) -> None:
+    assert ALL[name].scope is None
+    answer = asked(installation.caller(), ALL[name], {})
+    if name == "get-session":
+        assert answer.json["signed_in"] is False
+    elif name == "delete-session":
+        assert answer.status == 204
+    elif name == "create-session":
+        problem(answer, 403, "forbidden")  # without the header of the console
+    else:
+        problem(answer, 401, "unauthenticated")
+
+
 def test_a_key_that_is_revoked_opens_nothing(installation: Installation, people: People) -> None:
     (caller,) = installation.callers([("revoked", frozenset(Scope))])
     assert caller.key is not None
@@ -102,7 +119,7 @@ def test_what_is_forbidden_changes_nothing(people: People) -> None:
 
 
 def templates() -> dict[str, Published]:
-    return {one.template: one for one in EVERY.values()}
+    return {one.template: one for one in ALL.values()}
 
 
 def asking(template: str, people: People) -> str:
@@ -114,7 +131,7 @@ def asking(template: str, people: People) -> str:
 @pytest.mark.parametrize("template", templates())
 def test_other_methods_are_told_which_there_are(people: People, template: str) -> None:
     path = asking(template, people)
-    there = {one.method for one in EVERY.values() if one.template == template}
+    there = {one.method for one in ALL.values() if one.template == template}
     expected = there | ({"HEAD"} if "GET" in there else set())
     owner = people.ours.owner
     for method in {*METHODS} - there:
@@ -131,7 +148,7 @@ def test_the_other_name_of_each_path_of_v3_answers_the_same(people: People, temp
     path = asking(template, people)
     alias = V3.prefixes[1] + path.removeprefix(V3.prefixes[0])
     owner = people.ours.owner
-    ways = {one.method for one in EVERY.values() if one.template == template}
+    ways = {one.method for one in ALL.values() if one.template == template}
     assert owner.ask("PATCH", alias).headers["allow"] == owner.ask("PATCH", path).headers["allow"]
     if "GET" in ways:
         assert owner.ask("GET", alias).status == 200

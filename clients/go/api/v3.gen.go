@@ -496,6 +496,12 @@ const (
 	ScopeUsageRead     Scope = "usage:read"
 )
 
+// Defines values for SessionAccessMode.
+const (
+	SessionAccessModeKeys SessionAccessMode = "keys"
+	SessionAccessModeNone SessionAccessMode = "none"
+)
+
 // Defines values for TestDeliveryOutcome.
 const (
 	TestDeliveryOutcomeDelivered TestDeliveryOutcome = "delivered"
@@ -3104,6 +3110,44 @@ type SecretRotationRequest struct {
 	OverlapSeconds *int `json:"overlap_seconds,omitempty"`
 }
 
+// Session Who is signed in, and what they may do.
+type Session struct {
+	// AccessMode `none`: no key is needed, and everybody may do everything.
+	AccessMode SessionAccessMode `json:"access_mode"`
+
+	// Console Build of the console that the server has; it changes on upgrade.
+	Console *string `json:"console,omitempty"`
+
+	// ExpiresAt When the session ends unless it is renewed.
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// Key The key that signed in.
+	Key       *SessionKey `json:"key,omitempty"`
+	Namespace *string     `json:"namespace,omitempty"`
+
+	// RenewableUntil No renewal goes beyond this.
+	RenewableUntil *time.Time `json:"renewable_until,omitempty"`
+
+	// Scopes What may be done; empty: nothing.
+	Scopes   []Scope `json:"scopes"`
+	SignedIn bool    `json:"signed_in"`
+}
+
+// SessionAccessMode `none`: no key is needed, and everybody may do everything.
+type SessionAccessMode string
+
+// SessionKey The key that signed in.
+type SessionKey struct {
+	// ID Examples: 01M7ZMF4YA7D2SQ292V0W9JPT8
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// SessionRequest The key to sign in with.
+type SessionRequest struct {
+	Key string `json:"key"`
+}
+
 // SignatureHeaders The headers that a push has, made when this was asked.
 type SignatureHeaders struct {
 	SvixID           string `json:"svix-id"`
@@ -3731,6 +3775,24 @@ type ListRunCorrectionsParams struct {
 	Page *CursorPage `json:"page,omitempty"`
 }
 
+// DeleteSessionParams defines parameters for DeleteSession.
+type DeleteSessionParams struct {
+	// MeterlineConsole Always `1`. Only a script of the console's own origin can send it.
+	MeterlineConsole *string `json:"Meterline-Console,omitempty"`
+}
+
+// CreateSessionParams defines parameters for CreateSession.
+type CreateSessionParams struct {
+	// MeterlineConsole Always `1`. Only a script of the console's own origin can send it.
+	MeterlineConsole *string `json:"Meterline-Console,omitempty"`
+}
+
+// RenewSessionParams defines parameters for RenewSession.
+type RenewSessionParams struct {
+	// MeterlineConsole Always `1`. Only a script of the console's own origin can send it.
+	MeterlineConsole *string `json:"Meterline-Console,omitempty"`
+}
+
 // ListSubjectsParams defines parameters for ListSubjects.
 type ListSubjectsParams struct {
 	// Page Which part of a list, by number.
@@ -3811,6 +3873,9 @@ type RunReportJSONRequestBody = RunRequest
 
 // RotateReportSecretJSONRequestBody defines body for RotateReportSecret for application/json ContentType.
 type RotateReportSecretJSONRequestBody = SecretRotationRequest
+
+// CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
+type CreateSessionJSONRequestBody = SessionRequest
 
 // CreateSubjectJSONRequestBody defines body for CreateSubject for application/json ContentType.
 type CreateSubjectJSONRequestBody = CreateSubjectRequest
@@ -5972,6 +6037,45 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v3/metering/reports/{reportId}/test (the `TestReport` operationId).
 	TestReport(ctx context.Context, reportID string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// DeleteSession Sign out of the console
+	//
+	// The session ends in every process within 2 seconds.
+	//
+	// Corresponds with DELETE /api/v3/metering/session (the `DeleteSession` operationId).
+	DeleteSession(ctx context.Context, params *DeleteSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSession Get the console's session
+	//
+	// Who is signed in by cookie, and what they may do. Open to all: without a session, `signed_in` is false. It says nothing about an `Authorization` header.
+	//
+	// Corresponds with GET /api/v3/metering/session (the `GetSession` operationId).
+	GetSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSessionWithBody Sign in to the console
+	//
+	// Sets a cookie for the console's page, which lasts 30 minutes and can be renewed for 12 hours. It holds no key. Programs send an API key instead.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v3/metering/session (the `CreateSession` operationId).
+	CreateSessionWithBody(ctx context.Context, params *CreateSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSession Sign in to the console
+	//
+	// Sets a cookie for the console's page, which lasts 30 minutes and can be renewed for 12 hours. It holds no key. Programs send an API key instead.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v3/metering/session (the `CreateSession` operationId).
+	CreateSession(ctx context.Context, params *CreateSessionParams, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RenewSession Renew the console's session
+	//
+	// It lasts 30 minutes from now on, but 12 hours in all at most.
+	//
+	// Corresponds with POST /api/v3/metering/session/renew (the `RenewSession` operationId).
+	RenewSession(ctx context.Context, params *RenewSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetStatus Get the status
 	//
 	// The progress of counting. To know when your events are counted, wait until `caught_up` is true.
@@ -7797,6 +7901,95 @@ func (c *Client) RotateReportSecret(ctx context.Context, reportID string, body R
 // Corresponds with POST /api/v3/metering/reports/{reportId}/test (the `TestReport` operationId).
 func (c *Client) TestReport(ctx context.Context, reportID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTestReportRequest(c.Server, reportID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSession Sign out of the console
+//
+// The session ends in every process within 2 seconds.
+//
+// Corresponds with DELETE /api/v3/metering/session (the `DeleteSession` operationId).
+func (c *Client) DeleteSession(ctx context.Context, params *DeleteSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSessionRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSession Get the console's session
+//
+// Who is signed in by cookie, and what they may do. Open to all: without a session, `signed_in` is false. It says nothing about an `Authorization` header.
+//
+// Corresponds with GET /api/v3/metering/session (the `GetSession` operationId).
+func (c *Client) GetSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSessionRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSessionWithBody Sign in to the console
+//
+// Sets a cookie for the console's page, which lasts 30 minutes and can be renewed for 12 hours. It holds no key. Programs send an API key instead.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v3/metering/session (the `CreateSession` operationId).
+func (c *Client) CreateSessionWithBody(ctx context.Context, params *CreateSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSession Sign in to the console
+//
+// Sets a cookie for the console's page, which lasts 30 minutes and can be renewed for 12 hours. It holds no key. Programs send an API key instead.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v3/metering/session (the `CreateSession` operationId).
+func (c *Client) CreateSession(ctx context.Context, params *CreateSessionParams, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RenewSession Renew the console's session
+//
+// It lasts 30 minutes from now on, but 12 hours in all at most.
+//
+// Corresponds with POST /api/v3/metering/session/renew (the `RenewSession` operationId).
+func (c *Client) RenewSession(ctx context.Context, params *RenewSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRenewSessionRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -11187,6 +11380,172 @@ func NewTestReportRequest(server string, reportID string) (*http.Request, error)
 	return req, nil
 }
 
+// NewDeleteSessionRequest constructs an http.Request for the DeleteSession method
+func NewDeleteSessionRequest(server string, params *DeleteSessionParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.MeterlineConsole != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Meterline-Console", *params.MeterlineConsole, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Meterline-Console", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetSessionRequest constructs an http.Request for the GetSession method
+func NewGetSessionRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateSessionRequest calls the generic CreateSession builder with application/json body
+func NewCreateSessionRequest(server string, params *CreateSessionParams, body CreateSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSessionRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateSessionRequestWithBody constructs an http.Request for the CreateSession method, with any body, and a specified content type
+func NewCreateSessionRequestWithBody(server string, params *CreateSessionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.MeterlineConsole != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Meterline-Console", *params.MeterlineConsole, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Meterline-Console", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRenewSessionRequest constructs an http.Request for the RenewSession method
+func NewRenewSessionRequest(server string, params *RenewSessionParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/session/renew")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.MeterlineConsole != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Meterline-Console", *params.MeterlineConsole, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Meterline-Console", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetStatusRequest constructs an http.Request for the GetStatus method
 func NewGetStatusRequest(server string) (*http.Request, error) {
 	var err error
@@ -12452,6 +12811,51 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v3/metering/reports/{reportId}/test (the `TestReport` operationId).
 	TestReportWithResponse(ctx context.Context, reportID string, reqEditors ...RequestEditorFn) (*TestReportAnswer, error)
+
+	// DeleteSessionWithResponse Sign out of the console
+	//
+	// The session ends in every process within 2 seconds.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v3/metering/session (the `DeleteSession` operationId).
+	DeleteSessionWithResponse(ctx context.Context, params *DeleteSessionParams, reqEditors ...RequestEditorFn) (*DeleteSessionAnswer, error)
+
+	// GetSessionWithResponse Get the console's session
+	//
+	// Who is signed in by cookie, and what they may do. Open to all: without a session, `signed_in` is false. It says nothing about an `Authorization` header.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v3/metering/session (the `GetSession` operationId).
+	GetSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetSessionAnswer, error)
+
+	// CreateSessionWithBodyWithResponse Sign in to the console
+	//
+	// Sets a cookie for the console's page, which lasts 30 minutes and can be renewed for 12 hours. It holds no key. Programs send an API key instead.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/session (the `CreateSession` operationId).
+	CreateSessionWithBodyWithResponse(ctx context.Context, params *CreateSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionAnswer, error)
+
+	// CreateSessionWithResponse Sign in to the console
+	//
+	// Sets a cookie for the console's page, which lasts 30 minutes and can be renewed for 12 hours. It holds no key. Programs send an API key instead.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/session (the `CreateSession` operationId).
+	CreateSessionWithResponse(ctx context.Context, params *CreateSessionParams, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionAnswer, error)
+
+	// RenewSessionWithResponse Renew the console's session
+	//
+	// It lasts 30 minutes from now on, but 12 hours in all at most.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/session/renew (the `RenewSession` operationId).
+	RenewSessionWithResponse(ctx context.Context, params *RenewSessionParams, reqEditors ...RequestEditorFn) (*RenewSessionAnswer, error)
 
 	// GetStatusWithResponse Get the status
 	//
@@ -15497,6 +15901,191 @@ func (r TestReportAnswer) ContentType() string {
 	return ""
 }
 
+type DeleteSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteSessionAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSessionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Session
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSessionAnswer) GetJSON200() *Session {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetSessionAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSessionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Session
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateSessionAnswer) GetJSON201() *Session {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateSessionAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSessionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RenewSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Session
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RenewSessionAnswer) GetJSON200() *Session {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RenewSessionAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RenewSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RenewSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RenewSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RenewSessionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetStatusAnswer struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -17266,6 +17855,81 @@ func (c *ClientWithResponses) TestReportWithResponse(ctx context.Context, report
 		return nil, err
 	}
 	return ParseTestReportAnswer(rsp)
+}
+
+// DeleteSessionWithResponse Sign out of the console
+//
+// The session ends in every process within 2 seconds.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v3/metering/session (the `DeleteSession` operationId).
+func (c *ClientWithResponses) DeleteSessionWithResponse(ctx context.Context, params *DeleteSessionParams, reqEditors ...RequestEditorFn) (*DeleteSessionAnswer, error) {
+	rsp, err := c.DeleteSession(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSessionAnswer(rsp)
+}
+
+// GetSessionWithResponse Get the console's session
+//
+// Who is signed in by cookie, and what they may do. Open to all: without a session, `signed_in` is false. It says nothing about an `Authorization` header.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v3/metering/session (the `GetSession` operationId).
+func (c *ClientWithResponses) GetSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetSessionAnswer, error) {
+	rsp, err := c.GetSession(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSessionAnswer(rsp)
+}
+
+// CreateSessionWithBodyWithResponse Sign in to the console
+//
+// Sets a cookie for the console's page, which lasts 30 minutes and can be renewed for 12 hours. It holds no key. Programs send an API key instead.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/session (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithBodyWithResponse(ctx context.Context, params *CreateSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionAnswer, error) {
+	rsp, err := c.CreateSessionWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSessionAnswer(rsp)
+}
+
+// CreateSessionWithResponse Sign in to the console
+//
+// Sets a cookie for the console's page, which lasts 30 minutes and can be renewed for 12 hours. It holds no key. Programs send an API key instead.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/session (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, params *CreateSessionParams, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionAnswer, error) {
+	rsp, err := c.CreateSession(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSessionAnswer(rsp)
+}
+
+// RenewSessionWithResponse Renew the console's session
+//
+// It lasts 30 minutes from now on, but 12 hours in all at most.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/session/renew (the `RenewSession` operationId).
+func (c *ClientWithResponses) RenewSessionWithResponse(ctx context.Context, params *RenewSessionParams, reqEditors ...RequestEditorFn) (*RenewSessionAnswer, error) {
+	rsp, err := c.RenewSession(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRenewSessionAnswer(rsp)
 }
 
 // GetStatusWithResponse Get the status
@@ -19430,6 +20094,134 @@ func ParseTestReportAnswer(rsp *http.Response) (*TestReportAnswer, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest TestDelivery
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteSessionAnswer parses an HTTP response from a DeleteSessionWithResponse call
+func ParseDeleteSessionAnswer(rsp *http.Response) (*DeleteSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetSessionAnswer parses an HTTP response from a GetSessionWithResponse call
+func ParseGetSessionAnswer(rsp *http.Response) (*GetSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Session
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateSessionAnswer parses an HTTP response from a CreateSessionWithResponse call
+func ParseCreateSessionAnswer(rsp *http.Response) (*CreateSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Session
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRenewSessionAnswer parses an HTTP response from a RenewSessionWithResponse call
+func ParseRenewSessionAnswer(rsp *http.Response) (*RenewSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RenewSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Session
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -10,12 +10,14 @@ from aiohttp.typedefs import Middleware
 from control.routes import nothing
 from meterline.access import Throttle
 from meterline.backends.control_store.access.keys import SqlAccessStore
+from meterline.backends.control_store.access.sessions import SqlSessionStore
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.migrate import check_migrated
 from meterline.backends.key_ring import KeyRing
 from meterline.backends.missing_plans import MissingPlans
 from meterline.http.gate import Gate
-from meterline.http.origins import HostRule, host_middleware, parse_authority
+from meterline.http.origins import Authority, HostRule, host_middleware, parse_authority
+from meterline.http.sessions import Sessions, session_middleware
 from meterline.ports import Clock
 from meterline.runtime.settings.reading import Settings
 
@@ -26,6 +28,7 @@ class OpenGate(NamedTuple):
     gate: Gate
     checks: Mapping[str, Callable[[], Awaitable[object]]]
     catch_up: Callable[[], Awaitable[None]] = nothing
+    sessions: Sessions | None = None  # of the console; None in mode `none`
 
 
 async def open_gate(
@@ -56,7 +59,9 @@ async def open_gate(
 
     stack.push_async_callback(end)
     gate = Gate(clock, ring.identify, limits)
-    return OpenGate(gate, {"keys": ring.check}, ring.catch_up)
+    rule = HostRule(_allowed(settings), any_host=True)
+    sessions = Sessions(SqlSessionStore(database), ring, clock, rule)
+    return OpenGate(gate, {"keys": ring.check}, ring.catch_up, sessions)
 
 
 def throttle(settings: Settings) -> Throttle | None:
@@ -71,5 +76,14 @@ def host_guard(settings: Settings) -> Sequence[Middleware]:
     """What keeps pages of other origins out in mode `none`; with keys no page can show one."""
     if settings.access_mode != "none":
         return ()
-    allowed = frozenset(parse_authority(host) for host in settings.allowed_hosts)
-    return (host_middleware(HostRule(allowed, any_host=settings.public_without_keys)),)
+    rule = HostRule(_allowed(settings), any_host=settings.public_without_keys)
+    return (host_middleware(rule),)
+
+
+def session_guard(gate: OpenGate) -> Sequence[Middleware]:
+    """What finds the session of a request by cookie, where keys are asked for."""
+    return () if gate.sessions is None else (session_middleware(gate.sessions),)
+
+
+def _allowed(settings: Settings) -> frozenset[Authority]:
+    return frozenset(parse_authority(host) for host in settings.allowed_hosts)

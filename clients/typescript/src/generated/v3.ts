@@ -1135,6 +1135,54 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v3/metering/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the console's session
+         * @description Who is signed in by cookie, and what they may do. Open to all: without a session, `signed_in` is false. It says nothing about an `Authorization` header.
+         */
+        get: operations["get-session"];
+        put?: never;
+        /**
+         * Sign in to the console
+         * @description Sets a cookie for the console's page, which lasts 30 minutes and can be renewed for 12 hours. It holds no key. Programs send an API key instead.
+         */
+        post: operations["create-session"];
+        /**
+         * Sign out of the console
+         * @description The session ends in every process within 2 seconds.
+         */
+        delete: operations["delete-session"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v3/metering/session/renew": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Renew the console's session
+         * @description It lasts 30 minutes from now on, but 12 hours in all at most.
+         */
+        post: operations["renew-session"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v3/metering/status": {
         parameters: {
             query?: never;
@@ -3567,6 +3615,41 @@ export interface components {
              */
             overlap_seconds?: number;
         };
+        /** @description The key to sign in with. */
+        SessionRequest: {
+            key: string;
+        };
+        /** @description The key that signed in. */
+        SessionKey: {
+            /** @example 01M7ZMF4YA7D2SQ292V0W9JPT8 */
+            id: string;
+            name: string;
+        };
+        /** @description Who is signed in, and what they may do. */
+        Session: {
+            /**
+             * @description `none`: no key is needed, and everybody may do everything.
+             * @enum {string}
+             */
+            access_mode: "none" | "keys";
+            signed_in: boolean;
+            /** @description What may be done; empty: nothing. */
+            scopes: components["schemas"]["Scope"][];
+            namespace?: string;
+            key?: components["schemas"]["SessionKey"];
+            /**
+             * Format: date-time
+             * @description When the session ends unless it is renewed.
+             */
+            expires_at?: string;
+            /**
+             * Format: date-time
+             * @description No renewal goes beyond this.
+             */
+            renewable_until?: string;
+            /** @description Build of the console that the server has; it changes on upgrade. */
+            console?: string;
+        };
         /** @description The headers that a push has, made when this was asked. */
         SignatureHeaders: {
             "svix-id": string;
@@ -4319,6 +4402,9 @@ export type Run = components['schemas']['Run'];
 export type RunWithReceiver = components['schemas']['RunWithReceiver'];
 export type Scope = components['schemas']['Scope'];
 export type SecretRotationRequest = components['schemas']['SecretRotationRequest'];
+export type SessionRequest = components['schemas']['SessionRequest'];
+export type SessionKey = components['schemas']['SessionKey'];
+export type Session = components['schemas']['Session'];
 export type SignatureHeaders = components['schemas']['SignatureHeaders'];
 export type SigningSecret = components['schemas']['SigningSecret'];
 export type StateCounts = components['schemas']['StateCounts'];
@@ -8796,6 +8882,181 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "get-session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The session, or that there is none. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "access_mode": "keys",
+                     *       "signed_in": true,
+                     *       "scopes": [
+                     *         "meters:read",
+                     *         "usage:read"
+                     *       ],
+                     *       "namespace": "default",
+                     *       "key": {
+                     *         "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *         "name": "Billing team"
+                     *       },
+                     *       "expires_at": "2026-01-31T18:57:37.218Z",
+                     *       "renewable_until": "2026-02-01T06:27:37.218Z",
+                     *       "console": "910c6c9314ed83ebf17128d26c99798e"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "create-session": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Always `1`. Only a script of the console's own origin can send it. */
+                "Meterline-Console"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "key": "mtl_01M7ZMF4YA7D2SQ292V0W9JPT8_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SessionRequest"];
+            };
+        };
+        responses: {
+            /** @description Signed in. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "access_mode": "keys",
+                     *       "signed_in": true,
+                     *       "scopes": [
+                     *         "meters:read",
+                     *         "usage:read"
+                     *       ],
+                     *       "namespace": "default",
+                     *       "key": {
+                     *         "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *         "name": "Billing team"
+                     *       },
+                     *       "expires_at": "2026-01-31T18:57:37.218Z",
+                     *       "renewable_until": "2026-02-01T06:27:37.218Z",
+                     *       "console": "910c6c9314ed83ebf17128d26c99798e"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            400: components["responses"]["BadRequestOrUnsupportedContentType"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["BodyTooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "delete-session": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Always `1`. Only a script of the console's own origin can send it. */
+                "Meterline-Console"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Signed out, also where nobody was signed in. */
+            204: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "renew-session": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Always `1`. Only a script of the console's own origin can send it. */
+                "Meterline-Console"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The session. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "access_mode": "keys",
+                     *       "signed_in": true,
+                     *       "scopes": [
+                     *         "meters:read",
+                     *         "usage:read"
+                     *       ],
+                     *       "namespace": "default",
+                     *       "key": {
+                     *         "id": "01M7ZMF4YA7D2SQ292V0W9JPT8",
+                     *         "name": "Billing team"
+                     *       },
+                     *       "expires_at": "2026-01-31T18:57:37.218Z",
+                     *       "renewable_until": "2026-02-01T06:27:37.218Z",
+                     *       "console": "910c6c9314ed83ebf17128d26c99798e"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
         };

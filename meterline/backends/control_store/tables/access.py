@@ -37,6 +37,17 @@ api_keys: Final = table(
     Index("ix_api_keys_namespace", "namespace", "id"),
 )
 
+# Sessions of the console. One that ended is deleted; of its token only a hash is kept.
+sessions: Final = table(
+    "sessions",
+    key("token_hash", LargeBinary, "Hash of what the browser keeps in its cookie."),
+    required("key_id", Text, "Id of the API key that signed in."),
+    required("created_at_ms", BigInteger, "When somebody signed in."),
+    required("expires_at_ms", BigInteger, "When it ends, unless it is renewed before."),
+    Index("ix_sessions_key_id", "key_id", "created_at_ms"),
+    Index("ix_sessions_expires_at_ms", "expires_at_ms"),
+)
+
 # The history: who changed what, and when.
 changes: Final = table(
     "changes",

@@ -13,7 +13,7 @@ from meterline.http.answers import LIMIT_HEADERS
 from meterline.ports import Unavailable
 from meterline.problem import Problem, ProblemType
 from meterline.runtime.settings.reading import Settings
-from meterline.runtime.wiring.access import host_guard, open_gate
+from meterline.runtime.wiring.access import host_guard, open_gate, session_guard
 from meterline.runtime.wiring.adapters import CLOCK, open_control_database
 
 TOKEN = token_of("01HF7YAT00V3TVHZZZZZZZZZZZ", bytes(32))
@@ -44,7 +44,7 @@ async def test_in_mode_none_nobody_is_asked_and_a_header_is_ignored(tmp_path: Pa
     settings = Settings(data_dir=tmp_path)
     async with AsyncExitStack() as stack:
         database = open_control_database(settings, stack)
-        gate, checks, _ = await open_gate(settings, database, stack, CLOCK)
+        gate, checks, *_ = await open_gate(settings, database, stack, CLOCK)
         assert checks == {}
         for key in (None, "nonsense"):
             assert gate.enter(_request(key), Scope.EVENTS_WRITE) == ANONYMOUS
@@ -58,7 +58,7 @@ async def test_in_mode_keys_a_key_is_asked_for_and_its_plan_applies(tmp_path: Pa
     async with AsyncExitStack() as stack:
         database = open_control_database(settings, stack)
         await _with_key(database)
-        gate, checks, _ = await open_gate(settings, database, stack, CLOCK)
+        gate, checks, *_ = await open_gate(settings, database, stack, CLOCK)
         await checks["keys"]()
         request = _request(TOKEN.text)
         assert gate.enter(request, Scope.EVENTS_WRITE) == KEY.principal
@@ -80,17 +80,26 @@ async def test_without_the_control_store_the_door_opens_and_refuses_as_unavailab
     database = open_database(f"sqlite:///{tmp_path / 'control.db'}")
     async with AsyncExitStack() as stack:
         stack.push_async_callback(database.close)
-        gate, checks, _ = await open_gate(settings, database, stack, CLOCK)  # it was not migrated
+        gate, checks, *_ = await open_gate(settings, database, stack, CLOCK)  # it was not migrated
         with pytest.raises(Unavailable):
             await checks["keys"]()
         with pytest.raises(Problem) as refused:
             gate.enter(_request(TOKEN.text), Scope.EVENTS_WRITE)
         assert refused.value.type is ProblemType.UNAVAILABLE
         await _with_key(database)
-        gate, checks, _ = await open_gate(settings, database, stack, CLOCK)
+        gate, checks, *_ = await open_gate(settings, database, stack, CLOCK)
         await checks["keys"]()
         entered: Principal = gate.enter(_request(TOKEN.text), Scope.EVENTS_WRITE)
         assert entered.namespace == "shop"
+
+
+async def test_sessions_are_there_where_keys_are(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        for mode, middlewares in (("none", 0), ("keys", 1)):
+            settings = Settings.model_validate({"data_dir": tmp_path, "access_mode": mode})
+            database = open_control_database(settings, stack)
+            gate = await open_gate(settings, database, stack, CLOCK)
+            assert len(session_guard(gate)) == middlewares
 
 
 def test_hosts_are_judged_in_mode_none_only() -> None:

@@ -83,7 +83,8 @@ def test_a_delivery_shows_attempts_bytes_and_why(watched: Watched) -> None:
     expect(page.get_by_role("region", name="Attempts")).to_contain_text("unreached")
     expect(page.get_by_label("Body", exact=True)).to_contain_text('"valueText":"1001"')
     page.get_by_role("region", name="Entries").get_by_role("button", name="1,001").click()
-    expect(page.get_by_role("dialog").get_by_role("link", name="r-1")).to_be_visible()
+    behind = page.get_by_role("region", name="Events behind the number")
+    expect(behind.get_by_role("link", name="r-1")).to_be_visible()
 
 
 def test_an_event_is_found_and_traced(watched: Watched) -> None:

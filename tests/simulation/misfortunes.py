@@ -152,8 +152,9 @@ async def losses(world: World, slots: list[Slot], workers: list[Slot]) -> None:
     if not sealed:
         world.fates.note("nothing was sealed that could be lost")
         return
-    older_has_all = not world.binding.sealed_in_vain(older)
-    if (loss is Loss.OLDER and older_has_all) or sealed < enough:
+    # An older copy keeps its id, too: what it lacks must be more than can be made up.
+    lacking = sum(seal.events for seal in world.binding.sealed_in_vain(older))
+    if (loss is Loss.OLDER and lacking <= events_max // 2) or sealed < enough:
         loss = Loss.EMPTY
     await look(world)
     world.binding.lose(loss, older, events_max, rng)

@@ -109,6 +109,8 @@ function options(
         ? [
             {
               label: "period before",
+              value: (_: uPlot, value: number | null) =>
+                value == null ? "" : value.toLocaleString("en"),
               stroke: ink,
               dash: [5, 5],
               width: 1.5,
@@ -122,8 +124,8 @@ function options(
         width: 2,
         ...(series.length === 1 ? { fill: `${colours[index]}1f` } : {}),
         points: { show: one.values.length <= 60, size: 5 },
-        value: (_: uPlot, value: number | null) =>
-          value == null ? "none" : value.toLocaleString("en"),
+        value: (_: uPlot, value: number | null, __: number, at: number | null) =>
+          at == null ? "" : value == null ? "none" : value.toLocaleString("en"),
       })),
     ],
   };

@@ -108,6 +108,11 @@ BOUNDS: Final[tuple[tuple[str, str, ProblemType], ...]] = (
         ProblemType.RATE_LIMITED,
     ),
     (
+        "sign-ins with a wrong key per address and minute (IPv6: per /64)",
+        f"{limits.SIGN_IN_REFUSALS_MAX}",
+        ProblemType.RATE_LIMITED,
+    ),
+    (
         "test deliveries per report and minute",
         f"{limits.TRIALS_MAX}",
         ProblemType.RATE_LIMITED,

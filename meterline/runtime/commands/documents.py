@@ -24,6 +24,7 @@ _TAGS: Final = {
     "Reports": "Scheduled usage reports, delivered as signed webhooks.",
     "Deliveries": "What reports sent, with every attempt. Replay or pull deliveries.",
     "API keys": "Create, change, rotate and revoke API keys.",
+    "Sessions": "People who sign in to the console with a key.",
     "Changes": "The record of who changed what, and when.",
     "Accounts": "The number of events per verdict, and audits of stored data.",
     "Status": "The progress of counting.",

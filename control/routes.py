@@ -51,6 +51,7 @@ from meterline.access import AccessStore
 from meterline.http.gate import Gate
 from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES, mount
 from meterline.http.operation import Bound
+from meterline.ports import SILENT, Recorder
 
 
 async def nothing() -> None:
@@ -71,6 +72,7 @@ class Api:
     refusals: RefusalService
     keys_changed: Callable[[], Awaitable[None]] = nothing
     answers: Answers = field(default_factory=Answers)
+    recorder: Recorder = SILENT
 
 
 def bound_v3(api: Api) -> list[Bound]:
@@ -144,7 +146,7 @@ def routes(api: Api, gate: Gate, checks: Mapping[str, Check] | None = None) -> l
     `checks` are what `/readyz` asks, by name; without them, the stores of this API. The application
     uses `meterline.http.answers.problem_middleware` and is served with its `SERVER_OPTIONS`.
     """
-    admitted = Admissions().bound
+    admitted = Admissions(recorder=api.recorder).bound
     mounted = mount(map(admitted, bound_v3(api)), V3_PREFIXES, gate)
     mounted += mount(map(admitted, bound_v1(api)), OLD_PREFIXES, gate)
     return mounted + Health(checks_of(api.stores) if checks is None else checks).routes()

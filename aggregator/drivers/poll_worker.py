@@ -2,6 +2,7 @@
 
 import asyncio
 
+from aggregator.drivers.standing import Standing
 from aggregator.drivers.turns import Turns, claim_for_ever
 from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
@@ -14,7 +15,14 @@ class PollWorker:
     away.
     """
 
-    def __init__(self, aggregator: Aggregator, housekeeping: Housekeeping, clock: Clock) -> None:
+    def __init__(
+        self,
+        aggregator: Aggregator,
+        housekeeping: Housekeeping,
+        clock: Clock,
+        standing: Standing | None = None,
+    ) -> None:
+        self._standing = standing
         self._aggregator = aggregator
         self._housekeeping = housekeeping
         self._clock = clock
@@ -24,7 +32,9 @@ class PollWorker:
         `CountBackDiffers`.
         """
         turns = Turns()
-        claiming = asyncio.create_task(claim_for_ever(self._housekeeping, self._clock))
+        claiming = asyncio.create_task(
+            claim_for_ever(self._housekeeping, self._clock, self._standing)
+        )
         try:
             while not stop.is_set() and not claiming.done():
                 await turns.take(self._round())

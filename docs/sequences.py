@@ -27,8 +27,8 @@ class Arrow:
 
 
 EVENT: Final = (
-    Arrow("ingest/gateway.py::Gateway._post", "read_body", "sender", "ingest", "POST events"),
-    Arrow("ingest/gateway.py::Gateway._post", "admit", "ingest", "ingest", "validate events"),
+    Arrow("ingest/gateway.py::Gateway._admitted", "read_body", "sender", "ingest", "POST events"),
+    Arrow("ingest/gateway.py::Gateway._admitted", "admit", "ingest", "ingest", "validate events"),
     Arrow(
         "ingest/publisher.py::Publisher._append",
         "self._log.append",

@@ -67,7 +67,7 @@ def test_a_key_is_asked_for(installation: Installation, people: People, name: st
         assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-@pytest.mark.parametrize("name", OPEN)
+@pytest.mark.parametrize("name", sorted(OPEN))
 def test_without_a_cookie_nobody_is_signed_in(installation: Installation, name: str) -> None:
     assert ALL[name].scope is None
     answer = asked(installation.caller(), ALL[name], {})

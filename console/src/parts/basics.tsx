@@ -65,7 +65,8 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
 
 function todo(error: unknown): string {
   if (!(error instanceof ProblemError)) return "";
-  if (error.status === 401) return "Sign in again: the session has ended.";
+  if (error.status === 401)
+    return "Sign in with a key that is valid; an earlier session may have ended.";
   if (error.status === 403)
     return "Ask for a key with the scope that is named, and sign in with it.";
   if (error.status === 429) return "Wait a moment: the key's plan allows no more requests now.";

@@ -30,7 +30,7 @@ EVENT: Final = (
     Arrow("ingest/gateway.py::Gateway._admitted", "read_body", "sender", "ingest", "POST events"),
     Arrow("ingest/gateway.py::Gateway._admitted", "admit", "ingest", "ingest", "validate events"),
     Arrow(
-        "ingest/publisher.py::Publisher._append",
+        "ingest/publisher.py::Publisher._append_all",
         "self._log.append",
         "ingest",
         "log",

@@ -36,6 +36,11 @@ class Completeness:
         self._inbox_drained = inbox_drained
         self._probes: dict[int, Probe] = {}
 
+    @property
+    def ends(self) -> dict[int, int]:
+        """By partition, an end of the log that counting has yet to reach."""
+        return {number: probe.end for number, probe in self._probes.items()}
+
     async def probe(self, numbers: Iterable[int], now_ms: int) -> None:
         """Ask the leaders for the ends of partitions, unless an earlier answer still waits.
 

@@ -101,6 +101,14 @@ class Housekeeping:
         idle = passed(now_ms, self._moved_ms, CLAIM_MOVED_MS)
         return CLAIM_IDLE_MS if idle else CLAIM_INTERVAL_MS
 
+    def progress(self) -> tuple[dict[int, int], dict[int, int]]:
+        """By partition, up to where it is durable in the usage store, and an end of the log that is
+        yet to be reached.
+        """
+        partitions = self._aggregator.partitions
+        reached = {number: it.flushed_end for number, it in partitions.items()}
+        return reached, self._completeness.ends
+
     async def _drop(self, now_ms: int) -> None:
         """Let the usage store drop what is not kept; whoever holds the first partition does."""
         if self._retention is None or 0 not in self._aggregator.partitions:

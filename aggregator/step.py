@@ -27,7 +27,15 @@ from meterline.limits import (
     UNFLUSHED_EVENTS_MAX,
 )
 from meterline.meter import Catalogue, CatalogueStore, measures_of
-from meterline.ports import OutdatedMeters, SeenDamaged, Unsuitable
+from meterline.ports import (
+    SILENT,
+    OutdatedMeters,
+    Recorder,
+    SeenDamaged,
+    Unavailable,
+    Unsuitable,
+    metrics,
+)
 from meterline.usage import Counted, Flush, ProgressStore, Seal, SeenStore, SliceId, UsageStore
 
 logger = structlog.get_logger()
@@ -51,7 +59,9 @@ class Aggregator:
         open_seen: Callable[[int], SeenStore],
         horizon_ms: int,
         losses_accepted: Mapping[int, int] | None = None,
+        recorder: Recorder = SILENT,
     ) -> None:
+        self._recorder = recorder
         self._losses_accepted = losses_accepted or {}
         self.log = log
         self.usage = usage
@@ -62,7 +72,7 @@ class Aggregator:
         self._open_seen = open_seen
         self._horizon_ms = horizon_ms
         self._measures = measures_of(self.catalogue)
-        self._writer = Writer(usage, progress)
+        self._writer = Writer(usage, progress, recorder)
 
     # --- partitions ---
 
@@ -86,6 +96,7 @@ class Aggregator:
         partition = Partition(self.log.number, number, start, seen)
         partition.append_ms = 0 if seal is None else seal.append_ms
         self.partitions[number] = partition
+        self._recorder.count(metrics.REBALANCES, 1, "taken")
         return partition
 
     def close(self, number: int) -> None:
@@ -94,6 +105,7 @@ class Aggregator:
         if partition is not None:
             partition.drop_slice()
             partition.seen.close()
+            self._recorder.count(metrics.REBALANCES, 1, "released")
 
     async def close_all(self) -> None:
         """Let go of every partition and of what is on its way."""
@@ -152,7 +164,11 @@ class Aggregator:
     async def read_some(self, number: int) -> int:
         """Feed the next records from the log itself; how many there were."""
         follows = self.partitions[number].next_offset
-        records = await self.log.read(number, follows, LOG_READ_RECORDS_MAX)
+        try:
+            records = await self.log.read(number, follows, LOG_READ_RECORDS_MAX)
+        except Unavailable:
+            self._recorder.count(metrics.STORE_ERRORS, 1, "log")
+            raise
         if records and records[0].offset > follows:
             await self.check_truncation(number)
         for record in records:
@@ -216,6 +232,7 @@ class Aggregator:
         version = self.catalogue.version
         rows, reached = Flush(), []
         for partition in self.partitions.values():
+            self._tell_lookups(partition)
             end = partition.next_offset
             if partition.slice is not None and partition.taken_end < end:
                 rows.extend(partition.slice.take())
@@ -226,6 +243,14 @@ class Aggregator:
         if reached:
             self._writer.start(rows, reached, version)
         return bool(reached)
+
+    def _tell_lookups(self, partition: Partition) -> None:
+        absent, found = partition.looked_up - partition.found, partition.found
+        partition.looked_up = partition.found = 0
+        if found:
+            self._recorder.count(metrics.SEEN_LOOKUPS, found, "found")
+        if absent:
+            self._recorder.count(metrics.SEEN_LOOKUPS, absent, "absent")
 
     async def seal(self, partition: Partition) -> None:
         """Finish the open slice: flush, count back, record it. Where the store differs, the slice
@@ -248,6 +273,7 @@ class Aggregator:
             if await self._is_sealed(open_slice.id):
                 logger.warning("sealed_slice_left", partition=partition.number, slice=open_slice.id)
                 partition.seal_slice()
+                self._recorder.count(metrics.SEALS, 1, "left")
             else:
                 self._differs(partition, stored, expected)
             return
@@ -268,6 +294,7 @@ class Aggregator:
                 raise
             return
         partition.seal_slice()
+        self._recorder.count(metrics.SEALS, 1, "sealed")
 
     async def _is_sealed(self, slice_id: SliceId) -> bool:
         """Whether somebody else has sealed a slice meanwhile. It was counted back then; since, the
@@ -278,6 +305,7 @@ class Aggregator:
 
     def _differs(self, partition: Partition, stored: object, expected: object) -> None:
         partition.count_back_tries += 1
+        self._recorder.count(metrics.SEALS, 1, "differs")
         logger.warning(
             "count_back_differs",
             partition=partition.number,

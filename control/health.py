@@ -42,14 +42,18 @@ class Health:
 
     async def ready(self, _request: web.Request) -> web.Response:
         """200 when every part answers, else 503 that names those that do not."""
-        names = list(self._checks)
-        answers = await asyncio.gather(*(_ask(self._checks[name]) for name in names))
-        silent = [(name, why) for name, why in zip(names, answers, strict=True) if why]
+        silent = await self.silent()
         if silent:
             detail = "; ".join(f"{name}: {why}" for name, why in silent)
             faults = tuple(Fault(name, why, "unavailable", "store") for name, why in silent)
             raise Problem(ProblemType.UNAVAILABLE, detail, faults, RETRY_S)
-        return json_response({"status": "ready", "parts": names})
+        return json_response({"status": "ready", "parts": list(self._checks)})
+
+    async def silent(self) -> list[tuple[str, str]]:
+        """The parts that do not answer, and why."""
+        names = list(self._checks)
+        answers = await asyncio.gather(*(_ask(self._checks[name]) for name in names))
+        return [(name, why) for name, why in zip(names, answers, strict=True) if why]
 
 
 async def _ask(check: Check) -> str:

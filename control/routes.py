@@ -54,6 +54,7 @@ from meterline.http.gate import Gate
 from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES, mount
 from meterline.http.operation import Bound
 from meterline.http.sessions import Sessions
+from meterline.ports import SILENT, Recorder
 
 
 async def nothing() -> None:
@@ -76,6 +77,7 @@ class Api:
     answers: Answers = field(default_factory=Answers)
     console: front.Console | None = None
     sessions: Sessions | None = None  # None: nobody signs in (mode none)
+    recorder: Recorder = SILENT
 
 
 def bound_v3(api: Api) -> list[Bound]:
@@ -150,7 +152,7 @@ def routes(api: Api, gate: Gate, checks: Mapping[str, Check] | None = None) -> l
     `checks` are what `/readyz` asks, by name; without them, the stores of this API. The application
     uses `meterline.http.answers.problem_middleware` and is served with its `SERVER_OPTIONS`.
     """
-    admitted = Admissions().bound
+    admitted = Admissions(recorder=api.recorder).bound
     mounted = mount(map(admitted, bound_v3(api)), V3_PREFIXES, gate)
     mounted += mount(map(admitted, bound_v1(api)), OLD_PREFIXES, gate)
     mounted += Health(checks_of(api.stores) if checks is None else checks).routes()

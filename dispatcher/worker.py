@@ -17,7 +17,7 @@ from dispatcher.sending.attempt import SendTerms
 from dispatcher.sending.sender import DeliverySender
 from meterline import limits
 from meterline.delivery import SecretBox, WebhookSender
-from meterline.ports import Clock
+from meterline.ports import Clock, metrics
 
 _log: Final = structlog.get_logger("dispatcher")
 
@@ -36,11 +36,14 @@ class Dispatcher:
         send_terms: SendTerms,
         idle_s: float = limits.DISPATCH_IDLE_S,
     ) -> None:
+        self._recorder = recorder = sources.recorder
         self._sources = sources
         self._late = late
         self._clock = clock
         self._plan_terms = plan_terms
-        self._sending = DeliverySender(sources.reports, sender, box, clock, send_terms, idle_s)
+        self._sending = DeliverySender(
+            sources.reports, sender, box, clock, send_terms, idle_s, recorder
+        )
         self._idle_s = idle_s
         self._planning = Loop("plan", idle_s)
         self._revising = Loop("late", idle_s)
@@ -72,6 +75,7 @@ class Dispatcher:
         made = await planner.make_runs(self._sources, terms, self._clock.now_ms, uuid4().hex)
         if not found and not made:
             return self._idle_s
+        self._recorder.count(metrics.RUNS_DECIDED, made)
         _log.info("plan", action="planned", found=found, made=made)
         self._sending.wake()
         return 0

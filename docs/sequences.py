@@ -27,10 +27,10 @@ class Arrow:
 
 
 EVENT: Final = (
-    Arrow("ingest/gateway.py::Gateway._post", "read_body", "sender", "ingest", "POST events"),
-    Arrow("ingest/gateway.py::Gateway._post", "admit", "ingest", "ingest", "validate events"),
+    Arrow("ingest/gateway.py::Gateway._admitted", "read_body", "sender", "ingest", "POST events"),
+    Arrow("ingest/gateway.py::Gateway._admitted", "admit", "ingest", "ingest", "validate events"),
     Arrow(
-        "ingest/publisher.py::Publisher._append",
+        "ingest/publisher.py::Publisher._append_all",
         "self._log.append",
         "ingest",
         "log",

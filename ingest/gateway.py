@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from ingest.admission import AdmissionRules, BodyForm, admit, body_form
+from ingest.admission import AdmissionRules, Admitted, BodyForm, admit, body_form
 from ingest.binary_mode import HTTP_PREFIX, event_text, http_attributes
 from ingest.event_shape import EXAMPLE, EventBatch, EventBody
 from ingest.publisher import Publisher
@@ -21,8 +21,8 @@ from meterline.http.mounting import OLD_PREFIXES, V3_PREFIXES, mount
 from meterline.http.operation import Answer, Bound, Call, Operation, bind, raw_body
 from meterline.http.shapes import AnyParameters
 from meterline.limits import BODY_BYTES_MAX
-from meterline.ports import Clock
-from meterline.problem import ProblemType
+from meterline.ports import SILENT, Clock, Recorder, metrics
+from meterline.problem import Problem, ProblemType
 
 _BODY: Final = raw_body(
     {
@@ -84,7 +84,9 @@ class Gateway:
         clock: Clock,
         gate: Gate,
         body_bytes_max: int = BODY_BYTES_MAX,
+        recorder: Recorder = SILENT,
     ) -> None:
+        self._recorder = recorder
         self._publisher = publisher
         self._rules = rules
         self._clock = clock
@@ -107,7 +109,11 @@ class Gateway:
 
     def take(self, request: web.Request, principal: Principal, count: int) -> None:
         """Count events against the caller's plan. Raises `Problem` (rate-limited)."""
-        self._gate.take_events(request, principal, count)
+        try:
+            self._gate.take_events(request, principal, count)
+        except Problem:
+            self._recorder.count(metrics.INGEST_EVENTS, count, "rate_limited")
+            raise
 
     async def let_in(self, namespace: str, texts: Sequence[bytes]) -> None:
         """Return once all are durable. Raises `Problem`: invalid-event, then none is in; or
@@ -124,15 +130,25 @@ class Gateway:
     async def _post(self, status: int, call: Call[Any, None]) -> web.Response:
         """The answer once all is durable."""
         request, principal = call.request, call.principal
+        try:
+            admitted, recorded_ms = await self._admitted(request, principal)
+        except Problem:
+            self._recorder.count(metrics.INGEST_REFUSED, 1)
+            raise
+        self.take(request, principal, len(admitted))
+        await self._publisher.publish(admitted, recorded_ms)
+        return web.Response(status=status)
+
+    async def _admitted(
+        self, request: web.Request, principal: Principal
+    ) -> tuple[list[Admitted], int]:
+        """The events of a request, and when they were recorded."""
         form, attributes = _form_of(request)
         body = await read_body(request, self._body_bytes_max)
         if attributes:
             body = event_text(attributes, _media_type(request), body, HTTP_PREFIX)
         recorded_ms = self._clock.now_ms()
-        admitted = admit(body, form, principal.namespace, recorded_ms, self._rules)
-        self.take(request, principal, len(admitted))
-        await self._publisher.publish(admitted, recorded_ms)
-        return web.Response(status=status)
+        return admit(body, form, principal.namespace, recorded_ms, self._rules), recorded_ms
 
 
 def _form_of(request: web.Request) -> tuple[BodyForm, list[tuple[str, bytes]]]:

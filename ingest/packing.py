@@ -2,7 +2,7 @@
 "Ingest").
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from meterline.event import encode_pack
 from meterline.limits import PACK_BYTES_MAX, PACK_EVENTS_MAX
@@ -33,6 +33,20 @@ def packs_of(
         size = grown
     packs.append(encode_pack(texts[first:]))
     return packs
+
+
+def events_of(packs: Sequence[bytes], texts: Sequence[bytes]) -> Iterator[int]:
+    """How many events each of these packs has, made by `packs_of` of these texts."""
+    if len(packs) == 1:
+        yield len(texts)
+        return
+    lengths = iter(texts)
+    for pack in packs:
+        left, events = len(pack) - 1, 0  # a text and a comma each, and two brackets less a comma
+        while left > 0:
+            left -= len(next(lengths)) + 1
+            events += 1
+        yield events
 
 
 def _size(texts: Sequence[bytes]) -> int:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ingest.admission import Admitted
-from ingest.packing import packs_of
+from ingest.packing import events_of, packs_of
 from meterline.event import Log
 from meterline.limits import APPEND_DEADLINE_MS, PENDING_BYTES_MAX, PRODUCE_DEADLINE_MS
-from meterline.ports import Clock, Unavailable
+from meterline.ports import SILENT, Clock, Recorder, Unavailable, metrics
 from meterline.problem import Problem, ProblemType
 
 RETRY_AFTER_S: Final = 1
@@ -53,7 +53,9 @@ class Publisher:
         waiting_ms_max: int = APPEND_DEADLINE_MS,
         deadline_ms: int = PRODUCE_DEADLINE_MS,
         pending_bytes_max: int = PENDING_BYTES_MAX,
+        recorder: Recorder = SILENT,
     ) -> None:
+        self._recorder = recorder
         self._log = log
         self._clock = clock
         self._waiting_ms_max = waiting_ms_max
@@ -86,6 +88,15 @@ class Publisher:
         """
         if not events:
             return
+        try:
+            await self._publish(events, recorded_ms)
+        except Problem as problem:
+            if problem.type is ProblemType.UNAVAILABLE:
+                self._recorder.count(metrics.INGEST_EVENTS, len(events), "unavailable")
+            raise
+        self._recorder.count(metrics.INGEST_EVENTS, len(events), "accepted")
+
+    async def _publish(self, events: Sequence[Admitted], recorded_ms: int | None) -> None:
         size = sum([len(text) for _, text in events])
         if self._pending_bytes + size > self._pending_bytes_max:
             detail = "Too many events are waiting to be stored. None of these was stored: retry."
@@ -133,8 +144,21 @@ class Publisher:
         self, partition: int, taken: Sequence[tuple[_Request, list[bytes]]]
     ) -> BaseException | None:
         """What went wrong, if anything did; then it is not known which of the events are in."""
+        texts = [text for _, texts in taken for text in texts]
+        time_s = asyncio.get_running_loop().time
+        began_s = time_s()
+        error = await self._append_all(partition, texts)
+        if error is None:
+            self._recorder.observe(metrics.APPEND_SECONDS, time_s() - began_s)
+        elif isinstance(error, Unavailable):
+            self._recorder.count(metrics.STORE_ERRORS, 1, "log")
+        return error
+
+    async def _append_all(self, partition: int, texts: Sequence[bytes]) -> BaseException | None:
         try:
-            packs = packs_of([text for _, texts in taken for text in texts])
+            packs = packs_of(texts)
+            for events in events_of(packs, texts):
+                self._recorder.observe(metrics.PACK_EVENTS, events)
             if len(packs) == 1:
                 await self._log.append(partition, packs[0])
                 return None

@@ -50,6 +50,14 @@ CHANGE_DETAIL_CHARS_MAX: Final = 256
 CHANGE_VALUE_BYTES_MAX: Final = 4_096  # of a value in the record of changes; larger: its hash
 SECRET_SHOWN_ONCE_MS: Final = 60_000  # showings of a secret to one author: one line a minute
 
+# --- metrics (docs/metrics.md) ---
+METRIC_OPERATIONS_MAX: Final = 200  # operations of the API as a label: more than there are
+METRIC_ASK_S: Final = 10.0  # between two looks into the stores for gauges: scrapes come as often
+METRIC_WAIT_S: Final = 1.0  # of a scrape for such a look; then it tells what is known
+METRIC_ASK_TIMEOUT_S: Final = 5.0  # of one look: a store that hangs must not gather lookers
+BACKFILL_COUNTED_MAX: Final = 1_000  # slices to be filled, of a partition: bounds one statement
+RUNS_LATE_MS: Final = 5 * 60 * 1_000  # due for longer: the grace is a minute, making one seconds
+
 # --- the log ---
 PACK_EVENTS_MAX: Final = 500  # below 2**POSITION_INDEX_BITS; Faust pays per record
 PACK_BYTES_MAX: Final = 900_000  # below Kafka's default of 1 MiB per record

@@ -15,6 +15,7 @@ from typing import Any
 import faust
 import structlog
 
+from aggregator.drivers.standing import Standing
 from aggregator.drivers.turns import Turns, claim_for_ever
 from aggregator.housekeeping import Housekeeping
 from aggregator.lag_watch import LagWatch
@@ -56,7 +57,9 @@ class FaustWorker:
         clock: Clock,
         record_of: Callable[[Any], Record],
         membership: Membership,
+        standing: Standing | None = None,
     ) -> None:
+        self._standing = standing
         self._aggregator = aggregator
         self._housekeeping = housekeeping
         self._clock = clock
@@ -85,7 +88,9 @@ class FaustWorker:
         self._failed = asyncio.get_running_loop().create_future()
         await self.app.start()
         ticking = asyncio.create_task(self._tick_for_ever())
-        claiming = asyncio.create_task(claim_for_ever(self._housekeeping, self._clock))
+        claiming = asyncio.create_task(
+            claim_for_ever(self._housekeeping, self._clock, self._standing)
+        )
         stopping: asyncio.Future[Any] = asyncio.create_task(stop.wait())
         beside = [stopping, claiming]
         try:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from aggregator.drivers.standing import Standing
 from aggregator.drivers.turns import Turns, claim_for_ever
 from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
@@ -22,8 +23,10 @@ class PollWorker:
         housekeeping: Housekeeping,
         clock: Clock,
         news: Callable[[float], Awaitable[None]],
+        standing: Standing | None = None,
     ) -> None:
         self._news = news
+        self._standing = standing
         self._aggregator = aggregator
         self._housekeeping = housekeeping
         self._clock = clock
@@ -33,7 +36,9 @@ class PollWorker:
         `CountBackDiffers`.
         """
         turns = Turns()
-        claiming = asyncio.create_task(claim_for_ever(self._housekeeping, self._clock))
+        claiming = asyncio.create_task(
+            claim_for_ever(self._housekeeping, self._clock, self._standing)
+        )
         stopping = asyncio.create_task(stop.wait())
         ends: list[asyncio.Future[Any]] = [claiming, stopping]
         try:

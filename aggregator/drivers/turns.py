@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 
 import structlog
 
+from aggregator.drivers.standing import Standing
 from aggregator.housekeeping import Housekeeping
 from meterline.limits import HOUSEKEEPING_INTERVAL_S, WORKER_BACKOFF_MIN_S
 from meterline.ports import Clock, Unavailable
@@ -38,10 +39,16 @@ class Turns:
         return True
 
 
-async def claim_for_ever(housekeeping: Housekeeping, clock: Clock) -> None:
-    """Until cancelled. Whatever is not of the world ends it, and is the worker's to raise."""
+async def claim_for_ever(
+    housekeeping: Housekeeping, clock: Clock, standing: Standing | None = None
+) -> None:
+    """Until cancelled. `standing` is told where counting is. Whatever is not of the world ends it,
+    and is the worker's to raise.
+    """
     while True:
         await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
+        if standing is not None:
+            standing.look(*housekeeping.progress(), asyncio.get_running_loop().time())
         try:
             await housekeeping.claim(clock.now_ms())
         except Unavailable as error:

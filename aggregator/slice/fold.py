@@ -43,6 +43,11 @@ class SliceFold:
         self._new_members: list[MemberRow] = []
         self._rejected: list[RejectedRow] = []
 
+    @property
+    def cells(self) -> int:
+        """Tallies so far."""
+        return len(self._tallies)
+
     def add(self, event: Event, position: int) -> None:
         """Count a new event in every meter that matches it, in the minute of its own time. A late
         event is no special case: its tally is one more row of that minute.

@@ -39,6 +39,7 @@ class OpenSlice:
     def __init__(self, slice_id: SliceId, append_ms: int, measures: Measures) -> None:
         self.id = slice_id
         self.end = slice_id.slice  # offset after the last record taken in
+        self.begun_ms = append_ms
         self.border: Border = opened(append_ms)
         self.seen: list[
             SeenRow
@@ -208,6 +209,11 @@ class OpenSlice:
             verdicts[Verdict.CONFLICT],
             verdicts[Verdict.INVALID],
         )
+
+    @property
+    def cells(self) -> int:
+        """Tallies in memory."""
+        return self._fold.cells
 
     def last_digest(self) -> bytes:
         """Of the last record taken in."""

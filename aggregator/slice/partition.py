@@ -26,6 +26,7 @@ class Partition:
         self.taken_end = start  # everything below is in a flush, on its way or durable
         self.untaken_events = 0  # of the open slice, in no flush yet
         self.untaken_bytes = 0
+        self.looked_up = self.found = 0  # identities in the seen store, since they were told
         self.recorded: tuple[int, int] | None = None  # catalogue and end last told to the world
 
     def closes_with(self, record: Record, items: Sequence[Event | Unreadable]) -> bool:
@@ -53,6 +54,8 @@ class Partition:
         keys = self.slice.unknown_keys(items)
         found = zip(keys, self.seen.get_many(keys), strict=True) if keys else ()
         stored = {key: seen for key, seen in found if seen is not None}
+        self.looked_up += len(keys)
+        self.found += len(stored)
         self.slice.absorb(record, append_ms, items, stored, horizon_ms)
         self.next_offset = record.offset + 1
         self.untaken_events += len(items)

@@ -5,11 +5,17 @@ what was promised as flushed is only what the store has acknowledged.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import fields
+from typing import Final, NamedTuple
 
 from aggregator.slice.partition import Partition
+from meterline.event import Verdict
+from meterline.ports import SILENT, Recorder, metrics
 from meterline.usage import Flush, ProgressStore, UsageStore
+
+_TABLES: Final = tuple(one.name for one in fields(Flush))
 
 
 class Reached(NamedTuple):
@@ -26,7 +32,10 @@ class Reached(NamedTuple):
 class Writer:
     """Writes flushes one after the other. Not for use by two tasks at once."""
 
-    def __init__(self, usage: UsageStore, progress: ProgressStore) -> None:
+    def __init__(
+        self, usage: UsageStore, progress: ProgressStore, recorder: Recorder = SILENT
+    ) -> None:
+        self._recorder = recorder
         self._usage = usage
         self._progress = progress
         self._flush: Flush | None = None  # not known to be durable
@@ -73,9 +82,28 @@ class Writer:
         self._flush, self._reached, self._task = None, (), None
 
     async def _write(self, flush: Flush) -> None:
+        time_s = asyncio.get_running_loop().time
+        began_s = time_s()
         if flush.accounts:
             await self._usage.write(flush)
         current = [it for it in self._reached if it.partition.epoch == it.epoch]
         if current:
             ends = {it.partition.number: it.end for it in current}
             await self._progress.flushed(current[0].partition.log, self._catalogue, ends)
+        if flush.accounts:
+            self._recorder.observe(metrics.FLUSH_SECONDS, time_s() - began_s)
+            _tell(self._recorder, flush)
+
+
+def _tell(recorder: Recorder, flush: Flush) -> None:
+    """What a flush made durable."""
+    verdicts = Counter(row.kind for row in flush.rejects)
+    verdicts[Verdict.NEW.value] = len(flush.events)
+    for verdict, events in verdicts.items():
+        if events:
+            recorder.count(metrics.VERDICTS, events, verdict)
+    for table in _TABLES:
+        if rows := len(getattr(flush, table)):
+            recorder.count(metrics.FLUSH_ROWS, rows, table)
+    if flush.events:
+        recorder.observe(metrics.TALLIES_PER_EVENT, len(flush.tallies) / len(flush.events))

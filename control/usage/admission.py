@@ -14,6 +14,7 @@ from aiohttp import web
 from control.usage.places import Bounds, Place, Places, caller_of
 from meterline import limits
 from meterline.http.operation import Bound, Call
+from meterline.ports import SILENT, Recorder, metrics
 
 PLACE: Final = web.RequestKey("place", Place)
 _SPAN: Final = "ask for less in each: fewer days, or one part of the span after another"
@@ -55,7 +56,8 @@ BOUNDS: Final[Mapping[Asks, Bounds]] = {
 class Admissions:
     """Lets requests in; one for all operations of a process."""
 
-    def __init__(self, bounds: Mapping[Asks, Bounds] = BOUNDS) -> None:
+    def __init__(self, bounds: Mapping[Asks, Bounds] = BOUNDS, recorder: Recorder = SILENT) -> None:
+        self._recorder = recorder
         self._places = {kind: Places(each) for kind, each in bounds.items()}
 
     def bound(self, one: Bound) -> Bound:
@@ -71,7 +73,12 @@ class Admissions:
                 return await one.answer(call)
 
         async def answer(call: Call[Any, Any]) -> web.StreamResponse:
-            return await while_connected(call.request, placed(call))
+            time_s = asyncio.get_running_loop().time
+            began_s = time_s()
+            try:
+                return await while_connected(call.request, placed(call))
+            finally:
+                self._recorder.observe(metrics.QUERY_SECONDS, time_s() - began_s, asks.value)
 
         return Bound(one.operation, answer)
 

@@ -18,7 +18,7 @@ from dispatcher.runs.waiting import Judge, Ready, Walk
 from meterline import limits
 from meterline.delivery import DeliveryBytes
 from meterline.meter import CatalogueStore
-from meterline.ports import Unavailable
+from meterline.ports import SILENT, Recorder, Unavailable
 from meterline.problem import Problem
 from meterline.report import (
     Baseline,
@@ -51,6 +51,7 @@ class Sources:
     bytes: DeliveryBytes
     spool: OpenSpool
     walk: Walk = field(default_factory=Walk)
+    recorder: Recorder = SILENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,16 +18,22 @@ from meterline import limits
 from meterline.delivery import (
     Address,
     ClaimedDelivery,
+    DeliveryMove,
     EndpointChange,
     EndpointSignal,
     SecretBox,
     WebhookSender,
 )
-from meterline.ports import Clock, Unavailable
+from meterline.ports import SILENT, Clock, Recorder, Unavailable, metrics
 from meterline.report import ReportStore
 from meterline.window import Backoff, rfc3339
 
 _log: Final = structlog.get_logger("dispatcher")
+_OUTCOMES: Final = {
+    DeliveryMove.CONFIRM: "delivered",
+    DeliveryMove.RETRY: "retrying",
+    DeliveryMove.GIVE_UP: "failed",
+}
 
 
 class DeliverySender:
@@ -41,7 +47,9 @@ class DeliverySender:
         clock: Clock,
         terms: SendTerms,
         idle_s: float,
+        recorder: Recorder = SILENT,
     ) -> None:
+        self._recorder = recorder
         self._reports = reports
         self._sender = sender
         self._box = box
@@ -167,6 +175,9 @@ class DeliverySender:
         if not self._under_way[address]:
             del self._under_way[address]
         self._sent.append(sent)
+        done = sent.end.attempt
+        self._recorder.count(metrics.ATTEMPTS, 1, done.outcome.value)
+        self._recorder.observe(metrics.ATTEMPT_SECONDS, done.duration_ms / 1_000)
         self._record_wake.set()
         self._apply(sent, address)
         if sent.end.observed is None:
@@ -263,6 +274,8 @@ class DeliverySender:
         health = self._terms.health
         for one in await attempt.record(self._reports, batch, self._clock.now_ms(), health):
             _tell(one)
+        for move, sent in Counter(it.end.move for it in batch).items():
+            self._recorder.count(metrics.DELIVERIES, sent, _OUTCOMES[move])
 
     def _landed(self, claimed: ClaimedDelivery) -> None:
         address = claimed.address

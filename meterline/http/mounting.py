@@ -8,6 +8,7 @@ from aiohttp import web
 from meterline.http.gate import Gate
 from meterline.http.operation import Bound
 from meterline.http.reading import read_call
+from meterline.http.scrape import OPERATION
 
 # Both prefixes of OpenMeter's history; the first is the contract's.
 V3_PREFIXES: Final = ("/api/v3/metering", "/api/v3/openmeter")
@@ -30,6 +31,7 @@ def _answering(one: Bound, gate: Gate) -> Callable[[web.Request], Awaitable[web.
     operation, answer = one.operation, one.answer
 
     async def handle(request: web.Request) -> web.StreamResponse:
+        request[OPERATION] = operation.id
         principal = gate.enter(request, operation.scope)
         return await answer(await read_call(operation, request, principal))
 

@@ -1,5 +1,6 @@
 """Reports: definition and schedule, runs and their bodies, corrections, ports of their store."""
 
+from meterline.report.backlog import Backlog, BacklogStore
 from meterline.report.body import (
     MESSAGE_TYPE,
     NO_SEQUENCE,

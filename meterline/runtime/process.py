@@ -69,12 +69,14 @@ async def serve(
     address: tuple[str, int],
     clock: Clock,
     guards: Sequence[Middleware] = (),
+    outermost: Sequence[Middleware] = (),
 ) -> int:
-    """Serve routes behind guards; the port that was taken. Closed with the stack: requests under
-    way are finished.
+    """Serve routes behind guards, all of it within what is outermost; the port that was taken.
+    Closed with the stack: requests under way are finished.
     """
     host, port = address
-    app = web.Application(middlewares=[problem_middleware(clock), *guards], client_max_size=2**40)
+    middlewares = [*outermost, problem_middleware(clock), *guards]
+    app = web.Application(middlewares=middlewares, client_max_size=2**40)
     app.add_routes(routes)
     runner = Runner(app, clock, **SERVER_OPTIONS)
     await runner.setup()

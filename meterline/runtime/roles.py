@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from control import front
-from control.health import Health, checks_of
+from control.health import Check, Health, checks_of
 from control.openapi import published
 from control.reports.service import ReportService
 from control.routes import Api, bound_v1, bound_v3
@@ -24,6 +24,8 @@ from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.migrate import check_migrated, migrate
 from meterline.backends.secrets import FernetSecretBox
 from meterline.http.gate import Gate
+from meterline.http.scrape import measuring
+from meterline.ports import SILENT, Recorder
 from meterline.runtime.commands import documents
 from meterline.runtime.process import serve
 from meterline.runtime.secret_key import secret_box
@@ -32,6 +34,7 @@ from meterline.runtime.start_timeout import Patience
 from meterline.runtime.wiring import adapters, counting, reports
 from meterline.runtime.wiring.access import OpenGate, host_guard, open_gate, session_guard
 from meterline.runtime.wiring.adapters import CLOCK, Opened, OpenLog, Worker
+from meterline.runtime.wiring.telemetry import Telemetry, telemetry
 
 logger = structlog.get_logger()
 
@@ -43,23 +46,31 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
     async with AsyncExitStack() as stack:
         settings.data_dir.mkdir(parents=True, exist_ok=True)
         log = await patience.wait("log", lambda: adapters.open_log(settings, stack))
-        database = adapters.open_control_database(settings, stack)
+        measured = telemetry(settings, "up")
+        recorder = measured.recorder
+        database = adapters.open_control_database(settings, stack, recorder)
         await patience.wait("control", lambda: migrate(database))
-        opened = await _gathered(settings, patience, stack, database, log)
+        opened = await _gathered(settings, patience, stack, database, log, recorder)
         await adapters.put_meters(settings, opened)
         box = await _box(settings, patience, opened)
-        worker = counting.aggregation_worker(
+        counted = counting.aggregation_worker(
             settings, opened, adapters.inbox_watch(settings, stack)
         )
+        measured.of_counting(counted.step, counted.standing)
+        _measure_stores(measured, opened)
         sender = reports.webhook_sender(settings, stack)
         dispatcher = reports.dispatcher(settings, opened, box, sender)
         gate = await open_gate(settings, database, stack, CLOCK)
-        gateway = await _gateway(settings, log, gate.gate, stack, with_inbox=True)
+        gateway = await _gateway(settings, log, gate.gate, stack, measured, with_inbox=True)
         service = reports.report_service(settings, opened, box, stack, dispatcher.wake)
-        api = _whole_api(settings, opened, service, gate, gateway)
+        checks = {**_checks(settings, opened, gate), "counting": counted.check}
+        api = _whole_api(settings, opened, service, gate, gateway, checks)
+        measured.of_health(Health(checks))
         guards = session_guard(gate)
-        await _serve(stack, settings, "all", api, guards, data=str(settings.data_dir))
-        await _until_stopped(stop, worker, dispatcher, reports.replayer(opened, dispatcher))
+        data = str(settings.data_dir)
+        await _serve(stack, settings, "all", api, measured, guards, data=data)
+        replayer = reports.replayer(opened, dispatcher)
+        await _until_stopped(stop, counted.worker, dispatcher, replayer)
 
 
 async def ingest(settings: Settings, stop: asyncio.Event) -> None:
@@ -67,12 +78,15 @@ async def ingest(settings: Settings, stop: asyncio.Event) -> None:
     patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
         log = await patience.wait("log", lambda: adapters.open_log(settings, stack))
-        database = adapters.open_control_database(settings, stack)  # asked for keys only
+        measured = telemetry(settings, "ingest")
+        # asked for keys only
+        database = adapters.open_control_database(settings, stack, measured.recorder)
         gate = await open_gate(settings, database, stack, CLOCK)
-        gateway = await _gateway(settings, log, gate.gate, stack, with_inbox=True)
+        gateway = await _gateway(settings, log, gate.gate, stack, measured, with_inbox=True)
         health = Health({"log": lambda: log.end(0), **gate.checks})
+        measured.of_health(health)
         routes = event_routes(gateway, gate.gate) + health.routes() + front.routes(None)
-        await _serve(stack, settings, "ingest", routes)
+        await _serve(stack, settings, "ingest", routes, measured)
         await stop.wait()
 
 
@@ -81,26 +95,36 @@ async def aggregate(settings: Settings, stop: asyncio.Event) -> None:
     adapters.check_room(settings)
     patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
-        opened = await _opened(settings, patience, stack)
-        worker = counting.aggregation_worker(
+        measured = telemetry(settings, "aggregate")
+        opened = await _opened(settings, patience, stack, measured)
+        counted = counting.aggregation_worker(
             settings, opened, adapters.inbox_watch(settings, stack)
         )
-        checks = checks_of(opened.stores)
+        checks = {**checks_of(opened.stores), "counting": counted.check}
         checks["disk"] = partial(adapters.check_disk, settings)
-        await _serve(stack, settings, "aggregate", Health(checks).routes() + front.routes(None))
-        await worker.run(stop)
+        health = Health(checks)
+        measured.of_counting(counted.step, counted.standing)
+        measured.of_progress(opened)
+        measured.of_health(health)
+        routes = health.routes() + front.routes(None)
+        await _serve(stack, settings, "aggregate", routes, measured)
+        await counted.worker.run(stop)
 
 
 async def dispatch(settings: Settings, stop: asyncio.Event) -> None:
     """Reports alone."""
     patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
-        opened = await _opened(settings, patience, stack)
+        measured = telemetry(settings, "dispatch")
+        opened = await _opened(settings, patience, stack, measured)
         sender = reports.webhook_sender(settings, stack)
         box = await _box(settings, patience, opened)
         dispatcher = reports.dispatcher(settings, opened, box, sender)
-        probes = Health(checks_of(opened.stores)).routes()
-        await _serve(stack, settings, "dispatch", probes + front.routes(None))
+        health = Health(checks_of(opened.stores))
+        measured.of_reports(opened)
+        measured.of_health(health)
+        routes = health.routes() + front.routes(None)
+        await _serve(stack, settings, "dispatch", routes, measured)
         await _until_stopped(stop, None, dispatcher, reports.replayer(opened, dispatcher))
 
 
@@ -108,15 +132,19 @@ async def control(settings: Settings, stop: asyncio.Event) -> None:
     """The whole API, events included; no counting and no sending."""
     patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
-        opened = await _opened(settings, patience, stack)
+        measured = telemetry(settings, "control")
+        opened = await _opened(settings, patience, stack, measured)
         await patience.wait("control", lambda: adapters.put_meters(settings, opened))
         box = await _box(settings, patience, opened)
         gate = await open_gate(settings, opened.database, stack, CLOCK)
-        gateway = await _gateway(settings, opened.log, gate.gate, stack)
+        gateway = await _gateway(settings, opened.log, gate.gate, stack, measured)
         # a dispatcher of another process finds by itself what there is to do
         service = reports.report_service(settings, opened, box, stack, lambda: None)
-        api = _whole_api(settings, opened, service, gate, gateway)
-        await _serve(stack, settings, "control", api, session_guard(gate))
+        checks = _checks(settings, opened, gate)
+        api = _whole_api(settings, opened, service, gate, gateway, checks)
+        _measure_stores(measured, opened)
+        measured.of_health(Health(checks))
+        await _serve(stack, settings, "control", api, measured, session_guard(gate))
         await stop.wait()
 
 
@@ -133,11 +161,19 @@ async def migrate_all(settings: Settings, stop: asyncio.Event) -> None:
         logger.info("migrated")
 
 
-async def _opened(settings: Settings, patience: Patience, stack: AsyncExitStack) -> Opened:
+async def _opened(
+    settings: Settings, patience: Patience, stack: AsyncExitStack, measured: Telemetry
+) -> Opened:
     log = await patience.wait("log", lambda: adapters.open_log(settings, stack))
-    database = adapters.open_control_database(settings, stack)
+    recorder = measured.recorder
+    database = adapters.open_control_database(settings, stack, recorder)
     await patience.wait("control", lambda: check_migrated(database))
-    return await _gathered(settings, patience, stack, database, log)
+    return await _gathered(settings, patience, stack, database, log, recorder)
+
+
+def _measure_stores(measured: Telemetry, opened: Opened) -> None:
+    measured.of_progress(opened)
+    measured.of_reports(opened)
 
 
 async def _box(settings: Settings, patience: Patience, opened: Opened) -> FernetSecretBox:
@@ -145,10 +181,17 @@ async def _box(settings: Settings, patience: Patience, opened: Opened) -> Fernet
 
 
 async def _gathered(
-    settings: Settings, patience: Patience, stack: AsyncExitStack, database: Database, log: OpenLog
+    settings: Settings,
+    patience: Patience,
+    stack: AsyncExitStack,
+    database: Database,
+    log: OpenLog,
+    recorder: Recorder = SILENT,
 ) -> Opened:
-    usage = await patience.wait("usage", lambda: adapters.open_usage(settings, stack))
-    return await patience.wait("stores", lambda: adapters.open_all(settings, database, usage, log))
+    usage = await patience.wait("usage", lambda: adapters.open_usage(settings, stack, recorder))
+    return await patience.wait(
+        "stores", lambda: adapters.open_all(settings, database, usage, log, recorder)
+    )
 
 
 async def _gateway(
@@ -156,18 +199,20 @@ async def _gateway(
     log: OpenLog,
     gate: Gate,
     stack: AsyncExitStack,
+    measured: Telemetry,
     *,
     with_inbox: bool = False,
 ) -> Gateway:
     """The gateway; with the inbox, its reader runs until the stack is closed."""
-    publisher = adapters.publisher(settings, log)
+    publisher = adapters.publisher(settings, log, measured.recorder)
+    measured.of_gateway(publisher)
     stack.push_async_callback(publisher.close)
     inbox = adapters.inbox(settings, publisher, log, stack) if with_inbox else None
     if inbox is not None:
         reading = asyncio.create_task(inbox.run())
         stack.push_async_callback(_ended, reading)
     rules = adapters.admission_rules(settings, log)
-    return Gateway(publisher, rules, CLOCK, gate, settings.body_bytes_max)
+    return Gateway(publisher, rules, CLOCK, gate, settings.body_bytes_max, measured.recorder)
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
@@ -181,6 +226,7 @@ def _whole_api(
     service: ReportService,
     gate: OpenGate,
     gateway: Gateway,
+    checks: dict[str, Check],
 ) -> list[web.RouteDef]:
     api = Api(
         opened.stores,
@@ -192,14 +238,20 @@ def _whole_api(
         gate.catch_up,
         console=front.read_console(),
         sessions=gate.sessions,
+        recorder=opened.recorder,
     )
-    checks = {**checks_of(opened.stores), **gate.checks}
-    if not settings.kafka_servers:
-        checks["log"] = partial(_ask_log, settings, opened.log)
     routes = event_routes(gateway, gate.gate) + control_routes(api, gate.gate, checks)
     v3, v1 = gateway.v3() + bound_v3(api), gateway.v1() + bound_v1(api)
     routes += published.routes(documents.v3(v3), published.V3_PLACES)
     return routes + published.routes(documents.v1(v1), published.V1_PLACES)
+
+
+def _checks(settings: Settings, opened: Opened, gate: OpenGate) -> dict[str, Check]:
+    """What a process with the whole API needs."""
+    checks = {**checks_of(opened.stores), **gate.checks}
+    if not settings.kafka_servers:
+        checks["log"] = partial(_ask_log, settings, opened.log)
+    return checks
 
 
 async def _serve(
@@ -207,12 +259,21 @@ async def _serve(
     settings: Settings,
     role: str,
     routes: list[web.RouteDef],
+    measured: Telemetry,
     guards: Sequence[Middleware] = (),
     **more: str,
 ) -> None:
-    """Answer requests; a line of the log tells where."""
+    """Answer requests, and scrapes of metrics; a line of the log tells where."""
+    stack.push_async_callback(measured.scrape.close)
+    hosts, outermost = host_guard(settings), [measuring(measured.recorder)]
+    routes, scraped = list(routes), measured.scrape.routes()
+    if settings.metrics_port is None:
+        routes += scraped
+    else:
+        await serve(stack, scraped, (settings.host, settings.metrics_port), CLOCK, hosts)
     address = settings.host, settings.port
-    port = await serve(stack, routes, address, CLOCK, [*host_guard(settings), *guards])
+    inner = [*hosts, *guards]
+    port = await serve(stack, routes, address, CLOCK, inner, outermost)
     logger.info("ready", role=role, url=f"http://{settings.host}:{port}", **more)
 
 

@@ -18,7 +18,7 @@ def settle(findings: Iterable[tuple[str, str]]) -> None:
 
 def test_there_is_something_to_check() -> None:
     assert "pyproject.toml" in files()
-    assert "meterline/ports.py" in python_files()
+    assert "meterline/ports/__init__.py" in python_files()
 
 
 def test_no_file_is_longer_than_a_sitting() -> None:
@@ -61,7 +61,7 @@ def test_no_file_names_a_registry_or_a_machine() -> None:
 
 
 def test_ports_are_protocols_only() -> None:
-    path = "meterline/ports.py"
+    path = "meterline/ports/__init__.py"
     settle((path, found) for found in rules.more_than_protocols(read(path)))
 
 

@@ -14,7 +14,15 @@ import pytest
 
 from control.v3.meters.bodies import MeterBody
 from dispatcher.sending.signing import signed_headers
-from docs import limit_table, operation_table, problem_table, scope_table, settings_table, tree
+from docs import (
+    limit_table,
+    metrics_table,
+    operation_table,
+    problem_table,
+    scope_table,
+    settings_table,
+    tree,
+)
 from meterline.backends.clock import SystemClock
 from meterline.http import problem_response
 from meterline.http.mounting import V3_PREFIXES
@@ -45,12 +53,13 @@ TABLES: tuple[tuple[str, Any], ...] = (
     ("docs/api.md", operation_table),
     ("docs/api.md", limit_table),
     ("docs/access.md", scope_table),
+    ("docs/metrics.md", metrics_table),
     ("docs/architecture.md", tree),
 )
 # They also name what is not here.
 NAMES_ELSEWHERE = {"docs/compatibility.md", "docs/problems/method-not-allowed.md"}
 DOCUMENTS = ("/api/", "/api/v3/", "/api/v1/")
-OPEN_PATHS = ("/", "/healthz", "/readyz", *(f"{at}openapi.yaml" for at in DOCUMENTS))
+OPEN_PATHS = ("/", "/healthz", "/readyz", "/metrics", *(f"{at}openapi.yaml" for at in DOCUMENTS))
 OPEN_PATHS += tuple(f"{at}openapi.json" for at in DOCUMENTS)
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple, TypeVar
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 import clickhouse_connect
 from clickhouse_connect.datatypes.base import ClickHouseType
@@ -35,7 +35,7 @@ from meterline.limits import (
     USAGE_STORE_THREADS_MAX,
     USAGE_STORE_TIMEOUT_S,
 )
-from meterline.ports import AccessRefused, Unavailable
+from meterline.ports import SILENT, AccessRefused, Recorder, Unavailable, metrics
 
 # The engine's own insert de-duplication would eat a repair; an asynchronous insert would be
 # acknowledged too early.
@@ -119,8 +119,9 @@ class Connection:
     It is the lane of counting; `lane` gives the others.
     """
 
-    def __init__(self, url: str, lane: Lane = COUNTING) -> None:
+    def __init__(self, url: str, lane: Lane = COUNTING, recorder: Recorder = SILENT) -> None:
         self._url = url
+        self._recorder = recorder
         self._lane = lane
         self._lanes: dict[str, Connection] = {}
         self._local = threading.local()
@@ -140,7 +141,7 @@ class Connection:
         for a lane share it.
         """
         if lane.name not in self._lanes:
-            self._lanes[lane.name] = made = Connection(self._url, lane)
+            self._lanes[lane.name] = made = Connection(self._url, lane, self._recorder)
             made._lock = self._lock
         return self._lanes[lane.name]
 
@@ -178,7 +179,7 @@ class Connection:
         """
 
         def call() -> T:
-            with _errors_named():
+            with self._errors_named():
                 return work(self._client())
 
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
@@ -219,8 +220,9 @@ class Connection:
             stream = Stream(sql + settings_clause(bounds), parameters)
 
             def step() -> tuple[bool, T]:
-                with _errors_named():
+                with self._errors_named():
                     piece = stream.read(self._for_stream)
+                self._recorder.count(metrics.ROWS_RETURNED, piece.count(b"\n"), self._lane.name)
                 if stream.ended:  # here, for each change of threads costs as much as a short answer
                     end()
                 with self._making:  # rows are made under the interpreter's lock: one after another
@@ -231,10 +233,12 @@ class Connection:
                     self._idle.append(client)
 
             run = asyncio.get_running_loop().run_in_executor
+            began_s = asyncio.get_running_loop().time()
             try:
                 with self._given_up(mark):
                     async with self._beginning, asyncio.timeout(self._lane.seconds_each):
                         more, made = await run(self._stream_threads, step)  # grouped, and sorted
+                    self._took(began_s)
                     yield made
                     while more:
                         more, made = await run(self._stream_threads, step)
@@ -267,8 +271,19 @@ class Connection:
     ) -> Rows:
         """Rows of a query; parameters are bound by the server, `{name:Type}`."""
         mark, bounds = self._bounds(settings)
+        began_s = asyncio.get_running_loop().time()
         with self._given_up(mark):
-            return await self.run(lambda client: _rows(client.query(sql, parameters, bounds)))
+            found = await self.run(lambda client: client.query(sql, parameters, bounds))
+        self._took(began_s)
+        rows, lane = _rows(found), self._lane.name
+        self._recorder.count(metrics.ROWS_RETURNED, len(rows), lane)
+        self._recorder.count(metrics.ROWS_READ, int(found.summary.get("read_rows", 0)), lane)
+        return rows
+
+    def _took(self, began_s: float) -> None:
+        """A statement that reads has its first rows."""
+        took_s = asyncio.get_running_loop().time() - began_s
+        self._recorder.observe(metrics.STATEMENT_SECONDS, took_s, self._lane.name)
 
     async def insert(self, table: str, columns: Sequence[str], rows: Rows) -> None:
         """Insert rows as one block; returns when the store has synced it to disk."""
@@ -287,7 +302,13 @@ class Connection:
             client.insert(data=list(zip(*rows, strict=True)), context=context)
             self._types[key] = context.column_types
 
+        await self._inserted(table, work)
+
+    async def _inserted(self, table: str, work: Callable[[Client], None]) -> None:
+        began_s = asyncio.get_running_loop().time()
         await self.run(work)
+        took_s = asyncio.get_running_loop().time() - began_s
+        self._recorder.observe(metrics.INSERT_SECONDS, took_s, table)
 
     async def insert_packed(
         self, table: str, columns: Sequence[str], rows: Iterable[bytes]
@@ -304,7 +325,7 @@ class Connection:
                 raise DataError(f"{table}: {error}") from error
             client.raw_insert(table, columns, packed, settings, fmt="RowBinary")
 
-        await self.run(work)
+        await self._inserted(table, work)
 
     async def execute(self, sql: str) -> None:
         """Run a statement that gives no rows."""
@@ -316,6 +337,21 @@ class Connection:
         """Run an `INSERT ... SELECT`."""
         bounds = self._lane.settings(settings, embedded=self.embedded)
         await self.run(lambda client: client.command(sql, parameters, settings=bounds))
+
+    @contextmanager
+    def _errors_named(self) -> Iterator[None]:
+        """Errors of store and network as `Unavailable`, or `Exceeded`."""
+        try:
+            yield
+        except _OURS:
+            raise  # a value that no column takes: trying again would not help
+        except (ClickHouseError, OSError, HTTPError) as error:
+            if _EXCEEDED.search(str(error)):
+                raise Exceeded(_text(error)) from error
+            self._recorder.count(metrics.STORE_ERRORS, 1, "usage")
+            if _REFUSED.search(str(error)):
+                raise AccessRefused(f"usage store: {_text(error)}") from error
+            raise Unavailable(f"usage store: {_text(error)}") from error
 
     async def close(self) -> None:
         """Finish what runs in every lane and close every client."""
@@ -330,34 +366,6 @@ class Connection:
 def _rows(result: QueryResult) -> Rows:
     rows: Rows = result.result_rows
     return rows
-
-
-@contextmanager
-def _errors_named() -> Iterator[None]:
-    """Errors of store and network as `Unavailable`, or `Exceeded`."""
-    try:
-        yield
-    except _OURS:
-        raise  # a value that no column takes: trying again would not help
-    except (ClickHouseError, OSError, HTTPError) as error:
-        if _EXCEEDED.search(str(error)):
-            raise Exceeded(_text(error)) from error
-        if _REFUSED.search(str(error)):
-            raise AccessRefused(f"usage store: {_text(error)}") from error
-        raise Unavailable(f"usage store: {_text(error)}") from error
-
-
-async def create_database(url: str) -> None:
-    """Make the database that a server's URL names, if it is not there. Raises `Unavailable`."""
-    parts = urlsplit(url)
-    name = parts.path.strip("/")
-    if not name or name == "default":
-        return
-    server = Connection(urlunsplit(parts._replace(path="")))
-    try:
-        await server.execute(f"CREATE DATABASE IF NOT EXISTS `{name.replace('`', '')}`")
-    finally:
-        await server.close()
 
 
 def _connect(url: str) -> Client:

@@ -1,9 +1,13 @@
-"""What schema.sql wants and a store lacks, and how chDB keeps the definition of a table."""
+"""What schema.sql wants and a store lacks, the database it is made in, and how chDB keeps the
+definition of a table.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final
+from urllib.parse import urlsplit, urlunsplit
 
+from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.named_sql import TABLES
 
 _CREATE: Final = re.compile(r"^CREATE TABLE IF NOT EXISTS (\w+)", re.MULTILINE)
@@ -56,3 +60,16 @@ def is_whole(content: bytes) -> bool:
     """Whether the file of a definition begins and ends as it should."""
     begins = content.startswith(b"ATTACH TABLE _ UUID '") and b"\0" not in content
     return begins and _LAST_LINE.search(content) is not None
+
+
+async def create_database(url: str) -> None:
+    """Make the database that a server's URL names, if it is not there. Raises `Unavailable`."""
+    parts = urlsplit(url)
+    name = parts.path.strip("/")
+    if not name or name == "default":
+        return
+    server = Connection(urlunsplit(parts._replace(path="")))
+    try:
+        await server.execute(f"CREATE DATABASE IF NOT EXISTS `{name.replace('`', '')}`")
+    finally:
+        await server.close()

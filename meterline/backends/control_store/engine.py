@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from meterline.backends.control_store.connection import Act, Connection, Transactions
 from meterline.backends.control_store.sqlite import LOCKED, SqliteTransactions
-from meterline.ports import AccessRefused, Unavailable
+from meterline.ports import SILENT, AccessRefused, Recorder, Unavailable, metrics
 from meterline.window import Backoff
 
 POOL_CONNECTIONS: Final = 5  # of one process; a transaction is a few milliseconds
@@ -60,7 +60,8 @@ _WORLD_CODES: Final = (
 class Database:
     """Transactions on a control store. Several stores share one; `close` ends it for all."""
 
-    def __init__(self, transactions: Transactions) -> None:
+    def __init__(self, transactions: Transactions, recorder: Recorder = SILENT) -> None:
+        self._recorder = recorder
         self._transactions = transactions
 
     async def read(self, ask: Act[_T]) -> _T:
@@ -93,6 +94,7 @@ class Database:
                 return await self._transactions.run(act, writes=writes)
             except (DBAPIError, PoolTimeoutError, OSError, *_DRIVER_ERRORS) as error:
                 if not _is_broken_off(error) or tries == TRIES_MAX:
+                    self._recorder.count(metrics.STORE_ERRORS, 1, "control")
                     state = _state_of(error)
                     if state[:2] in _REFUSED_CLASSES or state == _NO_RIGHT:
                         raise AccessRefused(_message(error)) from error
@@ -123,7 +125,7 @@ class _Postgresql:
         await self._engine.dispose()
 
 
-def open_database(url: str) -> Database:
+def open_database(url: str, recorder: Recorder = SILENT) -> Database:
     """The database of a control URL, `sqlite:///path` or `postgresql://user@host:port/name`.
 
     Connects when first used. Raises `ValueError` that says what is wrong with the URL, without its
@@ -138,9 +140,9 @@ def open_database(url: str) -> Database:
         if not parsed.database or parsed.database == ":memory:":
             message = f"the control store needs a file. {_EXPECTED}"
             raise ValueError(message)
-        return Database(SqliteTransactions(parsed))
+        return Database(SqliteTransactions(parsed), recorder)
     if kind in {"postgresql", "postgres"}:
-        return Database(_Postgresql(_postgresql_engine(parsed)))
+        return Database(_Postgresql(_postgresql_engine(parsed)), recorder)
     message = f"{kind}:// is no control store. {_EXPECTED}"
     raise ValueError(message)
 

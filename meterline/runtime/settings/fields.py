@@ -39,6 +39,7 @@ from meterline.runtime.settings.checks import (
     default_seen_dir,
     is_loopback,
 )
+from meterline.runtime.settings.operating_fields import MetricsPort
 from meterline.runtime.settings.text import decoded
 
 ENV_PREFIX: Final = "METERLINE_"
@@ -74,6 +75,7 @@ class Settings(BaseSettings):
         description="Port to listen on; 0 picks a free one. Set it when you install.",
         examples=[8888],
     )
+    metrics_port: MetricsPort = None
     log_url: Annotated[str, AfterValidator(checked_log_url)] = Field(
         default=LOG_EMBEDDED,
         description="The log: sqlite, or the Kafka servers. Set it when you move from one machine "

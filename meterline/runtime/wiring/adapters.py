@@ -27,9 +27,10 @@ from meterline.backends.clickhouse.audit.evidence import ClickHouseEvidence
 from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
 from meterline.backends.clickhouse.bounds import READING
 from meterline.backends.clickhouse.chdb import folder as chdb_folder
-from meterline.backends.clickhouse.connection import Connection, create_database
+from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.events.lineage import ClickHouseEventLineage
 from meterline.backends.clickhouse.holdings import ClickHouseHoldings
+from meterline.backends.clickhouse.schema import create_database
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clickhouse.usage.accounts import ClickHouseAccounts
 from meterline.backends.clickhouse.usage.snapshot import BlockSnapshot
@@ -54,7 +55,7 @@ from meterline.backends.shared_check import SharedCheck
 from meterline.backends.sqlite_log import SqliteLog, open_sqlite_log
 from meterline.event import DEFAULT_NAMESPACE
 from meterline.meter import MeterDraft, faults_of
-from meterline.ports import Unsuitable
+from meterline.ports import SILENT, Recorder, Unsuitable
 from meterline.runtime import disk_room
 from meterline.runtime.settings.reading import Settings, SettingsError
 from meterline.usage import (
@@ -115,14 +116,18 @@ def _folders(settings: Settings) -> tuple[Path, ...]:
     return data, data / "log", data / "usage", settings.seen_dir
 
 
-def open_control_database(settings: Settings, stack: AsyncExitStack) -> Database:
+def open_control_database(
+    settings: Settings, stack: AsyncExitStack, recorder: Recorder = SILENT
+) -> Database:
     """The control store's database; connects when first used."""
-    database = open_database(settings.control_database_url)
+    database = open_database(settings.control_database_url, recorder)
     stack.push_async_callback(database.close)
     return database
 
 
-async def open_usage(settings: Settings, stack: AsyncExitStack) -> ClickHouseUsageStore:
+async def open_usage(
+    settings: Settings, stack: AsyncExitStack, recorder: Recorder = SILENT
+) -> ClickHouseUsageStore:
     """The usage store, with its tables. Raises `Unavailable`."""
     folder = settings.data_dir / "usage" if settings.usage_url == "chdb" else None
     if folder is None:
@@ -131,7 +136,8 @@ async def open_usage(settings: Settings, stack: AsyncExitStack) -> ClickHouseUsa
         settings.data_dir.mkdir(parents=True, exist_ok=True)
         if tables := chdb_folder.mend(folder):
             logger.warning("usage_definitions_made_anew", tables=tables)
-    usage = ClickHouseUsageStore(Connection(f"chdb:{folder}" if folder else settings.usage_url))
+    url = f"chdb:{folder}" if folder else settings.usage_url
+    usage = ClickHouseUsageStore(Connection(url, recorder=recorder))
     stack.push_async_callback(usage.close)
     await usage.create_tables()
     if folder is not None:
@@ -156,10 +162,15 @@ class Opened:
     usage: ClickHouseUsageStore
     integrity: UsageIntegrity
     reading: UsageIntegrity
+    recorder: Recorder = SILENT
 
 
 async def open_all(
-    settings: Settings, database: Database, usage: ClickHouseUsageStore, log: OpenLog
+    settings: Settings,
+    database: Database,
+    usage: ClickHouseUsageStore,
+    log: OpenLog,
+    recorder: Recorder = SILENT,
 ) -> Opened:
     """Register the log and gather the stores. Raises `Unavailable`, `Problem` where the log is not
     the one known.
@@ -190,7 +201,9 @@ async def open_all(
     reports = SqlReportStore(database)
     masks = Masks(erasures)
     usage.read_blocks(BlockSnapshot(SqlBlockLedger(database), log.number, masks))
-    return Opened(stores, reports, log, database, usage.connection, usage, integrity, reading)
+    return Opened(
+        stores, reports, log, database, usage.connection, usage, integrity, reading, recorder
+    )
 
 
 async def _check_unknown_log(log: OpenLog, *, known_others: bool) -> None:
@@ -240,10 +253,16 @@ def refusal_service(opened: Opened, gateway: Gateway) -> RefusalService:
     return RefusalService(opened.stores, refused, SqlSettlementStore(opened.database), gateway)
 
 
-def publisher(settings: Settings, log: OpenLog) -> Publisher:
+def publisher(settings: Settings, log: OpenLog, recorder: Recorder = SILENT) -> Publisher:
     """What the gateway hands its events to."""
     deadline_ms = settings.produce_deadline_ms
-    return Publisher(log, CLOCK, waiting_ms_max=deadline_ms // 2, deadline_ms=deadline_ms)
+    return Publisher(
+        log,
+        CLOCK,
+        waiting_ms_max=deadline_ms // 2,
+        deadline_ms=deadline_ms,
+        recorder=recorder,
+    )
 
 
 def admission_rules(settings: Settings, log: OpenLog) -> AdmissionRules:

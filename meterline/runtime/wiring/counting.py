@@ -1,12 +1,14 @@
 """How counting is wired: the step, housekeeping, blocks, and what drives them."""
 
 import random
+from dataclasses import dataclass
 from typing import Any
 
 from aggregator.blocks import BlockMaker
 from aggregator.completeness import Completeness
 from aggregator.drivers.block_loop import WithBlocks
 from aggregator.drivers.poll_worker import PollWorker
+from aggregator.drivers.standing import Standing
 from aggregator.dropped_revisions import DroppedRevisions, RevisionStores
 from aggregator.erasure import ErasedStores, Eraser
 from aggregator.housekeeping import Housekeeping, Intervals
@@ -64,6 +66,7 @@ def aggregator(
         open_seen,
         horizon_ms,
         settings.losses_accepted,
+        opened.recorder,
     )
     drained = None if watch is None else watch.drained_until
     completeness = Completeness(step, completeness_lag_ms(settings), drained)
@@ -88,7 +91,20 @@ def _kept_ms(days: int | None) -> int | None:
     return None if days is None else days * DAY_MS
 
 
-def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | None) -> Worker:
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """The shell that drives counting, its step, and whether it gets on."""
+
+    worker: Worker
+    step: Aggregator
+    standing: Standing
+
+    async def check(self) -> None:
+        """For `/readyz`. Raises `Unavailable` where a partition stands still."""
+        self.standing.check(CLOCK.passed_s())
+
+
+def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | None) -> Counting:
     """The shell that drives counting: a poll loop embedded, Faust on Kafka."""
     step, housekeeping = aggregator(settings, opened, watch)
     rows = _block_rows(opened)
@@ -101,14 +117,16 @@ def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | N
         CLOCK,
         random.Random(),  # noqa: S311 - it tells numbers of one millisecond apart
     )
-    driver = _driver(settings, opened.log, step, housekeeping)
+    standing = Standing()
+    driver = _driver(settings, opened.log, step, housekeeping, standing)
     eraser, revisions = _eraser(settings, opened), _dropped_revisions(settings, opened, rows)
 
     async def before() -> None:
         await eraser.turn()
         await revisions.turn()
 
-    return WithBlocks(driver, maker, lambda: 0 in step.partitions, before)
+    worker = WithBlocks(driver, maker, lambda: 0 in step.partitions, before)
+    return Counting(worker, step, standing)
 
 
 def _block_rows(opened: Opened) -> BlockRows:
@@ -159,10 +177,14 @@ def _eraser(settings: Settings, opened: Opened) -> Eraser:
 
 
 def _driver(
-    settings: Settings, log: OpenLog, step: Aggregator, housekeeping: Housekeeping
+    settings: Settings,
+    log: OpenLog,
+    step: Aggregator,
+    housekeeping: Housekeeping,
+    standing: Standing,
 ) -> Worker:
     if isinstance(log, SqliteLog):
-        return PollWorker(step, housekeeping, CLOCK, log.news)
+        return PollWorker(step, housekeeping, CLOCK, log.news, standing)
     # imported here: a second that embedded saves
     from aggregator.drivers.faust_worker import FaustWorker, Membership  # noqa: PLC0415
 
@@ -190,4 +212,5 @@ def _driver(
             str(datadir),
             settings.instance_id,
         ),
+        standing,
     )

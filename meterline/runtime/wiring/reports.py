@@ -95,6 +95,7 @@ def dispatcher(
             corrections,
             opened.reports,
             FileSpool,
+            recorder=opened.recorder,
         ),
         _late_usage(settings, opened, checked),
         sender,

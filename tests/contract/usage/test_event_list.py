@@ -9,10 +9,10 @@ from uuid import uuid4
 import pytest
 
 from meterline.backends.clickhouse.bounds import EVENT_BOUNDS
-from meterline.backends.clickhouse.connection import Connection, create_database
+from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.events.listing import EventListing
 from meterline.backends.clickhouse.named_sql import QUERIES, TABLES
-from meterline.backends.clickhouse.schema import missing
+from meterline.backends.clickhouse.schema import create_database, missing
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.event import (
     Column,

@@ -1,10 +1,10 @@
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.packing import packs_of
+from ingest.packing import events_of, packs_of
 from meterline.limits import EVENT_BYTES_MAX, PACK_BYTES_MAX, PACK_EVENTS_MAX
 
 TEXTS = st.lists(st.text("ab", max_size=20).map(msgspec.json.encode), max_size=60)
@@ -33,3 +33,15 @@ def test_the_largest_events_fit() -> None:
     assert [len(pack) for pack in packs[:-1]] == [3 * EVENT_BYTES_MAX + 4] * 2
     assert all(len(pack) <= PACK_BYTES_MAX for pack in packs)
     assert len(packs_of([b"1"] * (PACK_EVENTS_MAX + 1))) == 2
+
+
+@given(st.lists(st.binary(min_size=1, max_size=30)), st.integers(1, 6), st.integers(34, 90))
+def test_events_of_packs_are_counted_as_they_were_packed(
+    texts: list[bytes], events_max: int, bytes_max: int
+) -> None:
+    packs = packs_of(texts, events_max, bytes_max)
+    counts = list(events_of(packs, texts))
+    assert sum(counts) == len(texts)
+    places = iter(texts)
+    again = [b"[" + b",".join(islice(places, count)) + b"]" for count in counts]
+    assert again == packs

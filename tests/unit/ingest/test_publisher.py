@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.publisher import Publisher
+from meterline.backends.prometheus import PrometheusRecorder
 from meterline.event import Record, RecordKind
 from meterline.limits import PACK_EVENTS_MAX
 from meterline.ports import Unavailable
 from meterline.problem import Problem, ProblemType
+from tests.unit.backends.test_prometheus import values
 
 
 @dataclass(slots=True)
@@ -271,3 +273,28 @@ def test_every_event_of_an_answered_request_is_in_exactly_once(
         assert publisher.pending_bytes == 0
 
     asyncio.run(run())
+
+
+async def test_it_tells_how_many_events_went_in_and_how_full_packs_are() -> None:
+    recorder = PrometheusRecorder("ingest")
+    publisher = Publisher(MemoryLog(), HandClock(), recorder=recorder)
+    names = [str(number) for number in range(PACK_EVENTS_MAX + 7)]
+    await publisher.publish(events(0, *names) + events(1, "a"))
+    told = values(recorder, "meterline_ingest_events_total")
+    assert told["accepted",] == len(names) + 1
+    assert values(recorder, "meterline_ingest_pack_events_sum") == {(): len(names) + 1}
+    assert values(recorder, "meterline_ingest_pack_events_count") == {(): 3}
+    assert values(recorder, "meterline_ingest_append_seconds_count") == {(): 2}
+
+
+async def test_it_tells_of_events_that_may_not_be_stored() -> None:
+    async def fail(_: int) -> None:
+        raise Unavailable("the log is away")
+
+    recorder = PrometheusRecorder("ingest")
+    publisher = Publisher(MemoryLog(arrive=fail), HandClock(), recorder=recorder)
+    with pytest.raises(Problem):
+        await publisher.publish(events(0, "a", "b", "c"))
+    assert values(recorder, "meterline_ingest_events_total")["unavailable",] == 3
+    assert values(recorder, "meterline_store_errors_total")["log",] == 1
+    assert values(recorder, "meterline_ingest_append_seconds_count") == {(): 0}

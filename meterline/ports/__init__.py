@@ -1,5 +1,6 @@
-"""What all ports have in common: their errors, and the clock. Each room has the ports of its nouns
-in its own `ports`; each port has one contract suite over all its adapters (tests/contract).
+"""What all ports have in common: their errors, the clock, and where measurements go. Each room has
+the ports of its nouns in its own `ports`; each port has one contract suite over all its adapters
+(tests/contract).
 
 Every method that writes is durable when it returns, unless it says otherwise, and may be called
 again with the same arguments with the same effect. Errors of the world are raised as `Unavailable`;
@@ -7,6 +8,9 @@ a step never swallows one.
 """
 
 from typing import Protocol
+
+from meterline.ports import declared as metrics
+from meterline.ports.metric import OTHER, SILENT, Kind, Label, Metric, Recorder
 
 
 class Unavailable(Exception):

@@ -1,0 +1,118 @@
+"""`/metrics`, and what measures requests.
+
+What only stores know is asked for when it is scraped, at most every `METRIC_ASK_S`, and a scrape
+does not wait for it longer than `METRIC_WAIT_S`.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Final
+
+import structlog
+from aiohttp import web
+from aiohttp.hdrs import ACCEPT
+from aiohttp.typedefs import Handler, Middleware
+
+from meterline.limits import METRIC_ASK_S, METRIC_ASK_TIMEOUT_S, METRIC_WAIT_S
+from meterline.ports import OTHER, Recorder, Unavailable, metrics
+
+OPERATION: Final = web.RequestKey("operation", str)
+PATH: Final = "/metrics"
+_GONE: Final = "499"  # nobody waited for the answer to its end
+_log: Final = structlog.get_logger("meterline.http")
+# Sets gauges; raises `Unavailable` where what it asks does not answer.
+Look = Callable[[], Awaitable[None]]
+
+
+class Scrape:
+    """Answers scrapes. `exposition` makes the text for an `Accept` header, and its media type.
+
+    `looks` ask stores; `glances` set gauges from what the process knows, with each scrape.
+    """
+
+    def __init__(
+        self,
+        exposition: Callable[[str], tuple[bytes, str]],
+        ask_s: float = METRIC_ASK_S,
+        wait_s: float = METRIC_WAIT_S,
+    ) -> None:
+        self._exposition = exposition
+        self._ask_s = ask_s
+        self._wait_s = wait_s
+        self.looks: list[Look] = []
+        self.glances: list[Callable[[], None]] = []
+        self._looking: asyncio.Task[None] | None = None
+        self._looked_s = -ask_s
+
+    def routes(self) -> list[web.RouteDef]:
+        """Where it is mounted."""
+        return [web.get(PATH, self.answer)]
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """200 with all metrics. OpenMetrics where that is accepted, else Prometheus' text."""
+        await self.look()
+        for glance in self.glances:
+            glance()
+        accept = request.headers.get(ACCEPT, "")
+        text, media = await asyncio.to_thread(self._exposition, accept)
+        return web.Response(body=text, headers={"Content-Type": media})
+
+    async def look(self) -> None:
+        """Ask the stores where it is time, and wait a moment for them."""
+        now_s = asyncio.get_running_loop().time()
+        if self._looking is None and now_s - self._looked_s >= self._ask_s:
+            self._looked_s = now_s
+            self._looking = asyncio.create_task(self._look_at_all())
+        if self._looking is not None:
+            await asyncio.wait((self._looking,), timeout=self._wait_s)
+
+    async def _look_at_all(self) -> None:
+        try:
+            await asyncio.gather(*map(_looked, self.looks))
+        finally:
+            self._looking = None
+
+    async def close(self) -> None:
+        """Wait for looks under way: they have stores in hand."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait((self._looking,))
+
+
+async def _looked(look: Look) -> None:
+    """A look that fails shows in the errors of its store, and leaves the others alone."""
+    try:
+        async with asyncio.timeout(METRIC_ASK_TIMEOUT_S):
+            await look()
+    except (Unavailable, TimeoutError) as error:
+        _log.debug("metrics", action="unavailable", reason=str(error))
+    except Exception:  # noqa: BLE001 - a fault of one gauge must not take the others along
+        _log.exception("metrics", action="failed")
+
+
+def measuring(recorder: Recorder) -> Middleware:
+    """The outermost middleware: tells each request, by its operation and status. Whatever is no
+    operation is one: paths that are made up make no series.
+    """
+
+    @web.middleware
+    async def measure(request: web.Request, handler: Handler) -> web.StreamResponse:
+        time_s = asyncio.get_running_loop().time
+        began_s, status = time_s(), _GONE
+        try:
+            response = await handler(request)
+            status = str(response.status)
+            return response
+        except web.HTTPException as error:
+            status = str(error.status)
+            raise
+        except Exception:
+            status = str(HTTPStatus.INTERNAL_SERVER_ERROR.value)
+            raise
+        finally:
+            operation = request.get(OPERATION, OTHER)
+            recorder.count(metrics.HTTP_REQUESTS, 1, operation, status)
+            recorder.observe(metrics.HTTP_SECONDS, time_s() - began_s, operation)
+
+    return measure

@@ -1,0 +1,137 @@
+"""What a process measures: its recorder, and what is looked at when its metrics are scraped."""
+
+import asyncio
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import version
+
+from aggregator.drivers.standing import Standing
+from aggregator.step import Aggregator
+from control.health import Health
+from ingest.publisher import Publisher
+from meterline.backends.control_store.reports.backlog import SqlBacklogStore
+from meterline.backends.prometheus import PrometheusRecorder
+from meterline.http.scrape import Scrape
+from meterline.limits import BACKFILL_COUNTED_MAX, RUNS_LATE_MS
+from meterline.ports import Clock, metrics
+from meterline.runtime.settings.reading import Settings
+from meterline.runtime.wiring.adapters import CLOCK, Opened
+
+
+@dataclass(slots=True)
+class Telemetry:
+    """The metrics of one process."""
+
+    recorder: PrometheusRecorder
+    scrape: Scrape
+    clock: Clock = CLOCK
+    complete_until_ms: int | None = field(default=None, init=False)  # as was last known
+
+    def of_gateway(self, publisher: Publisher) -> None:
+        """What a gateway knows of itself."""
+
+        def glance() -> None:
+            self.recorder.set(metrics.PENDING_BYTES, publisher.pending_bytes)
+
+        self.scrape.glances.append(glance)
+
+    def of_counting(self, step: Aggregator, standing: Standing) -> None:
+        """What an aggregator knows of itself."""
+
+        def glance() -> None:
+            held = list(step.partitions.values())
+            slices = [one.slice for one in held if one.slice is not None]
+            begun_ms = [one.begun_ms for one in slices if one.border.events]
+            age_ms = max(0, self.clock.now_ms() - min(begun_ms)) if begun_ms else 0
+            self.recorder.set(metrics.PARTITIONS_HELD, len(held))
+            self.recorder.set(metrics.OPEN_CELLS, sum(one.cells for one in slices))
+            self.recorder.set(metrics.SEAL_AGE, age_ms / 1_000)
+            now_s = asyncio.get_running_loop().time()
+            self.recorder.set(metrics.STALLED_SECONDS, standing.longest_s(now_s))
+
+        self.scrape.glances.append(glance)
+
+    def of_progress(self, opened: Opened) -> None:
+        """How far the whole installation is, by its stores."""
+        self.scrape.looks.append(partial(_look_at_progress, self, opened))
+
+        def glance() -> None:
+            # While no store answers, what was last known grows older: that is the truth.
+            if self.complete_until_ms is not None:
+                age_ms = max(0, self.clock.now_ms() - self.complete_until_ms)
+                self.recorder.set(metrics.FRESHNESS_SECONDS, age_ms / 1_000)
+
+        self.scrape.glances.append(glance)
+
+    def of_reports(self, opened: Opened) -> None:
+        """What the whole installation has still to report."""
+        store, recorder = SqlBacklogStore(opened.database), self.recorder
+
+        async def look() -> None:
+            gauges = (metrics.RUNS_DUE, metrics.RUNS_LATE, metrics.OWED, metrics.ENDPOINTS_OUT)
+            for gauge in (*gauges, metrics.OWED_SECONDS):
+                recorder.set(gauge, None)
+            now_ms = self.clock.now_ms()
+            it = await store.backlog(now_ms, now_ms - RUNS_LATE_MS)
+            values = (it.runs_due, it.runs_late, it.owed, it.endpoints_out)
+            for gauge, value in zip(gauges, values, strict=True):
+                recorder.set(gauge, value)
+            since_ms = now_ms if it.owed_since_ms is None else it.owed_since_ms
+            recorder.set(metrics.OWED_SECONDS, max(0, now_ms - since_ms) / 1_000)
+
+        self.scrape.looks.append(look)
+
+    def of_health(self, health: Health) -> None:
+        """Whether the process is ready."""
+
+        async def look() -> None:
+            self.recorder.set(metrics.READY, 0 if await health.silent() else 1)
+
+        self.scrape.looks.append(look)
+
+
+async def _look_at_progress(telemetry: Telemetry, opened: Opened) -> None:
+    """Ends are asked before what was counted: a lag is never values too small."""
+    recorder, stores = telemetry.recorder, opened.stores
+    log, progress, numbers = stores.log, stores.progress, range(stores.log.partitions)
+    for number in numbers:  # what does not answer now is not known any more
+        recorder.set(metrics.LAG_RECORDS, None, str(number))
+        recorder.set(metrics.LAG_SECONDS, None, str(number))
+    recorder.set(metrics.BACKFILL_SLICES, None)
+    try:
+        begins = await asyncio.gather(*(log.begin(number) for number in numbers))
+        ends = await asyncio.gather(*(log.end(number) for number in numbers))
+    except Exception:
+        recorder.count(metrics.STORE_ERRORS, 1, "log")
+        raise
+    catalogue = await stores.catalogue.catalogue()
+    newest = max((meter.revision for meter in catalogue.in_force), default=0)
+    flushed = await progress.flushed_ends(log.number, newest)
+    until_ms = await progress.completions(log.number, newest)
+    now_ms = telemetry.clock.now_ms()
+    for number in numbers:
+        lag = max(0, ends[number] - max(begins[number], flushed.get(number, 0)))
+        recorder.set(metrics.LAG_RECORDS, lag, str(number))
+        since_ms = until_ms.get(number)
+        age_ms: int | None = 0
+        if lag:
+            age_ms = None if since_ms is None else max(0, now_ms - since_ms)
+        seconds = None if age_ms is None else age_ms / 1_000
+        recorder.set(metrics.LAG_SECONDS, seconds, str(number))
+    complete_ms = await progress.complete_until(log.number, log.partitions, newest)
+    if complete_ms is not None:
+        telemetry.complete_until_ms = complete_ms
+    pending = max((meter.revision for meter in catalogue.meters), default=0)
+    left = 0
+    for number in numbers:
+        unfilled = await progress.unfilled(log.number, number, pending, BACKFILL_COUNTED_MAX)
+        left += len(unfilled)
+    recorder.set(metrics.BACKFILL_SLICES, left)
+
+
+def telemetry(settings: Settings, role: str) -> Telemetry:
+    """The metrics of a process of this role."""
+    recorder = PrometheusRecorder(role)
+    setup = "distributed" if settings.kafka_servers else "embedded"
+    recorder.set(metrics.BUILD_INFO, 1, version("meterline"), role, setup)
+    return Telemetry(recorder, Scrape(recorder.exposition))

@@ -1,0 +1,48 @@
+"""Whether counting gets on: a partition with records behind it must move."""
+
+import pytest
+
+from aggregator.drivers.standing import UNREADY_AFTER_S, Standing
+from meterline.limits import STALLED_AFTER_S
+from meterline.ports import Unavailable
+
+
+def test_a_partition_that_stands_for_a_minute_is_not_ready() -> None:
+    assert UNREADY_AFTER_S == STALLED_AFTER_S / 2 == 60
+    standing = Standing()
+    for second in range(60):
+        standing.look({0: 5, 1: 9}, {0: 8}, second)
+        standing.check(second)
+    standing.look({0: 5, 1: 9}, {0: 8}, 60)
+    assert standing.longest_s(60) == 60
+    with pytest.raises(Unavailable, match="partition 0 stands at offset 5 for 60 s"):
+        standing.check(60)
+
+
+def test_whoever_moves_or_has_nothing_behind_it_does_not_stand() -> None:
+    standing = Standing()
+    for second in range(0, 600, 10):
+        standing.look({0: second, 1: 9}, {0: 10_000, 1: 9}, second)
+        standing.check(second)
+        assert standing.longest_s(second) == 0
+
+
+def test_it_is_ready_again_once_it_moves_or_is_let_go() -> None:
+    standing = Standing()
+    standing.look({0: 5, 1: 5}, {0: 8, 1: 8}, 0)
+    standing.look({0: 5, 1: 5}, {0: 8, 1: 8}, 100)
+    with pytest.raises(Unavailable, match="partition 0"):
+        standing.check(100)
+    standing.look({0: 6, 1: 5}, {0: 8, 1: 8}, 101)
+    with pytest.raises(Unavailable, match="partition 1"):
+        standing.check(101)
+    standing.look({0: 7}, {0: 8}, 102)  # the other one is somebody else's now
+    standing.check(102)
+
+
+def test_it_is_told_also_while_nobody_looks() -> None:
+    standing = Standing()
+    standing.look({0: 5}, {0: 8}, 10)
+    assert standing.longest_s(100) == 90
+    with pytest.raises(Unavailable):
+        standing.check(100)

@@ -1,0 +1,106 @@
+"""Metrics as Prometheus reads them: formats, bounded labels, roles, one registry each."""
+
+import math
+import random
+import re
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.parser import text_string_to_metric_families as plain
+
+from meterline.backends.prometheus import PrometheusRecorder
+from meterline.ports import SILENT, Kind, Metric, metrics
+
+OPEN = "application/openmetrics-text; version=1.0.0"
+
+
+def values(recorder: PrometheusRecorder, name: str) -> dict[tuple[str, ...], float]:
+    """The samples of one name by the values of their labels."""
+    text, _ = recorder.exposition("")
+    return {
+        tuple(sample.labels.values()): sample.value
+        for family in plain(text.decode())
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+def test_both_formats_are_read_by_their_parsers() -> None:
+    recorder = PrometheusRecorder()
+    recorder.count(metrics.INGEST_EVENTS, 3, "accepted")
+    recorder.observe(metrics.APPEND_SECONDS, 0.004)
+    for accept, parse, media in (("", plain, "text/plain"), (OPEN, openmetrics, OPEN[:28])):
+        text, answered = recorder.exposition(accept)
+        assert answered.startswith(media)
+        found = {family.name: family for family in parse(text.decode())}
+        events = found["meterline_ingest_events"]
+        assert ("accepted", 3.0) in {
+            (one.labels.get("outcome"), one.value) for one in events.samples
+        }
+        assert found["meterline_ingest_append_seconds"].type == "histogram"
+
+
+def test_two_recorders_do_not_mix() -> None:
+    one, other = PrometheusRecorder(), PrometheusRecorder()
+    one.count(metrics.RUNS_DECIDED, 2)
+    assert values(one, "meterline_runs_decided_total") == {(): 2.0}
+    assert values(other, "meterline_runs_decided_total") == {(): 0.0}
+
+
+def test_a_thousand_subjects_make_no_series() -> None:
+    recorder = PrometheusRecorder()
+    chance = random.Random(70)
+    for _ in range(1_000):
+        subject = f"customer-{chance.getrandbits(64):x}"
+        recorder.count(metrics.INGEST_EVENTS, 1, subject)
+        recorder.count(metrics.HTTP_REQUESTS, 1, subject, "200")
+        recorder.set(metrics.BUILD_INFO, 1, "0.1.0", subject, "embedded")
+    outcomes = values(recorder, "meterline_ingest_events_total")
+    assert outcomes == {
+        ("accepted",): 0.0, ("rate_limited",): 0.0, ("unavailable",): 0.0, ("other",): 1_000.0
+    }  # fmt: skip
+    most = metrics.HTTP_REQUESTS.labels[0].most
+    requests = values(recorder, "meterline_http_requests_total")
+    assert len(requests) == most + 1
+    assert requests["other", "200"] == 1_000 - most
+    assert list(values(recorder, "meterline_build_info")) == [("other", "embedded", "0.1.0")]
+
+
+def test_a_role_exports_its_own_metrics_only() -> None:
+    gateway = PrometheusRecorder("ingest")
+    gateway.count(metrics.INGEST_EVENTS, 5, "accepted")
+    gateway.observe(metrics.FLUSH_SECONDS, 1.0)  # told by nobody there; dropped
+    assert values(gateway, "meterline_ingest_events_total")["accepted",] == 5
+    assert not values(gateway, "meterline_flush_seconds_count")
+
+
+def test_what_is_not_known_is_no_number() -> None:
+    recorder = PrometheusRecorder()
+    assert math.isnan(values(recorder, "meterline_freshness_seconds")[()])
+    recorder.set(metrics.FRESHNESS_SECONDS, 11.5)
+    assert values(recorder, "meterline_freshness_seconds") == {(): 11.5}
+    recorder.set(metrics.FRESHNESS_SECONDS, None)
+    assert math.isnan(values(recorder, "meterline_freshness_seconds")[()])
+
+
+@pytest.mark.parametrize("metric", metrics.DECLARED, ids=lambda it: it.name)
+def test_names_follow_prometheus(metric: Metric) -> None:
+    assert re.fullmatch(r"meterline(_[a-z]+)+", metric.name)
+    assert metric.meaning.endswith(".")
+    assert not {label.name for label in metric.labels} & {
+        *("subject", "id", "namespace", "key", "source", "endpoint", "report", "meter", "le")
+    }
+    if metric.kind is Kind.HISTOGRAM:
+        assert list(metric.buckets) == sorted(set(metric.buckets))
+
+
+def test_metrics_are_declared_once() -> None:
+    names = [it.name for it in metrics.DECLARED]
+    assert len(names) == len(set(names))
+
+
+def test_nobody_needs_to_listen() -> None:
+    SILENT.count(metrics.RUNS_DECIDED, 1)
+    SILENT.observe(metrics.FLUSH_SECONDS, 1.0)
+    SILENT.set(metrics.READY, None)
+    assert values(PrometheusRecorder(), "meterline_runs_decided_total") == {(): 0.0}

@@ -259,6 +259,7 @@ class Settings(BaseSettings):
     keep_events_days: retention.KeepEventsDays = None
     keep_refusals_days: retention.KeepRefusalsDays = None
     keep_superseded_days: retention.KeepSupersededDays = None
+    keep_minutes_days: retention.KeepMinutesDays = None
     grace_ms: Annotated[int, AfterValidator(checked_grace)] = Field(
         default=limits.GRACE_MS,
         validate_default=True,  # it depends on two others

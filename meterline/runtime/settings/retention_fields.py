@@ -55,6 +55,17 @@ KeepRefusalsDays = Annotated[
     ),
     AfterValidator(_checked_refusals),
 ]
+KeepMinutesDays = Annotated[
+    int | None,
+    Field(
+        ge=SUPERSEDED_DAYS_MIN,
+        le=DAYS_MAX,
+        description="How long usage by minute is kept, by the time of usage; then it is told by "
+        "hour and day. For ever if absent. Whole months go, and cannot be had back. Set it to save "
+        "disk; what is refused afterwards is in docs/operations.md.",
+        examples=[400],
+    ),
+]
 KeepSupersededDays = Annotated[
     int | None,
     Field(

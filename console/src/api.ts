@@ -64,36 +64,8 @@ async function session(
   return text(`${API}/session${path}`, init);
 }
 
-const WITHOUT_SESSIONS: Session = {
-  access_mode: "none",
-  signed_in: true,
-  scopes: [
-    "events:write",
-    "events:read",
-    "meters:read",
-    "meters:write",
-    "subjects:read",
-    "subjects:write",
-    "usage:read",
-    "reports:read",
-    "reports:write",
-    "secrets:read",
-    "keys:read",
-    "keys:write",
-    "changes:read",
-    "status:read",
-    "operate",
-  ],
-};
-
 export async function readSession(): Promise<Session> {
-  try {
-    return JSON.parse(await session("GET")) as Session;
-  } catch (error) {
-    // A server without sessions asks for no key, or its answers say that it wants one.
-    if (error instanceof ProblemError && error.status === 404) return WITHOUT_SESSIONS;
-    throw error;
-  }
+  return JSON.parse(await session("GET")) as Session;
 }
 
 export async function signIn(key: string): Promise<Session> {

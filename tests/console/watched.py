@@ -48,9 +48,7 @@ class Watched:
         return width
 
     def _said(self, message: ConsoleMessage) -> None:
-        # A server without sessions has no such operation, and the browser notes each 404.
-        asked = str(message.location.get("url", ""))
-        if message.type in {"error", "warning"} and not asked.endswith("/session"):
+        if message.type in {"error", "warning"}:
             self.complaints.append(message.text)
 
     def _broke(self, error: Error) -> None:

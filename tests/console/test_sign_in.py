@@ -1,0 +1,43 @@
+"""In mode `keys`, people sign in with a key and come back to the page that they asked for."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.console.watched import Watched
+from tests.journey.keyed import OPERATOR, SETTINGS
+from tests.journey.processes import run_command
+from tests.journey.setups import SetUp, embedded, telling
+
+
+@pytest.fixture
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SetUp]:
+    setup = embedded(tmp_path_factory.mktemp("signed"), SETTINGS)
+    try:
+        with telling(setup):
+            setup.start()
+        yield setup
+    finally:
+        setup.kill()
+
+
+def test_who_signs_in_comes_back_to_the_page_and_signs_out(keyed: SetUp, browser: Browser) -> None:
+    command = ["keys", "create", "--name", "people", *OPERATOR]
+    key = run_command(command, keyed.folder, keyed.processes["up"].environment).split()[-1]
+    context = browser.new_context()
+    watched = Watched(context.new_page(), keyed.control.url)
+    page = watched.open("/changes", "Sign in to Meterline")
+    assert watched.violations() == []
+    page.get_by_label("API key").fill(key)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("heading", level=1, name="Changes").wait_for()
+    assert page.url.endswith("/console/changes")
+    (cookie,) = context.cookies()
+    assert (cookie["httpOnly"], cookie["secure"], cookie["sameSite"]) == (True, True, "Strict")
+    assert key not in str(cookie), "the key itself is kept nowhere"
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("heading", level=1, name="Sign in to Meterline").wait_for()
+    assert context.cookies() == []
+    context.close()
+    assert watched.complaints == []

@@ -27,6 +27,7 @@ from meterline.http.gate import Gate
 from meterline.http.scrape import measuring
 from meterline.ports import SILENT, Recorder
 from meterline.runtime.commands import documents
+from meterline.runtime.drain import Drain, draining
 from meterline.runtime.process import serve
 from meterline.runtime.secret_key import secret_box
 from meterline.runtime.settings.reading import Settings
@@ -63,14 +64,15 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         gate = await open_gate(settings, database, stack, CLOCK)
         gateway = await _gateway(settings, log, gate.gate, stack, measured, with_inbox=True)
         service = reports.report_service(settings, opened, box, stack, dispatcher.wake)
-        checks = {**_checks(settings, opened, gate), "counting": counted.check}
+        drain = draining(stack, stop, settings.drain_s)
+        checks = {**_checks(settings, opened, gate, drain), "counting": counted.check}
         api = _whole_api(settings, opened, service, gate, gateway, checks)
         measured.of_health(Health(checks))
         guards = session_guard(gate)
         data = str(settings.data_dir)
-        await _serve(stack, settings, "all", api, measured, guards, data=data)
+        await _serve(stack, settings, "all", api, measured, drain, guards, data=data)
         replayer = reports.replayer(opened, dispatcher)
-        await _until_stopped(stop, counted.worker, dispatcher, replayer)
+        await _until_stopped(drain.ended, counted.worker, dispatcher, replayer)
 
 
 async def ingest(settings: Settings, stop: asyncio.Event) -> None:
@@ -83,11 +85,13 @@ async def ingest(settings: Settings, stop: asyncio.Event) -> None:
         database = adapters.open_control_database(settings, stack, measured.recorder)
         gate = await open_gate(settings, database, stack, CLOCK)
         gateway = await _gateway(settings, log, gate.gate, stack, measured, with_inbox=True)
-        health = Health({"log": lambda: log.end(0), **gate.checks})
+        drain = draining(stack, stop, settings.drain_s)
+        checks = {"log": lambda: log.end(0), **gate.checks, "process": drain.check}
+        health = Health(checks)
         measured.of_health(health)
         routes = event_routes(gateway, gate.gate) + health.routes() + front.routes(None)
-        await _serve(stack, settings, "ingest", routes, measured)
-        await stop.wait()
+        await _serve(stack, settings, "ingest", routes, measured, drain)
+        await drain.ended.wait()
 
 
 async def aggregate(settings: Settings, stop: asyncio.Event) -> None:
@@ -140,12 +144,13 @@ async def control(settings: Settings, stop: asyncio.Event) -> None:
         gateway = await _gateway(settings, opened.log, gate.gate, stack, measured)
         # a dispatcher of another process finds by itself what there is to do
         service = reports.report_service(settings, opened, box, stack, lambda: None)
-        checks = _checks(settings, opened, gate)
+        drain = draining(stack, stop, settings.drain_s)
+        checks = _checks(settings, opened, gate, drain)
         api = _whole_api(settings, opened, service, gate, gateway, checks)
         _measure_stores(measured, opened)
         measured.of_health(Health(checks))
-        await _serve(stack, settings, "control", api, measured, session_guard(gate))
-        await stop.wait()
+        await _serve(stack, settings, "control", api, measured, drain, session_guard(gate))
+        await drain.ended.wait()
 
 
 async def migrate_all(settings: Settings, stop: asyncio.Event) -> None:
@@ -246,9 +251,9 @@ def _whole_api(
     return routes + published.routes(documents.v1(v1), published.V1_PLACES)
 
 
-def _checks(settings: Settings, opened: Opened, gate: OpenGate) -> dict[str, Check]:
+def _checks(settings: Settings, opened: Opened, gate: OpenGate, drain: Drain) -> dict[str, Check]:
     """What a process with the whole API needs."""
-    checks = {**checks_of(opened.stores), **gate.checks}
+    checks = {**checks_of(opened.stores), **gate.checks, "process": drain.check}
     if not settings.kafka_servers:
         checks["log"] = partial(_ask_log, settings, opened.log)
     return checks
@@ -260,12 +265,14 @@ async def _serve(
     role: str,
     routes: list[web.RouteDef],
     measured: Telemetry,
+    drain: Drain | None = None,
     guards: Sequence[Middleware] = (),
     **more: str,
 ) -> None:
     """Answer requests, and scrapes of metrics; a line of the log tells where."""
     stack.push_async_callback(measured.scrape.close)
     hosts, outermost = host_guard(settings), [measuring(measured.recorder)]
+    outermost += () if drain is None else drain.middlewares()
     routes, scraped = list(routes), measured.scrape.routes()
     if settings.metrics_port is None:
         routes += scraped

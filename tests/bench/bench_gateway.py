@@ -56,9 +56,9 @@ def requests_of(size: int) -> list[bytes]:
 
 
 @contextmanager
-def gateway(behind: str) -> Iterator[tuple[int, psutil.Process]]:
+def gateway(behind: str, *more: str) -> Iterator[tuple[int, psutil.Process]]:
     """The port and the process of a gateway with this behind it."""
-    command = [sys.executable, "-m", "tests.bench.gateway_process", behind, str(CORE)]
+    command = [sys.executable, "-m", "tests.bench.gateway_process", behind, str(CORE), *more]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

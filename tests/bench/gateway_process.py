@@ -1,7 +1,8 @@
 """One gateway as a process of its own, for the benchmark: `python -m tests.bench.gateway_process`.
 
 Arguments: what stands behind it (`sqlite:FOLDER`, `kafka:BOOTSTRAP/TOPIC`, or `decode` for a
-handler that decodes and answers), and the core that it may use. Prints the port, then serves until
+handler that decodes and answers), the core that it may use, and `measured` if it has metrics, as a
+process of the product has. Prints the port, then serves until
 its standard input is closed.
 """
 
@@ -20,11 +21,14 @@ from ingest.gateway import Gateway, routes
 from ingest.publisher import Publisher
 from meterline.backends.clock import SystemClock
 from meterline.backends.kafka.log import open_kafka_log
+from meterline.backends.prometheus import PrometheusRecorder
 from meterline.backends.sqlite_log import open_sqlite_log
 from meterline.event import Log
 from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate
+from meterline.http.scrape import Scrape, measuring
 from meterline.limits import PARTITIONS_EMBEDDED, PARTITIONS_KAFKA
+from meterline.ports import SILENT
 
 RETENTION_MS = 3_600_000
 
@@ -44,7 +48,7 @@ async def decode_only(request: web.Request) -> web.Response:
     return web.Response(status=202)
 
 
-async def serve(behind: str) -> None:
+async def serve(behind: str, *, measured: bool = False) -> None:
     """Serve until standard input ends."""
     async with contextlib.AsyncExitStack() as stack:
         app = web.Application()
@@ -54,11 +58,16 @@ async def serve(behind: str) -> None:
             clock = SystemClock()
             log = await open_log(behind)
             stack.push_async_callback(log.close)
-            publisher = Publisher(log, clock)
-            app = web.Application(middlewares=[problem_middleware(clock)])
+            recorder = PrometheusRecorder("ingest") if measured else SILENT
+            outermost = [measuring(recorder)] if measured else []
+            publisher = Publisher(log, clock, recorder=recorder)
+            app = web.Application(middlewares=[*outermost, problem_middleware(clock)])
             gate = Gate(clock)
             rules = AdmissionRules(log.partitions)
-            app.add_routes(routes(Gateway(publisher, rules, clock, gate), gate))
+            gateway = Gateway(publisher, rules, clock, gate, recorder=recorder)
+            app.add_routes(routes(gateway, gate))
+            if isinstance(recorder, PrometheusRecorder):
+                app.add_routes(Scrape(recorder.exposition).routes())
         runner = web.AppRunner(app, **SERVER_OPTIONS)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
@@ -73,7 +82,7 @@ def main() -> None:
     """Run pinned to the core that is named, where the system can: one core is what is measured."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(sys.argv[2])})
-    uvloop.run(serve(sys.argv[1]))
+    uvloop.run(serve(sys.argv[1], measured="measured" in sys.argv[3:]))
 
 
 if __name__ == "__main__":

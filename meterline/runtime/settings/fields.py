@@ -39,7 +39,7 @@ from meterline.runtime.settings.checks import (
     default_seen_dir,
     is_loopback,
 )
-from meterline.runtime.settings.operating_fields import MetricsPort
+from meterline.runtime.settings.operating_fields import DrainS, MetricsPort
 from meterline.runtime.settings.text import decoded
 
 ENV_PREFIX: Final = "METERLINE_"
@@ -76,6 +76,7 @@ class Settings(BaseSettings):
         examples=[8888],
     )
     metrics_port: MetricsPort = None
+    drain_s: DrainS = 0
     log_url: Annotated[str, AfterValidator(checked_log_url)] = Field(
         default=LOG_EMBEDDED,
         description="The log: sqlite, or the Kafka servers. Set it when you move from one machine "

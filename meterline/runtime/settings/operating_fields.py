@@ -14,3 +14,14 @@ MetricsPort = Annotated[
         examples=[9464],
     ),
 ]
+
+DrainS = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=300,
+        description="Seconds from SIGTERM, when `/readyz` begins to answer 503, until no more "
+        "requests are accepted. Set it behind a load balancer, to twice its interval of probes.",
+        examples=[10],
+    ),
+]

@@ -126,7 +126,7 @@ def test_the_first_steps_of_the_readme_work_as_they_stand(
     assert done.returncode == 0, done.stdout + done.stderr
     told = done.stdout.split(f"\n{MARK} ")[1:]
     assert len(told) == len(steps)
-    assert '{"status":"ready","parts":["control","usage","log"]}' in told[0]
+    assert '{"status":"ready","parts":["control","usage","log","process","counting"]}' in told[0]
     _assert_asked(told, Server(server.url))
     _assert_received(told, tmp_path / "cwd")
 

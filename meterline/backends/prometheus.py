@@ -1,38 +1,43 @@
-"""Metrics for Prometheus: `Recorder` on a registry of its own, and the text of a scrape.
+"""Metrics for Prometheus: `Recorder`, and the text of a scrape.
 
-Each composition has its own registry: two installations in one process do not mix.
+Sums are kept here, in plain lists, and handed to the client's registry when it is scraped. A
+request has six measurements, and the client's own classes take a lock for each. Each composition
+has its own registry: two installations in one process do not mix.
 """
 
+import math
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Sequence
-from itertools import product
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, product
+from threading import Lock, get_ident
 from typing import Final, cast
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    GCCollector,
-    Histogram,
-    PlatformCollector,
-    ProcessCollector,
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
 )
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import Collector
 
 from meterline.ports import OTHER, Kind, Label, Metric, metrics
 
-_KINDS: Final[dict[Kind, type[Counter | Gauge | Histogram]]] = {
-    Kind.COUNTER: Counter,
-    Kind.GAUGE: Gauge,
-    Kind.HISTOGRAM: Histogram,
-}
-Family = Counter | Gauge | Histogram
 EVERYTHING: Final = "up"  # the role that exports all
+Labels = tuple[str, ...]
+# By the values of its labels: the value; of a histogram a count for each bucket, one for what is
+# above them all, and the sum.
+Cells = dict[Labels, list[float]]
 
 
-class PrometheusRecorder:
-    """See `meterline.ports.Recorder`. May be told from any thread. Exports the metrics of its role;
-    what it is told of others is dropped.
+class PrometheusRecorder(Collector):
+    """See `meterline.ports.Recorder`. Exports the metrics of its role; what it is told of others is
+    dropped.
+
+    May be told from any thread. The thread that made it is the one that tells most, and waits for
+    no lock: what others tell is kept apart, and added when it is scraped.
     """
 
     def __init__(
@@ -41,67 +46,44 @@ class PrometheusRecorder:
         self.registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
-        self._families = {
-            it.name: self._family(it) for it in declared if role in (EVERYTHING, *it.roles)
-        }
-        # By metric and labels as told: making a child anew costs ten times as much.
-        self._children: dict[tuple[str, tuple[str, ...]], Family] = {}
+        self._metrics = [it for it in declared if role in (EVERYTHING, *it.roles)]
         self._known: dict[tuple[str, str], set[str]] = defaultdict(set)
-
-        for it in declared:
-            if it.name in self._families:
-                self._begin(it)
-
-    def _begin(self, it: Metric) -> None:
-        """Series whose labels are listed are there from the start, at 0: a rate needs a value to
-        rise from.
-        """
-        if it.kind is not Kind.GAUGE and it.labels and all(label.values for label in it.labels):
-            for labels in product(*(label.values for label in it.labels)):
-                self._child(it, labels)
-
-    def _family(self, it: Metric) -> Family:
-        names = [label.name for label in it.labels]
-        if it.kind is Kind.HISTOGRAM:
-            buckets = it.buckets
-            return Histogram(it.name, it.meaning, names, buckets=buckets, registry=self.registry)
-        made: Family = _KINDS[it.kind](it.name, it.meaning, names, registry=self.registry)
-        if not names and it.kind is Kind.GAUGE:
-            cast("Gauge", made).set(float("nan"))  # nothing is known yet: 0 would be a claim
-        return made
+        self._thread = get_ident()
+        self._lock = Lock()
+        self._own: dict[str, Cells] = {it.name: _begun(it) for it in self._metrics}
+        self._others: dict[str, Cells] = {it.name: {} for it in self._metrics}
+        self.registry.register(self)
 
     def count(self, metric: Metric, amount: float, *labels: str) -> None:
         """See the port."""
-        if child := self._child(metric, labels):
-            cast("Counter", child).inc(amount)
+        if get_ident() == self._thread:
+            self._cell(self._own, metric, labels)[0] += amount
+            return
+        with self._lock:
+            self._cell(self._others, metric, labels)[0] += amount
 
     def observe(self, metric: Metric, value: float, *labels: str) -> None:
         """See the port."""
-        if child := self._child(metric, labels):
-            cast("Histogram", child).observe(value)
+        if get_ident() == self._thread:
+            _observed(self._cell(self._own, metric, labels), metric, value)
+            return
+        with self._lock:
+            _observed(self._cell(self._others, metric, labels), metric, value)
 
     def set(self, metric: Metric, value: float | None, *labels: str) -> None:
         """See the port. What is not known is NaN, which no alert takes for a number."""
-        if child := self._child(metric, labels):
-            cast("Gauge", child).set(float("nan") if value is None else value)
+        self._cell(self._own, metric, labels)[0] = math.nan if value is None else value
 
-    def _child(self, metric: Metric, labels: tuple[str, ...]) -> Family | None:
-        key = metric.name, labels
-        child = self._children.get(key)
-        if child is not None:
-            return child
-        family = self._families.get(metric.name)
-        if family is None:
-            return None
-        if not metric.labels:
-            self._children[key] = family
-            return family
+    def _cell(self, store: dict[str, Cells], metric: Metric, labels: Labels) -> list[float]:
+        cells = store.get(metric.name)
+        if cells is None:
+            return _empty(metric)  # of another role: written to and forgotten
+        cell = cells.get(labels)
+        if cell is not None:
+            return cell
         named = zip(metric.labels, labels, strict=True)
         shown = tuple(self._value(metric, label, value) for label, value in named)
-        child = family.labels(*shown)
-        if shown == labels:  # others would gather here without a bound
-            self._children[key] = child
-        return child
+        return cells.setdefault(shown, _empty(metric))
 
     def _value(self, metric: Metric, label: Label, value: str) -> str:
         """The value as it is exported: `other` beyond what is declared."""
@@ -114,7 +96,58 @@ class PrometheusRecorder:
             known.add(value)
         return value
 
+    def collect(self) -> Iterator[Family]:
+        """What the registry asks for, in whichever thread."""
+        for metric in self._metrics:
+            cells = {labels: cell.copy() for labels, cell in list(self._own[metric.name].items())}
+            with self._lock:
+                for labels, cell in self._others[metric.name].items():
+                    mine = cells.get(labels, _empty(metric))
+                    cells[labels] = [a + b for a, b in zip(mine, cell, strict=True)]
+            yield _family(metric, cells)
+
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """All metrics in the format that an `Accept` header asks for, and its media type."""
         encode, media = choose_encoder(accept)
         return encode(self.registry), media
+
+
+def _empty(metric: Metric) -> list[float]:
+    if metric.kind is Kind.HISTOGRAM:
+        return [0.0] * (len(metric.buckets) + 2)
+    return [0.0]
+
+
+def _begun(metric: Metric) -> Cells:
+    """Series whose labels are listed are there from the start: a rate needs a 0 to rise from. Of a
+    gauge nothing is known yet: 0 would be a claim.
+    """
+    if metric.kind is Kind.GAUGE:
+        return {} if metric.labels else {(): [math.nan]}
+    if not all(label.values for label in metric.labels):
+        return {}
+    return {labels: _empty(metric) for labels in product(*(it.values for it in metric.labels))}
+
+
+def _observed(cell: list[float], metric: Metric, value: float) -> None:
+    cell[bisect_left(metric.buckets, value)] += 1
+    cell[-1] += value
+
+
+def _family(metric: Metric, cells: Cells) -> Family:
+    names = [label.name for label in metric.labels]
+    if metric.kind is Kind.COUNTER:
+        counter = CounterMetricFamily(metric.name, metric.meaning, labels=names)
+        for labels, cell in cells.items():
+            counter.add_metric(labels, cell[0])
+        return cast("Family", counter)
+    if metric.kind is Kind.GAUGE:
+        gauge = GaugeMetricFamily(metric.name, metric.meaning, labels=names)
+        for labels, cell in cells.items():
+            gauge.add_metric(labels, cell[0])
+        return cast("Family", gauge)
+    histogram = HistogramMetricFamily(metric.name, metric.meaning, labels=names)
+    bounds = [*(f"{bound:g}" for bound in metric.buckets), "+Inf"]
+    for labels, (*counts, total) in cells.items():
+        histogram.add_metric(labels, list(zip(bounds, accumulate(counts), strict=True)), total)
+    return cast("Family", histogram)

@@ -1,10 +1,16 @@
 """Whether counting gets on: a partition with records behind it must move."""
 
+from collections.abc import Iterator
+
 import pytest
 
+from aggregator.completeness import Completeness
 from aggregator.drivers.standing import UNREADY_AFTER_S, Standing
+from aggregator.housekeeping import Housekeeping, Intervals
 from meterline.limits import STALLED_AFTER_S
+from meterline.meter import Aggregation
 from meterline.ports import Unavailable
+from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
 
 
 def test_a_partition_that_stands_for_a_minute_is_not_ready() -> None:
@@ -46,3 +52,36 @@ def test_it_is_told_also_while_nobody_looks() -> None:
     assert standing.longest_s(100) == 90
     with pytest.raises(Unavailable):
         standing.check(100)
+
+
+async def test_a_worker_whose_store_takes_nothing_is_not_ready_until_it_does(
+    world: World, fresh_numbers: Iterator[int]
+) -> None:
+    meters, away, standing = Meters(0), False, Standing()
+    meters.add(Aggregation.SUM, next(fresh_numbers))
+    worker = world.worker(meters, lambda: "fail before" if away else "well")
+    housekeeping = Housekeeping(worker, Completeness(worker, 0), Intervals(0, 1, 0))
+
+    async def looked(at_s: int) -> None:
+        await housekeeping.claim(1_000_000 + at_s * 1_000)
+        standing.look(*housekeeping.progress(), at_s)
+
+    await world.run(worker)
+    await world.send(numbered(0, 60))
+    for number in range(PARTITIONS):
+        await worker.read_some(number)
+    away = True
+    with pytest.raises(Unavailable):
+        await worker.flush()
+    for at_s in range(0, 60, 5):
+        await looked(at_s)
+        standing.check(at_s)
+    await looked(60)
+    with pytest.raises(Unavailable, match="stands at offset"):
+        standing.check(60)
+    away = False
+    await worker.flush()
+    await looked(61)
+    standing.check(61)
+    assert standing.longest_s(61) == 0
+    await worker.close_all()

@@ -3,6 +3,7 @@
 import math
 import random
 import re
+import threading
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
@@ -104,3 +105,36 @@ def test_nobody_needs_to_listen() -> None:
     SILENT.observe(metrics.FLUSH_SECONDS, 1.0)
     SILENT.set(metrics.READY, None)
     assert values(PrometheusRecorder(), "meterline_runs_decided_total") == {(): 0.0}
+
+
+def test_histograms_are_cumulative_and_bounds_are_inclusive() -> None:
+    recorder = PrometheusRecorder()
+    for value in (1, 1, 2, 3, 500, 501):
+        recorder.observe(metrics.PACK_EVENTS, value)
+    buckets = values(recorder, "meterline_ingest_pack_events_bucket")
+    assert buckets["1",] == 2
+    assert buckets["2",] == 3
+    assert buckets["5",] == 4
+    assert buckets["250",] == 4
+    assert buckets["500",] == 5
+    assert buckets["+Inf",] == 6
+    assert values(recorder, "meterline_ingest_pack_events_sum") == {(): 1_008}
+
+
+def test_no_thread_loses_what_another_counts() -> None:
+    recorder = PrometheusRecorder()
+
+    def tell() -> None:
+        for _ in range(20_000):
+            recorder.count(metrics.RUNS_DECIDED, 1)
+            recorder.observe(metrics.APPEND_SECONDS, 0.25)
+
+    threads = [threading.Thread(target=tell) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    tell()
+    for thread in threads:
+        thread.join()
+    assert values(recorder, "meterline_runs_decided_total") == {(): 100_000}
+    assert values(recorder, "meterline_ingest_append_seconds_count") == {(): 100_000}
+    assert values(recorder, "meterline_ingest_append_seconds_sum") == {(): 25_000}

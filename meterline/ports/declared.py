@@ -129,8 +129,8 @@ FRESHNESS_SECONDS: Final = Metric(
     "meterline_freshness_seconds",
     Kind.GAUGE,
     "Age of the instant up to which all that was recorded is counted. At rest it is the produce"
-    " deadline and the clock skew, 11 seconds, and up to 12 more: the instant is asked for at most"
-    " every 10 seconds. It grows while a store is away.",
+    " deadline and the clock skew, 11 seconds, and up to 12 more. It is asked for every 10 seconds"
+    " at most. It grows while a store is away.",
     _PROGRESS,
 )
 BACKFILL_SLICES: Final = Metric(

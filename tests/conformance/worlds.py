@@ -114,7 +114,13 @@ def _another(letter: re.Match[str]) -> str:
 
 def _resting(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _resting(inner) for name, inner in value.items() if name not in RESTLESS}
+        # An erasure goes on by itself, from state to state.
+        moving = {"state", "log_holds_until"} if "pseudonym" in value else set[str]()
+        return {
+            name: _resting(inner)
+            for name, inner in value.items()
+            if name not in RESTLESS and name not in moving
+        }
     return [_resting(inner) for inner in value] if isinstance(value, list) else value
 
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { change, grouped, many, share, short } from "../src/rules/figures.js";
+import { change, dimensions, grouped, many, share, short } from "../src/rules/figures.js";
 import { troubles, type Sync } from "../src/rules/health.js";
 import { aligned, before, fitting, windowStarts } from "../src/rules/range.js";
 import { seriesOf } from "../src/rules/series.js";
@@ -17,6 +17,8 @@ test("figures are grouped without a float", () => {
   assert.equal(short(-0.5), "-0.5");
   assert.equal(many(1, "event"), "1 event");
   assert.equal(many(2000, "delivery", "deliveries"), "2,000 deliveries");
+  assert.equal(dimensions({ region: "north", tier: "pro" }), "region=north, tier=pro");
+  assert.equal(dimensions({}), "none");
 });
 
 test("a share is never rounded to all or nothing", () => {

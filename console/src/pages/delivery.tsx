@@ -19,7 +19,7 @@ import {
   Time,
 } from "../parts/basics.js";
 import { Why } from "../parts/why-link.js";
-import { grouped, many } from "../rules/figures.js";
+import { dimensions, grouped, many } from "../rules/figures.js";
 import { SLOW_MS, useApi, useMay } from "../state.js";
 
 export default function DeliveryPage() {
@@ -157,13 +157,7 @@ function Body({ delivery }: { delivery: Schemas["Delivery"] }) {
             columns={[
               {
                 head: "Dimensions",
-                cell: (one) => (
-                  <Name>
-                    {Object.entries(one.groupBy)
-                      .map(([name, value]) => `${name}=${value}`)
-                      .join(", ") || "none"}
-                  </Name>
-                ),
+                cell: (one) => <Name>{dimensions(one.groupBy)}</Name>,
               },
               {
                 head: "Value",

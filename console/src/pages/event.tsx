@@ -14,6 +14,7 @@ import {
 } from "../parts/basics.js";
 import { Why } from "../parts/why-link.js";
 import { ReportedEntries } from "../parts/why.js";
+import { dimensions } from "../rules/figures.js";
 import { LIVE_MS, useApi, useParam } from "../state.js";
 
 type Listed = Schemas["ListedEvent"];
@@ -131,13 +132,7 @@ function Meters({
         },
         {
           head: "Dimensions",
-          cell: (one) => (
-            <Name>
-              {Object.entries(one.dimensions)
-                .map(([name, value]) => `${name}=${value}`)
-                .join(", ") || "none"}
-            </Name>
-          ),
+          cell: (one) => <Name>{dimensions(one.dimensions)}</Name>,
         },
         {
           head: "In the minute",

@@ -6,7 +6,6 @@ import {
   Code,
   CursorPages,
   Empty,
-  Link,
   Name,
   Page,
   State,
@@ -14,7 +13,7 @@ import {
   TextFilter,
   Time,
 } from "../parts/basics.js";
-import { eventLink } from "../parts/why.js";
+import { EventName } from "../parts/event-name.js";
 import { LIVE_MS, useApi, useParam, useSetParams } from "../state.js";
 
 const VERDICTS = ["new", "duplicate", "conflict", "invalid"] as const;
@@ -107,16 +106,7 @@ export default function Events() {
                   columns={[
                     {
                       head: "Event",
-                      cell: (one) =>
-                        one.event ? (
-                          <Link href={eventLink(one.event)}>
-                            <Name>{one.event.id}</Name>
-                          </Link>
-                        ) : (
-                          <code>
-                            <Name>{one.text ?? "unreadable"}</Name>
-                          </code>
-                        ),
+                      cell: (one) => <EventName event={one.event} text={one.text} />,
                     },
                     { head: "Verdict", cell: (one) => <State of={one.verdict.kind} /> },
                     {

@@ -9,14 +9,13 @@ import {
   CursorPages,
   Empty,
   Failure,
-  Link,
   Name,
   Page,
   State,
   Table,
   Time,
 } from "../parts/basics.js";
-import { eventLink } from "../parts/why.js";
+import { EventName } from "../parts/event-name.js";
 import { useApi, useMay, useParam, useSetParams } from "../state.js";
 
 export default function Refusals() {
@@ -84,14 +83,7 @@ export default function Refusals() {
                   columns={[
                     {
                       head: "Event",
-                      cell: (row) =>
-                        row.event ? (
-                          <Link href={eventLink(row.event)}>
-                            <Name>{row.event.id}</Name>
-                          </Link>
-                        ) : (
-                          "unreadable"
-                        ),
+                      cell: (row) => <EventName event={row.event} />,
                     },
                     { head: "Kind", cell: (row) => row.kind },
                     { head: "State", cell: (row) => <State of={row.state} /> },

@@ -4,6 +4,7 @@ import { api, unwrap, type Schemas } from "../api.js";
 import { useApi, useParam, useView } from "../state.js";
 import { grouped, many } from "../rules/figures.js";
 import { Answer, Copy, Empty, Facts, Link, Name, State, Table, Time } from "./basics.js";
+import { EventName, eventLink } from "./event-name.js";
 import type { Question } from "./why-link.js";
 
 const SIZE = 20;
@@ -147,10 +148,6 @@ function Events({ rows, to }: { rows: readonly Schemas["UsageEvent"][]; to: stri
   );
 }
 
-export function eventLink(event: { source: string; id: string }): string {
-  return `/event?source=${encodeURIComponent(event.source)}&id=${encodeURIComponent(event.id)}`;
-}
-
 /** The deliveries that an event was reported in, with their revisions. */
 function Reported({ event, meter }: { event: Schemas["UsageEvent"]; meter: string }) {
   const query = { source: event.source, id: event.id };
@@ -252,14 +249,7 @@ function Uncounted({ question }: { question: Question }) {
                 columns={[
                   {
                     head: "Event",
-                    cell: (one) =>
-                      one.event ? (
-                        <Link href={eventLink(one.event)}>
-                          <Name>{one.event.id}</Name>
-                        </Link>
-                      ) : (
-                        "unreadable"
-                      ),
+                    cell: (one) => <EventName event={one.event} />,
                   },
                   { head: "Verdict", cell: (one) => <State of={one.verdict.kind} /> },
                   { head: "Received", cell: (one) => <Time at={one.ingested_at} /> },

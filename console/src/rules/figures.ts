@@ -44,6 +44,12 @@ export function change(before: string | undefined, now: string | undefined): str
   return `${percent > 0 ? "+" : ""}${percent.toFixed(1)} %`;
 }
 
+/** Values of dimensions: `region=north, tier=pro`; `none` where an entry has none. */
+export function dimensions(of: Readonly<Record<string, string>>): string {
+  const named = Object.entries(of).map(([name, value]) => `${name}=${value}`);
+  return named.join(", ") || "none";
+}
+
 /** One or many: `1 event`, `2,000 events`. */
 export function many(count: number, one: string, more = `${one}s`): string {
   return `${grouped(String(count))} ${count === 1 ? one : more}`;

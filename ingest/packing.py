@@ -2,51 +2,49 @@
 "Ingest").
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from meterline.event import encode_pack
 from meterline.limits import PACK_BYTES_MAX, PACK_EVENTS_MAX
+
+
+class Pack(NamedTuple):
+    """The value of a record, and how many events it holds."""
+
+    value: bytes
+    events: int
 
 
 def packs_of(
     texts: Sequence[bytes],
     events_max: int = PACK_EVENTS_MAX,
     bytes_max: int = PACK_BYTES_MAX,
-) -> list[bytes]:
+) -> list[Pack]:
     """The values of the records that hold these events, in their order, each as full as it may be.
 
     A pack has at most `events_max` events and `bytes_max` bytes, brackets and commas included. An
     event that is larger alone must not come here: admission's bound is far below.
     """
     if len(texts) <= events_max and _size(texts) <= bytes_max:
-        return [encode_pack(texts)] if texts else []
-    packs: list[bytes] = []
+        return [_pack(texts)] if texts else []
+    packs: list[Pack] = []
     first = 0
     size = 1  # the brackets, less the comma that the first event has not
     for place, text in enumerate(texts):
         grown = size + 1 + len(text)
         if place - first == events_max or (grown > bytes_max and place > first):
-            packs.append(encode_pack(texts[first:place]))
+            packs.append(_pack(texts[first:place]))
             first = place
             grown = 2 + len(text)
         assert grown <= bytes_max, f"an event of {len(text)} bytes is larger than a pack"
         size = grown
-    packs.append(encode_pack(texts[first:]))
+    packs.append(_pack(texts[first:]))
     return packs
 
 
-def events_of(packs: Sequence[bytes], texts: Sequence[bytes]) -> Iterator[int]:
-    """How many events each of these packs has, made by `packs_of` of these texts."""
-    if len(packs) == 1:
-        yield len(texts)
-        return
-    lengths = iter(texts)
-    for pack in packs:
-        left, events = len(pack) - 1, 0  # a text and a comma each, and two brackets less a comma
-        while left > 0:
-            left -= len(next(lengths)) + 1
-            events += 1
-        yield events
+def _pack(texts: Sequence[bytes]) -> Pack:
+    return Pack(encode_pack(texts), len(texts))
 
 
 def _size(texts: Sequence[bytes]) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ingest.admission import Admitted
-from ingest.packing import events_of, packs_of
+from ingest.packing import packs_of
 from meterline.event import Log
 from meterline.limits import APPEND_DEADLINE_MS, PENDING_BYTES_MAX, PRODUCE_DEADLINE_MS
 from meterline.ports import SILENT, Clock, Recorder, Unavailable, metrics
@@ -157,12 +157,12 @@ class Publisher:
     async def _append_all(self, partition: int, texts: Sequence[bytes]) -> BaseException | None:
         try:
             packs = packs_of(texts)
-            for events in events_of(packs, texts):
-                self._recorder.observe(metrics.PACK_EVENTS, events)
+            for pack in packs:
+                self._recorder.observe(metrics.PACK_EVENTS, pack.events)
             if len(packs) == 1:
-                await self._log.append(partition, packs[0])
+                await self._log.append(partition, packs[0].value)
                 return None
-            appends = (self._log.append(partition, pack) for pack in packs)
+            appends = (self._log.append(partition, pack.value) for pack in packs)
             outcomes = await asyncio.gather(*appends, return_exceptions=True)
         except Exception as error:  # noqa: BLE001 - told to every request that waits
             return error

@@ -8,18 +8,13 @@ from playwright.sync_api import Browser
 from tests.console.watched import Watched
 from tests.journey.keyed import OPERATOR, SETTINGS
 from tests.journey.processes import run_command
-from tests.journey.setups import SetUp, embedded, telling
+from tests.journey.setups import SetUp, embedded, started
 
 
 @pytest.fixture
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SetUp]:
-    setup = embedded(tmp_path_factory.mktemp("signed"), SETTINGS)
-    try:
-        with telling(setup):
-            setup.start()
+    with started(embedded(tmp_path_factory.mktemp("signed"), SETTINGS)) as setup:
         yield setup
-    finally:
-        setup.kill()
 
 
 def test_who_signs_in_comes_back_to_the_page_and_signs_out(keyed: SetUp, browser: Browser) -> None:

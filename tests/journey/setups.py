@@ -93,6 +93,17 @@ def telling(setup: SetUp) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def started(setup: SetUp) -> Iterator[SetUp]:
+    """It runs for the length of the block; why it does not start is told by its processes."""
+    try:
+        with telling(setup):
+            setup.start()
+        yield setup
+    finally:
+        setup.kill()
+
+
 def embedded(
     folder: Path, more: Mapping[str, str] = NOTHING, program: Sequence[str] = METERLINE
 ) -> SetUp:

@@ -11,7 +11,7 @@ from tests.journey.client import Answer
 from tests.journey.deadline import until
 from tests.journey.keyed import KEYS, METER, METERS, OPERATOR, SETTINGS, V3
 from tests.journey.processes import run_command
-from tests.journey.setups import SetUp, embedded, telling
+from tests.journey.setups import SetUp, embedded, started
 
 pytestmark = pytest.mark.standard
 
@@ -23,13 +23,8 @@ OWN = {"Meterline-Console": "1", "Sec-Fetch-Site": "same-origin"}
 
 @pytest.fixture(scope="module")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SetUp]:
-    setup = embedded(tmp_path_factory.mktemp("console"), SETTINGS)
-    try:
-        with telling(setup):
-            setup.start()
+    with started(embedded(tmp_path_factory.mktemp("console"), SETTINGS)) as setup:
         yield setup
-    finally:
-        setup.kill()
 
 
 def test_the_console_is_there_and_shadows_nothing(product: SetUp) -> None:

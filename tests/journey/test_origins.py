@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.journey.client import Answer, Server
-from tests.journey.setups import SetUp, embedded, telling
+from tests.journey.setups import SetUp, embedded, started
 from tests.journey.test_proxy import PASSWORD, assert_problem, basic, proxy
 
 pytestmark = pytest.mark.standard
@@ -19,13 +19,8 @@ METER = {"key": "calls", "name": "Calls", "aggregation": "count", "event_type": 
 @pytest.fixture(scope="module")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SetUp]:
     settings = {"METERLINE_ALLOWED_HOSTS": "meter.example.com,ui.example.com:8443"}
-    setup = embedded(tmp_path_factory.mktemp("origins"), settings)
-    try:
-        with telling(setup):
-            setup.start()
+    with started(embedded(tmp_path_factory.mktemp("origins"), settings)) as setup:
         yield setup
-    finally:
-        setup.kill()
 
 
 def changed(server: Server, headers: dict[str, str]) -> Answer:

@@ -16,7 +16,7 @@ from meterline.limits import BODY_BYTES_MAX, BODY_READ_TIMEOUT_S, USAGE_STORE_TI
 from tests.journey.client import Answer, Server
 from tests.journey.deadline import until
 from tests.journey.processes import PROGRAM, why_silent
-from tests.journey.setups import SetUp, embedded, telling
+from tests.journey.setups import SetUp, embedded, started
 from tests.services.local import LocalService, free_port
 
 pytestmark = pytest.mark.standard
@@ -77,13 +77,8 @@ def proxy(folder: Path, meterline: str, site: str = "127.0.0.1") -> Iterator[Ser
 @pytest.fixture(scope="module")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SetUp]:
     """`meterline up` as anybody starts it: in mode none, on loopback."""
-    setup = embedded(tmp_path_factory.mktemp("behind"))
-    try:
-        with telling(setup):
-            setup.start()
+    with started(embedded(tmp_path_factory.mktemp("behind"))) as setup:
         yield setup
-    finally:
-        setup.kill()
 
 
 @pytest.fixture(scope="module")

@@ -26,9 +26,9 @@ class Standing:
         for number, offset in reached.items():
             if ends.get(number, offset) <= offset:
                 continue
-            stood = before.get(number)
-            same = stood is not None and stood[0] == offset
-            self._since_s[number] = stood if same and stood is not None else (offset, now_s)
+            here = offset, now_s
+            stood = before.get(number, here)
+            self._since_s[number] = stood if stood[0] == offset else here
 
     def longest_s(self, now_s: float) -> float:
         """For how long the one that stands longest does; 0 where none stands."""

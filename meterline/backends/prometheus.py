@@ -136,16 +136,12 @@ def _observed(cell: list[float], metric: Metric, value: float) -> None:
 
 def _family(metric: Metric, cells: Cells) -> Family:
     names = [label.name for label in metric.labels]
-    if metric.kind is Kind.COUNTER:
-        counter = CounterMetricFamily(metric.name, metric.meaning, labels=names)
+    if metric.kind is not Kind.HISTOGRAM:
+        kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+        single = kind(metric.name, metric.meaning, labels=names)
         for labels, cell in cells.items():
-            counter.add_metric(labels, cell[0])
-        return cast("Family", counter)
-    if metric.kind is Kind.GAUGE:
-        gauge = GaugeMetricFamily(metric.name, metric.meaning, labels=names)
-        for labels, cell in cells.items():
-            gauge.add_metric(labels, cell[0])
-        return cast("Family", gauge)
+            single.add_metric(labels, cell[0])
+        return cast("Family", single)
     histogram = HistogramMetricFamily(metric.name, metric.meaning, labels=names)
     bounds = [*(f"{bound:g}" for bound in metric.buckets), "+Inf"]
     for labels, (*counts, total) in cells.items():

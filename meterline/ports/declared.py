@@ -47,7 +47,7 @@ BUILD_INFO: Final = Metric(
 READY: Final = Metric(
     "meterline_ready",
     Kind.GAUGE,
-    "1 while `/readyz` would answer 200, else 0. Asked with each scrape.",
+    "1 while `/readyz` would answer 200, else 0. It is asked for every 10 seconds at most.",
     _ALL,
 )
 STORE_ERRORS: Final = Metric(

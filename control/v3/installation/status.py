@@ -196,10 +196,7 @@ async def _ask_control(stores: Stores, found: Findings) -> None:
     if catalogue is None:
         return
     found.version = catalogue.version
-    # An event counts when every meter in force has counted it: so by a catalogue that knows them
-    # all. What waits to be in force is filled in meanwhile.
-    newest = max((meter.revision for meter in catalogue.in_force), default=0)
-    pending = max((meter.revision for meter in catalogue.meters), default=0)
+    newest, pending = catalogue.newest_in_force, catalogue.newest
     log, progress = stores.log, stores.progress
     found.flushed = await found.part("control", progress.flushed_ends(log.number, newest))
     found.completions = await found.part("control", progress.completions(log.number, newest))
@@ -255,7 +252,14 @@ def _lag(found: Findings, number: int) -> int | None:
     if found.ends is None or found.flushed is None:
         return None
     begin = 0 if found.begins is None else found.begins[number]
-    return max(0, found.ends[number] - max(begin, found.flushed.get(number, 0)))
+    return uncounted(begin, found.ends[number], found.flushed.get(number, 0))
+
+
+def uncounted(begin: int, end: int, counted: int) -> int:
+    """Records of a partition that are counted up to an offset and not beyond. What the log dropped
+    is none of them.
+    """
+    return max(0, end - max(begin, counted))
 
 
 def _partition(found: Findings, number: int) -> StatusPartitionShown:

@@ -8,11 +8,13 @@ from importlib.metadata import version
 from aggregator.drivers.standing import Standing
 from aggregator.step import Aggregator
 from control.health import Health
+from control.v3.installation.status import uncounted
 from ingest.publisher import Publisher
 from meterline.backends.control_store.reports.backlog import SqlBacklogStore
 from meterline.backends.prometheus import PrometheusRecorder
 from meterline.http.scrape import Scrape
 from meterline.limits import BACKFILL_COUNTED_MAX, RUNS_LATE_MS
+from meterline.meter import Catalogue
 from meterline.ports import Clock, metrics
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring.adapters import CLOCK, Opened
@@ -26,6 +28,7 @@ class Telemetry:
     scrape: Scrape
     clock: Clock = CLOCK
     complete_until_ms: int | None = field(default=None, init=False)  # as was last known
+    catalogue: Catalogue = field(default=Catalogue(-1, ()), init=False)  # as was last read
 
     def of_gateway(self, publisher: Publisher) -> None:
         """What a gateway knows of itself."""
@@ -104,27 +107,28 @@ async def _look_at_progress(telemetry: Telemetry, opened: Opened) -> None:
     except Exception:
         recorder.count(metrics.STORE_ERRORS, 1, "log")
         raise
-    catalogue = await stores.catalogue.catalogue()
-    newest = max((meter.revision for meter in catalogue.in_force), default=0)
+    if await stores.catalogue.catalogue_version() > telemetry.catalogue.version:
+        telemetry.catalogue = await stores.catalogue.catalogue()  # seconds, with 10,000 meters
+    newest = telemetry.catalogue.newest_in_force
     flushed = await progress.flushed_ends(log.number, newest)
     until_ms = await progress.completions(log.number, newest)
     now_ms = telemetry.clock.now_ms()
     for number in numbers:
-        lag = max(0, ends[number] - max(begins[number], flushed.get(number, 0)))
-        recorder.set(metrics.LAG_RECORDS, lag, str(number))
+        behind = uncounted(begins[number], ends[number], flushed.get(number, 0))
+        recorder.set(metrics.LAG_RECORDS, behind, str(number))
         since_ms = until_ms.get(number)
         age_ms: int | None = 0
-        if lag:
+        if behind:
             age_ms = None if since_ms is None else max(0, now_ms - since_ms)
         seconds = None if age_ms is None else age_ms / 1_000
         recorder.set(metrics.LAG_SECONDS, seconds, str(number))
     complete_ms = await progress.complete_until(log.number, log.partitions, newest)
     if complete_ms is not None:
         telemetry.complete_until_ms = complete_ms
-    pending = max((meter.revision for meter in catalogue.meters), default=0)
+    newest = telemetry.catalogue.newest
     left = 0
     for number in numbers:
-        unfilled = await progress.unfilled(log.number, number, pending, BACKFILL_COUNTED_MAX)
+        unfilled = await progress.unfilled(log.number, number, newest, BACKFILL_COUNTED_MAX)
         left += len(unfilled)
     recorder.set(metrics.BACKFILL_SLICES, left)
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 from aggregator.drivers.faust_worker import FaustWorker
+from aggregator.drivers.standing import Standing
 from aggregator.housekeeping import Housekeeping
 from aggregator.lag_watch import LagWatch
 from aggregator.step import Aggregator
@@ -154,6 +155,7 @@ class SimulatedFaustWorker(FaustWorker):
     def __init__(
         self, aggregator: Aggregator, housekeeping: Housekeeping, clock: Clock, group: Group
     ) -> None:
+        self._standing = Standing()
         self._aggregator = aggregator
         self._housekeeping = housekeeping
         self._clock = clock

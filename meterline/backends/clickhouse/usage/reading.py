@@ -67,12 +67,13 @@ class Reading:
 
     def _apart(self) -> tuple[Sql, Sql] | None:
         """Statements for blocks and for minutes; None where only one of them would read, where one
-        would wait for the end of the other, or where what they tell does not add up: distinct
-        values that are counted.
+        would wait for the other, or where what they tell does not add up: distinct values that are
+        counted. In our own process two are no faster.
         """
         if self.query.meter.aggregation is Aggregation.UNIQUE_COUNT or self.rows_max is None:
             return None
-        if self.reader.connection.streams_at_once < BOTH:
+        connection = self.reader.connection
+        if connection.embedded or connection.streams_at_once < BOTH:
             return None
         of_blocks = self._statement(Kind.BLOCKS)
         of_minutes = self._statement(Kind.MINUTES, self.reader.beside_rows_max)

@@ -32,19 +32,27 @@ T = TypeVar("T")
 
 
 class Lane:
-    """A connection that says how many streams it has."""
+    """A connection that says how many streams it has, and where the engine is."""
 
-    def __init__(self, streams_at_once: int) -> None:
+    def __init__(self, streams_at_once: int, *, embedded: bool) -> None:
         self.streams_at_once = streams_at_once
+        self.embedded = embedded
 
 
 class Told:
     """A `Reader` that answers each statement by what it reads: blocks, minutes or both."""
 
-    def __init__(self, others: int = 0, beside_rows_max: int = 10, streams: int = 2) -> None:
+    def __init__(
+        self,
+        others: int = 0,
+        beside_rows_max: int = 10,
+        streams: int = 2,
+        *,
+        embedded: bool = False,
+    ) -> None:
         self.asking = Asking(others)
         self.beside_rows_max = beside_rows_max
-        self.connection = Lane(streams)
+        self.connection = Lane(streams, embedded=embedded)
         self.asked: list[str] = []
         self.open = 0
         self.error: Exception | None = None
@@ -107,6 +115,7 @@ async def test_who_asks_alone_is_answered_by_two_statements() -> None:
     [
         (lambda: Told(others=1), "somebody else asks"),
         (lambda: Told(streams=1), "the second would wait for the first"),
+        (lambda: Told(embedded=True), "the engine has our own cores"),
     ],
 )
 async def test_one_statement_reads_both(told: Callable[[], Told], why: str) -> None:

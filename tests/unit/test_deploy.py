@@ -9,6 +9,7 @@ import click
 import pytest
 import yaml
 
+from docs import chart_schema
 from meterline.runtime.cli import main
 from meterline.runtime.settings.reading import Settings
 from tests.services import container
@@ -109,3 +110,15 @@ def test_the_image_is_built_as_the_project_says() -> None:
     (pinned,) = re.findall(r"^UV_VERSION := (\S+)$", makefile, re.MULTILINE)
     assert f"uv=={pinned} " in DOCKERFILE
     assert re.search(r"^USER 10001:10001$", DOCKERFILE, re.MULTILINE), "not root"
+
+
+def test_the_chart_has_the_version_the_settings_and_the_alerts_of_the_product() -> None:
+    chart = ROOT / "deploy/helm/meterline"
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    described = yaml.safe_load((chart / "Chart.yaml").read_text())
+    assert (described["version"], described["appVersion"]) == (version, version)
+    schema = chart_schema.PLACE.read_text("utf-8")
+    assert schema == chart_schema.made(schema), "run `python -m docs.chart_schema`"
+    for name in ("alerts.yaml", "dashboard.json"):
+        copied, kept = chart / "files" / name, ROOT / "deploy/observe" / name
+        assert copied.read_text() == kept.read_text(), f"cp {kept} {copied}"

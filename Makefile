@@ -11,6 +11,7 @@ STEP ?= 1
 EVENTS ?= 10000000
 RUNS ?= 1000
 DELIVERIES ?= 10000
+SECRETS ?= deploy/.env
 
 BIN := .venv/bin
 # Two tests at once; tests/side_by_side.py says which may run side by side.
@@ -22,7 +23,7 @@ UV := $(BIN)/uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help needs install run demo quick test test-all check conformance simulate faults receivers outage disk day clients console bench format services lock clean
+.PHONY: help needs install run compose demo quick test test-all check conformance simulate faults receivers outage disk day clients console bench format services lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +34,12 @@ install: $(INSTALLED) ## make .venv with everything in it (needs Python 3.11 or 
 
 run: install ## run the whole product, embedded, on http://127.0.0.1:8888 (PORT=...)
 	$(BIN)/meterline up --port $(PORT)
+
+compose: ## run everything in containers: two of each role, the servers, Prometheus, Grafana (needs Docker)
+	@test -e $(SECRETS) || (umask 077; for name in METERLINE_SECRET_KEY CLICKHOUSE_PASSWORD \
+		POSTGRES_PASSWORD GRAFANA_PASSWORD; do printf '%s=' "$$name"; \
+		od -An -N32 -tx1 /dev/urandom | tr -d ' \n'; echo; done >$(SECRETS))
+	docker compose --env-file $(SECRETS) -f deploy/compose.yaml up --build --detach --wait
 
 demo: install ## meter every flight that left New York in 2013, and deliver a report
 	$(BIN)/python -m demo

@@ -1,13 +1,14 @@
 """Make the schemas in `schemas/` anew, from packages that publish them.
 
-    python -m tests.deploy.vendored KUBERNETES KEDA MONITORING
+    python -m tests.deploy.vendored COMPOSE KUBERNETES KEDA MONITORING
 
+- `COMPOSE`: `schemas/compose.schema.json` of the npm package `dclint`
 - `KUBERNETES`: the folder `kubernetes-json-schema` of the Python package `kubernetes-validate`
 - `KEDA`: `config/crd/bases` of the Go module `github.com/kedacore/keda/v2`
 - `MONITORING`: `example/prometheus-operator-crd` of the Go module
   `github.com/prometheus-operator/prometheus-operator`
 
-Kept is what the kinds of the chart need, without descriptions.
+Kept is what is used here, without descriptions.
 """
 
 import json
@@ -67,6 +68,13 @@ def of_others(folders: list[Path]) -> dict[str, Any]:
         )
         found[kind] = _closed(_bare(schema))
     return {"$defs": found}
+
+
+def compose(file: Path) -> dict[str, Any]:
+    """The whole schema of compose files."""
+    schema = json.loads(file.read_text())
+    definitions = schema.pop("definitions")
+    return {**_bare(schema), "$defs": _properties(definitions)}
 
 
 def _referred(schema: Any) -> Iterator[str]:
@@ -131,7 +139,8 @@ def _write(name: str, schema: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    given = [Path(one) for one in sys.argv[1:]]
+    file, *given = [Path(one) for one in sys.argv[1:]]
+    _write("compose.json", compose(file))
     for one in VERSIONS:
         _write(f"kubernetes-{one}.json", kubernetes(given[0], one))
     _write("operators.json", of_others(given[1:]))

@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 UV_VERSION := 0.13.9
+PIP_AUDIT_VERSION := 2.10.1
 PORT ?= 8888
 SCHEDULES ?= 10000
 EXAMPLES ?= 1000
@@ -23,7 +24,7 @@ UV := $(BIN)/uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help needs install run compose demo quick test test-all check conformance simulate faults receivers outage disk day clients console bench format services lock clean
+.PHONY: help needs install run compose demo quick test test-all check conformance simulate faults receivers outage disk day clients console bench format services lock sbom audit clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -123,6 +124,15 @@ services: install ## start Kafka, ClickHouse and PostgreSQL and print their URLs
 lock: install ## choose the versions in requirements.lock anew, from pyproject.toml (UPGRADE=--upgrade)
 	$(UV) pip compile --quiet --python $(BIN)/python --all-extras --generate-hashes --no-header \
 		--no-emit-index-url --no-annotate $(UPGRADE) -o requirements.lock pyproject.toml
+
+sbom: install ## write bills of materials (CycloneDX) of the image, the console and the client to dist/sbom
+	$(BIN)/python -m tests.deploy.supply dist/sbom
+
+audit: install ## ask the registries' advisories about everything that is locked (needs their networks)
+	$(UV) tool run --from pip-audit==$(PIP_AUDIT_VERSION) pip-audit --strict --disable-pip \
+		--require-hashes --requirement requirements.lock --progress-spinner off
+	cd console && npm audit
+	cd clients/typescript && npm audit
 
 clean: ## remove .venv, caches and fetched servers (not meterline-data)
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

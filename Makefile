@@ -24,7 +24,7 @@ UV := $(BIN)/uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help needs install run compose demo quick test test-all check conformance simulate faults receivers outage disk day clients console bench format services lock sbom audit clean
+.PHONY: help needs install run compose demo quick test test-all check conformance simulate faults receivers outage disk day clients console bench format services lock site sbom audit clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -124,6 +124,9 @@ services: install ## start Kafka, ClickHouse and PostgreSQL and print their URLs
 lock: install ## choose the versions in requirements.lock anew, from pyproject.toml (UPGRADE=--upgrade)
 	$(UV) pip compile --quiet --python $(BIN)/python --all-extras --generate-hashes --no-header \
 		--no-emit-index-url --no-annotate $(UPGRADE) -o requirements.lock pyproject.toml
+
+site: install ## build the docs as a site in dist/site
+	$(BIN)/python -m docs.site dist/site
 
 sbom: install ## write bills of materials (CycloneDX) of the image, the console and the client to dist/sbom
 	$(BIN)/python -m tests.deploy.supply dist/sbom

@@ -17,7 +17,7 @@ from dispatcher.runs.late import LateUsage
 from ingest.admission import Admitted
 from meterline.delivery import Answer, AttemptOutcome
 from meterline.report import Claim, Manifest
-from meterline.usage import AccountRow, Counted, Flush, Seal, SeenRow, SliceId, Touched
+from meterline.usage import AccountRow, Counted, Flush, Lacking, Seal, SeenRow, SliceId, Touched
 from tests.simulation import block_controls, drop_controls, sum_controls
 from tests.simulation.erasing import controls as erasing_controls
 from tests.simulation.erasing import order_controls
@@ -156,12 +156,16 @@ class SealOfNewest(Lying):
 class MarkedFirst(Lying):
     """The mark of a fill is set when it begins."""
 
-    async def unfilled(self, log: int, partition: int, revision: int, limit: int) -> list[Seal]:
-        seals: list[Seal] = await self._port.unfilled(log, partition, revision, limit)
-        for seal in seals:
-            slice_id = SliceId(seal.log, seal.partition, seal.slice)
-            await self._port.mark_filled(slice_id, revision)
-        return seals
+    async def lacking(
+        self, log: int, partition: int, revisions: Sequence[int], limit: int
+    ) -> list[Lacking]:
+        if self.__dict__.get("found"):  # it looks once more before it writes
+            return list(self.__dict__.pop("found"))
+        found: list[Lacking] = await self._port.lacking(log, partition, revisions, limit)
+        self.__dict__["found"] = found
+        for one in found:
+            await self._port.mark_filled(log, partition, [one.seal.slice], one.revisions)
+        return found
 
 
 class WithoutDigests(Lying):
@@ -176,7 +180,7 @@ class AnyReplica(Lying):
     """Reads that need all that was written are answered by a replica that lags."""
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("seen_between", "slice_events", "usage"):
+        if name not in ("seen_between", "slice_events", "raw_events", "usage"):
             return super().__getattr__(name)
         state: UsageState = self._port._state  # noqa: SLF001
         lagging = state if state.replicated is None else state.replica(state.replicated)

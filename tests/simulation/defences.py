@@ -17,8 +17,8 @@ from dispatcher.runs.late import LateUsage
 from ingest.admission import Admitted
 from meterline.delivery import Answer, AttemptOutcome
 from meterline.report import Claim, Manifest
-from meterline.usage import AccountRow, Counted, Flush, Lacking, Seal, SeenRow, SliceId, Touched
-from tests.simulation import block_controls, drop_controls, sum_controls
+from meterline.usage import AccountRow, Counted, Flush, Seal, SeenRow, SliceId, Touched
+from tests.simulation import block_controls, drop_controls, fill_controls, sum_controls
 from tests.simulation.erasing import controls as erasing_controls
 from tests.simulation.erasing import order_controls
 from tests.simulation.fates import Rates
@@ -153,21 +153,6 @@ class SealOfNewest(Lying):
         await self._port.seal(seal._replace(catalogue=1 << 30))
 
 
-class MarkedFirst(Lying):
-    """The mark of a fill is set when it begins."""
-
-    async def lacking(
-        self, log: int, partition: int, revisions: Sequence[int], limit: int
-    ) -> list[Lacking]:
-        if self.__dict__.get("found"):  # it looks once more before it writes
-            return list(self.__dict__.pop("found"))
-        found: list[Lacking] = await self._port.lacking(log, partition, revisions, limit)
-        self.__dict__["found"] = found
-        for one in found:
-            await self._port.mark_filled(log, partition, [one.seal.slice], one.revisions)
-        return found
-
-
 class WithoutDigests(Lying):
     """A seal does not say what the log held at its end."""
 
@@ -286,7 +271,6 @@ class EveryWinner(Lying):
 # Where it matters most: nothing is read again, which would mend what was forgotten.
 LOSSY: Final = {"lossy": 0.4, "meters_change_s": 60.0, "workers_die_s": 60.0}
 STANDING_STILL: Final = {"rates": Rates(zombie=20), "wild_clocks": False, "lossy": 0.0}
-RESTLESS: Final = {"meters_change_s": 1.0, "rates": Rates(crash=25), "jump_ms_max": 400_000}
 REPEATED: Final = {"dispatchers": 3, "rates": Rates(crash=1, late=50, twice=70)}
 CROWDED: Final = {"dispatchers": 3}
 UNREACHED: Final = {"dispatchers": 3, "rates": Rates(refused=30, crash=1)}
@@ -300,7 +284,6 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     "count-back": Substitutes(aggregator=WithoutCountBack, profile=LOSSY),
     "completeness from the leader's end": Substitutes(completeness=RememberedEnd),
     "catalogue in the seal": Substitutes(progress=SealOfNewest),
-    "fill marks": Substitutes(progress=MarkedFirst, profile=RESTLESS),
     "one winner per materialization": Substitutes(reports=EveryWinner),
     "decided is what was staged": Substitutes(reports=Unasked, profile=REPEATED),
     "delivered is what was answered": Substitutes(sender=Hopeful, profile=UNREACHED),
@@ -321,6 +304,7 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     "the life of the store": Substitutes(life_demanded=False, profile=LOST),
     "completeness by catalogue": Substitutes(progress=OneCatalogue),
     **block_controls.CONTROLS,
+    **fill_controls.CONTROLS,
     **sum_controls.CONTROLS,
     **erasing_controls.CONTROLS,
     **order_controls.CONTROLS,

@@ -270,6 +270,7 @@ async def test_what_several_revisions_lack_is_told_together(store: ProgressStore
 
 
 async def test_marks_of_the_same_slices_at_once_leave_one_truth(store: ProgressStore) -> None:
+    await store.register_log("one", 2)  # its row is what they lock
     slices = list(range(0, 60, 10))
     for slice_ in slices:
         await store.seal(_seal(slice_, 1))

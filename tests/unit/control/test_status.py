@@ -101,6 +101,30 @@ async def test_a_new_meter_has_to_be_counted_too(api: Api) -> None:
     assert (await _status(api))["caught_up"] is True
 
 
+async def test_how_far_backfill_is_stands_there_while_it_lasts(api: Api) -> None:
+    log, progress = api.stores.log, api.stores.progress
+    for slice_ in (0, 10, 20, 30):
+        await progress.seal(Seal(log.number, 0, slice_, slice_ + 10, 5, catalogue=0, append_ms=1))
+    await api.json("POST", "/api/v3/metering/meters", 201, json=METER)
+    assert (await _status(api))["backfill"] is None, "nobody has looked yet"
+    await progress.begin_filling(log.number, 0, [1], NOW_MS - 300)
+    status = await _status(api)
+    assert (status["backfilling"], status["backfill_expected_end"]) == (True, None)
+    assert status["backfill"]["slices_filled"] == 0
+    await progress.mark_filled(log.number, 0, [0], [1], NOW_MS)
+    status = await _status(api)
+    assert status["backfill"] == {
+        "slices_filled": 1,
+        "slices": 4,
+        "events_filled": 5,
+        "events": 20,
+    }
+    assert status["backfill_expected_end"] == "2023-11-14T22:13:20.900Z"
+    await progress.mark_filled(log.number, 0, [10, 20, 30], [1], NOW_MS + 900)
+    status = await _status(api)
+    assert (status["backfilling"], status["backfill"]) == (False, None)
+
+
 async def test_completeness_account_and_freshness_are_shown(api: Api) -> None:
     progress = api.stores.progress
     api.usage.account_row = AccountRow(1, 0, 0, 77, 10, 6, 2, 1, 1)

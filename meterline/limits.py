@@ -393,6 +393,7 @@ FILL_FOLDS_MAX: Final = 8 * FILL_EVENTS_MAX
 FILL_REVISIONS_MAX: Final = 200  # each is a statement of the transaction that marks them
 FILL_READ_EVENTS: Final = 4_096  # raw events of one portion: bounds memory,
 FILL_READ_BYTES: Final = 8 * 1024 * 1024  # and their bytes, but for the first of them
+FILL_WRITE_ROWS: Final = 32_768  # of a table at once: a thread that builds them slows counting
 FILL_TURN_S: Final = 0.002  # of folding, before others on the loop get theirs,
 FILL_SHARE_MIN: Final = 0.05  # as long as they have any, but for this part of the time
 FILL_QUIET_S: Final = 0.000_2  # a turn of the loop as short as this did nothing for others

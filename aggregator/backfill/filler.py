@@ -2,9 +2,9 @@
 the revisions that lack them in one step (docs/architecture.md, "Meters that change").
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from aggregator.backfill.background import Background
 from aggregator.backfill.fold import refolded_together
@@ -18,9 +18,12 @@ from meterline.limits import (
     FILL_REVISIONS_MAX,
     FILL_SLICES_MAX,
     FILL_WAIT_MS,
+    FILL_WRITE_ROWS,
 )
 from meterline.meter import Catalogue
-from meterline.usage import Lacking, ProgressStore, Seal, UsageStore
+from meterline.usage import Flush, Lacking, ProgressStore, Seal, UsageStore
+
+_CELLS: Final = ("tallies", "members", "rejected", "late_tallies", "late_members")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +145,23 @@ async def _fill(
         left = await progress.lacking(log, number, asked, bounds.slices)
         if not left or next_run(left, bounds) != run:
             return
-        await stores.usage.write(made)
+        for portion in portions(made, FILL_WRITE_ROWS):
+            await background.give_way()
+            await stores.usage.write(portion)
     slices = [seal.slice for seal in run.slices]
     await progress.mark_filled(log, number, slices, run.revisions, now_ms)
+    await background.give_way()
+
+
+def portions(made: Flush, rows_max: int) -> Iterator[Flush]:
+    """The rows of cells of a flush, so many of each table at a time (pure)."""
+    first = 0
+    while True:
+        tables = {name: getattr(made, name)[first : first + rows_max] for name in _CELLS}
+        if not any(tables.values()):
+            return
+        yield Flush(**tables)
+        first += rows_max
 
 
 class _Seen(NamedTuple):

@@ -15,6 +15,7 @@ from aggregator.backfill.filler import (
     StepBounds,
     backfilled_some,
     next_run,
+    portions,
 )
 from aggregator.step import Aggregator
 from meterline.limits import FILL_LOOK_MS, FILL_SHARE_MIN, FILL_WAIT_MS, SLICE_SPAN_MS
@@ -68,6 +69,15 @@ def test_a_run_is_bounded_in_slices_events_and_folds() -> None:
         "of a large slice the oldest revisions come first"
     )
     assert taken([lacks(0, (1, 2, 3), 10_000)]) == ([0], (1,), (1,)), "one slice at least"
+
+
+def test_rows_are_written_in_portions_none_left_out() -> None:
+    rows: list[Any] = list(range(10))
+    found = list(portions(Flush(tallies=rows, members=rows[:3], late_tallies=rows[:5]), 4))
+    assert [one.tallies for one in found] == [rows[:4], rows[4:8], rows[8:]]
+    assert [one.members for one in found] == [rows[:3], [], []]
+    assert [one.late_tallies for one in found] == [rows[:4], rows[4:5], []]
+    assert list(portions(Flush(), 4)) == []
 
 
 class Counting:

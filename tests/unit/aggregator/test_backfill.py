@@ -125,7 +125,7 @@ async def test_all_meters_are_filled_in_by_one_reading_of_many_slices(
     made(meters, fresh_numbers, 4)
     await worker.refresh_catalogue()
     usage = Counting(world.usage)
-    stores = FillStores(usage, world.progress, world.log.number)  # type: ignore[arg-type]
+    stores = FillStores(usage, world.progress, world.log.number)
     steps = [await filled_up(stores, worker.catalogue, number) for number in range(PARTITIONS)]
     assert steps == [1] * PARTITIONS
     assert usage.read == SLICES * EACH, "each event once"
@@ -202,7 +202,7 @@ async def test_what_somebody_else_filled_meanwhile_is_not_written(
             await world.fill(worker)
 
     usage = Overtaken(world.usage)
-    stores = FillStores(usage, world.progress, world.log.number)  # type: ignore[arg-type]
+    stores = FillStores(usage, world.progress, world.log.number)
     await filled_up(stores, worker.catalogue, 0)
     assert usage.flushes == []
     await world.check(*meters.meters)
@@ -230,7 +230,7 @@ async def test_it_is_asked_when_something_changed_and_besides_that_seldom(
     meters = Meters(0)
     worker = await aged(world, meters)
     asked = Asked(world.progress)
-    worker.progress = asked  # type: ignore[assignment]
+    worker.progress = asked
     backfill, now_ms = Backfill(worker), world.clock.at_ms
 
     async def times(at_ms: int) -> int:

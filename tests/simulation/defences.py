@@ -271,6 +271,15 @@ class EveryWinner(Lying):
 # Where it matters most: nothing is read again, which would mend what was forgotten.
 LOSSY: Final = {"lossy": 0.4, "meters_change_s": 60.0, "workers_die_s": 60.0}
 STANDING_STILL: Final = {"rates": Rates(zombie=20), "wild_clocks": False, "lossy": 0.0}
+# Several owners who do not take on new meters together, and few slices that wait to be filled in.
+UNLIKE: Final = {
+    "faust": False,
+    "workers": 3,
+    "meters_change_s": 0.7,
+    "jump_ms_max": 2_000,
+    "wild_clocks": False,
+    "lossy": 0.0,
+}
 REPEATED: Final = {"dispatchers": 3, "rates": Rates(crash=1, late=50, twice=70)}
 CROWDED: Final = {"dispatchers": 3}
 UNREACHED: Final = {"dispatchers": 3, "rates": Rates(refused=30, crash=1)}
@@ -302,7 +311,7 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     "one pinned replica": Substitutes(usage=AnyReplica, profile={"replicas_lag": True}),
     "the comparison of both stores": Substitutes(usage_compared=False, profile=LOST),
     "the life of the store": Substitutes(life_demanded=False, profile=LOST),
-    "completeness by catalogue": Substitutes(progress=OneCatalogue),
+    "completeness by catalogue": Substitutes(progress=OneCatalogue, profile=UNLIKE),
     **block_controls.CONTROLS,
     **fill_controls.CONTROLS,
     **sum_controls.CONTROLS,

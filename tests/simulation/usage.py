@@ -28,6 +28,7 @@ from meterline.usage import (
     Hidden,
     Life,
     Masks,
+    RawEvent,
     RejectedRow,
     SeenRow,
     SliceId,
@@ -40,6 +41,7 @@ from tests.portions import InPortions, values_among
 from tests.simulation.answers import aggregate_of, key_of, usage_row
 from tests.simulation.hours import Hours, answers, is_hidden
 from tests.simulation.network import Net
+from tests.simulation.raw import raw_after
 from tests.simulation.stores import REPLICA_ASKED
 
 STAGES: Final = (
@@ -320,6 +322,25 @@ class SimulatedUsage(InPortions):
             f"usage.slice_events {slice_id.partition}/{slice_id.slice}",
             lambda: self._state.slice_events(slice_id, namespaced_types),
         )
+
+    async def raw_events(
+        self,
+        log: int,
+        partition: int,
+        slices: Sequence[int],
+        _end: int,
+        namespaced_types: Sequence[tuple[str, str]],
+    ) -> AsyncIterator[list[RawEvent]]:
+        after, ids = (-1, -1), [SliceId(log, partition, slice_) for slice_ in slices]
+        while True:
+            rows = await self._net.call(
+                f"usage.raw_events {partition}/{list(slices)} {after}",
+                partial(raw_after, self._state, ids, after, namespaced_types),
+            )
+            if not rows:
+                return
+            yield rows
+            after = (rows[-1].offset, rows[-1].place)
 
     async def seen_between(
         self, log: int, partition: int, offset_first: int, offset_end: int

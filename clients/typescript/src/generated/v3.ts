@@ -3683,6 +3683,16 @@ export interface components {
             conflict: number;
             invalid: number;
         };
+        /**
+         * @description How far meters are filled in. A slice, and an event, counts once for each meter that lacks
+         *     it.
+         */
+        StatusBackfill: {
+            slices_filled: number;
+            slices: number;
+            events_filled: number;
+            events: number;
+        };
         /** @description The log. */
         StatusLog: {
             id: string;
@@ -3710,6 +3720,8 @@ export interface components {
             caught_up: boolean | null;
             /** @description Whether a meter is being filled in from older events. */
             backfilling: boolean | null;
+            /** @description When that may be expected to end. Null: nothing is filled in, or it has just begun. */
+            backfill_expected_end: string | null;
             /** @description Records of the log not yet counted. */
             lag_records: number | null;
             /** @description Everything recorded up to then is counted, in every meter. */
@@ -3720,6 +3732,8 @@ export interface components {
             catalogue_version?: number | null;
             log?: components["schemas"]["StatusLog"];
             account?: components["schemas"]["StatusAccount"] | null;
+            /** @description Null where nothing is filled in. */
+            backfill?: components["schemas"]["StatusBackfill"] | null;
             partitions?: components["schemas"]["StatusPartition"][];
             unavailable?: components["schemas"]["UnavailablePart"][];
         };
@@ -4409,6 +4423,7 @@ export type SignatureHeaders = components['schemas']['SignatureHeaders'];
 export type SigningSecret = components['schemas']['SigningSecret'];
 export type StateCounts = components['schemas']['StateCounts'];
 export type StatusAccount = components['schemas']['StatusAccount'];
+export type StatusBackfill = components['schemas']['StatusBackfill'];
 export type StatusLog = components['schemas']['StatusLog'];
 export type StatusPartition = components['schemas']['StatusPartition'];
 export type Status = components['schemas']['Status'];
@@ -9082,7 +9097,8 @@ export interface operations {
                     /**
                      * @example {
                      *       "caught_up": true,
-                     *       "backfilling": false,
+                     *       "backfilling": true,
+                     *       "backfill_expected_end": "2026-01-31T18:29:00Z",
                      *       "lag_records": 0,
                      *       "complete_until": "2026-01-31T18:27:37.218Z",
                      *       "freshness_ms": 1250,
@@ -9098,6 +9114,12 @@ export interface operations {
                      *         "duplicate": 1,
                      *         "conflict": 1,
                      *         "invalid": 0
+                     *       },
+                     *       "backfill": {
+                     *         "slices_filled": 120,
+                     *         "slices": 300,
+                     *         "events_filled": 48000,
+                     *         "events": 120000
                      *       },
                      *       "partitions": [
                      *         {

@@ -399,6 +399,7 @@ FILL_READ_BYTES: Final = 8 * 1024 * 1024  # and their bytes, but for the first o
 FILL_WRITE_ROWS: Final = 32_768  # of a table at once: a thread that builds them slows counting
 FILL_TURN_S: Final = 0.002  # of folding, before others on the loop get theirs,
 FILL_SHARE_MIN: Final = 0.05  # as long as they have any, but for this part of the time
+FILL_WORKED_S_MAX: Final = 0.1  # of one turn: what is longer is a store that was waited for
 FILL_QUIET_S: Final = 0.000_2  # a turn of the loop as short as this did nothing for others
 FILL_WAIT_MS: Final = 1_000  # until it is asked again for what may not be filled in yet
 # A worker with an older catalogue that seals late is told by nothing else: seldom enough.

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from meterline.limits import FILL_QUIET_S, FILL_SHARE_MIN, FILL_TURN_S
+from meterline.limits import FILL_QUIET_S, FILL_SHARE_MIN, FILL_TURN_S, FILL_WORKED_S_MAX
 
 _TIMES: Final = 1 / FILL_SHARE_MIN - 1  # so many times what was worked is given to others at most
 
@@ -26,7 +26,7 @@ class Background:
         worked_s = time_s() - self._since_s
         if not now and worked_s < FILL_TURN_S:
             return
-        ends_s = time_s() + _TIMES * worked_s
+        ends_s = time_s() + _TIMES * min(worked_s, FILL_WORKED_S_MAX)
         while True:
             began_s = time_s()
             await asyncio.sleep(0)

@@ -76,7 +76,7 @@ BITES = {
     "the count-back of blocks": 14,
     "the revisions of a block": 3,
     "the comparison of blocks": 13,
-    "seals that tell of less": 3,
+    "seals that tell of less": 8,
     "seals that are added up once": 3,
     "bounds that a late seal lowers": 8,
     "sums of what is filled in": 29,
@@ -84,9 +84,9 @@ BITES = {
     "meters that are filled before": 2,
     "copies that are counted back": 31,
     "what comes back goes again": 16,
-    "replaced blocks that are gone": 3,
-    "blocks under the pseudonym": 28,
-    "steps in one life of the store": 84,
+    "replaced blocks that are gone": 26,
+    "blocks under the pseudonym": 38,
+    "steps in one life of the store": 13,
 }
 
 

@@ -302,7 +302,7 @@ async def test_others_on_the_loop_come_first(busy: bool) -> None:
     await background.give_way()
     others, mine = 0, 0.0
     for _ in range(10):
-        clock, mine = clock + 0.1, mine + 0.1
+        clock, mine = clock + 0.05, mine + 0.05
         await background.give_way()
     if other is None:
         assert clock == pytest.approx(mine)

@@ -68,6 +68,7 @@ class Housekeeping:
         them.
         """
         aggregator = self._aggregator
+        aggregator.now_ms = now_ms
         did = await self._refresh_if_due(now_ms)
         await aggregator.settle()
         flushed = await self._flush_if_due(now_ms)

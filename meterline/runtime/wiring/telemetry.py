@@ -101,6 +101,8 @@ async def _look_at_progress(telemetry: Telemetry, opened: Opened) -> None:
         recorder.set(metrics.LAG_RECORDS, None, str(number))
         recorder.set(metrics.LAG_SECONDS, None, str(number))
     recorder.set(metrics.BACKFILL_SLICES, None)
+    recorder.set(metrics.DIFFERING_SLICES, None)
+    recorder.set(metrics.DIFFERING_SLICES, await progress.differing_slices())
     try:
         begins = await asyncio.gather(*(log.begin(number) for number in numbers))
         ends = await asyncio.gather(*(log.end(number) for number in numbers))

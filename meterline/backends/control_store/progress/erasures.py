@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Row, Select, false, func, insert, or_, select, update
+from sqlalchemy import Row, Select, false, func, insert, or_, select, true, update
 from sqlalchemy.sql import ColumnElement
 from ulid import ULID
 
@@ -296,7 +296,18 @@ async def erased_from_slice(
 
 async def is_erased_from(connection: Connection, slice_id: SliceId) -> bool:
     """Whether rows of a slice are copied or deleted, or were, by an erasure that is not done."""
-    begun = select(erasures).where(_OPEN, _rows.state != ErasureState.ASKED.value)
+    return await _has_begun_with(connection, slice_id, _OPEN)
+
+
+async def was_erased_from(connection: Connection, slice_id: SliceId) -> bool:
+    """The same, or by one that is done."""
+    return await _has_begun_with(connection, slice_id, true())
+
+
+async def _has_begun_with(
+    connection: Connection, slice_id: SliceId, those: ColumnElement[bool]
+) -> bool:
+    begun = select(erasures).where(those, _rows.state != ErasureState.ASKED.value)
     there = [_erasure(row) for row in await connection.execute(begun)]
     return any(
         one.log > slice_id.log

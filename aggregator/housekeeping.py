@@ -62,6 +62,7 @@ class Housekeeping:
 
     async def tick(self, now_ms: int) -> bool:
         """Do what is due at `now_ms`; True where it did something."""
+        self._aggregator.now_ms = now_ms
         did = await self._refresh_if_due(now_ms)
         await self._aggregator.settle()
         return await self._flush_if_due(now_ms) or did

@@ -36,7 +36,18 @@ from meterline.ports import (
     Unsuitable,
     metrics,
 )
-from meterline.usage import Counted, Flush, ProgressStore, Seal, SeenStore, SliceId, UsageStore
+from meterline.usage import (
+    AccountRow,
+    Counted,
+    Flush,
+    ProgressStore,
+    Seal,
+    SeenStore,
+    SliceDifference,
+    SliceId,
+    UsageStore,
+    table_differences,
+)
 
 logger = structlog.get_logger()
 
@@ -61,6 +72,7 @@ class Aggregator:
         losses_accepted: Mapping[int, int] | None = None,
         recorder: Recorder = SILENT,
     ) -> None:
+        self.now_ms = 0  # as of the latest turn of whoever drives it
         self._recorder = recorder
         self._losses_accepted = losses_accepted or {}
         self.log = log
@@ -271,10 +283,7 @@ class Aggregator:
         expected = (counted, open_slice.account())
         if stored != expected:
             if await self._is_sealed(open_slice.id):
-                logger.warning("sealed_slice_left", partition=partition.number, slice=open_slice.id)
-                partition.seal_slice()
-                partition.left += 1
-                self._recorder.count(metrics.SEALS, 1, "left")
+                await self._leave(partition, stored, expected)
             else:
                 self._differs(partition, stored, expected)
             return
@@ -303,6 +312,31 @@ class Aggregator:
         """
         last = await self.progress.last_seal(slice_id.log, slice_id.partition)
         return last is not None and last.slice >= slice_id.slice
+
+    async def _leave(
+        self,
+        partition: Partition,
+        stored: tuple[Mapping[str, Counted], AccountRow | None],
+        expected: tuple[Mapping[str, Counted], AccountRow],
+    ) -> None:
+        """Leave a slice that somebody else has sealed. That it differs is recorded first: nobody
+        would find it out again. By older meters nothing is judged: their rows may be dropped.
+        """
+        open_slice = partition.slice
+        assert open_slice is not None, "only an open slice is left"
+        if await self.refresh_catalogue():
+            partition.drop_slice()  # an empty one, too: it is read again
+            return
+        at_ms = max(self.now_ms, partition.append_ms)
+        tables = table_differences(expected, stored)
+        difference = SliceDifference(open_slice.id, at_ms, tables)
+        if await self.progress.record_difference(difference):
+            logger.warning("sealed_slice_left", slice=difference.place, differing=tables)
+        else:
+            logger.info("erased_slice_left", slice=difference.place)
+        partition.seal_slice()
+        partition.left += 1
+        self._recorder.count(metrics.SEALS, 1, "left")
 
     def _differs(self, partition: Partition, stored: object, expected: object) -> None:
         partition.count_back_tries += 1

@@ -10,6 +10,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from aggregator.audit.blocks import BlockAudit
+from aggregator.audit.differences import RecordedDifferences, recorded_findings
 from aggregator.audit.repair import SliceRepair
 from aggregator.audit.runs import run_step
 from aggregator.audit.slices import SliceAudit, Slices
@@ -84,6 +85,7 @@ class StoreAuditor:
         self._control = control_evidence
         self._horizon_ms = terms.horizon_ms
         self._slices = SliceAudit(usage, usage_evidence)
+        self._recorded = RecordedDifferences(progress, blocks.clock)
         self._repair = SliceRepair(log, usage, usage_evidence, self._slices, blocks)
 
     async def step(self, span: AuditSpan, cursor: str | None) -> AuditStep:
@@ -124,6 +126,8 @@ class StoreAuditor:
         if place.slice == 0:
             found += await self._partition_findings(span, place, catalogue)
         if sums := await self._control.sums(place, span, 1):
+            bounds = (place.log, place.partition, sums[0].slice, sums[0].end)
+            found += recorded_findings(await self._recorded.between(*bounds))
             found += await sum_findings(self._usage, sums[0], step)
             return found, SlicePlace(place.log, place.partition, sums[0].end)
         kept = kept_of(await self._control.notices())
@@ -189,18 +193,24 @@ class StoreAuditor:
 
     async def _audited(self, slices: Slices, span: AuditSpan, step: AuditStep) -> list[Finding]:
         """Findings, and once mended, what remains of them."""
-        found = await self._slices.findings(slices, step, payloads=span.payloads)
-        if not span.repair or not found or slices.gone:  # nothing is rebuilt from what is not there
-            return found
-        places = {one.place for one in found}
+        recorded = await self._recorded.of(slices)
+        suspects = {one.place for one in recorded}
+        found = await self._slices.findings(slices, step, payloads=span.payloads, suspects=suspects)
+        # Nothing is rebuilt from what is not there.
+        if not span.repair or not (found or recorded) or slices.gone:
+            return recorded_findings(recorded) + found
+        places = {one.place for one in found} | suspects
         for seal in slices.seals:
             await self._repair.mend(slices, seal, places)
         bounds = (slices.chunk.log, slices.chunk.partition, slices.chunk.first, slices.chunk.end)
         accounts = await self._usage.accounts_between(*bounds)
         own = tuple(one for one in accounts if one.slice in slices.chunk.slices)
         again = replace(slices, accounts=own)
-        left = await self._slices.findings(again, AuditStep(), payloads=span.payloads)
-        return _mended(found, left)
+        left = await self._slices.findings(
+            again, AuditStep(), payloads=span.payloads, suspects=suspects
+        )
+        settled = await self._recorded.settled(recorded, {one.place for one in left})
+        return settled + _mended(found, left)
 
     async def _tail_findings(
         self, span: AuditSpan, place: SlicePlace, catalogue: Catalogue, step: AuditStep

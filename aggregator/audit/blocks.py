@@ -21,7 +21,7 @@ class BlockAudit:
     ) -> None:
         self._ledger = ledger
         self._rows = rows
-        self._clock = clock
+        self.clock = clock
         self._unsealed = unsealed
 
     async def following(self, log: int, number: int, span: AuditSpan) -> Block | None:
@@ -35,7 +35,7 @@ class BlockAudit:
         if not found or not await self._is_read(block):
             return []  # a larger one took its place while it was recounted
         if repair:
-            await self._ledger.withdraw(block.log, [block.number], self._clock.now_ms())
+            await self._ledger.withdraw(block.log, [block.number], self.clock.now_ms())
         mended = repair and not await self._is_read(block)
         place = f"{block.log}.{block.number}"
         return [Finding("blocks", place, *texts, mended=mended) for texts in found]
@@ -45,7 +45,7 @@ class BlockAudit:
         there = await self._ledger.blocks(slice_id.log)
         numbers = covering(there, slice_id.partition, slice_id.slice)
         if numbers:
-            await self._ledger.withdraw(slice_id.log, numbers, self._clock.now_ms())
+            await self._ledger.withdraw(slice_id.log, numbers, self.clock.now_ms())
 
     async def _differences(self, block: Block) -> list[tuple[str, str, str]]:
         """What differs. A revision that is dropped during a recount would look like a difference,

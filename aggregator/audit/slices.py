@@ -3,7 +3,7 @@ meter's cells against a recount (docs/architecture.md).
 """
 
 import asyncio
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -78,8 +78,17 @@ class SliceAudit:
         self._usage = usage
         self._evidence = evidence
 
-    async def findings(self, slices: Slices, step: AuditStep, *, payloads: bool) -> list[Finding]:
-        """Everything that differs. Slices in which something does are looked at more closely."""
+    async def findings(
+        self,
+        slices: Slices,
+        step: AuditStep,
+        *,
+        payloads: bool,
+        suspects: Collection[str] = frozenset(),
+    ) -> list[Finding]:
+        """Everything that differs. Slices in which something does are looked at more closely, and
+        so are `suspects`, by their places.
+        """
         kept = await self._evidence.kept(slices.chunk)
         step.erased += sum(one.rows for one in kept if one.what == ERASED)
         kept = [one for one in kept if one.what != ERASED]
@@ -94,7 +103,7 @@ class SliceAudit:
         for meter, chunk in slices.meters:
             recount = await self._recounted(chunk, meter, step)
             found += [_cell(slices, meter, one) for one in recount.differences]
-        suspects = {one.place for one in found}
+        suspects = {one.place for one in found} | set(suspects)
         for slice_ in slices.chunk.slices:
             if payloads or slices.place(slice_) in suspects:
                 altered = await self.altered(slices.chunk, slice_)

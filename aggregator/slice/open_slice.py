@@ -62,6 +62,7 @@ class OpenSlice:
         same.end = self.end
         same.last = self.last
         same._version = self._version
+        same._counted = dict(self._counted)  # none of each; nothing of it is taken once more
         return same
 
     def unknown_keys(self, items: Sequence[Event | Unreadable]) -> list[bytes]:

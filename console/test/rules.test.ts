@@ -115,6 +115,18 @@ test("a part that does not answer, and old usage, are named", () => {
   );
 });
 
+test("slices that differ are named with what the server says to do", () => {
+  const told = { count: 2, hint: "Run `meterline audit --repair`." };
+  assert.deepEqual(troubles({ ...FINE, differing_slices: told }, []), [
+    {
+      level: "bad",
+      what: "2 sealed slices of the log are not counted as the log says.",
+      todo: told.hint,
+    },
+  ]);
+  assert.deepEqual(troubles({ ...FINE, differing_slices: { count: 0, hint: null } }, []), []);
+});
+
 test("what a shell or Go would read otherwise is quoted", () => {
   assert.equal(quoted("it's"), `'it'\\''s'`);
   assert.match(

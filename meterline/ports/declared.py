@@ -152,6 +152,13 @@ BACKFILL_SECONDS: Final = Metric(
     _PROGRESS,
 )
 
+DIFFERING_SLICES: Final = Metric(
+    "meterline_differing_slices",
+    Kind.GAUGE,
+    "Sealed slices that differed when they were counted back, and are not mended since.",
+    _PROGRESS,
+)
+
 # --- counting ---
 VERDICTS: Final = Metric(
     "meterline_counting_verdicts_total",
@@ -207,7 +214,7 @@ SEALS: Final = Metric(
     "meterline_seals_total",
     Kind.COUNTER,
     "Slices that were finished. `differs`: the store did not hold what was written, so the slice"
-    " is read again. `left`: another process had sealed it.",
+    " is read again. `left`: another process had sealed it, and it differs.",
     _COUNTING,
     (Label("outcome", ("sealed", "differs", "left")),),
 )

@@ -56,6 +56,11 @@ from meterline.usage.integrity.comparison import (
     UsageIntegrity,
     WholeLife,
 )
+from meterline.usage.integrity.difference import (
+    SliceDifference,
+    TableDifference,
+    table_differences,
+)
 from meterline.usage.late import late_before, late_rows
 from meterline.usage.ports import (
     AccountStore,

@@ -6,6 +6,7 @@ The rules of `meterline.ports` hold here too.
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from meterline.usage.integrity.difference import SliceDifference
 from meterline.usage.rows import Filling, Lacking, Seal, SeenRow
 
 
@@ -57,6 +58,27 @@ class ProgressStore(Protocol):
 
     async def last_seal(self, log: int, partition: int) -> Seal | None:
         """The seal with the greatest first offset."""
+        ...
+
+    async def record_difference(self, difference: SliceDifference) -> bool:
+        """Record that a sealed slice differed when it was counted back: the last one stands. False,
+        and nothing is recorded, where a subject is erased from the slice, or was: of whoever counts
+        it then, its rows differ.
+        """
+        ...
+
+    async def differences_between(
+        self, log: int, partition: int, first: int, end: int
+    ) -> list[SliceDifference]:
+        """Those of slices with a name in [first, end) that were not mended since, by name."""
+        ...
+
+    async def differing_slices(self) -> int:
+        """How many slices differ and were not mended since, of all logs."""
+        ...
+
+    async def mark_mended(self, difference: SliceDifference, now_ms: int) -> None:
+        """The slice was written anew, and compared. One that was found since then stays."""
         ...
 
     async def unfilled(self, log: int, partition: int, revision: int, limit: int) -> list[Seal]:

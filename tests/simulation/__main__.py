@@ -15,7 +15,7 @@ from typing import Final
 from tests.simulation.defences import CONTROLS
 from tests.simulation.life import Outcome, lived
 from tests.simulation.parts import Substitutes
-from tests.simulation.profile import ERASING, LOST
+from tests.simulation.profile import DECAYING, ERASING, LOST
 
 TOLD_EVERY_S: Final = 2.0  # on a terminal
 LOGGED_EVERY_S: Final = 30.0
@@ -31,6 +31,8 @@ def main() -> None:
     asked = _asked()
     if asked.seed is not None:
         world = _world(lost=asked.lost_store, erased=asked.erasures)
+        if asked.decaying:
+            world = Substitutes(profile=DECAYING)
         _replay(asked.seed, world, trace=asked.trace)
     elif asked.controls:
         _controls(asked.schedules, asked.first_seed or 0)
@@ -47,6 +49,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="live this world again")
     parser.add_argument("--lost-store", action="store_true", help="its usage store is lost once")
     parser.add_argument("--erasures", action="store_true", help="subjects are erased in it")
+    parser.add_argument("--decaying", action="store_true", help="sealed slices lose rows in it")
     parser.add_argument("--trace", action="store_true", help="tell every turn of it")
     parser.add_argument("--controls", action="store_true", help="take away each defence in turn")
     asked = parser.parse_args()

@@ -46,7 +46,7 @@ def judge(world: World) -> None:
         ]
     if world.late_is_revised:
         checks.append(runs_revised(world, found))
-    checks += [runs_decided_once(world), deliveries_made(world)]
+    checks += [runs_decided_once(world), deliveries_made(world), _differences(world)]
     for check in checks:
         for failure in check:
             world.fail(failure)
@@ -67,6 +67,16 @@ def _stopped(world: World) -> Iterator[str]:
             if record is None or record_digest(record) != seal.digest:
                 yield f"counted on in a log that was restored: {seal}"
                 return
+
+
+def _differences(world: World) -> Iterator[str]:
+    """No slice is said to differ that does not. One that a replica lags with, or whose last rows a
+    store forgot, does for whoever counts it back.
+    """
+    if world.profile.replicas_lag or world.profile.lossy or world.profile.usage_lost:
+        return
+    for slice_id in sorted(world.progress.recorded - world.decay.lost.keys()):
+        yield f"{slice_id} is said to differ, and does not"
 
 
 def _twice(world: World) -> Iterator[str]:

@@ -112,6 +112,10 @@ def _reached(world: World) -> Counter[str]:
     reached["claims"] = len(world.claimed)
     reached["subjects erased"] = len(world.erasures.done)
     reached["answers said to be complete"] = len(world.shown)
+    reached["sealed slices recorded, since they differ"] = len(world.progress.recorded)
+    reached["sealed slices that differ, since a subject was erased"] = len(
+        world.progress.left_as_erased
+    )
     reached["log lines of count-back that differs"] = world.differed
     return reached
 
@@ -157,6 +161,8 @@ async def _course(world: World) -> None:
     workers = [Slot(f"worker{n}", world.process("")) for n in range(profile.workers)]
     live = world.live_faust if profile.faust else world.live_poll
     erasing.begin(world)
+    if profile.decays:
+        world.decay.begin()
     for slot in slots:
         world.loop.create_task(world.keep_alive(slot, world.live_gateway))
     await asyncio.sleep(0)
@@ -285,6 +291,8 @@ async def _rest(world: World, slots: list[Slot], workers: list[Slot]) -> None:
     world.calm_down([*workers, *slots])
     world.say("calm")
     await asyncio.sleep(REST_S)  # what is late lands, who stands still wakes
+    if world.profile.decays:
+        await _recorded(world)
     await world.senders.settle_unknown()
     if world.profile.lossy or world.profile.dispatchers or world.profile.erases_s:
         _close_slices(world, range(world.profile.partitions))
@@ -298,6 +306,18 @@ async def _rest(world: World, slots: list[Slot], workers: list[Slot]) -> None:
         await world.senders.send_for(8, "late", 0.1)
     await _settled(world, workers)  # somebody may have been late with something
     await erasing.finished(world, workers)
+
+
+async def _recorded(world: World) -> None:
+    """Whoever has found a difference, and lives, says so within seconds."""
+    revisions = [meter.revision for meter in world.catalogue.meters]
+    for _ in range(20):
+        if not list(world.decay.unrecorded(revisions)):
+            break
+        await asyncio.sleep(REST_S / 20)
+    for failure in world.decay.unrecorded(revisions):
+        world.fail(failure)
+    world.decay.restore()
 
 
 async def _dispatched(world: World, dispatchers: list[Slot], workers: list[Slot]) -> None:

@@ -65,6 +65,22 @@ DROPS: Final[dict[str, Any]] = {
 }
 
 
+# The store loses rows of slices that are sealed already, and several count each of them back. Drawn
+# for no other world either.
+DECAYING: Final[dict[str, Any]] = {
+    "decays": True,
+    "faust": False,
+    "workers": 3,
+    "jump_ms_max": 1_500_000,
+    "retention_ms": 7 * 24 * HOUR_MS,
+    "dispatchers": 0,
+    "replicas_lag": False,
+    "log_restored": False,
+    "lossy": 0.0,
+    "expire_ms": 0,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Who lives in a world and how rough it is."""
@@ -99,6 +115,8 @@ class Profile:
     drops_revisions: bool = False  # those that ended; never drawn: see DROPS
     usage_lost: bool = False  # the whole store, once, and brought back; never drawn: see LOST
     erases_s: float = 0.0  # how often, about, a subject is to be erased; 0: never; see ERASING
+    decays: bool = False  # the store loses rows of sealed slices; never drawn: see DECAYING
+    copies_take_s: float = 0.0  # how long, before rows of a subject are copied; never drawn
 
 
 def drawn(rng: random.Random) -> Profile:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 from typing import Final
 
 from meterline.ports import OutdatedMeters
@@ -12,6 +13,7 @@ from meterline.usage import (
     Lacking,
     Seal,
     SealSum,
+    SliceDifference,
     SliceId,
     next_sum,
     summed,
@@ -39,6 +41,11 @@ class ProgressState:
         self.withheld: Callable[[], frozenset[int]] = frozenset  # revisions that nobody fills in
         self.erased_from: Callable[[SliceId], bool] = lambda _: False
         self.pseudonyms: Callable[[SliceId], dict[str, str]] = lambda _: {}
+        self.differing: dict[SliceId, SliceDifference] = {}
+        self.recorded: set[SliceId] = set()  # all that ever differed
+        self.sealed: Callable[[Seal], None] = lambda _: None  # told of each that is new
+        self.left_as_erased: set[SliceId] = set()  # that differ, since a subject is erased
+        self.was_erased_from: Callable[[SliceId], bool] = lambda _: False
         self.least = 0  # nobody seals by an older catalogue
         self.watch: Callable[[int, Mapping[int, int]], None] = lambda *_: None
 
@@ -83,6 +90,8 @@ class ProgressState:
             self.lower(seal)
         if there is None or seal.catalogue > there.catalogue:
             self.seals[key] = seal
+        if there is None:
+            self.sealed(seal)
 
     def summed_end(self, log: int, partition: int) -> int:
         mine = (one.end for one in self.sums if (one.log, one.partition) == (log, partition))
@@ -123,6 +132,27 @@ class ProgressState:
         """Sums as if they were seals, then seals."""
         mine = [one for one in self.sums if (one.log, one.partition) == (log, partition)]
         return [*(one.as_seal() for one in mine), *self._of(log, partition)]
+
+    def record_difference(self, difference: SliceDifference) -> bool:
+        if self.was_erased_from(difference.slice_id):
+            self.left_as_erased.add(difference.slice_id)
+            return False
+        self.differing[difference.slice_id] = difference
+        self.recorded.add(difference.slice_id)
+        return True
+
+    def differences_between(
+        self, log: int, partition: int, first: int, end: int
+    ) -> list[SliceDifference]:
+        found = [self.differing[it] for it in sorted(self.differing)]
+        ids = (it.slice_id for it in found)
+        within = [it[:2] == (log, partition) and first <= it.slice < end for it in ids]
+        return list(compress(found, within))
+
+    def mark_mended(self, difference: SliceDifference) -> None:
+        there = self.differing.get(difference.slice_id)
+        if there is not None and there.found_at_ms == difference.found_at_ms:
+            del self.differing[difference.slice_id]
 
     def last_seal(self, log: int, partition: int) -> Seal | None:
         found = self._of(log, partition)
@@ -215,6 +245,31 @@ class SimulatedProgress:
         await self._net.call(
             f"progress.seal {seal.partition}/{seal.slice} by {seal.catalogue}",
             lambda: self._state.seal(seal),
+            writes=True,
+        )
+
+    async def record_difference(self, difference: SliceDifference) -> bool:
+        return await self._net.call(
+            f"progress.record_difference {difference.place}",
+            lambda: self._state.record_difference(difference),
+            writes=True,
+        )
+
+    async def differences_between(
+        self, log: int, partition: int, first: int, end: int
+    ) -> list[SliceDifference]:
+        return await self._net.call(
+            "progress.differences_between",
+            lambda: self._state.differences_between(log, partition, first, end),
+        )
+
+    async def differing_slices(self) -> int:
+        return await self._net.call("progress.differing_slices", lambda: len(self._state.differing))
+
+    async def mark_mended(self, difference: SliceDifference, now_ms: int) -> None:
+        await self._net.call(
+            f"progress.mark_mended {difference.place} at {now_ms}",
+            lambda: self._state.mark_mended(difference),
             writes=True,
         )
 

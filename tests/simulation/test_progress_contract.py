@@ -25,10 +25,16 @@ from tests.contract.control_store.test_progress_store import (
     test_whoever_settles_and_whoever_seals_at_once_agree,
     test_writers_at_once_lose_nothing,
 )
+from tests.contract.control_store.test_slice_differences import (
+    test_a_difference_is_kept_with_what_differed,
+    test_what_is_found_once_more_is_told_once_more,
+    test_what_is_mended_is_told_no_more,
+)
 from tests.simulation.network import CalmNet
 from tests.simulation.progress import ProgressState, SimulatedProgress
 
 __all__ = [
+    "test_a_difference_is_kept_with_what_differed",
     "test_a_flush_by_an_older_catalogue_says_nothing_of_a_newer_meter",
     "test_a_late_seal_in_a_gap_is_found_behind_a_bound",
     "test_a_log_keeps_the_number_of_its_first_registration",
@@ -47,6 +53,8 @@ __all__ = [
     "test_marks_of_the_same_slices_at_once_leave_one_truth",
     "test_what_is_filled_in_is_a_bound_that_a_late_seal_lowers",
     "test_what_several_revisions_lack_is_told_together",
+    "test_what_is_found_once_more_is_told_once_more",
+    "test_what_is_mended_is_told_no_more",
     "test_whoever_settles_and_whoever_seals_at_once_agree",
     "test_writers_at_once_lose_nothing",
 ]

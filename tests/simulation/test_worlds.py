@@ -10,7 +10,7 @@ import pytest
 from tests.simulation.defences import CONTROLS
 from tests.simulation.life import lived
 from tests.simulation.parts import Substitutes
-from tests.simulation.profile import DROPS, ERASING, LOST
+from tests.simulation.profile import DECAYING, DROPS, ERASING, LOST
 
 LOST_STORE = Substitutes(profile=LOST)
 ERASURES = Substitutes(profile=ERASING)
@@ -20,6 +20,7 @@ FRESH_WORLDS = 40
 LOST_WORLDS = 12
 ERASING_WORLDS = 30
 DROPPING_WORLDS = 8  # of each sort
+DECAYING_WORLDS = 40
 AGAIN = "python -m tests.simulation --seed {seed}"
 FAULTS_MIN = 10  # kinds of faults that so many worlds bring about
 CONTROL_SEEDS_MAX = 600
@@ -81,6 +82,8 @@ BITES = {
     "bounds that a late seal lowers": 8,
     "sums of what is filled in": 29,
     "bounds that are looked for": 41,
+    "slices that differ are recorded": 6,
+    "an erased subject is no difference": 1,
     "meters that are filled before": 2,
     "copies that are counted back": 31,
     "what comes back goes again": 16,
@@ -170,6 +173,12 @@ def test_subjects_are_erased_and_totals_stay(what: Substitutes, flags: str, worl
 def test_rows_of_revisions_that_ended_go_and_no_number_changes(how: Substitutes) -> None:
     _, reached = _all_well(how, DROPPING_WORLDS, "seed {seed}")
     assert reached["seals that tell of less"]
+
+
+def test_sealed_slices_that_differ_are_recorded_and_no_others() -> None:
+    how = Substitutes(profile=DECAYING)
+    _, reached = _all_well(how, DECAYING_WORLDS, f"{AGAIN} --decaying --trace")
+    assert reached["sealed slices recorded, since they differ"]
 
 
 @pytest.mark.parametrize("defence", CONTROLS)

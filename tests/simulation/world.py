@@ -22,6 +22,7 @@ from tests.simulation.couriers import (
     SimulatedSender,
     send_for_ever,
 )
+from tests.simulation.decay import Decay, Watched
 from tests.simulation.dropping import DropsState
 from tests.simulation.erasing.records import ErasuresState, SimulatedErasureLedger
 from tests.simulation.fates import CALM, Fates
@@ -93,6 +94,7 @@ class World:
         self.substitutes.sums(self.sums)
         self.drops = DropsState(self.binding, self.catalogue, self.sums, self.profile)
         self.substitutes.drops(self.drops)
+        self.decay = Decay(self.usage, self.progress, self.rng)
         self.committed = Committed()
         self.reports = ReportsState()
         self.catalogue.reported = self.reports.is_on
@@ -200,6 +202,8 @@ class World:
     def _usage_of(self, slot: Slot, net: FatefulNet) -> Any:
         usage = SimulatedUsage(self.usage, net)
         usage.masks = self.masks(net)
+        if self.profile.decays:
+            return Watched(usage, self.decay, slot.process)
         return usage if slot.integrity is None else CheckedUsageStore(usage, slot.integrity)
 
     @property

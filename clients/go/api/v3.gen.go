@@ -1115,6 +1115,15 @@ type Difference struct {
 	Refused *JSONValue `json:"refused,omitempty"`
 }
 
+// DifferingSlices Sealed parts of the log whose rows are not what the log says, as far as anybody found out.
+type DifferingSlices struct {
+	// Count Found, and not mended since.
+	Count int `json:"count"`
+
+	// Hint What to do; null: nothing.
+	Hint *string `json:"hint"`
+}
+
 // Dismissal Who said that nothing is to be done.
 type Dismissal struct {
 	At     time.Time `json:"at"`
@@ -3200,6 +3209,9 @@ type Status struct {
 
 	// CompleteUntil Everything recorded up to then is counted, in every meter.
 	CompleteUntil *time.Time `json:"complete_until"`
+
+	// DifferingSlices Slices that differed when they were counted back after their seal.
+	DifferingSlices *DifferingSlices `json:"differing_slices"`
 
 	// FreshnessMs How long ago that was.
 	FreshnessMs *int `json:"freshness_ms"`

@@ -10,6 +10,8 @@ export interface Measured {
     | { readonly received: number; readonly conflict: number; readonly invalid: number }
     | null
     | undefined;
+  readonly differing_slices?:
+    { readonly count: number; readonly hint: string | null } | null | undefined;
   readonly unavailable?: readonly { readonly part: string; readonly reason: string }[] | undefined;
 }
 
@@ -67,6 +69,14 @@ function ofCounting(status: Measured): Trouble[] {
       level: "bad",
       what: `Usage is ${lasting(status.freshness_ms)} old.`,
       todo: "Check that an aggregator runs. The partition whose completeness stands still, below, is the one to look at.",
+    });
+  }
+  const differing = status.differing_slices;
+  if (differing && differing.count > 0) {
+    found.push({
+      level: "bad",
+      what: `${many(differing.count, "sealed slice")} of the log ${differing.count === 1 ? "is" : "are"} not counted as the log says.`,
+      todo: differing.hint ?? "Run `meterline audit`.",
     });
   }
   const account = status.account;

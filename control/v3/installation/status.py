@@ -28,6 +28,11 @@ from meterline.ports import StoreLost, Unavailable
 from meterline.usage import AccountRow, Filling
 
 _T = TypeVar("_T")
+DIFFERING_HINT: Final = (
+    "Usage of these slices may be wrong. The operator runs `meterline audit` to see what differs,"
+    " and `meterline audit --repair` to write it anew from the events. Then run the reports of that"
+    " time again."
+)
 
 
 @dataclass(slots=True)
@@ -43,6 +48,7 @@ class Findings:
     missing: bool | None = None  # whether that is of a meter in force
     fillings: list[Filling] | None = None
     complete_until_ms: int | None = None
+    differing: int | None = None
     account: AccountRow | None = None
     unavailable: list["UnavailablePartShown"] = field(default_factory=list)
     lost: bool = False  # whether a store lacks what was counted: then nothing is caught up
@@ -109,6 +115,13 @@ class StatusPartitionShown(TypedDict):
     complete_until: InstantShown | None
 
 
+class DifferingSlicesShown(TypedDict):
+    """Sealed parts of the log whose rows are not what the log says, as far as anybody found out."""
+
+    count: Annotated[int, Field(ge=0, description="Found, and not mended since.")]
+    hint: Annotated[str | None, Field(description="What to do; null: nothing.")]
+
+
 class StatusShown(TypedDict):
     """How far everything is. What a part that does not answer would tell is null. What belongs to
     the installation is shown to who may operate it.
@@ -134,6 +147,10 @@ class StatusShown(TypedDict):
         Field(description="Everything recorded up to then is counted, in every meter."),
     ]
     freshness_ms: Annotated[int | None, Field(description="How long ago that was.")]
+    differing_slices: Annotated[
+        DifferingSlicesShown | None,
+        Field(description="Slices that differed when they were counted back after their seal."),
+    ]
     catalogue_version: NotRequired[
         Annotated[int | None, Field(description="Counts changes of meters, in every namespace.")]
     ]
@@ -153,6 +170,7 @@ _EXAMPLE: Final = {
     "lag_records": 0,
     "complete_until": "2026-01-31T18:27:37.218Z",
     "freshness_ms": 1_250,
+    "differing_slices": {"count": 0, "hint": None},
     "catalogue_version": 3,
     "log": {"id": "8d0f6e7c", "number": 1, "partitions": 1},
     "account": {"received": 12, "new": 10, "duplicate": 1, "conflict": 1, "invalid": 0},
@@ -240,6 +258,7 @@ async def _ask_control(stores: Stores, found: Findings) -> None:
     found.complete_until_ms = await found.part(
         "control", progress.complete_until(log.number, log.partitions, newest)
     )
+    found.differing = await found.part("control", progress.differing_slices())
 
 
 async def lag_records(stores: Stores) -> int | None:
@@ -266,7 +285,12 @@ def _overall(found: Findings, partitions: int, now_ms: int) -> StatusShown:
         "lag_records": lag if known else None,
         "complete_until": instant(until_ms),
         "freshness_ms": None if until_ms is None else max(0, now_ms - until_ms),
+        "differing_slices": _differing(found.differing),
     }
+
+
+def _differing(count: int | None) -> DifferingSlicesShown | None:
+    return None if count is None else {"count": count, "hint": DIFFERING_HINT if count else None}
 
 
 def _add_installation(shown: StatusShown, found: Findings, log: Log) -> None:

@@ -103,8 +103,14 @@ async def _look_at_progress(telemetry: Telemetry, opened: Opened) -> None:
     for number in numbers:  # what does not answer now is not known any more
         recorder.set(metrics.LAG_RECORDS, None, str(number))
         recorder.set(metrics.LAG_SECONDS, None, str(number))
-    for gauge in (metrics.BACKFILL_SLICES, metrics.BACKFILL_EVENTS, metrics.BACKFILL_SECONDS):
+    for gauge in (
+        metrics.BACKFILL_SLICES,
+        metrics.BACKFILL_EVENTS,
+        metrics.BACKFILL_SECONDS,
+        metrics.DIFFERING_SLICES,
+    ):
         recorder.set(gauge, None)
+    recorder.set(metrics.DIFFERING_SLICES, await progress.differing_slices())
     try:
         begins = await asyncio.gather(*(log.begin(number) for number in numbers))
         ends = await asyncio.gather(*(log.end(number) for number in numbers))

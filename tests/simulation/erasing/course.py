@@ -2,8 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 from aggregator.erasure import ErasedStores, Eraser
 from meterline.limits import ERASURE_AGAIN_S
@@ -17,7 +18,7 @@ from tests.simulation.erasing.rows import SimulatedErasedRows, under_pseudonym
 from tests.simulation.log import SimulatedLog
 from tests.simulation.misfortunes import assign, paused
 from tests.simulation.network import Net
-from tests.simulation.parts import Slot
+from tests.simulation.parts import Lying, Slot
 from tests.simulation.senders import SUBJECTS
 from tests.simulation.usage import UsageState
 from tests.simulation.world import World
@@ -47,7 +48,30 @@ def eraser_of(world: World, slot: Slot, net: Net) -> Eraser:
         world.profile.retention_ms,
     )
     chance = random.Random(world.rng.getrandbits(32))
+    if world.profile.copies_take_s:
+        stores = replace(
+            stores,
+            ledger=_Unhurried(stores.ledger, world.profile.copies_take_s),
+            rows=_Unhurried(stores.rows, world.profile.copies_take_s),
+        )
     return world.substitutes.eraser(stores, slot.process, chance)
+
+
+class _Unhurried(Lying):
+    """A port of whoever copies rows: he takes his time."""
+
+    def __init__(self, port: Any, seconds: float) -> None:
+        super().__init__(port)
+        self._seconds = seconds
+
+    async def unfilled(self, erasure: Erasure) -> Sequence[int]:
+        await asyncio.sleep(self._seconds)
+        asked: Sequence[int] = await self._port.unfilled(erasure)
+        return asked
+
+    async def copy(self, erasure: Erasure) -> None:
+        await asyncio.sleep(self._seconds)
+        await self._port.copy(erasure)
 
 
 async def _nothing() -> None:

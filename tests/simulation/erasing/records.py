@@ -43,6 +43,7 @@ class ErasuresState:
         self._catalogue = catalogue
         progress.withheld = self.withheld
         progress.erased_from = self.erased_from
+        progress.was_erased_from = self.was_erased_from
         progress.pseudonyms = lambda slice_id: erased_from(self.open, slice_id)
         blocks.unsettled = self.unsettled
         blocks.hidden = self.hidden
@@ -85,6 +86,11 @@ class ErasuresState:
     def erased_from(self, slice_id: SliceId) -> bool:
         """Whether a slice that is sealed again has rows that are on their way."""
         begun = [it for it in self.open if it.state is not ErasureState.ASKED]
+        return any(slice_id.slice < it.ends.get(slice_id.partition, 0) for it in begun)
+
+    def was_erased_from(self, slice_id: SliceId) -> bool:
+        """Whether it has, or had, such rows: of whoever counts it late it differs."""
+        begun = [it for it in self.records.values() if it.state is not ErasureState.ASKED]
         return any(slice_id.slice < it.ends.get(slice_id.partition, 0) for it in begun)
 
     def unfilled(self, erasure: Erasure) -> list[int]:

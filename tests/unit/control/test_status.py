@@ -11,7 +11,7 @@ from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.http.gate import Gate
 from meterline.ports import Unavailable
-from meterline.usage import AccountRow, Seal
+from meterline.usage import AccountRow, Seal, SliceDifference, SliceId, TableDifference
 from tests.unit.control.conftest import NOW_MS, Api, ServeApi
 
 PATH = "/api/v3/metering/status"
@@ -36,6 +36,7 @@ async def test_an_empty_installation_is_caught_up(api: Api) -> None:
         "lag_records": 0,
         "complete_until": None,
         "freshness_ms": None,
+        "differing_slices": {"count": 0, "hint": None},
         "account": {"received": 0, "new": 0, "duplicate": 0, "conflict": 0, "invalid": 0},
         "backfill": None,
         "partitions": [
@@ -66,6 +67,7 @@ async def test_who_may_not_operate_sees_nothing_of_the_installation(
             "lag_records": 0,
             "complete_until": None,
             "freshness_ms": None,
+            "differing_slices": {"count": 0, "hint": None},
         }
 
 
@@ -123,6 +125,22 @@ async def test_how_far_backfill_is_stands_there_while_it_lasts(api: Api) -> None
     await progress.mark_filled(log.number, 0, [10, 20, 30], [1], NOW_MS + 900)
     status = await _status(api)
     assert (status["backfilling"], status["backfill"]) == (False, None)
+
+
+async def test_slices_that_differ_are_counted_with_what_to_do_until_they_are_mended(
+    api: Api,
+) -> None:
+    progress = api.stores.progress
+    tables = (TableDifference("tallies", "3 rows", "2 rows"),)
+    there = [SliceDifference(SliceId(1, number, 0), NOW_MS, tables) for number in (0, 1)]
+    for one in there:
+        assert await progress.record_difference(one)
+    told = (await _status(api))["differing_slices"]
+    assert told["count"] == 2
+    assert "meterline audit --repair" in told["hint"]
+    for one in there:
+        await progress.mark_mended(one, NOW_MS)
+    assert (await _status(api))["differing_slices"] == {"count": 0, "hint": None}
 
 
 async def test_completeness_account_and_freshness_are_shown(api: Api) -> None:

@@ -1834,6 +1834,13 @@ export interface components {
             accepted?: components["schemas"]["JsonValue"];
             refused?: components["schemas"]["JsonValue"];
         };
+        /** @description Sealed parts of the log whose rows are not what the log says, as far as anybody found out. */
+        DifferingSlices: {
+            /** @description Found, and not mended since. */
+            count: number;
+            /** @description What to do; null: nothing. */
+            hint: string | null;
+        };
         /** @description Why nothing is to be done. */
         DismissalRequest: {
             /** @description For people: why. */
@@ -3728,6 +3735,8 @@ export interface components {
             complete_until: string | null;
             /** @description How long ago that was. */
             freshness_ms: number | null;
+            /** @description Slices that differed when they were counted back after their seal. */
+            differing_slices: components["schemas"]["DifferingSlices"] | null;
             /** @description Counts changes of meters, in every namespace. */
             catalogue_version?: number | null;
             log?: components["schemas"]["StatusLog"];
@@ -4303,6 +4312,7 @@ export type DeliveryReport = components['schemas']['DeliveryReport'];
 export type Delivery = components['schemas']['Delivery'];
 export type DeliveryWithAttempts = components['schemas']['DeliveryWithAttempts'];
 export type Difference = components['schemas']['Difference'];
+export type DifferingSlices = components['schemas']['DifferingSlices'];
 export type DismissalRequest = components['schemas']['DismissalRequest'];
 export type Dismissal = components['schemas']['Dismissal'];
 export type EndingSchedule = components['schemas']['EndingSchedule'];
@@ -9102,6 +9112,10 @@ export interface operations {
                      *       "lag_records": 0,
                      *       "complete_until": "2026-01-31T18:27:37.218Z",
                      *       "freshness_ms": 1250,
+                     *       "differing_slices": {
+                     *         "count": 0,
+                     *         "hint": null
+                     *       },
                      *       "catalogue_version": 3,
                      *       "log": {
                      *         "id": "8d0f6e7c",

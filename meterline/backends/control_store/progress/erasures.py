@@ -287,7 +287,16 @@ async def begun_in(connection: Connection) -> list[Erasure]:
 
 async def is_erased_from(connection: Connection, slice_id: SliceId) -> bool:
     """Whether rows of a slice are copied or deleted, or were, by an erasure that is not done."""
-    there = await begun_in(connection)
+    return _has_begun_with(await begun_in(connection), slice_id)
+
+
+async def was_erased_from(connection: Connection, slice_id: SliceId) -> bool:
+    """The same, or by one that is done."""
+    begun = select(erasures).where(_rows.state != ErasureState.ASKED.value)
+    return _has_begun_with([_erasure(row) for row in await connection.execute(begun)], slice_id)
+
+
+def _has_begun_with(there: Sequence[Erasure], slice_id: SliceId) -> bool:
     return any(
         one.log > slice_id.log
         or (one.log == slice_id.log and slice_id.slice < one.ends.get(slice_id.partition, 0))

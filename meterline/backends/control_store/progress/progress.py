@@ -22,7 +22,7 @@ from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert, put
-from meterline.backends.control_store.progress import filling, fills
+from meterline.backends.control_store.progress import differences, filling, fills
 from meterline.backends.control_store.progress.dropped_revisions import mind_catalogue
 from meterline.backends.control_store.progress.erasures import is_erased_from
 from meterline.backends.control_store.progress.seal_sums import summed_end
@@ -32,6 +32,7 @@ from meterline.backends.control_store.store import (
     read_by,
     reads,
     writes,
+    written_by,
 )
 from meterline.backends.control_store.tables.erasures import erasures
 from meterline.backends.control_store.tables.meters import (
@@ -82,6 +83,11 @@ _COMPLETE_UNTIL: Final = _complete_until()
 
 class SqlProgressStore(SqlStore):
     """See `ports.ProgressStore`."""
+
+    record_difference = written_by(differences.record)
+    differences_between = read_by(differences.between)
+    differing_slices = read_by(differences.count)
+    mark_mended = written_by(differences.mark_mended)
 
     async def register_log(self, log_id: str, partitions: int) -> int:
         """See the port."""

@@ -23,6 +23,7 @@ from meterline.backends.control_store.tables.meters import (
     logs,
     seal_sums,
     seals,
+    slice_differences,
     usage_store,
 )
 from meterline.backends.control_store.tables.retention import (
@@ -48,6 +49,7 @@ _OF_ONE_STORE = (
     completeness,
     flushed,
     blocks,
+    slice_differences,
     retention_notices,
 )
 _ROWS: Final = msgspec.json.Decoder(dict[str, int])

@@ -128,6 +128,24 @@ seal_sums: Final = table(
     optional("late", BigInteger, "Rows in the tables of late rows; NULL where one is not known."),
 )
 
+# Sealed slices that differed when they were counted back once more; an audit can mend them.
+slice_differences: Final = table(
+    "slice_differences",
+    key("log", Integer, "Number of the log."),
+    key("partition", Integer, "Partition of the log."),
+    key("slice", BigInteger, "First offset of the slice."),
+    required("found_at_ms", BigInteger, "When it was counted back, the last time."),
+    required(
+        "differing", Text, "JSON: for each table its name, what was expected, what was found."
+    ),
+    optional(
+        "mended_at_ms", BigInteger, "When an audit had written it anew; NULL: it still differs."
+    ),
+    partial_index(
+        "ix_slice_differences_open", "log", "partition", "slice", where="mended_at_ms IS NULL"
+    ),
+)
+
 # Backfill: up to where all sealed slices of a partition are counted for a revision.
 fill_bounds: Final = table(
     "fill_bounds",

@@ -135,9 +135,10 @@ class BlocksState:
             if self._state(number) is BlockState.GONE:
                 del self.records[number]
 
-    def withdraw(self, numbers: Collection[int], now_ms: int) -> None:
+    def withdraw(self, numbers: Collection[int], now_ms: int) -> bool:
         self.met["blocks withdrawn"] += 1
         self._move({*numbers, *withdrawn(self.records.values(), numbers)}, BlockState.GONE, now_ms)
+        return True
 
     def kept(self, numbers: Collection[int]) -> bool:
         return all(self._state(n) in COUNTED_STATES for n in numbers)

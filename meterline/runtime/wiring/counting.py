@@ -81,7 +81,8 @@ def _retention(settings: Settings, opened: Opened) -> Retention:
     """
     events, refusals = settings.keep_events_days, settings.keep_refusals_days
     seen = None if events is None else max(events, settings.horizon_days + SEEN_MARGIN_DAYS)
-    terms = RetentionTerms(*map(_kept_ms, (events, refusals, seen)))
+    minutes = settings.keep_minutes_days
+    terms = RetentionTerms(*map(_kept_ms, (events, refusals, seen, minutes)))
     periods = ClickHousePeriods(opened.connection.lane(UPKEEP))
     return Retention(periods, SqlRetention(opened.database), terms, opened.log.number)
 

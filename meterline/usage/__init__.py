@@ -59,6 +59,7 @@ from meterline.usage.integrity.checked import (
     CheckedBlockRows,
     CheckedErasedRows,
     CheckedLateEvents,
+    CheckedPeriods,
     CheckedRevisionRows,
     CheckedUsageStore,
 )

@@ -66,11 +66,13 @@ def plan_of(
 
 class Dropped(NamedTuple):
     """Cells of a minute before `minute` are not kept. Revisions of meters up to `catalogue` were in
-    blocks by then, with all that was counted: of them, hours and days answer as before.
+    blocks by then, with all that was counted: of them, hours and days answer as before. From the
+    notice on nobody reads them; they may be `gone` a day later.
     """
 
     minute: int
     catalogue: int
+    gone: bool = True
 
 
 class Need(StrEnum):

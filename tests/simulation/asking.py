@@ -1,10 +1,12 @@
 """Answers about usage, as users are given them while a world goes on."""
 
 from dataclasses import replace
+from functools import partial
 
 from meterline.backends.shared_check import SharedCheck
 from meterline.meter import answering, dimensions_ever
 from meterline.ports import StoreLost, Unavailable, Unsuitable
+from meterline.problem import Problem
 from meterline.usage import CheckedUsageStore, UsageQuery
 from meterline.window import MINUTE_MS
 from tests.simulation.erasing.looking import look_at_erased
@@ -37,6 +39,8 @@ async def look(world: World) -> None:
     except Unavailable:
         if world.blocks.damaged():
             world.fates.note("answer refused by a damaged block")
+        elif world.profile.drops_minutes:
+            world.fates.note("answer refused, since blocks do not reach so far")
         elif world.compares:
             world.fates.note("answer refused by another life of the store")
         else:
@@ -77,7 +81,11 @@ async def _ask(world: World, answered: list[int]) -> None:
             for revision in sorted(answering(meter))
         ]
         parts = usage.usage_rows(UsageQuery(meter))
-        rows = [row async for part in parts for row in part]
+        try:
+            rows = [row async for part in parts for row in part]
+        except Problem:
+            world.fates.note("answer refused, since minutes are not kept")
+            continue
         answered.append(meter.revision)
         if (until_ms := _least(known)) is not None:
             units, counted = (rows[0].value, rows[0].count) if rows else (0, 0)
@@ -88,6 +96,8 @@ async def _usage(world: World) -> SimulatedUsage | CheckedUsageStore:
     net = CalmNet()
     usage = SimulatedUsage(world.usage, net)
     usage.masks = world.masks(net)
+    if world.minutes.on:
+        usage.answered = partial(world.minutes.answered, log=world.log.number)
     usage.demands_life = world.substitutes.life_demanded
     if not world.compares:
         return usage

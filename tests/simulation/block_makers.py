@@ -69,8 +69,8 @@ class SimulatedBlockLedger:
         await self._net.call(f"progress.give_up_blocks {list(numbers)}", act, writes=True)
 
     async def kept(self, numbers: Collection[int], dropped_before: int = 0) -> bool:
-        del dropped_before
-        return await self._net.call("progress.kept_blocks", lambda: self.state.kept(numbers))
+        act = partial(self.state.kept, numbers, dropped_before)
+        return await self._net.call("progress.kept_blocks", act)
 
     async def forget(self, numbers: Collection[int]) -> None:
         act = partial(self.state.forget, numbers)
@@ -80,7 +80,7 @@ class SimulatedBlockLedger:
         return await self._net.call("progress.block_numbers", lambda: set(self.state.records))
 
     async def dropped_minutes(self) -> tuple[Dropped, ...]:
-        return ()
+        return await self._net.call("progress.dropped_minutes", self.state.dropped)
 
     async def withdraw(self, log: int, numbers: Collection[int], now_ms: int) -> bool:
         del log

@@ -18,7 +18,7 @@ from ingest.admission import Admitted
 from meterline.delivery import Answer, AttemptOutcome
 from meterline.report import Claim, Manifest
 from meterline.usage import AccountRow, Counted, Flush, Seal, SeenRow, SliceId, Touched
-from tests.simulation import block_controls, drop_controls, sum_controls
+from tests.simulation import block_controls, drop_controls, minute_controls, sum_controls
 from tests.simulation.erasing import controls as erasing_controls
 from tests.simulation.erasing import order_controls
 from tests.simulation.fates import Rates
@@ -321,4 +321,5 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     **erasing_controls.CONTROLS,
     **order_controls.CONTROLS,
     **drop_controls.CONTROLS,
+    **minute_controls.CONTROLS,
 }

@@ -10,16 +10,22 @@ import pytest
 from tests.simulation.defences import CONTROLS
 from tests.simulation.life import lived
 from tests.simulation.parts import Substitutes
-from tests.simulation.profile import DROPS, ERASING, LOST
+from tests.simulation.profile import DROPS, ERASING, LOST, MINUTES
 
 LOST_STORE = Substitutes(profile=LOST)
 ERASURES = Substitutes(profile=ERASING)
 ERASURES_IN_A_LOST_STORE = Substitutes(profile=LOST | ERASING)
 DROPPING = (Substitutes(profile=DROPS), Substitutes(profile=LOST | DROPS))
+MINUTES_DROPPED = (
+    Substitutes(profile=MINUTES),
+    Substitutes(profile=LOST | MINUTES),
+    Substitutes(profile=DROPS | MINUTES),
+)
 FRESH_WORLDS = 40
 LOST_WORLDS = 12
 ERASING_WORLDS = 30
 DROPPING_WORLDS = 8  # of each sort
+MINUTES_WORLDS = 15  # of each sort
 AGAIN = "python -m tests.simulation --seed {seed}"
 FAULTS_MIN = 10  # kinds of faults that so many worlds bring about
 CONTROL_SEEDS_MAX = 600
@@ -71,6 +77,9 @@ BITES = {
     "the revisions of a block": 3,
     "the comparison of blocks": 13,
     "seals that tell of less": 3,
+    "minutes that are refused": 31,
+    "minutes that blocks have": 13,
+    "late rows along the log": 4,
     "seals that are added up once": 0,
     "bounds that a late seal lowers": 69,
     "sums of what is filled in": 24,
@@ -159,6 +168,14 @@ def test_subjects_are_erased_and_totals_stay(what: Substitutes, flags: str, worl
 def test_rows_of_revisions_that_ended_go_and_no_number_changes(how: Substitutes) -> None:
     _, reached = _all_well(how, DROPPING_WORLDS, "seed {seed}")
     assert reached["seals that tell of less"]
+
+
+@pytest.mark.parametrize("how", MINUTES_DROPPED, ids=["kept", "lost", "revisions"])
+def test_minutes_go_and_answers_are_right_or_refused(how: Substitutes) -> None:
+    _, reached = _all_well(how, MINUTES_WORLDS, "seed {seed}")
+    assert reached["periods of minutes dropped"] >= MINUTES_WORLDS, reached
+    assert reached["answers where minutes are not kept"] >= MINUTES_WORLDS, reached
+    assert reached["answers refused by Problem"], reached
 
 
 @pytest.mark.parametrize("defence", CONTROLS)

@@ -30,6 +30,7 @@ from tests.simulation.inbox import InboxState, SimulatedWatch, read_for_ever
 from tests.simulation.late import LateState, SimulatedLate, late_terms
 from tests.simulation.log import LogState, SimulatedLog
 from tests.simulation.lost_store import Binding, begun
+from tests.simulation.minutes import MinutesState, drop_for_ever
 from tests.simulation.network import FatefulNet, Killed, Net, Process, Time
 from tests.simulation.parts import Claimed, Shown, Slot, Substitutes
 from tests.simulation.profile import drawn
@@ -93,6 +94,8 @@ class World:
         self.substitutes.sums(self.sums)
         self.drops = DropsState(self.binding, self.catalogue, self.sums, self.profile)
         self.substitutes.drops(self.drops)
+        self.minutes = MinutesState(self.binding, self.catalogue, self.sums, self.profile)
+        self.substitutes.minutes(self.minutes)
         self.committed = Committed()
         self.reports = ReportsState()
         self.catalogue.reported = self.reports.is_on
@@ -312,6 +315,10 @@ class World:
         dropper = self.drops.dropper(net, self.log.number, slot.process, held)
         beside = [asyncio.ensure_future(make_for_ever(maker, self.rng, dropper))]
         beside += [asyncio.ensure_future(it) for it in self._erasing(slot, net)]
+        retention = self.minutes.retention(net, self.log.number, held)
+        if retention is not None:
+            drops = drop_for_ever(retention, slot.process, self.rng)
+            beside.append(asyncio.ensure_future(drops))
         try:
             await work
         finally:

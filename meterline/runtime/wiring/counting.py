@@ -35,6 +35,7 @@ from meterline.usage import (
     BlockRows,
     CheckedBlockRows,
     CheckedErasedRows,
+    CheckedPeriods,
     CheckedRevisionRows,
     CheckedUsageStore,
     Erasure,
@@ -83,7 +84,8 @@ def _retention(settings: Settings, opened: Opened) -> Retention:
     seen = None if events is None else max(events, settings.horizon_days + SEEN_MARGIN_DAYS)
     minutes = settings.keep_minutes_days
     terms = RetentionTerms(*map(_kept_ms, (events, refusals, seen, minutes)))
-    periods = ClickHousePeriods(opened.connection.lane(UPKEEP))
+    rows = ClickHousePeriods(opened.connection.lane(UPKEEP))
+    periods = CheckedPeriods(rows, opened.integrity)
     return Retention(periods, SqlRetention(opened.database), terms, opened.log.number)
 
 

@@ -21,8 +21,12 @@ MINUTE_TABLES: Final = (TALLIES, MEMBERS)
 
 def dropped_of(notices: Iterable[Notice]) -> tuple[Dropped, ...]:
     """Which cells of a minute are not kept. They are refused from the notice on."""
-    those = {(one.latest_ms, one.catalogue) for one in notices if one.table in MINUTE_TABLES}
-    return tuple(Dropped((latest_ms + 1) // MINUTE_MS, at) for latest_ms, at in sorted(those))
+    those = {
+        Dropped((one.latest_ms + 1) // MINUTE_MS, one.catalogue, one.begun_at_ms is not None)
+        for one in notices
+        if one.table in MINUTE_TABLES
+    }
+    return tuple(sorted(those))
 
 
 def late_from_ms(to_ms: int) -> int:
@@ -61,8 +65,8 @@ def why_minutes_stay(
 
 
 def may_be_made_again(block: Block, dropped: Iterable[Dropped]) -> bool:
-    """Whether the slices of a block still have all that it is made of: its rows before that are
-    late ones.
+    """Whether the slices of a block still have all that it is made of: nothing is gone yet, or its
+    rows before that are late ones.
     """
-    before = dropped_before(dropped)
+    before = dropped_before(one for one in dropped if one.gone)
     return not before or bool(block.begin_ms and late_before(block.begin_ms) >= before)

@@ -47,6 +47,7 @@ class Notice(NamedTuple):
     latest_ms: int  # of what is not kept, the greatest time of an event
     catalogue: int  # revisions up to this version had counted all of it
     given_at_ms: int
+    begun_at_ms: int | None = None  # since when rows of usage by minute may be gone
 
 
 class Kept(NamedTuple):
@@ -117,11 +118,11 @@ def is_sealed(reach: Reach, sealed: Mapping[int, SealedEnd]) -> bool:
     )
 
 
-def may_drop(notice: Notice, now_ms: int) -> bool:
+def may_drop(notice: Notice, now_ms: int, wait_ms: int = RETENTION_NOTICE_MS) -> bool:
     """Whether the notice was given long enough ago. Copies of both stores that were made within
     that time agree.
     """
-    return now_ms - notice.given_at_ms >= RETENTION_NOTICE_MS
+    return now_ms - notice.given_at_ms >= wait_ms
 
 
 def kept_of(notices: Iterable[Notice]) -> dict[str, Kept]:
@@ -183,6 +184,12 @@ class RetentionLedger(Protocol):
     ) -> Notice | str:
         """Record that a period is not kept, and return the notice: the first one stands. Returns
         why it must be kept for now, where something still needs its events.
+        """
+        ...
+
+    async def begin_drop(self, period: Period, reach: Reach, log: int, now_ms: int) -> bool:
+        """Ask again whether a period with a notice may go, and record that its rows may be gone
+        from now on: no block is withdrawn that was made of them. False where it must be kept.
         """
         ...
 

@@ -12,6 +12,7 @@ import pytest
 
 from aggregator.retention import Retention
 from meterline.backends.clickhouse.holdings import ClickHouseHoldings, ClickHousePeriods
+from meterline.backends.clickhouse.usage.snapshot import BlockSnapshot
 from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.backends.control_store.progress.retention import SqlRetention
 from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
@@ -21,6 +22,7 @@ from meterline.meter import Measure, MeterChange
 from meterline.ports import Unavailable
 from meterline.problem import Problem
 from meterline.usage import (
+    CheckedPeriods,
     EventFold,
     Period,
     RetentionTerms,
@@ -108,12 +110,14 @@ class Minutes:
             self.world.clock.at_ms += SLICE_SPAN_MS
         self.it.read()
 
-    async def step(self) -> list[Period]:
+    def retention(self) -> Retention:
         periods = Months(self.world.usage.connection)
         periods.begin_ms = self.january_ms
-        database = self.world.database
-        retention = Retention(periods, SqlRetention(database), TERMS, self.world.log.number)
-        dropped = await retention.step(self.it.now_ms)
+        ledger, log = SqlRetention(self.world.database), self.world.log.number
+        return Retention(CheckedPeriods(periods, self.integrity), ledger, TERMS, log)
+
+    async def step(self) -> list[Period]:
+        dropped = await self.retention().step(self.it.now_ms)
         self.it.read()
         return dropped
 
@@ -269,18 +273,46 @@ async def test_blocks_that_cannot_be_made_again_are_not_withdrawn(minutes: Minut
     assert first.number in {it.number for it in await ledger.blocks(number)}
 
 
+async def test_what_is_lost_before_the_drop_is_made_again_and_nothing_is_dropped(
+    minutes: Minutes,
+) -> None:
+    """Blocks lose rows between the notice and the drop: minutes are all that is left."""
+    await minutes.step()
+    ledger, number = SqlBlockLedger(minutes.world.database), minutes.world.log.number
+    first = next(it for it in await ledger.blocks(number) if not it.begin_ms)
+    connection = minutes.world.usage.connection
+    await connection.execute(f"ALTER TABLE days DROP PARTITION {first.number}")
+    minutes.world.clock.at_ms += RETENTION_NOTICE_MS
+    with pytest.raises(Unavailable, match="has not the rows"):
+        await minutes.step()
+    assert await minutes.stored()
+    await minutes.it.sweep()
+    minutes.it.read()
+    query = UsageQuery(await minutes.it.meter("sum"))
+    with pytest.raises(Unavailable, match="cannot be read at the moment"):
+        await minutes.world.usage.usage(query)
+    assert await minutes.step() == [], "nothing goes while blocks do not have it"
+    await minutes.it.blocks()
+    await minutes.ask()
+    await minutes.total()
+    assert await minutes.step()
+    assert await minutes.stored() == 0
+    await minutes.ask()
+    await minutes.total()
+
+
 async def test_an_answer_that_saw_the_notice_come_is_not_given(minutes: Minutes) -> None:
     """It was planned before, and read by minute what may be gone."""
     meter = await minutes.it.meter("sum")
-    query = UsageQuery(meter, minutes.january_ms, minutes.it.now_ms, WindowSize.MINUTE)
-    assert await minutes.world.usage.usage(query) == minutes.expected(query)
-    periods = Months(minutes.world.usage.connection)
-    periods.begin_ms = minutes.january_ms
-    database = minutes.world.database
-    retention = Retention(periods, SqlRetention(database), TERMS, minutes.world.log.number)
-    await retention.step(minutes.it.now_ms)  # and the snapshot is that of before
+    snapshot = BlockSnapshot(SqlBlockLedger(minutes.world.database), minutes.world.log.number)
+    planned = await snapshot.coverage({meter.revision})
+    await snapshot.confirm(planned, {meter.revision})
+    await minutes.step()
     with pytest.raises(Unavailable, match="ask again"):
-        await minutes.world.usage.usage(query)
+        await snapshot.confirm(planned, {meter.revision})
+    again = await snapshot.coverage({meter.revision})
+    assert again.dropped
+    await snapshot.confirm(again, {meter.revision})
 
 
 async def test_a_changed_meter_takes_over_from_where_minutes_are_kept(minutes: Minutes) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 
-from sqlalchemy import delete, exists, func, select
+from sqlalchemy import delete, exists, func, select, update
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
@@ -88,6 +88,21 @@ class SqlRetention(SqlStore):
             _notices.table_name == period.table, _notices.period == period.name
         )
         return Notice._make((await connection.execute(stands)).one())
+
+    @writes
+    async def begin_drop(
+        self, connection: Connection, period: Period, reach: Reach, log: int, now_ms: int
+    ) -> bool:
+        """See the port. Of other tables nothing is made again, so nothing is recorded."""
+        if period.table not in MINUTE_TABLES:
+            return True
+        await take_turn(connection)
+        if await _minutes_needed(connection, period, reach.ends, log) is not None:
+            return False
+        mine = _notices.table_name == period.table, _notices.period == period.name
+        begun = update(retention_notices).where(*mine, _notices.begun_at_ms.is_(None))
+        await connection.execute(begun.values(begun_at_ms=now_ms))
+        return True
 
     async def sum_seals(self, log: int, before_ms: int, limit: int) -> int:
         """See the port."""

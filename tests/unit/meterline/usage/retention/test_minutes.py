@@ -78,4 +78,12 @@ def test_only_notices_of_usage_by_minute_are_of_minutes() -> None:
         Notice(TALLIES, "202601", 9, 7 * MINUTE_MS - 1, 2, 0),
         Notice(TALLIES, "202512", 9, 4 * MINUTE_MS - 1, 1, 0),
     ]
-    assert dropped_of(given_) == (Dropped(4, 1), Dropped(7, 2))
+    assert dropped_of(given_) == (Dropped(4, 1, gone=False), Dropped(7, 2, gone=False))
+    begun = [one._replace(begun_at_ms=9) for one in given_[2:]]
+    assert dropped_of(begun) == (Dropped(4, 1), Dropped(7, 2))
+
+
+def test_all_blocks_can_be_made_again_until_the_drop_has_begun() -> None:
+    block = WHOLE.blocks[0]
+    assert may_be_made_again(block, [Dropped(9, 1, gone=False)])
+    assert not may_be_made_again(block, [Dropped(9, 1, gone=False), Dropped(9, 1)])

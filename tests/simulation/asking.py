@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 from meterline.backends.shared_check import SharedCheck
-from meterline.meter import answering, dimensions_ever
+from meterline.meter import Meter, answering, dimensions_ever
 from meterline.ports import StoreLost, Unavailable, Unsuitable
 from meterline.problem import Problem
 from meterline.usage import CheckedUsageStore, UsageQuery
@@ -65,6 +65,16 @@ def look_through_blocks(world: World) -> None:
         for query in (UsageQuery(meter, group_by=names), UsageQuery(meter, None, to_ms)):
             if words := blocks.differing(log, replace(query, to_ms=_minute(query.to_ms))):
                 world.fail(f"revision {meter.revision}: {words}")
+        if world.minutes.on and (words := blocks.differing(log, _cut(world, meter))):
+            world.fail(f"revision {meter.revision}, cut: {words}")
+
+
+def _cut(world: World, meter: Meter) -> UsageQuery:
+    """A question about some hours of before, to the hour or to the minute."""
+    step_ms = world.rng.choice((60, 60, 1)) * MINUTE_MS
+    from_ms = world.time.now_ms() - world.rng.randrange(8 * 60) * MINUTE_MS
+    from_ms = from_ms // step_ms * step_ms
+    return UsageQuery(meter, from_ms, from_ms + world.rng.choice((1, 2, 9)) * step_ms)
 
 
 def _minute(at_ms: int | None) -> int | None:

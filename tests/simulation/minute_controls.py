@@ -15,7 +15,7 @@ def told(state: MinutesState) -> None:
 
 def unasked(state: MinutesState) -> None:
     """Minutes go when they are old, whether blocks have them or not."""
-    state.why = lambda *_, **__: None  # type: ignore[assignment]
+    state.why = lambda *_, **__: None
 
 
 def unconfirmed(state: MinutesState) -> None:

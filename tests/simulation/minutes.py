@@ -29,7 +29,9 @@ from meterline.usage import (
     Range,
     Reach,
     RetentionTerms,
+    Seal,
     SealedEnd,
+    SealSum,
     UsageIntegrity,
     UsagePeriods,
     UsageQuery,
@@ -101,7 +103,8 @@ class MinutesState:
         if need is not None:
             self.met[f"minutes kept: {need}"] += 1
             return need
-        known = [*self._progress.sums, *self._progress.seals.values()]
+        known: list[Seal | SealSum] = [*self._progress.sums]
+        known += self._progress.seals.values()
         without = (it.append_ms + 1 for it in known if it.late is None)
         before_ms = max((late_from_ms(period.to_ms), *without))
         version, latest_ms = self._catalogue.version, period.to_ms - 1
@@ -177,7 +180,7 @@ class MinutesState:
         self, query: UsageQuery, coverage: Coverage
     ) -> Iterator[tuple[Any, Aggregate, bytes]]:
         border = coverage.late_before if coverage.ends else None
-        starts = None if query.window else []
+        starts: list[int] | None = None if query.window else []
         for revision, first, end in _parts(query):
             plan = plan_of(first, end, starts, border, blocks=bool(coverage.blocks))
             lack = self.lack(plan, first, revision, border, coverage.dropped)

@@ -3,8 +3,9 @@ told as a fold of the raw events tells it, or refused. Never anything else.
 """
 
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -35,7 +36,8 @@ from meterline.usage import (
 )
 from meterline.window import DAY_MS, HOUR_MS, MINUTE_MS, WindowSize, rfc3339
 from tests.unit.aggregator.dropping import NUMBERS, Dropping
-from tests.unit.aggregator.world import PARTITIONS, World
+from tests.unit.aggregator.erasing import Watched
+from tests.unit.aggregator.world import PARTITIONS, Killed, World
 
 TERMS = RetentionTerms(minutes_ms=90 * DAY_MS)
 ZONES = ("UTC", "Europe/Berlin", "Asia/Kathmandu", "America/Denver")
@@ -110,11 +112,13 @@ class Minutes:
             self.world.clock.at_ms += SLICE_SPAN_MS
         self.it.read()
 
-    def retention(self) -> Retention:
+    def retention(self, fate: Callable[[], str] = lambda: "well") -> Retention:
         periods = Months(self.world.usage.connection)
         periods.begin_ms = self.january_ms
-        ledger, log = SqlRetention(self.world.database), self.world.log.number
-        return Retention(CheckedPeriods(periods, self.integrity), ledger, TERMS, log)
+        log, checked = self.world.log.number, CheckedPeriods(periods, self.integrity)
+        ledger: Any = Watched(SqlRetention(self.world.database), fate, _nothing)
+        store: Any = Watched(checked, fate, _nothing)
+        return Retention(store, ledger, TERMS, log)
 
     async def step(self) -> list[Period]:
         dropped = await self.retention().step(self.it.now_ms)
@@ -229,6 +233,32 @@ async def test_hours_are_told_as_before_and_minutes_are_refused(minutes: Minutes
     await minutes.ask()
     await minutes.total()
     assert minutes.answers > 2 * minutes.refusals > 0
+
+
+async def test_killed_before_and_after_each_step_answers_stay_right(minutes: Minutes) -> None:
+    for turn in ("notice", "drop"):
+        calls = 0
+        while True:
+            calls += 1
+            fates = iter(["well"] * (calls // 2) + [("die before", "die after")[calls % 2]])
+            retention = minutes.retention(lambda fates=fates: next(fates, "well"))
+            try:
+                await retention.step(minutes.it.now_ms)
+            except Killed:
+                minutes.it.read()
+                await minutes.ask(4)
+                await minutes.total()
+                continue
+            break
+        assert calls > 2 * len(("periods", "sealed_ends", "reach", "give_notice")), turn
+        minutes.world.clock.at_ms += RETENTION_NOTICE_MS
+    assert await minutes.stored() == 0
+    await minutes.ask()
+    await minutes.total()
+
+
+async def _nothing() -> None:
+    """Nobody looks."""
 
 
 async def test_late_usage_of_dropped_months_counts_at_once_and_stays_exact(

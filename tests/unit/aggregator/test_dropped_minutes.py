@@ -5,6 +5,7 @@ told as a fold of the raw events tells it, or refused. Never anything else.
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -241,7 +242,7 @@ async def test_killed_before_and_after_each_step_answers_stay_right(minutes: Min
         while True:
             calls += 1
             fates = iter(["well"] * (calls // 2) + [("die before", "die after")[calls % 2]])
-            retention = minutes.retention(lambda fates=fates: next(fates, "well"))
+            retention = minutes.retention(partial(next, fates, "well"))
             try:
                 await retention.step(minutes.it.now_ms)
             except Killed:

@@ -123,23 +123,24 @@ class BlockMaker:
 
     async def sweep(self) -> None:
         """Drop the rows that nobody reads: of blocks that were given up, or replaced long enough
-        ago, and of those without a record. Blocks whose rows are not all there are withdrawn.
+        ago, and of those without a record. Blocks whose rows are not all there are withdrawn, as
+        long as they can be made again.
         """
         there = await self._ledger.blocks(self._log)
         counts = await self._rows.counts()
         wrong = [it.number for it in there if _is_damaged(it, counts.get(it.number, {}))]
         if wrong:
-            logger.warning("blocks_withdrawn", blocks=wrong)
-            await self._ledger.withdraw(self._log, wrong, self._clock.now_ms())
+            gone = await self._ledger.withdraw(self._log, wrong, self._clock.now_ms())
+            logger.warning("blocks_withdrawn" if gone else "blocks_are_lost", blocks=wrong)
         over = [it.number for it in there if self._is_over(it)]
         await self._ledger.give_up(over, self._clock.now_ms())
-        gone = {
+        unread = {
             it.number for it in await self._ledger.blocks(self._log) if it.state is BlockState.GONE
         }
         known = await self._ledger.numbers()
         lone = {number for number in counts.keys() - known if self._is_old(number)}
-        await self._rows.drop(sorted((gone | lone) & counts.keys()))
-        await self._ledger.forget(gone)
+        await self._rows.drop(sorted((unread | lone) & counts.keys()))
+        await self._ledger.forget(unread)
 
     def _is_over(self, block: Block) -> bool:
         now_ms = self._clock.now_ms()

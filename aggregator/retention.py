@@ -7,11 +7,12 @@ and a period that is there again is dropped again.
 
 import structlog
 
-from meterline.limits import SEAL_SUMS_MAX
+from meterline.limits import RETENTION_NOTICE_MS, SEAL_SUMS_MAX
 from meterline.ports import Unavailable
 from meterline.usage import (
     Notice,
     Period,
+    Reach,
     RetentionLedger,
     RetentionTerms,
     SealedEnd,
@@ -29,8 +30,14 @@ class Retention:
     """Gives notices and drops periods of the usage store."""
 
     def __init__(
-        self, store: UsagePeriods, ledger: RetentionLedger, terms: RetentionTerms, log: int
+        self,
+        store: UsagePeriods,
+        ledger: RetentionLedger,
+        terms: RetentionTerms,
+        log: int,
+        wait_ms: int = RETENTION_NOTICE_MS,
     ) -> None:
+        self._wait_ms = wait_ms  # between the notice of a period and its end
         self._store = store
         self._ledger = ledger
         self._terms = terms
@@ -66,24 +73,26 @@ class Retention:
         dropped = []
         for periods in expired(await self._store.periods(), self._terms, newest_ms):
             for period in periods:
-                notice = await self._noticed(period, sealed, now_ms)
+                reach = await self._store.reach(period, self._log)
+                notice = await self._noticed(period, reach, sealed, now_ms)
                 if notice is None:
                     break  # what is kept of a table begins at one instant: older periods go first
-                if not may_drop(notice, now_ms):
+                if not may_drop(notice, now_ms, self._wait_ms):
                     continue
+                if not await self._ledger.begin_drop(period, reach, self._log, now_ms):
+                    break
                 await self._store.drop(period)
                 logger.info("dropped", table=period.table, period=period.name)
                 dropped.append(period)
         return dropped
 
     async def _noticed(
-        self, period: Period, sealed: dict[int, SealedEnd], now_ms: int
+        self, period: Period, reach: Reach, sealed: dict[int, SealedEnd], now_ms: int
     ) -> Notice | None:
         """The notice of a period; None while it must be kept. Everything is asked again each time:
         a slice that was sealed late may have brought rows that are still needed.
         """
         reason: Notice | str = "some of its slices are not sealed"
-        reach = await self._store.reach(period, self._log)
         if is_sealed(reach, sealed):
             reason = await self._ledger.give_notice(period, reach, self._log, now_ms)
         if not isinstance(reason, str):

@@ -41,6 +41,7 @@ from meterline.limits import (
 from meterline.meter import Catalogue, CatalogueStore
 from meterline.usage import (
     EVENTS,
+    MINUTE_TABLES,
     SEEN,
     AccountRow,
     Kept,
@@ -48,6 +49,8 @@ from meterline.usage import (
     Seal,
     SliceId,
     UsageStore,
+    dropped_before,
+    dropped_of,
     kept_of,
 )
 
@@ -84,6 +87,7 @@ class StoreAuditor:
         self._usage = usage_evidence
         self._control = control_evidence
         self._horizon_ms = terms.horizon_ms
+        self._minutes_from = 0  # as the control store said it last
         self._slices = SliceAudit(usage, usage_evidence)
         self._recorded = RecordedDifferences(progress, blocks.clock)
         self._repair = SliceRepair(log, usage, usage_evidence, self._slices, blocks)
@@ -130,7 +134,8 @@ class StoreAuditor:
             found += recorded_findings(await self._recorded.between(*bounds))
             found += await sum_findings(self._usage, sums[0], step)
             return found, SlicePlace(place.log, place.partition, sums[0].end)
-        kept = kept_of(await self._control.notices())
+        notices = await self._control.notices()
+        kept, self._minutes_from = kept_of(notices), dropped_before(dropped_of(notices))
         seals = _alike(_bounded(await self._control.seals(place, span, AUDIT_SLICES_MAX)), kept)
         if not seals:
             return found + await self._tail_findings(span, place, catalogue, step), None
@@ -160,7 +165,7 @@ class StoreAuditor:
         """What is known of sealed slices, and the meters that they must hold."""
         log, partition, *_ = seals[0]
         names = tuple(seal.slice for seal in seals)
-        chunk = Chunk(log, partition, names, first, seals[-1].end)
+        chunk = self._chunk(log, partition, names, first, seals[-1].end)
         filled = await self._control.filled(log, partition, names)
         meters = []
         for meter in catalogue.meters:
@@ -171,7 +176,7 @@ class StoreAuditor:
             )
             step.unfilled += len(names) - len(held)
             if held:
-                meters.append((meter, Chunk(log, partition, held, first, chunk.end)))
+                meters.append((meter, self._chunk(log, partition, held, first, chunk.end)))
         own = tuple(account for account in accounts if account.slice in names)
         known = frozenset(names) | {account.slice for account in accounts}
         step.slices += len(names)
@@ -181,12 +186,13 @@ class StoreAuditor:
     def _lessened(self, slices: Slices, kept: Mapping[str, Kept], step: AuditStep) -> Slices:
         """Without what cannot be compared, because rows of these slices are not kept any more."""
         gone = _gone(slices.seals[0], kept)
-        if EVENTS in gone:
+        uncounted = not gone.isdisjoint((EVENTS, *MINUTE_TABLES))
+        if uncounted:
             step.not_kept += len(slices.seals)
         seen_from_ms = kept[SEEN].from_ms if SEEN in kept else 0
         return replace(
             slices,
-            meters=() if EVENTS in gone else slices.meters,
+            meters=() if uncounted else slices.meters,
             gone=gone,
             firsts_gone=slices.seals[0].append_ms < seen_from_ms + self._horizon_ms,
         )
@@ -232,16 +238,17 @@ class StoreAuditor:
         self, account: AccountRow, catalogue: Catalogue, span: AuditSpan, step: AuditStep
     ) -> list[Finding]:
         log, partition, slice_, version = account[:4]
-        chunk = Chunk(
-            log, partition, (slice_,), slice_, offset_of(version) + 1, min(version, NEVER - 1)
-        )
+        self._minutes_from = dropped_before(dropped_of(await self._control.notices()))
+        upto_max = min(version, NEVER - 1)
+        chunk = self._chunk(log, partition, (slice_,), slice_, offset_of(version) + 1, upto_max)
         meters = []
         for meter in catalogue.meters:
             ends = await self._progress.flushed_ends(log, meter.revision)
             counted = position(ends.get(partition, 0), 0) - 1
             if counted > position(slice_, 0) - 1:
                 upto = min(chunk.upto, counted)
-                meters.append((meter, Chunk(log, partition, (slice_,), slice_, chunk.end, upto)))
+                of = self._chunk(log, partition, (slice_,), slice_, chunk.end, upto)
+                meters.append((meter, of))
         slices = Slices(chunk, (), (account,), frozenset({slice_}), tuple(meters))
         step.events += account.new
         return await self._slices.findings(slices, step, payloads=span.payloads)
@@ -319,6 +326,13 @@ class StoreAuditor:
             found.append(Finding("log", place, "begin", *texts))
         return found
 
+    def _chunk(
+        self, log: int, partition: int, slices: tuple[int, ...], first: int, end: int,
+        upto: int = NEVER,
+    ) -> Chunk:  # fmt: skip
+        """A chunk, of whose usage by minute is read what is kept."""
+        return Chunk(log, partition, slices, first, end, upto, self._minutes_from)
+
     # --- blocks ---
 
     async def _block_step(
@@ -328,6 +342,9 @@ class StoreAuditor:
         block = await self._blocks.following(place.log, place.number, span)
         if block is None:
             return [], await self._block_at(span, place)
+        if not await self._blocks.can_be_made_again(block):
+            step.blocks_not_kept += 1
+            return [], await self._block_at(span, BlockPlace(place.log, block.number + 1))
         step.blocks += 1
         found = await self._blocks.findings(block, repair=span.repair)
         return found, await self._block_at(span, BlockPlace(place.log, block.number + 1))

@@ -10,6 +10,7 @@ from meterline.usage import (
     SliceId,
     Unsealed,
     covering,
+    may_be_made_again,
 )
 
 
@@ -31,6 +32,8 @@ class BlockAudit:
 
     async def findings(self, block: Block, *, repair: bool) -> list[Finding]:
         """What a block has that its slices have not, or the other way round."""
+        if not await self.can_be_made_again(block):
+            return []
         found = await self._differences(block)
         if not found or not await self._is_read(block):
             return []  # a larger one took its place while it was recounted
@@ -39,6 +42,17 @@ class BlockAudit:
         mended = repair and not await self._is_read(block)
         place = f"{block.log}.{block.number}"
         return [Finding("blocks", place, *texts, mended=mended) for texts in found]
+
+    async def can_be_made_again(self, block: Block) -> bool:
+        """Whether its slices still have all that it was made of: else it cannot be recounted."""
+        return may_be_made_again(block, await self._ledger.dropped_minutes())
+
+    async def may_change(self, slice_id: SliceId) -> bool:
+        """Whether the blocks with this slice could be withdrawn, if its rows changed."""
+        there = await self._ledger.blocks(slice_id.log)
+        numbers = covering(there, slice_id.partition, slice_id.slice)
+        dropped = await self._ledger.dropped_minutes()
+        return all(may_be_made_again(it, dropped) for it in there if it.number in numbers)
 
     async def withdraw(self, slice_id: SliceId) -> None:
         """The blocks with this slice are not read any more: its rows changed."""

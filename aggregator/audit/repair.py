@@ -44,6 +44,8 @@ class SliceRepair:
         if slices.place(seal.slice) not in places:
             return
         slice_id = SliceId(seal.log, seal.partition, seal.slice)
+        if not await self._blocks.may_change(slice_id):
+            return
         if not await self._proved(slices.chunk, seal):
             return
         await self._mend_account(slices, seal)

@@ -118,7 +118,7 @@ class SliceAudit:
             slice_id = SliceId(chunk.log, chunk.partition, slice_)
             upto = chunk.upto if chunk.is_open else None
             made = await refolded(self._usage, slice_id, meter, upto)
-            stored = await self._evidence.cells(slice_id, meter.revision)
+            stored = await self._evidence.cells(slice_id, meter.revision, chunk.minutes_from)
             if erased := await self._erased(slice_id, meter):
                 made, stored = _without(made, erased), _cells_without(stored, erased)
             recount.differences += cell_differences(made, stored, slice_, upto)

@@ -67,7 +67,8 @@ _KINDS: Final = {SlicePlace: "slices", BlockPlace: "blocks", RunPlace: "runs"}
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """Slices of one partition that are looked at together. Their rows lie at offsets in [first,
-    end) and positions up to `upto`; later ones of an open slice are on their way.
+    end) and positions up to `upto`; later ones of an open slice are on their way. Of usage before
+    the minute `minutes_from` only late rows are kept: there it has no others.
     """
 
     log: int
@@ -76,6 +77,7 @@ class Chunk:
     first: int
     end: int
     upto: int = NEVER
+    minutes_from: int = 0
 
     @property
     def is_open(self) -> bool:
@@ -221,10 +223,11 @@ class AuditStep:
     cells: int = 0
     folded: int = 0  # slices of a meter that were recounted by the fold, since SQL cannot
     unfilled: int = 0  # slices that a meter is still to be filled in from
-    not_kept: int = 0  # slices whose events are not kept any more: they are not recounted
+    not_kept: int = 0  # slices whose events or minutes are not kept any more: not recounted
     erased: int = 0  # events of erased subjects: they cannot be recounted
     moving: int = 0
     blocks: int = 0
+    blocks_not_kept: int = 0  # their minutes are not kept any more: they are not recounted
     runs: int = 0
     runs_total: int = 0
     deliveries: int = 0

@@ -60,8 +60,8 @@ class UsageEvidence(Protocol):
         """Recount a meter from the raw events and compare."""
         ...
 
-    async def cells(self, slice_id: SliceId, revision: int) -> CellRows:
-        """What is stored of a slice and a revision."""
+    async def cells(self, slice_id: SliceId, revision: int, minutes_from: int = 0) -> CellRows:
+        """What is stored of a slice and a revision; see `Chunk.minutes_from`."""
         ...
 
     async def row_hashes(self, slice_id: SliceId, table: str, revision: int) -> list[int]:

@@ -25,7 +25,21 @@ from meterline.usage.block import (
     withdrawn,
 )
 from meterline.usage.block_ports import BlockLedger, BlockRows
-from meterline.usage.cells import Cells, Hidden, Plan, Range, cells_of, concerning, plan_of
+from meterline.usage.cells import (
+    Cells,
+    Dropped,
+    Hidden,
+    Lack,
+    Need,
+    Plan,
+    Range,
+    cells_of,
+    concerning,
+    dropped_before,
+    lack_of,
+    plan_of,
+    whole_from,
+)
 from meterline.usage.condition import LISTS, Comparison, Condition, Operand
 from meterline.usage.erasure import (
     UNSETTLED,
@@ -45,6 +59,7 @@ from meterline.usage.integrity.checked import (
     CheckedBlockRows,
     CheckedErasedRows,
     CheckedLateEvents,
+    CheckedPeriods,
     CheckedRevisionRows,
     CheckedUsageStore,
 )
@@ -73,10 +88,19 @@ from meterline.usage.ports import (
 )
 from meterline.usage.progress_ports import ProgressStore, SeenStore
 from meterline.usage.query import Filter, Operator, UsageQuery, UsageRow
+from meterline.usage.retention.minutes import (
+    MINUTE_TABLES,
+    dropped_of,
+    late_from_ms,
+    may_be_made_again,
+    why_minutes_stay,
+)
 from meterline.usage.retention.periods import (
     EVENTS,
+    MEMBERS,
     REJECTS,
     SEEN,
+    TALLIES,
     Kept,
     Notice,
     Period,

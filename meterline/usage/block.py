@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 from meterline.limits import BLOCK_FAN, BLOCK_ROWS_MAX
-from meterline.usage.cells import Hidden
+from meterline.usage.cells import Dropped, Hidden
 from meterline.usage.late import late_before
 from meterline.usage.ports import Stretch
 
@@ -219,6 +219,7 @@ class Coverage:
     alone: bool = True
     sizes: tuple[int, ...] = ()  # of the columns that these blocks are of
     hidden: tuple[Hidden, ...] = ()  # rows of slices that are not read, since they are erased
+    dropped: tuple[Dropped, ...] = ()  # cells of a minute that are not kept
 
 
 def coverage_of(

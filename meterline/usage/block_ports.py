@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from meterline.usage.block import Block, Due, Held, Stretches
+from meterline.usage.cells import Dropped
 from meterline.usage.rows import Seal
 
 
@@ -37,8 +38,14 @@ class BlockLedger(Protocol):
         """These blocks are gone, unless they are readable: their rows may be dropped."""
         ...
 
-    async def kept(self, numbers: Collection[int]) -> bool:
-        """Whether nobody may drop rows of these blocks yet: what was read of them was all there."""
+    async def kept(self, numbers: Collection[int], dropped_before: int = 0) -> bool:
+        """Whether nobody may drop rows of these blocks yet, and no cells of a minute from this
+        minute on: what was read of them was all there.
+        """
+        ...
+
+    async def dropped_minutes(self) -> tuple[Dropped, ...]:
+        """Which cells of a minute are not kept."""
         ...
 
     async def forget(self, numbers: Collection[int]) -> None:
@@ -49,9 +56,11 @@ class BlockLedger(Protocol):
         """The numbers of all blocks that have a record, of any log."""
         ...
 
-    async def withdraw(self, log: int, numbers: Collection[int], now_ms: int) -> None:
+    async def withdraw(self, log: int, numbers: Collection[int], now_ms: int) -> bool:
         """These blocks, and the columns behind them, are gone at once: what is being read of them
         is not passed on, and they are made again. What is in the making is not read any more.
+        False where some of the newest log cannot be made again (`may_be_made_again`): then all
+        stay.
         """
         ...
 

@@ -7,8 +7,9 @@ any time zone is put together exactly: nothing is prorated.
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from meterline.limits import CELL_RANGES_MAX, CELLS_LISTED_MAX
 
@@ -61,6 +62,63 @@ def plan_of(
         _clipped(covered, border, _EVER),
         _clipped(covered, 0, border),
     )
+
+
+class Dropped(NamedTuple):
+    """Cells of a minute before `minute` are not kept. Revisions of meters up to `catalogue` were in
+    blocks by then, with all that was counted: of them, hours and days answer as before. From the
+    notice on nobody reads them; they may be `gone` a day later.
+    """
+
+    minute: int
+    catalogue: int
+    gone: bool = True
+
+
+class Need(StrEnum):
+    """What is needed for an answer and not there."""
+
+    MINUTES = "minutes"  # the question cuts hours, and these are all that is kept
+    REVISION = "revision"  # it was made when what it would count by minute was not kept any more
+    BLOCKS = "blocks"  # they do not reach so far at the moment
+
+
+class Lack(NamedTuple):
+    """What is not there of cells before a minute."""
+
+    need: Need
+    minute: int
+
+
+def dropped_before(dropped: Iterable[Dropped]) -> int:
+    """The minute from which on cells of a minute are kept; 0: all are."""
+    return max((one.minute for one in dropped), default=0)
+
+
+def whole_from(dropped: Iterable[Dropped], revision: int) -> int:
+    """The minute from which on a revision has counted everything that it counts; 0: all."""
+    return dropped_before(one for one in dropped if one.catalogue < revision)
+
+
+def lack_of(
+    plan: Plan, first: int, revision: int, border: int | None, dropped: Sequence[Dropped]
+) -> Lack | None:
+    """What a plan from the minute `first` on needs of a revision that is not kept; None: nothing.
+
+    What hours and days answer is read of blocks and, of slices that no block has, along the log:
+    there are all of their rows before the minute `border`. So no cell of a minute before it is
+    needed, unless the plan names it.
+    """
+    before = dropped_before(dropped)
+    if first >= before:
+        return None
+    if first < whole_from(dropped, revision):
+        return Lack(Need.REVISION, whole_from(dropped, revision))
+    if border is None or border < before:
+        return Lack(Need.BLOCKS, before)
+    if any(low < before for low, _ in plan.minutes):
+        return Lack(Need.MINUTES, before)
+    return None
 
 
 def _clipped(ranges: Iterable[Range], low: int, high: int) -> tuple[Range, ...]:

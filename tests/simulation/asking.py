@@ -1,10 +1,12 @@
 """Answers about usage, as users are given them while a world goes on."""
 
 from dataclasses import replace
+from functools import partial
 
 from meterline.backends.shared_check import SharedCheck
-from meterline.meter import answering, dimensions_ever
+from meterline.meter import Meter, answering, dimensions_ever
 from meterline.ports import StoreLost, Unavailable, Unsuitable
+from meterline.problem import Problem
 from meterline.usage import CheckedUsageStore, UsageQuery
 from meterline.window import MINUTE_MS
 from tests.simulation.erasing.looking import look_at_erased
@@ -37,6 +39,8 @@ async def look(world: World) -> None:
     except Unavailable:
         if world.blocks.damaged():
             world.fates.note("answer refused by a damaged block")
+        elif world.profile.drops_minutes:
+            world.fates.note("answer refused, since blocks do not reach so far")
         elif world.compares:
             world.fates.note("answer refused by another life of the store")
         else:
@@ -61,6 +65,16 @@ def look_through_blocks(world: World) -> None:
         for query in (UsageQuery(meter, group_by=names), UsageQuery(meter, None, to_ms)):
             if words := blocks.differing(log, replace(query, to_ms=_minute(query.to_ms))):
                 world.fail(f"revision {meter.revision}: {words}")
+        if world.minutes.on and (words := blocks.differing(log, _cut(world, meter))):
+            world.fail(f"revision {meter.revision}, cut: {words}")
+
+
+def _cut(world: World, meter: Meter) -> UsageQuery:
+    """A question about some hours of before, to the hour or to the minute."""
+    step_ms = world.rng.choice((60, 60, 1)) * MINUTE_MS
+    from_ms = world.time.now_ms() - world.rng.randrange(8 * 60) * MINUTE_MS
+    from_ms = from_ms // step_ms * step_ms
+    return UsageQuery(meter, from_ms, from_ms + world.rng.choice((1, 2, 9)) * step_ms)
 
 
 def _minute(at_ms: int | None) -> int | None:
@@ -77,7 +91,11 @@ async def _ask(world: World, answered: list[int]) -> None:
             for revision in sorted(answering(meter))
         ]
         parts = usage.usage_rows(UsageQuery(meter))
-        rows = [row async for part in parts for row in part]
+        try:
+            rows = [row async for part in parts for row in part]
+        except Problem:
+            world.fates.note("answer refused, since minutes are not kept")
+            continue
         answered.append(meter.revision)
         if (until_ms := _least(known)) is not None:
             units, counted = (rows[0].value, rows[0].count) if rows else (0, 0)
@@ -88,6 +106,8 @@ async def _usage(world: World) -> SimulatedUsage | CheckedUsageStore:
     net = CalmNet()
     usage = SimulatedUsage(world.usage, net)
     usage.masks = world.masks(net)
+    if world.minutes.on:
+        usage.answered = partial(world.minutes.answered, log=world.log.number)
     usage.demands_life = world.substitutes.life_demanded
     if not world.compares:
         return usage

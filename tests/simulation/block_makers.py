@@ -13,6 +13,7 @@ from meterline.usage import (
     Block,
     BlockRows,
     CheckedBlockRows,
+    Dropped,
     Due,
     Held,
     Masks,
@@ -67,8 +68,9 @@ class SimulatedBlockLedger:
         act = partial(self.state.give_up, numbers, now_ms)
         await self._net.call(f"progress.give_up_blocks {list(numbers)}", act, writes=True)
 
-    async def kept(self, numbers: Collection[int]) -> bool:
-        return await self._net.call("progress.kept_blocks", lambda: self.state.kept(numbers))
+    async def kept(self, numbers: Collection[int], dropped_before: int = 0) -> bool:
+        act = partial(self.state.kept, numbers, dropped_before)
+        return await self._net.call("progress.kept_blocks", act)
 
     async def forget(self, numbers: Collection[int]) -> None:
         act = partial(self.state.forget, numbers)
@@ -77,10 +79,13 @@ class SimulatedBlockLedger:
     async def numbers(self) -> set[int]:
         return await self._net.call("progress.block_numbers", lambda: set(self.state.records))
 
-    async def withdraw(self, log: int, numbers: Collection[int], now_ms: int) -> None:
+    async def dropped_minutes(self) -> tuple[Dropped, ...]:
+        return await self._net.call("progress.dropped_minutes", self.state.dropped)
+
+    async def withdraw(self, log: int, numbers: Collection[int], now_ms: int) -> bool:
         del log
         act = partial(self.state.withdraw, numbers, now_ms)
-        await self._net.call(f"progress.withdraw_blocks {list(numbers)}", act, writes=True)
+        return await self._net.call(f"progress.withdraw_blocks {list(numbers)}", act, writes=True)
 
     async def sealed_after(self, log: int, partition: int, offset: int, limit: int) -> list[Seal]:
         return await self._net.call(

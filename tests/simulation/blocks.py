@@ -13,12 +13,15 @@ from xxhash import xxh64_intdigest
 
 from meterline.limits import BLOCK_KEPT_MS
 from meterline.meter import EMPTY, Aggregate, merged, timeline
+from meterline.ports import Unavailable
+from meterline.problem import Problem
 from meterline.usage import (
     COUNTED_STATES,
     Block,
     BlockState,
     Column,
     Coverage,
+    Dropped,
     Due,
     Held,
     Hidden,
@@ -31,6 +34,9 @@ from meterline.usage import (
     columns_of,
     concerning,
     coverage_of,
+    dropped_before,
+    late_before,
+    may_be_made_again,
     may_be_readable,
     withdrawn,
 )
@@ -71,6 +77,7 @@ class Known(NamedTuple):
     at_ms: int
     columns: tuple[Column, ...]
     hidden: tuple[Hidden, ...]
+    dropped: tuple[Dropped, ...] = ()
 
 
 def _as_it_is(row: BlockRow) -> BlockRow:
@@ -99,6 +106,9 @@ class BlocksState:
     may: Callable[[Block, Iterable[Block], Collection[int]], bool] = may_be_readable
     unsettled: Callable[[], bool] = lambda: False  # whether an erasure lets no block be made
     hidden: Callable[[], tuple[Hidden, ...]] = tuple
+    dropped: Callable[[], tuple[Dropped, ...]] = tuple  # cells of a minute that are not kept
+    fair: Callable[[UsageQuery, Sequence[Dropped], Exception], bool] = lambda *_: False
+    planned: Callable[[UsageQuery, Coverage], list[UsageRow]] | None = None  # where they are not
 
     # --- the control store's side ---
 
@@ -135,12 +145,24 @@ class BlocksState:
             if self._state(number) is BlockState.GONE:
                 del self.records[number]
 
-    def withdraw(self, numbers: Collection[int], now_ms: int) -> None:
+    def withdraw(self, numbers: Collection[int], now_ms: int) -> bool:
+        gone = {*numbers, *withdrawn(self.records.values(), numbers)}
+        if not all(self.made_again(n) for n in gone if self._state(n) in COUNTED_STATES):
+            self.met["blocks not withdrawn, since their minutes are gone"] += 1
+            return False
         self.met["blocks withdrawn"] += 1
-        self._move({*numbers, *withdrawn(self.records.values(), numbers)}, BlockState.GONE, now_ms)
+        self._move(gone, BlockState.GONE, now_ms)
+        return True
 
-    def kept(self, numbers: Collection[int]) -> bool:
-        return all(self._state(n) in COUNTED_STATES for n in numbers)
+    def made_again(self, number: int) -> bool:
+        return may_be_made_again(self.records[number], self.dropped())
+
+    def kept(self, numbers: Collection[int], before: int = 0) -> bool:
+        still = dropped_before(self.dropped()) <= before
+        return still and all(self._state(n) in COUNTED_STATES for n in numbers)
+
+    def coverage(self, log: int, columns: Sequence[Column], revisions: Collection[int]) -> Coverage:
+        return coverage_of(log, columns, revisions, alone=log == 1)
 
     def lacking(self, log: int, stretches: Stretches, revisions: Sequence[int]) -> int | None:
         for revision in revisions:
@@ -214,7 +236,13 @@ class BlocksState:
         return [row for number in numbers for row in self.rows.get(number, ())]
 
     def _slice_rows(self, table: str, block: Block, hidden: Sequence[Hidden] = ()) -> list[Any]:
-        source = self.usage.tables[_SOURCES.get(table, table)].values()
+        name = _SOURCES.get(table, table)
+        source = list(self.usage.tables[name].values())
+        if name in _SOURCES.values():
+            border = late_before(block.begin_ms)
+            late = self.usage.tables[f"late_{name}"].values()
+            source = [row for row in source if row.window >= border]
+            source += [row for row in late if row.window < border]
         mine = [row for row in source if row.log == block.log and _is_in(row, block.stretches)]
         return [row for row in mine if not any(is_hidden(row, it) for it in hidden)]
 
@@ -272,7 +300,7 @@ class BlocksState:
     def note(self, log: int, now_ms: int) -> None:
         """A reader may know the records as they are now, for as long as replaced rows are kept."""
         readable = [it for it in self.records.values() if it.log == log]
-        self.known.append(Known(now_ms, columns_of(readable), self.hidden()))
+        self.known.append(Known(now_ms, columns_of(readable), self.hidden(), self.dropped()))
         young = (it for it in self.known[-KNOWN_MAX:] if now_ms - it.at_ms <= 2 * BLOCK_KEPT_MS)
         self.known = list(young)
 
@@ -282,16 +310,23 @@ class BlocksState:
         """
         revisions = {meter.revision for meter in timeline(query.meter)}
         hidden = concerning(self.hidden(), revisions)
-        plain = values_of(self.usage.usage(query, hidden=hidden))
-        for at_ms, columns, known in self.known:
-            coverage = coverage_of(log, columns, revisions, alone=log == 1)
-            if not self.kept(coverage.blocks):
+        plain = values_of(self.usage.with_minutes.usage(query, hidden=hidden))
+        for at_ms, columns, known, dropped in self.known:
+            coverage = replace(self.coverage(log, columns, revisions), dropped=dropped)
+            if not self.kept(coverage.blocks, dropped_before(dropped)):
                 self.met["answers refused, since blocks were dropped meanwhile"] += 1
                 continue
             if concerning(known, revisions) != hidden:
                 self.met["answers refused, since a subject was erased meanwhile"] += 1
                 continue
-            through = values_of(self.through(query, coverage, hidden))
+            try:
+                through = values_of(self.through(query, coverage, hidden))
+            except (Problem, Unavailable) as refusal:
+                self.met[f"answers refused by {type(refusal).__name__}"] += 1
+                if not self.fair(query, dropped, refusal):
+                    return f"refused: {refusal}"
+                continue
+            self.met["answers where minutes are not kept"] += bool(dropped)
             self.met["answers through blocks"] += bool(coverage.blocks)
             if through != plain:
                 return f"through blocks as of {at_ms}: {through}, not {plain}"
@@ -301,6 +336,8 @@ class BlocksState:
         self, query: UsageQuery, coverage: Coverage, hidden: Sequence[Hidden]
     ) -> list[UsageRow]:
         """What is read through blocks."""
+        if self.planned is not None:
+            return self.planned(query, coverage)
         blocks = [row for n in coverage.blocks for row in self.rows.get(n, ())]
         return self.usage.usage(query, coverage, blocks, hidden)
 

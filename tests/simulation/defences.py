@@ -23,6 +23,7 @@ from tests.simulation import (
     decay_controls,
     drop_controls,
     fill_controls,
+    minute_controls,
     sum_controls,
 )
 from tests.simulation.erasing import controls as erasing_controls
@@ -325,4 +326,5 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     **order_controls.CONTROLS,
     **drop_controls.CONTROLS,
     **decay_controls.CONTROLS,
+    **minute_controls.CONTROLS,
 }

@@ -66,9 +66,11 @@ class DropsState:
         """A table that has fewer rows than seals tell of: the store would be said to be lost."""
         if self.binding.lost is not None:
             return None
-        known = [*self.progress.sums, *self.progress.seals.values()]
+        sealed = [rows.by_table() for rows in self.binding.sealed(1, {}).rows]
+        after = {table: one.after for table, one in self.binding.kept().items()}
+        held = self.binding.holdings(1, {}, after).rows
         for table in COUNTED:
-            need, there = sum(getattr(it, table) for it in known), len(self._rows(table))
+            need, there = sum(it[table] for it in sealed), held[table]
             if need > there:
                 return f"seals tell of {need} rows of {table}, and there are {there}"
         return None

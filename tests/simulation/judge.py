@@ -177,7 +177,7 @@ def _said(world: World, meter: Meter, names: tuple[str, ...]) -> Cells:
             row.count,
             row.rejected,
         )
-        for row in world.usage.usage(query, hidden=world.erasures.hidden())
+        for row in world.usage.with_minutes.usage(query, hidden=world.erasures.hidden())
     }
 
 

@@ -24,6 +24,7 @@ from tests.simulation.misfortunes import (
     assign,
     clocks,
     disks,
+    hours,
     jumps,
     kills,
     long_sleeps,
@@ -95,7 +96,7 @@ def lived(
 
 
 def _reached(world: World) -> Counter[str]:
-    reached = world.usage.met + world.blocks.met + world.drops.met
+    reached = world.usage.met + world.blocks.met + world.drops.met + world.minutes.met
     reached["events"] = len(world.ledger.offered)
     reached["slices sealed"] = len(world.progress.ever)
     reached["slices whose seals were added up"] = len(world.progress.added)
@@ -139,6 +140,7 @@ def _kinds(world: World) -> Counter[str]:
             "whose usage store is lost and comes back": profile.usage_lost,
             "in which subjects are erased": bool(profile.erases_s),
             "whose revisions that ended are dropped": profile.drops_revisions,
+            "whose usage by minute is dropped": profile.drops_minutes,
             "that ended with words, uncounted records being gone": world.lost(),
         }
     )
@@ -193,6 +195,7 @@ async def _course(world: World) -> None:
         restoration(world, everybody),
         losses(world, everybody, workers),
         erasing.asked(world),
+        hours(world),
     )
     await _rest(world, [*slots, *readers, *dispatchers], workers)
     judge(world)

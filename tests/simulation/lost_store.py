@@ -10,10 +10,11 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from meterline.ports import Unavailable
-from meterline.usage import Holdings, Life, Seal, Sealed, SealedRows, SealSum, UsageIntegrity
+from meterline.usage import Holdings, Kept, Life, Seal, Sealed, SealedRows, SealSum, UsageIntegrity
 from tests.simulation.blocks import BlockRow, BlocksState
 from tests.simulation.network import Net
 from tests.simulation.progress import ProgressState
@@ -43,6 +44,7 @@ class Binding:
         self._rows: dict[int, list[BlockRow]] = {}  # of blocks, as they come back
         self.progress = progress
         self.unsealed: Callable[[], int] = lambda: 0  # revisions that no seal tells of
+        self.kept: Callable[[], dict[str, Kept]] = dict  # of usage by minute
         self.known: str | None = None
         self.ids: tuple[str, ...] = ()
         self.lost: Loss | None = None
@@ -58,8 +60,9 @@ class Binding:
         for seal in known:
             if seal.log == log and (not after or seal.slice > after.get(seal.partition, 1 << 60)):
                 by_partition.setdefault(seal.partition, []).append(seal)
-        sums = [_summed(n, seals) for n, seals in by_partition.items()]
-        return Sealed(self.known, sums, self.blocks.counted(), unsealed=self.unsealed())
+        kept = self.kept()
+        sums = [_summed(n, seals, kept) for n, seals in by_partition.items()]
+        return Sealed(self.known, sums, self.blocks.counted(), kept, self.unsealed())
 
     def counted(self) -> bool:
         return bool(self.progress.seals) or any(self.progress.ends.values())
@@ -70,10 +73,13 @@ class Binding:
 
     # --- the usage store's side ---
 
-    def holdings(self, log: int, slices: Mapping[int, int]) -> Holdings:
+    def holdings(self, log: int, slices: Mapping[int, int], after: Mapping[str, str]) -> Holdings:
         accounts = self.usage.tables["accounts"]
         there = {place for place in slices.items() if (log, *place) in accounts}
         rows = {name: len(self.usage.tables[name]) for name in TABLES}
+        for table, hour in after.items():
+            of = self.usage.tables[table].values()
+            rows[table] = sum(row.window // 60 > int(hour or -1) for row in of)
         life = Life(str(self.usage.life), UP_S)
         return Holdings(self.ids, rows, there, self.blocks.counts(), life)
 
@@ -124,13 +130,24 @@ class Binding:
         )
 
 
-def _summed(partition: int, seals: list[Seal | SealSum]) -> SealedRows:
+def _summed(partition: int, seals: list[Seal | SealSum], kept: Mapping[str, Kept]) -> SealedRows:
     counts = (
-        sum(getattr(seal, name) for seal in seals)
+        sum(_told(seal, name, kept) for seal in seals)
         for name in ("events", "rejects", "tallies", "members", "rejected", "events")
     )
     slices = sum(it.slices if isinstance(it, SealSum) else 1 for it in seals)
     return SealedRows(partition, max(seal.slice for seal in seals), slices, *counts)
+
+
+def _told(seal: Seal | SealSum, table: str, kept: Mapping[str, Kept]) -> int:
+    """The rows of a table that must be there; where minutes are dropped, at least so many."""
+    rows: int = getattr(seal, table)
+    if table not in kept:
+        return rows
+    began_ms = seal.begin_ms if isinstance(seal, SealSum) else seal.append_ms
+    if began_ms < kept[table].from_ms or seal.late is None:
+        return 0
+    return max(0, rows - seal.late)
 
 
 def copied(state: UsageState) -> UsageState:
@@ -141,6 +158,7 @@ def copied(state: UsageState) -> UsageState:
     made.landed, made.first_at = dict(state.landed), dict(state.first_at)
     made.redacted = set(state.redacted)
     made.unerased = None if state.unerased is None else copied(state.unerased)
+    made.undropped = None if state.undropped is None else copied(state.undropped)
     return made
 
 
@@ -152,6 +170,8 @@ def _set(state: UsageState, other: UsageState) -> None:
     state.redacted = made.redacted
     if state.unerased is not None:
         state.unerased = made.unerased or UsageState()
+    if state.undropped is not None:
+        state.undropped = made.undropped or UsageState()
 
 
 def _thin(state: UsageState, table: str, left: int) -> None:
@@ -185,8 +205,8 @@ class SimulatedLedger:
     async def holdings(
         self, log: int, slices: Mapping[int, int], after: Mapping[str, str]
     ) -> Holdings:
-        assert not after, "nothing is dropped here"
-        return await self._net.call("usage.holdings", lambda: self._binding.holdings(log, slices))
+        read = partial(self._binding.holdings, log, slices, after)
+        return await self._net.call("usage.holdings", read)
 
     async def adopt(self, store_id: str) -> None:
         await self._net.call(

@@ -38,6 +38,14 @@ async def jumps(world: World) -> None:
             poison(world.log, rng, world.ledger)
 
 
+async def hours(world: World) -> None:
+    """Where usage by minute is dropped, hours pass, and slices end in each."""
+    while world.profile.drops_minutes and await paused(world, 0.8):
+        world.time.jumped_ms += HOUR_MS // 2
+        for number in range(world.profile.partitions):
+            world.log.append(number, b"[]", RecordKind.PACK)
+
+
 async def clocks(world: World, slots: list[Slot]) -> None:
     """Clocks of single processes are set forward and back, by up to an hour."""
     rng = world.rng

@@ -54,6 +54,7 @@ class Substitutes:
     eraser: type[Eraser] = Eraser
     erased_compared: bool = True
     drops: Callable[[Any], Any] = same  # and those of revisions that are dropped
+    minutes: Callable[[Any], Any] = same  # and those of usage by minute that is dropped
     inbox_watched: bool = True
     usage_compared: bool = True
     life_demanded: bool = True  # by an answer that trusts what was compared a moment ago

@@ -81,6 +81,20 @@ DECAYING: Final[dict[str, Any]] = {
 }
 
 
+# Usage by minute is dropped soon after its hour is in blocks. Drawn for no other world either. Runs
+# are corrected for as long as minutes are kept at least, which here is no time: nobody makes any.
+MINUTES: Final[dict[str, Any]] = {
+    "drops_minutes": True,
+    "meters_change_s": 3.0,
+    "jump_ms_max": HOUR_MS,
+    "spread_ms": 2 * HOUR_MS,
+    "log_restored": False,
+    "expire_ms": 0,
+    "retention_ms": 7 * 24 * HOUR_MS,
+    "dispatchers": 0,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Who lives in a world and how rough it is."""
@@ -113,6 +127,7 @@ class Profile:
     log_restored: bool  # once, to an older state: counting must stop then
     lossy: float  # share of the flushes of which the store forgets rows: claims mean nothing then
     drops_revisions: bool = False  # those that ended; never drawn: see DROPS
+    drops_minutes: bool = False  # usage by minute; never drawn: see MINUTES
     usage_lost: bool = False  # the whole store, once, and brought back; never drawn: see LOST
     erases_s: float = 0.0  # how often, about, a subject is to be erased; 0: never; see ERASING
     decays: bool = False  # the store loses rows of sealed slices; never drawn: see DECAYING

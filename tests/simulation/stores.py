@@ -72,6 +72,7 @@ class CatalogueState:
         self.switches: dict[str, list[tuple[int | None, Meter]]] = {}  # by meter, in order
         self.reported: Callable[[str], bool] = lambda _: False  # whether a report is on a meter
         self.ever: list[Meter] = []
+        self.whole_from_ms: Callable[[int], int] = lambda _: 0  # of a revision: 0 where all is
 
     def create(self, **defined: Any) -> Meter:
         """A new meter, which answers at once."""
@@ -99,7 +100,8 @@ class CatalogueState:
         )
         waits = [m for m in self.meters if m.id == meter.id and m.state is RevisionState.FILLING]
         self.meters = [m for m in self.meters if m not in waits] + [after]
-        self.asked_from[after.revision] = from_ms
+        least_ms = self.whole_from_ms(self.version)  # what it cannot count, another one answers
+        self.asked_from[after.revision] = max(from_ms or 0, least_ms) if least_ms else from_ms
         self.ever.append(after)
         return after
 

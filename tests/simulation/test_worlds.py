@@ -10,17 +10,23 @@ import pytest
 from tests.simulation.defences import CONTROLS
 from tests.simulation.life import lived
 from tests.simulation.parts import Substitutes
-from tests.simulation.profile import DECAYING, DROPS, ERASING, LOST
+from tests.simulation.profile import DECAYING, DROPS, ERASING, LOST, MINUTES
 
 LOST_STORE = Substitutes(profile=LOST)
 ERASURES = Substitutes(profile=ERASING)
 ERASURES_IN_A_LOST_STORE = Substitutes(profile=LOST | ERASING)
 DROPPING = (Substitutes(profile=DROPS), Substitutes(profile=LOST | DROPS))
+MINUTES_DROPPED = (
+    Substitutes(profile=MINUTES),
+    Substitutes(profile=LOST | MINUTES),
+    Substitutes(profile=DROPS | MINUTES),
+)
 FRESH_WORLDS = 40
 LOST_WORLDS = 12
 ERASING_WORLDS = 30
 DROPPING_WORLDS = 8  # of each sort
 DECAYING_WORLDS = 40
+MINUTES_WORLDS = 15  # of each sort
 AGAIN = "python -m tests.simulation --seed {seed}"
 FAULTS_MIN = 10  # kinds of faults that so many worlds bring about
 CONTROL_SEEDS_MAX = 600
@@ -78,6 +84,9 @@ BITES = {
     "the revisions of a block": 3,
     "the comparison of blocks": 13,
     "seals that tell of less": 8,
+    "minutes that are refused": 31,
+    "minutes that blocks have": 13,
+    "late rows along the log": 4,
     "seals that are added up once": 3,
     "bounds that a late seal lowers": 8,
     "sums of what is filled in": 29,
@@ -179,6 +188,13 @@ def test_sealed_slices_that_differ_are_recorded_and_no_others() -> None:
     how = Substitutes(profile=DECAYING)
     _, reached = _all_well(how, DECAYING_WORLDS, f"{AGAIN} --decaying --trace")
     assert reached["sealed slices recorded, since they differ"]
+
+
+@pytest.mark.parametrize("how", MINUTES_DROPPED, ids=["kept", "lost", "revisions"])
+def test_minutes_go_and_answers_are_right_or_refused(how: Substitutes) -> None:
+    _, reached = _all_well(how, MINUTES_WORLDS, "seed {seed}")
+    assert reached["periods of minutes dropped"] >= MINUTES_WORLDS // 5, reached
+    assert reached["answers where minutes are not kept"], reached
 
 
 @pytest.mark.parametrize("defence", CONTROLS)

@@ -31,6 +31,7 @@ from tests.simulation.inbox import InboxState, SimulatedWatch, read_for_ever
 from tests.simulation.late import LateState, SimulatedLate, late_terms
 from tests.simulation.log import LogState, SimulatedLog
 from tests.simulation.lost_store import Binding, begun
+from tests.simulation.minutes import MinutesState, drop_for_ever
 from tests.simulation.network import FatefulNet, Killed, Net, Process, Time
 from tests.simulation.parts import Claimed, Shown, Slot, Substitutes
 from tests.simulation.profile import drawn
@@ -77,8 +78,9 @@ class World:
         self.dispatch_fates = Fates(self.rng, self.profile.rates)
         self.dispatch_fates.dealt, self.dispatch_fates.away = self.fates.dealt, self.fates.away
         self.log = LogState("log", self.profile.partitions, self.time, self.rng)
-        self.log.gaps, self.log.lags = self.profile.gaps, self.profile.lags
-        self.log.clock_wobble_ms = self.profile.clock_wobble_ms
+        self.log.gaps, self.log.lags, self.log.clock_wobble_ms = (
+            self.profile.gaps, self.profile.lags, self.profile.clock_wobble_ms,
+        )  # fmt: skip
         self.usage = UsageState(self.rng)
         self.usage.forgets = self.rng if self.profile.lossy else None
         self.usage.forgets_share = self.profile.lossy
@@ -95,6 +97,8 @@ class World:
         self.drops = DropsState(self.binding, self.catalogue, self.sums, self.profile)
         self.substitutes.drops(self.drops)
         self.decay = Decay(self.usage, self.progress, self.rng)
+        self.minutes = MinutesState(self.binding, self.catalogue, self.sums, self.profile)
+        self.substitutes.minutes(self.minutes)
         self.committed = Committed()
         self.reports = ReportsState()
         self.catalogue.reported = self.reports.is_on
@@ -316,6 +320,10 @@ class World:
         dropper = self.drops.dropper(net, self.log.number, slot.process, held)
         beside = [asyncio.ensure_future(make_for_ever(maker, self.rng, dropper))]
         beside += [asyncio.ensure_future(it) for it in self._erasing(slot, net)]
+        retention = self.minutes.retention(net, self.log.number, held)
+        if retention is not None:
+            drops = drop_for_ever(retention, slot.process, self.rng)
+            beside.append(asyncio.ensure_future(drops))
         try:
             await work
         finally:

@@ -723,6 +723,9 @@ type AuditChecked struct {
 	// Blocks Sums by hour and day that were recounted from tallies.
 	Blocks int `json:"blocks"`
 
+	// BlocksNotKept Sums by hour and day whose minutes are not kept any more: they are not recounted.
+	BlocksNotKept int `json:"blocks_not_kept"`
+
 	// Cells Tallies that were recounted in SQL.
 	Cells      int `json:"cells"`
 	Deliveries int `json:"deliveries"`
@@ -737,7 +740,7 @@ type AuditChecked struct {
 	// NotFilledIn Slices that a meter is still being filled in from.
 	NotFilledIn int `json:"not_filled_in"`
 
-	// NotKept Slices whose events are not kept any more: they are not recounted.
+	// NotKept Slices whose events or minutes are not kept any more: they are not recounted.
 	NotKept int `json:"not_kept"`
 
 	// RecountedByFold Slices of a meter with values or paths that SQL cannot read exactly: recounted by the code that counts.

@@ -85,7 +85,9 @@ class AuditCheckedShown(TypedDict):
     not_kept: Annotated[
         int,
         Field(
-            ge=0, description="Slices whose events are not kept any more: they are not recounted."
+            ge=0,
+            description="Slices whose events or minutes are not kept any more: they are not "
+            "recounted.",
         ),
     ]
     erased: Annotated[
@@ -94,6 +96,14 @@ class AuditCheckedShown(TypedDict):
     moving: Annotated[int, Field(ge=0, description="Cells that are written just now: left out.")]
     blocks: Annotated[
         int, Field(ge=0, description="Sums by hour and day that were recounted from tallies.")
+    ]
+    blocks_not_kept: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="Sums by hour and day whose minutes are not kept any more: they are not "
+            "recounted.",
+        ),
     ]
     runs: Count
     deliveries: Count
@@ -134,6 +144,7 @@ _EXAMPLE: Final[Any] = {
         "erased": 0,
         "moving": 0,
         "blocks": 0,
+        "blocks_not_kept": 0,
         "runs": 0,
         "deliveries": 0,
     },
@@ -213,6 +224,7 @@ def _shown(step: AuditStep) -> AuditStepShown:
             "erased": step.erased,
             "moving": step.moving,
             "blocks": step.blocks,
+            "blocks_not_kept": step.blocks_not_kept,
             "runs": step.runs,
             "deliveries": step.deliveries,
         },

@@ -36,11 +36,17 @@ WHERE time_ms >= start_ms
 GROUP BY revision;
 
 -- name: meters_counted
--- A slice lies within five minutes of append time, so each belongs to one hour.
+-- A slice lies within five minutes of append time, so each belongs to one hour. Where minutes are not kept any more,
+-- slices of these hours have only late rows of them: those are in a table of their own.
 SELECT revision, sum(counted), sum(rejected)
-FROM tallies FINAL
-WHERE revision IN {revisions:Array(UInt32)}
-    AND window >= transform(revision, {revisions:Array(UInt32)}, {windows:Array(UInt32)}, toUInt32(0))
+FROM (
+    SELECT revision, subject, window, log, partition, slice, counted, rejected FROM tallies FINAL
+    WHERE revision IN {revisions:Array(UInt32)} AND window >= {minutes_from:UInt32}
+    UNION ALL
+    SELECT revision, subject, window, log, partition, slice, counted, rejected FROM late_tallies FINAL
+    WHERE revision IN {revisions:Array(UInt32)} AND window < {minutes_from:UInt32}
+)
+WHERE window >= transform(revision, {revisions:Array(UInt32)}, {windows:Array(UInt32)}, toUInt32(0))
     -- erased:
     AND (log, partition, slice) IN (
         SELECT DISTINCT log, partition, slice FROM events
@@ -154,14 +160,24 @@ WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice >= {first:
 -- name: stored_tallies
 SELECT revision, subject, groups, window, log, partition, slice, version, total, counted, rejected, minimum, maximum,
     latest_time_ms, latest_recorded_ms, latest_key, latest
-FROM tallies FINAL
-WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
-    AND revision = {revision:UInt32};
+FROM (
+    SELECT * FROM tallies FINAL
+    WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
+        AND revision = {revision:UInt32} AND window >= {minutes_from:UInt32}
+    UNION ALL
+    SELECT * FROM late_tallies FINAL
+    WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
+        AND revision = {revision:UInt32} AND window < {minutes_from:UInt32}
+);
 
 -- name: stored_members
 SELECT revision, subject, groups, window, member, log, partition, slice FROM members FINAL
 WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
-    AND revision = {revision:UInt32};
+    AND revision = {revision:UInt32} AND window >= {minutes_from:UInt32}
+UNION ALL
+SELECT revision, subject, groups, window, member, log, partition, slice FROM late_members FINAL
+WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:UInt64}
+    AND revision = {revision:UInt32} AND window < {minutes_from:UInt32};
 
 -- name: stored_rejected
 SELECT revision, log, partition, offset, place, slice, subject, groups, window, reason, value FROM rejected FINAL

@@ -9,9 +9,19 @@ from meterline.backends.clickhouse.blocks.sql import BY_NAME
 from meterline.backends.clickhouse.chdb.parts import PartWatch
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.named_sql import QUERIES
-from meterline.usage import EVENTS, REJECTS, SEEN, Holdings, Life, Period, Reach
+from meterline.usage import (
+    EVENTS,
+    MINUTE_TABLES,
+    REJECTS,
+    SEEN,
+    Holdings,
+    Life,
+    Period,
+    Reach,
+)
 
-_BY_PERIOD: Final = (EVENTS, REJECTS, SEEN)
+_BY_PERIOD: Final = (EVENTS, REJECTS, SEEN, *MINUTE_TABLES)
+_YEAR_CHARS: Final = 4  # of `2026`
 _MONTH_CHARS: Final = 6  # of `202601`; a week is named by its Monday, as `20260105`
 
 # Asked behind each answer: threads would cost more than they save.
@@ -81,7 +91,7 @@ class ClickHousePeriods:
 
     async def drop(self, period: Period) -> None:
         """See the port."""
-        assert period.table in _BY_PERIOD, "the others are not partitioned by append time"
+        assert period.table in _BY_PERIOD, "the others are not partitioned by time"
         # The server's own bound protects tables from hands; here the size was decided elsewhere.
         await self._connection.execute(
             f"ALTER TABLE {period.table} DROP PARTITION ID '{period.name}'"
@@ -90,8 +100,11 @@ class ClickHousePeriods:
 
 
 def period_bounds(name: str) -> tuple[int, int]:
-    """The append times of a partition, from its id: a month, or a week from Monday on, of UTC."""
-    if len(name) == _MONTH_CHARS:
+    """The times of a partition, from its id: a year, a month, or a week from Monday on, of UTC."""
+    if len(name) == _YEAR_CHARS:
+        begin = datetime.strptime(name, "%Y").replace(tzinfo=UTC)
+        end = begin.replace(year=begin.year + 1)
+    elif len(name) == _MONTH_CHARS:
         begin = datetime.strptime(name, "%Y%m").replace(tzinfo=UTC)
         end = (begin + timedelta(days=31)).replace(day=1)
     else:

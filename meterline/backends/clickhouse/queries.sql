@@ -160,6 +160,15 @@ WHERE _partition_id = {period:String} GROUP BY log, partition;
 SELECT log, partition, max(offset), toInt64(0) FROM seen
 WHERE _partition_id = {period:String} GROUP BY log, partition;
 
+-- name: reach_tallies
+-- A slice is named by its first offset, and sealed as a whole.
+SELECT log, partition, max(slice), toInt64(0) FROM tallies
+WHERE _partition_id = {period:String} GROUP BY log, partition;
+
+-- name: reach_members
+SELECT log, partition, max(slice), toInt64(0) FROM members
+WHERE _partition_id = {period:String} GROUP BY log, partition;
+
 -- name: parts
 -- The parts in use of some tables: table, name, folder and the bytes of its files, but for a few small ones.
 SELECT table, name, path, bytes_on_disk FROM system.parts

@@ -16,6 +16,8 @@ _ADD: Final = re.compile(r"ADD (COLUMN|INDEX) IF NOT EXISTS (\w+) .*?(?=,\n|\Z)"
 _BY_WEEK: Final = "PARTITION BY toMonday("
 _BY_MONTH: Final = "PARTITION BY toYYYYMM("
 _OF_MONTH: Final = re.compile(r"\d{6}_")  # of a week it begins with eight digits
+_OF_YEAR: Final = re.compile(r"\d{4}_")  # of usage by minute
+_YEARLY: Final = "PARTITION BY toYear("
 # Every table of ours ends in its settings, so what was cut off anywhere lacks this line, or its
 # end.
 _LAST_LINE: Final = re.compile(rb"\nSETTINGS [^\n\0]+\n\Z")
@@ -44,11 +46,15 @@ def missing(have: Iterable[Sequence[str]]) -> list[str]:
 
 def definition(table: str, uuid: str, parts: Iterable[str] = ()) -> bytes | None:
     """The file that chDB keeps for a table of ours; None for a table that is not ours. `parts` are
-    the names of its parts: an older build partitioned by month what is partitioned by week now.
+    the names of its parts: an older build partitioned by month what is partitioned by week now, and
+    by year what is partitioned by month.
     """
     text = TABLES.get(table, "")
-    if any(_OF_MONTH.match(name) for name in parts):
+    names = list(parts)
+    if any(_OF_MONTH.match(name) for name in names):
         text = text.replace(_BY_WEEK, _BY_MONTH)
+    if any(_OF_YEAR.match(name) for name in names):
+        text = text.replace(_BY_MONTH, _YEARLY)
     made = _CREATE.search(text)
     if made is None:
         return None

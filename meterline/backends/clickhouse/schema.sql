@@ -90,7 +90,7 @@ CREATE TABLE IF NOT EXISTS tallies (
     INDEX by_slice slice TYPE bloom_filter(0.001) GRANULARITY 1,
     INDEX by_subject subject TYPE bloom_filter(0.01) GRANULARITY 1
 ) ENGINE = ReplacingMergeTree(version)
-PARTITION BY toYear(toDateTime(window * 60, 'UTC'))
+PARTITION BY toYYYYMM(toDateTime(window * 60, 'UTC'))
 ORDER BY (revision, window, subject, groups, log, partition, slice)
 {durable};
 
@@ -103,7 +103,7 @@ CREATE TABLE IF NOT EXISTS members (
     INDEX by_slice slice TYPE bloom_filter(0.001) GRANULARITY 1,
     INDEX by_subject subject TYPE bloom_filter(0.01) GRANULARITY 1
 ) ENGINE = ReplacingMergeTree
-PARTITION BY toYear(toDateTime(window * 60, 'UTC'))
+PARTITION BY toYYYYMM(toDateTime(window * 60, 'UTC'))
 ORDER BY (revision, window, subject, groups, member, log, partition, slice)
 {durable};
 

@@ -36,7 +36,7 @@ from meterline.event import (
 from meterline.limits import (
     FILL_READ_BYTES,
     FILL_READ_EVENTS,
-    FLUSH_YEARS_MAX,
+    FLUSH_MONTHS_MAX,
     SEEN_CHUNK_ROWS,
 )
 from meterline.meter import Meter, pieces
@@ -71,7 +71,7 @@ _COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "late_tallies": TallyRow._fields,
     "late_members": MemberRow._fields,
 }
-# Where a table's rows fall into partitions by the year of their window.
+# Where a table's rows fall into partitions by the month or year of their window.
 _WINDOW_AT: Final = {
     "tallies": TallyRow._fields.index("window"),
     "members": MemberRow._fields.index("window"),
@@ -79,7 +79,7 @@ _WINDOW_AT: Final = {
 }
 _SEEN_WIDTHS: Final = {"key": KEY_BYTES, "check": CHECK_BYTES}
 _INDEXED: Final = re.compile(r"ALTER TABLE (\w+) ADD INDEX IF NOT EXISTS along_log ")
-_MINUTES_PER_YEAR: Final = 525_600
+_MINUTES_PER_MONTH: Final = 28 * 1_440  # or more
 _HOWEVER_SOON: Final = -(2**62)
 
 
@@ -300,7 +300,7 @@ def _cursor(after: str | None) -> tuple[int, int, int, int]:
 
 
 def _blocks(table: str, rows: Sequence[tuple[Any, ...]]) -> list[Rows]:
-    """Rows as blocks that each span at most FLUSH_YEARS_MAX of the table's partitions; none for no
+    """Rows as blocks that each span at most FLUSH_MONTHS_MAX of the table's partitions; none for no
     rows.
     """
     if not rows:
@@ -309,9 +309,9 @@ def _blocks(table: str, rows: Sequence[tuple[Any, ...]]) -> list[Rows]:
     if at is None:
         return [rows]
     windows = [row[at] for row in rows]
-    if (max(windows) - min(windows)) // _MINUTES_PER_YEAR < FLUSH_YEARS_MAX - 1:
+    if (max(windows) - min(windows)) // _MINUTES_PER_MONTH < FLUSH_MONTHS_MAX - 1:
         return [rows]
     by_span: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
     for row in rows:
-        by_span[row[at] // (_MINUTES_PER_YEAR * (FLUSH_YEARS_MAX - 1))].append(row)
+        by_span[row[at] // (_MINUTES_PER_MONTH * (FLUSH_MONTHS_MAX - 1))].append(row)
     return list(by_span.values())

@@ -204,14 +204,7 @@ class Settings(BaseSettings):
         "good time source.",
         examples=[1_000],
     )
-    log_retention_days: int = Field(
-        default=limits.LOG_RETENTION_DAYS,
-        ge=1,
-        le=retention.DAYS_MAX,
-        description="How long the log keeps records that are already counted. Change it to save "
-        "disk.",
-        examples=[7],
-    )
+    log_retention_days: retention.LogRetentionDays = limits.LOG_RETENTION_DAYS
 
     # --- what is let in ---
     body_bytes_max: int = Field(
@@ -262,6 +255,7 @@ class Settings(BaseSettings):
     keep_events_days: retention.KeepEventsDays = None
     keep_refusals_days: retention.KeepRefusalsDays = None
     keep_superseded_days: retention.KeepSupersededDays = None
+    keep_minutes_days: retention.KeepMinutesDays = None
     grace_ms: Annotated[int, AfterValidator(checked_grace)] = Field(
         default=limits.GRACE_MS,
         validate_default=True,  # it depends on two others

@@ -31,6 +31,16 @@ def _at_least(days: int | None, info: ValidationInfo, names: tuple[str, ...]) ->
     return days
 
 
+LogRetentionDays = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=DAYS_MAX,
+        description="How long the log keeps records that are already counted. Change it to save "
+        "disk.",
+        examples=[7],
+    ),
+]
 KeepEventsDays = Annotated[
     int | None,
     Field(
@@ -54,6 +64,17 @@ KeepRefusalsDays = Annotated[
         examples=[90],
     ),
     AfterValidator(_checked_refusals),
+]
+KeepMinutesDays = Annotated[
+    int | None,
+    Field(
+        ge=SUPERSEDED_DAYS_MIN,
+        le=DAYS_MAX,
+        description="How long usage by minute is kept, by the time of usage; then it is told by "
+        "hour and day. For ever if absent. Whole months go, and cannot be had back. Set it to save "
+        "disk; what is refused afterwards is in docs/operations.md.",
+        examples=[400],
+    ),
 ]
 KeepSupersededDays = Annotated[
     int | None,

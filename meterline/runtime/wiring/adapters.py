@@ -246,7 +246,9 @@ def ledger(settings: Settings, opened: Opened) -> Ledger:
         AuditTerms(settings.horizon_days * DAY_MS, settings.losses_accepted or {}),
     )
     return Ledger(
-        CheckedAccounts(ClickHouseAccounts(opened.connection, masks), opened.reading),
+        CheckedAccounts(
+            ClickHouseAccounts(opened.connection, masks, stores.retention.notices), opened.reading
+        ),
         CalmAuditor(auditor, erasures),
         CheckedLineage(ClickHouseEventLineage(opened.connection), opened.reading),
         SqlDeliveryLineage(opened.database),

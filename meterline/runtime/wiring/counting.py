@@ -35,6 +35,7 @@ from meterline.usage import (
     BlockRows,
     CheckedBlockRows,
     CheckedErasedRows,
+    CheckedPeriods,
     CheckedRevisionRows,
     CheckedUsageStore,
     Erasure,
@@ -81,8 +82,10 @@ def _retention(settings: Settings, opened: Opened) -> Retention:
     """
     events, refusals = settings.keep_events_days, settings.keep_refusals_days
     seen = None if events is None else max(events, settings.horizon_days + SEEN_MARGIN_DAYS)
-    terms = RetentionTerms(*map(_kept_ms, (events, refusals, seen)))
-    periods = ClickHousePeriods(opened.connection.lane(UPKEEP))
+    minutes = settings.keep_minutes_days
+    terms = RetentionTerms(*map(_kept_ms, (events, refusals, seen, minutes)))
+    rows = ClickHousePeriods(opened.connection.lane(UPKEEP))
+    periods = CheckedPeriods(rows, opened.integrity)
     return Retention(periods, SqlRetention(opened.database), terms, opened.log.number)
 
 

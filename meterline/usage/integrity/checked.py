@@ -8,6 +8,7 @@ from meterline.usage.erasure import ErasedRows
 from meterline.usage.integrity.comparison import Standing, UsageIntegrity, WholeLife
 from meterline.usage.ports import LateEvents, Life, UsageStore
 from meterline.usage.query import UsageQuery, UsageRow
+from meterline.usage.retention.periods import UsagePeriods
 from meterline.usage.retention.revisions import RevisionRows
 from meterline.usage.rows import RawEvent, SeenRow
 
@@ -117,6 +118,17 @@ class CheckedBlockRows:
         self.make, self.held, self.recount = rows.make, rows.held, rows.recount
         self.due = integrity.checked(rows.due)
         self.drop, self.counts = rows.drop, rows.counts
+
+
+class CheckedPeriods:
+    """`UsagePeriods` of a store that has lost nothing: what it lacks may be made again only of what
+    would be dropped. All but `drop`, before which `reach` is asked, raise `StoreLost`, too.
+    """
+
+    def __init__(self, periods: UsagePeriods, integrity: UsageIntegrity) -> None:
+        self.periods = integrity.checked(periods.periods)
+        self.reach = integrity.checked(periods.reach)
+        self.drop = periods.drop
 
 
 class CheckedErasedRows:

@@ -271,7 +271,8 @@ class UsageIntegrity:
         if lacking := damaged(sealed, there):
             raise Unavailable(
                 f"usage store: block {lacking[0]} has not the rows that were counted. It is made"
-                " again from its slices, within minutes. Ask again then"
+                " again from its slices, within minutes. Ask again then. Where minutes"
+                " are not kept any more, restore the newest backup of the usage store"
             )
         return there.life
 

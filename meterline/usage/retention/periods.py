@@ -1,8 +1,9 @@
 """Retention: which periods of a table may be dropped, and the notice that is given before (pure).
 
 A period is a partition of a table of the usage store: all its rows with append times of one week or
-month. It is dropped as a whole. The control store has a notice of it at least a day before, so the
-comparison of both stores (`integrity.py`) knows what is missing on purpose.
+month; of usage by minute, with times of usage of one month or year. It is dropped as a whole. The
+control store has a notice of it at least a day before, so the comparison of both stores
+(`integrity.py`) knows what is missing on purpose.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,10 +16,14 @@ from meterline.limits import RETENTION_NOTICE_MS
 EVENTS: Final = "events"
 REJECTS: Final = "rejects"
 SEEN: Final = "seen"
+TALLIES: Final = "tallies"
+MEMBERS: Final = "members"
 
 
 class Period(NamedTuple):
-    """Rows of a table that were appended in [from_ms, to_ms). No slice has rows in two of them."""
+    """Rows of a table that were appended in [from_ms, to_ms). No slice has rows in two of them. Of
+    usage by minute it is the time of usage, and a slice may have rows in any.
+    """
 
     table: str
     name: str  # names of one table sort by time
@@ -42,6 +47,7 @@ class Notice(NamedTuple):
     latest_ms: int  # of what is not kept, the greatest time of an event
     catalogue: int  # revisions up to this version had counted all of it
     given_at_ms: int
+    begun_at_ms: int | None = None  # since when rows of usage by minute may be gone
 
 
 class Kept(NamedTuple):
@@ -65,10 +71,17 @@ class RetentionTerms:
     events_ms: int | None = None
     refusals_ms: int | None = None
     seen_ms: int | None = None
+    minutes_ms: int | None = None
 
     def of(self, table: str) -> int | None:
         """How long rows of this table are kept."""
-        return {EVENTS: self.events_ms, REJECTS: self.refusals_ms, SEEN: self.seen_ms}.get(table)
+        return {
+            EVENTS: self.events_ms,
+            REJECTS: self.refusals_ms,
+            SEEN: self.seen_ms,
+            TALLIES: self.minutes_ms,
+            MEMBERS: self.minutes_ms,
+        }.get(table)
 
     def seals_before(self, newest_ms: int) -> int:
         """Seals of slices that were appended earlier may be added up: nothing of them is kept that
@@ -105,11 +118,11 @@ def is_sealed(reach: Reach, sealed: Mapping[int, SealedEnd]) -> bool:
     )
 
 
-def may_drop(notice: Notice, now_ms: int) -> bool:
+def may_drop(notice: Notice, now_ms: int, wait_ms: int = RETENTION_NOTICE_MS) -> bool:
     """Whether the notice was given long enough ago. Copies of both stores that were made within
     that time agree.
     """
-    return now_ms - notice.given_at_ms >= RETENTION_NOTICE_MS
+    return now_ms - notice.given_at_ms >= wait_ms
 
 
 def kept_of(notices: Iterable[Notice]) -> dict[str, Kept]:
@@ -171,6 +184,12 @@ class RetentionLedger(Protocol):
     ) -> Notice | str:
         """Record that a period is not kept, and return the notice: the first one stands. Returns
         why it must be kept for now, where something still needs its events.
+        """
+        ...
+
+    async def begin_drop(self, period: Period, reach: Reach, log: int, now_ms: int) -> bool:
+        """Ask again whether a period with a notice may go, and record that its rows may be gone
+        from now on: no block is withdrawn that was made of them. False where it must be kept.
         """
         ...
 

@@ -6,6 +6,7 @@ import pytest
 
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
+from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.progress.retention import SqlRetention
 from meterline.backends.control_store.progress.seal_ledger import SqlSealLedger
@@ -14,6 +15,9 @@ from meterline.usage import (
     EVENTS,
     REJECTS,
     SEEN,
+    TALLIES,
+    Block,
+    Dropped,
     Kept,
     Notice,
     Period,
@@ -21,6 +25,7 @@ from meterline.usage import (
     Seal,
     SealedEnd,
     SealedRows,
+    Stretch,
     counted_from,
 )
 
@@ -117,3 +122,70 @@ async def test_seen_rows_and_refusals_wait_for_no_meter(stores: Stores) -> None:
         given = await stores.ledger.give_notice(OLD[table], Reach({0: 20}, 0), 1, 100)
         assert isinstance(given, Notice)
     assert counted_from(await stores.ledger.notices(), meter.revision + 1) == 0
+
+
+MONTH_MS = 1_769_904_000_000  # 2026-02-01
+JANUARY = Period(TALLIES, "202601", MONTH_MS - 31 * 86_400_000, MONTH_MS)
+BEHIND_MS = MONTH_MS + WEEK_MS
+
+
+def _block(number: int, first: int, end: int, begin_ms: int, end_ms: int) -> Block:
+    stretches = (Stretch(0, first, end), Stretch(1, 0, 0))
+    return Block(number, 1, stretches, 0, 0, begin_ms, end_ms, changed_at_ms=BEHIND_MS)
+
+
+async def _readable(ledger: SqlBlockLedger, block: Block) -> None:
+    await ledger.begin(block)
+    assert await ledger.publish(block, {"hours": 1, "days": 1}, (), BEHIND_MS)
+
+
+async def test_minutes_go_once_blocks_have_them_and_blocks_are_withdrawn_until_they_go(
+    stores: Stores, control_database: Database
+) -> None:
+    blocks, reach, late = SqlBlockLedger(control_database), Reach({0: 11}, 0), 15 * 60_000
+    assert isinstance(await stores.ledger.give_notice(JANUARY, reach, 1, 100), str)
+    await _readable(blocks, _block(1, 0, 20, 0, BEHIND_MS))
+    said = await stores.ledger.give_notice(JANUARY, Reach({0: 21}, 0), 1, 100)
+    assert said == "some of its rows are in no block yet"
+    notice = await stores.ledger.give_notice(JANUARY, reach, 1, 100)
+    assert notice == Notice(TALLIES, "202601", MONTH_MS + late, MONTH_MS - 1, 0, 100)
+    assert await blocks.dropped_minutes() == (Dropped(MONTH_MS // 60_000, 0, gone=False),)
+    assert await blocks.kept([1], MONTH_MS // 60_000)
+    assert not await blocks.kept([1], MONTH_MS // 60_000 - 1), "planned before the notice"
+
+    # Until the drop has begun all can be made again, and nothing is begun meanwhile.
+    assert await blocks.withdraw(1, [1], BEHIND_MS)
+    assert not await stores.ledger.begin_drop(JANUARY, reach, 1, 200)
+    await _readable(blocks, _block(2, 0, 20, 0, BEHIND_MS))
+    await _readable(blocks, _block(3, 20, 30, BEHIND_MS, BEHIND_MS + WEEK_MS))
+    assert await stores.ledger.begin_drop(JANUARY, reach, 1, 300)
+    assert await stores.ledger.begin_drop(JANUARY, reach, 1, 400)
+    assert await stores.ledger.notices() == [notice._replace(begun_at_ms=300)]
+    assert not await blocks.withdraw(1, [2], BEHIND_MS), "its minutes may be gone"
+    assert await blocks.kept([2, 3], MONTH_MS // 60_000)
+    assert await blocks.withdraw(1, [3], BEHIND_MS), "it has only late rows of before"
+    assert not await blocks.kept([3], MONTH_MS // 60_000)
+
+
+async def test_minutes_that_no_log_but_another_has_are_kept(
+    stores: Stores, control_database: Database
+) -> None:
+    await _readable(SqlBlockLedger(control_database), _block(1, 0, 20, 0, BEHIND_MS))
+    await stores.progress.register_log("two", 2)
+    said = await stores.ledger.give_notice(JANUARY, Reach({0: 11}, 0), 1, 100)
+    assert said == "another log was counted, and its minutes are in no block that is read"
+
+
+async def test_seals_tell_of_rows_of_usage_that_are_not_late(stores: Stores) -> None:
+    """Of slices that have all of their rows of before a second time, along the log."""
+    blocks = SqlBlockLedger(stores.ledger.database)
+    await _readable(blocks, _block(1, 0, 30, 0, BEHIND_MS))
+    for slice_, late in ((30, 1), (40, 9)):
+        row = (1, 0, slice_, slice_ + 10, 7, 0, BEHIND_MS, b"d", 2, 6, 4, 5, late)
+        await stores.progress.seal(Seal(*row))
+    (before,) = (await stores.seals.sealed(1, {})).rows
+    await stores.ledger.give_notice(JANUARY, Reach({0: 11}, 0), 1, 100)
+    (after,) = (await stores.seals.sealed(1, {})).rows
+    assert before.tallies == 9 + 12
+    assert (after.tallies, after.members) == (6 - 1, before.members), "members have no notice"
+    assert (after.events, after.seen) == (before.events, before.seen)

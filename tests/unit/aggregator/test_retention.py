@@ -151,6 +151,11 @@ class Stores:
         await self._met()
         return there[0]
 
+    async def begin_drop(self, period: Period, _reach: Reach, log: int, _now_ms: int) -> bool:
+        await self._met()
+        assert log == LOG
+        return (period.table, period.name) in {(it.table, it.period) for it in self.notices_}
+
     async def notices(self) -> list[Notice]:
         return self.notices_
 

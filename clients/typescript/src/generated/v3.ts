@@ -1523,7 +1523,7 @@ export interface components {
             recounted_by_fold: number;
             /** @description Slices that a meter is still being filled in from. */
             not_filled_in: number;
-            /** @description Slices whose events are not kept any more: they are not recounted. */
+            /** @description Slices whose events or minutes are not kept any more: they are not recounted. */
             not_kept: number;
             /** @description Events of erased subjects: they cannot be recounted. */
             erased: number;
@@ -1531,6 +1531,8 @@ export interface components {
             moving: number;
             /** @description Sums by hour and day that were recounted from tallies. */
             blocks: number;
+            /** @description Sums by hour and day whose minutes are not kept any more: they are not recounted. */
+            blocks_not_kept: number;
             runs: number;
             deliveries: number;
         };
@@ -4930,6 +4932,7 @@ export interface operations {
                      *         "erased": 0,
                      *         "moving": 0,
                      *         "blocks": 0,
+                     *         "blocks_not_kept": 0,
                      *         "runs": 0,
                      *         "deliveries": 0
                      *       },

@@ -159,9 +159,9 @@ class ClickHouseEvidence:
                 name = f"member {member.hex()}"
                 made.differences.append(_row_difference("members", cell, name, not found, found))
 
-    async def cells(self, slice_id: SliceId, revision: int) -> CellRows:
+    async def cells(self, slice_id: SliceId, revision: int, minutes_from: int = 0) -> CellRows:
         """See the port."""
-        of = {**slice_id._asdict(), "revision": revision}
+        of = {**slice_id._asdict(), "revision": revision, "minutes_from": minutes_from}
         tallies = await self._asked(EVIDENCE["stored_tallies"], of)
         members = await self._asked(EVIDENCE["stored_members"], of)
         rejected = await self._asked(EVIDENCE["stored_rejected"], of)

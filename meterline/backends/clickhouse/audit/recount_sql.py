@@ -94,7 +94,7 @@ FROM (
             tuple(version, total, counted, rejected, toInt256(minimum), toInt256(maximum),
                 latest_time_ms, latest_recorded_ms, latest_key, toInt256(latest)),
             0, 0, tuple(toUInt64(0), toUInt64(0)), 1
-        FROM tallies FINAL
+        FROM {_kept("tallies", chunk)}
         WHERE {_cells(chunk, meter, statement)}
         UNION ALL
         SELECT slice, subject, JSONExtract(groups, 'Array(String)') AS split, window,
@@ -151,9 +151,19 @@ def members_statement(chunk: Chunk, meter: Meter) -> tuple[str, dict[str, object
     statement = Statement()
     sql = f"""
 SELECT slice, subject, JSONExtract(groups, 'Array(String)'), window, member
-FROM members FINAL
+FROM {_kept("members", chunk)}
 WHERE {_cells(chunk, meter, statement)}"""  # noqa: S608 - as above
     return sql, statement.parameters
+
+
+def _kept(table: str, chunk: Chunk) -> str:
+    """Where the rows by minute of a chunk are read."""
+    if not chunk.minutes_from:
+        return f"{table} FINAL"
+    minute = int(chunk.minutes_from)
+    kept = f"SELECT * FROM {table} FINAL WHERE window >= {minute}"  # noqa: S608 - as above
+    late = f"SELECT * FROM late_{table} FINAL WHERE window < {minute}"  # noqa: S608 - as above
+    return f"({kept} UNION ALL {late})"
 
 
 _POSITION: Final = f"bitOr(bitShiftLeft(offset, {POSITION_INDEX_BITS}), toUInt64(place))"

@@ -24,7 +24,7 @@ _BLOCKS: Final = tuple(
 _COPY: Final[dict[str, Any]] = {
     **SETTINGS,
     **INSERT_SETTINGS,
-    "max_partitions_per_insert_block": 0,  # one for each year that the subject has usage in
+    "max_partitions_per_insert_block": 0,  # one for each month that the subject has usage in
 }
 _REWRITTEN: Final = (*sql.REDACTIONS, *sql.DELETIONS)
 _NOTED: Final = """SELECT count() FROM system.mutations

@@ -5,6 +5,7 @@ Rows of events and rejects are the same bytes however often they are written, so
 their columns may be filtered; of tallies only the identity is.
 """
 
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from meterline.backends.clickhouse.blocks.hidden import hidden_of_all
@@ -14,18 +15,40 @@ from meterline.backends.clickhouse.named_sql import EVIDENCE
 from meterline.event import decode_event
 from meterline.limits import ACCOUNT_ROWS_MAX, EVENT_TIME_MAX_MS
 from meterline.meter import BEFORE_START, Catalogue, Meter, measures_of, outcomes
+from meterline.ports import Unavailable
 from meterline.problem import Fault, invalid
-from meterline.usage import AccountLine, AccountQuery, Masks, MeterAccount
-from meterline.window import MINUTE_MS
+from meterline.usage import (
+    MINUTE_TABLES,
+    AccountLine,
+    AccountQuery,
+    Masks,
+    MeterAccount,
+    Notice,
+    dropped_before,
+    dropped_of,
+    kept_of,
+)
+from meterline.window import HOUR_MS, MINUTE_MS, rfc3339
 
 _ERASED_HERE: Final = "-- erased:"  # where the condition stands in the statement
 _NO_TYPE: Final = ""  # no event has it: an array of nothing has no type for the engine
 
 
+async def _none() -> Sequence[Notice]:
+    """Everything is kept."""
+    return ()
+
+
 class ClickHouseAccounts:
     """See `meterline.usage.AccountStore`."""
 
-    def __init__(self, connection: Connection, masks: Masks | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        masks: Masks | None = None,
+        notices: Callable[[], Awaitable[Sequence[Notice]]] = _none,
+    ) -> None:
+        self._notices = notices
         self._connection = connection.lane(READING)
         self._masks = masks
         self._searches = Searches()
@@ -50,12 +73,31 @@ class ClickHouseAccounts:
         """See the port."""
         if not query.meters:
             return []
+        notices = await self._notices()
+        found = await self._of_meters(query, notices)
+        if dropped_of(await self._notices()) != dropped_of(notices):
+            raise Unavailable("usage store: minutes were dropped while they were read: ask again")
+        return found
+
+    async def _of_meters(
+        self, query: AccountQuery, notices: Sequence[Notice]
+    ) -> list[MeterAccount]:
+        kept = kept_of(notices)
+        since_ms = max((kept[it].from_ms for it in MINUTE_TABLES if it in kept), default=0)
+        if query.from_ms < since_ms:
+            raise invalid(Fault("from", _not_kept(since_ms), "not_kept", "query"))
         meters = [(m.event_type, m.revision, m.counts_from_ms) for m in query.meters]
         # Of a meter that counts from within a minute, that minute is not asked of its tallies.
         windows = [-(-m.counts_from_ms // MINUTE_MS) for m in query.meters]
         revisions = [m.revision for m in query.meters]
         asked = {**_span(query), "meters": meters}
-        parameters = {**_span(query), "revisions": revisions, "windows": windows}
+        minutes_from = dropped_before(dropped_of(notices))
+        parameters = {
+            **_span(query),
+            "revisions": revisions,
+            "windows": windows,
+            "minutes_from": minutes_from,
+        }
         matched = {row[0]: row[1] for row in await self._asked(EVIDENCE["meters_matched"], asked)}
         sums = {row[0]: row[1:] for row in await self._counted(parameters, revisions)}
         found = []
@@ -95,6 +137,11 @@ class ClickHouseAccounts:
     async def _asked(self, sql: str, parameters: dict[str, Any]) -> Rows:
         async with self._searches.turn(_beyond("too many events would have to be looked at")):
             return await self._connection.query(sql, parameters, EVENT_BOUNDS)
+
+
+def _not_kept(since_ms: int) -> str:
+    hour = rfc3339(-(-since_ms // HOUR_MS) * HOUR_MS)
+    return f"minutes of what was received before {hour} are not kept any more; ask from {hour} on"
 
 
 def _span(query: AccountQuery) -> dict[str, Any]:

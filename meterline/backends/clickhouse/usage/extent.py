@@ -11,9 +11,10 @@ from meterline.backends.clickhouse.usage.sources import uncovered
 from meterline.backends.clickhouse.usage.sql import estimate_statement
 from meterline.backends.clickhouse.usage.statement import Minutes, Part, Statement, of_minutes
 from meterline.limits import QUERY_CLOSED_WINDOWS_MAX
-from meterline.usage import Coverage, Operator, UsageQuery
+from meterline.usage import Coverage, Operator, UsageQuery, dropped_before
 from meterline.window import MINUTE_MS, WindowSize
 
+HOUR_MINUTES: Final = 60
 DAY_MINUTES: Final = 1_440
 _ROWS_AT: Final = -2  # of a line of an estimate: database, table, parts, rows, marks
 
@@ -53,8 +54,8 @@ def _is_closed(query: UsageQuery, part: Part) -> bool:
 
 
 async def _found(reader: Reader, part: Part, coverage: Coverage | None) -> list[int]:
-    """The first and the last minute with usage."""
-    if coverage is None or not coverage.blocks:
+    """The first and the last minute with usage; where minutes are not kept, of its hours."""
+    if coverage is None or not (coverage.blocks or coverage.dropped):
         return await _minutes(reader, part)
     found = await _minutes(reader, part, coverage)
     for last in (False, True):
@@ -77,10 +78,30 @@ WHERE block IN {blocks} AND revision = {revision} AND day >= {first} AND day < {
         if not count:
             break
         within = max(day * DAY_MINUTES, part.first), min((day + 1) * DAY_MINUTES, part.end)
-        if found := await _minutes(reader, Part(part.meter, *within)):
+        of_day = Part(part.meter, *within)
+        if within[0] < dropped_before(coverage.dropped):
+            found = await _hours(reader, of_day, coverage)
+        else:
+            found = await _minutes(reader, of_day)
+        if found:
             return found
         first, end = (first, day) if last else (day + 1, end)
     return []
+
+
+async def _hours(reader: Reader, part: Part, coverage: Coverage) -> list[int]:
+    """The first and the last minute of the hours of blocks in a part of a day."""
+    statement = Statement()
+    blocks = statement.bind(list(coverage.blocks), "Array(UInt64)")
+    revision = statement.bind(part.meter.revision, "UInt32")
+    first, end = part.first // HOUR_MINUTES, -(-part.end // HOUR_MINUTES)
+    sql = f"""SELECT min(hour), max(hour), count() FROM hours
+WHERE block IN {blocks} AND revision = {revision} AND hour >= {first} AND hour < {end}"""  # noqa: S608 - values are bound
+    ((least, most, count),) = await reader.query(sql, statement.parameters)
+    if not count:
+        return []
+    last = (most + 1) * HOUR_MINUTES - 1
+    return [max(least * HOUR_MINUTES, part.first), min(last, part.end - 1)]
 
 
 async def _minutes(reader: Reader, part: Part, newest: Coverage | None = None) -> list[int]:

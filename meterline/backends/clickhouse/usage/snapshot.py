@@ -14,12 +14,14 @@ from meterline.usage import (
     BlockLedger,
     Column,
     Coverage,
+    Dropped,
     Hidden,
     Life,
     Masks,
     columns_of,
     concerning,
     coverage_of,
+    dropped_before,
 )
 
 # All of it is constant, so the engine works it out while it plans: also where there are no rows,
@@ -42,6 +44,7 @@ class BlockSnapshot:
         self._masks = masks
         self._hidden: tuple[Hidden, ...] = ()
         self._columns: Sequence[Column] = ()
+        self._dropped: tuple[Dropped, ...] = ()
         self._alone = False
         self._read_s: float | None = None
         self._reading = asyncio.Lock()
@@ -56,10 +59,13 @@ class BlockSnapshot:
                 self._alone = await self._ledger.alone(self._log)
                 self._read_s = now_s
             coverage = coverage_of(self._log, self._columns, revisions, alone=self._alone)
-            return replace(coverage, hidden=concerning(self._hidden, revisions))
+            hidden = concerning(self._hidden, revisions)
+            return replace(coverage, hidden=hidden, dropped=self._dropped)
 
     async def _read(self) -> None:
         """Blocks, and what is hidden beside them, as they were at one moment."""
+        # First: the blocks that they were given for are still there, or what took their place.
+        self._dropped = await self._ledger.dropped_minutes()
         again: tuple[Hidden, ...] | None = None
         while again is None or again != self._hidden:
             self._hidden = () if self._masks is None else await self._masks.all()
@@ -69,7 +75,7 @@ class BlockSnapshot:
     async def confirm(self, coverage: Coverage, revisions: Collection[int]) -> None:
         """Told after an answer came: what it was read from was there. Raises `Unavailable` where
         it may not have been, since the asker stood still for longer than replaced blocks are kept,
-        or a subject was erased meanwhile.
+        or a subject was erased meanwhile, or minutes were given notice of.
         """
         try:  # at once: each takes a change of threads
             await asyncio.gather(self._same(coverage, revisions), self._kept(coverage))
@@ -82,9 +88,10 @@ class BlockSnapshot:
             await self._masks.confirm(revisions, coverage.hidden)
 
     async def _kept(self, coverage: Coverage) -> None:
-        if coverage.blocks and not await self._ledger.kept(coverage.blocks):
+        if not await self._ledger.kept(coverage.blocks, dropped_before(coverage.dropped)):
             raise Unavailable(
-                "usage store: its blocks were replaced while they were read: ask again"
+                "usage store: its blocks were replaced, or minutes dropped, while they were read:"
+                " ask again"
             )
 
 

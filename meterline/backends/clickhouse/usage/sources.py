@@ -21,17 +21,22 @@ from meterline.backends.clickhouse.usage.statement import (
 )
 from meterline.limits import CELL_RANGES_MAX
 from meterline.meter import Aggregation, Meter
+from meterline.ports import Unavailable
+from meterline.problem import Fault, Problem, invalid
 from meterline.usage import (
     Comparison,
     Coverage,
+    Lack,
+    Need,
     Operator,
     Plan,
     Range,
     UsageQuery,
     concerning,
+    lack_of,
     plan_of,
 )
-from meterline.window import WindowSize
+from meterline.window import MINUTE_MS, WindowSize, rfc3339
 
 _CELLS: Final = {"hour": 60, "day": 1_440}
 _planned: Final = lru_cache(32)(plan_of)  # one answer asks several times for the same
@@ -125,12 +130,17 @@ class _Sources:
         ]
 
     def _plan(self, part: Part) -> Plan:
+        """Every statement is made by one. Raises where it needs what is not kept: `refused`."""
         coverage = self._coverage
         starts = None if self._query.window is WindowSize.MINUTE else self._starts
-        if coverage is None or not coverage.ends:
+        if coverage is None:
             return _planned(part.first, part.end, starts, None, blocks=False)
-        blocks = bool(coverage.blocks)
-        return _planned(part.first, part.end, starts, coverage.late_before, blocks=blocks)
+        border = coverage.late_before if coverage.ends else None
+        plan = _planned(part.first, part.end, starts, border, blocks=bool(coverage.blocks))
+        lack = lack_of(plan, part.first, part.meter.revision, border, coverage.dropped)
+        if lack is not None:
+            raise refused(lack)
+        return plan
 
     def _block(self, part: Part, cell: str, ranges: Sequence[Range], coverage: Coverage) -> str:
         size = _CELLS[cell]
@@ -215,6 +225,26 @@ class _Sources:
         if self._members:
             return "member"
         return f"{_NUMBERS[self._query.meter.aggregation]}counted, rejected"
+
+
+def refused(lack: Lack) -> Problem | Unavailable:
+    """Why usage is not told, and what to ask instead."""
+    since = rfc3339(lack.minute * MINUTE_MS)
+    if lack.need is Need.BLOCKS:
+        return Unavailable(
+            f"usage store: minutes before {since} are not kept any more, and their hours cannot be"
+            f" read at the moment. Ask from {since} on"
+        )
+    message = (
+        f"minutes before {since} are not kept any more; ask by hour or day, in whole hours of UTC,"
+        f" or from {since} on"
+    )
+    if lack.need is Need.REVISION:
+        message = (
+            f"minutes before {since} were not kept any more when this revision of the meter was"
+            f" made; ask from {since} on"
+        )
+    return invalid(Fault("from", message, "not_kept"))
 
 
 def _within(column: str, one: Range, size: int) -> str:

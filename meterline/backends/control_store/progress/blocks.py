@@ -20,33 +20,44 @@ from sqlalchemy import (
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
+from meterline.backends.control_store.meters.kept_events import notices
 from meterline.backends.control_store.progress import filling
 from meterline.backends.control_store.progress.erased import is_unsettled
 from meterline.backends.control_store.progress.seal_sums import all_seals
 from meterline.backends.control_store.store import SqlStore, fetch_int, json_text, reads, writes
 from meterline.backends.control_store.tables.blocks import blocks
 from meterline.backends.control_store.tables.meters import logs, seal_sums, seals
+from meterline.backends.control_store.tables.retention import retention_notices
 from meterline.usage import (
     COUNTED_STATES,
+    MINUTE_TABLES,
     Block,
     BlockState,
+    Dropped,
     Seal,
     Stretches,
+    dropped_of,
+    may_be_made_again,
     may_be_readable,
     withdrawn,
 )
+from meterline.window import MINUTE_MS
 
 _STRETCHES: Final = msgspec.json.Decoder(Stretches)
 _ROWS: Final = msgspec.json.Decoder(dict[str, int])
 # Put together once: it follows every answer. One in the making may be a record that a late
 # statement wrote again: it has no rows.
-_KEPT: Final = (
+_KEPT: Final = select(
     select(func.count())
     .select_from(blocks)
     .where(
         blocks.c.number.in_(bindparam("numbers", expanding=True)),
         blocks.c.state.in_(COUNTED_STATES),
     )
+    .scalar_subquery(),
+    select(func.coalesce(func.max(retention_notices.c.latest_ms), -1))
+    .where(retention_notices.c.table_name.in_(MINUTE_TABLES))
+    .scalar_subquery(),
 )
 
 
@@ -101,10 +112,18 @@ class SqlBlockLedger(SqlStore):
         await _move(connection, numbers, BlockState.GONE, now_ms, unless=BlockState.READABLE)
 
     @reads
-    async def kept(self, connection: Connection, numbers: Collection[int]) -> bool:
+    async def kept(
+        self, connection: Connection, numbers: Collection[int], dropped_before: int = 0
+    ) -> bool:
         """See the port."""
-        count = await connection.execute(_KEPT, {"numbers": list(numbers)})
-        return bool(count.scalar_one() == len(set(numbers)))
+        answer = await connection.execute(_KEPT, {"numbers": list(numbers)})
+        count, latest_ms = answer.one()
+        return bool(count == len(set(numbers)) and (latest_ms + 1) // MINUTE_MS <= dropped_before)
+
+    @reads
+    async def dropped_minutes(self, connection: Connection) -> tuple[Dropped, ...]:
+        """See the port."""
+        return dropped_of(await notices(connection))
 
     @writes
     async def forget(self, connection: Connection, numbers: Collection[int]) -> None:
@@ -120,11 +139,18 @@ class SqlBlockLedger(SqlStore):
     @writes
     async def withdraw(
         self, connection: Connection, log: int, numbers: Collection[int], now_ms: int
-    ) -> None:
+    ) -> bool:
         """See the port."""
-        await filling.lock(connection, log)
-        behind = withdrawn(await blocks_of(connection, log), numbers)
-        await _move(connection, {*numbers, *behind}, BlockState.GONE, now_ms)
+        await filling.lock(connection, log)  # whoever gives notice of minutes takes it, too
+        there = await blocks_of(connection, log)
+        gone = {*numbers, *withdrawn(there, numbers)}
+        newest = await fetch_int(connection, select(func.coalesce(func.max(logs.c.number), 0)))
+        dropped = dropped_of(await notices(connection)) if log == newest else ()
+        read = (it for it in there if it.number in gone and it.state in COUNTED_STATES)
+        if not all(may_be_made_again(it, dropped) for it in read):
+            return False
+        await _move(connection, gone, BlockState.GONE, now_ms)
+        return True
 
     @reads
     async def sealed_after(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 
-from sqlalchemy import delete, exists, func, select
+from sqlalchemy import delete, exists, func, select, update
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert
@@ -25,6 +25,7 @@ from meterline.backends.control_store.tables.retention import retention_notices
 from meterline.limits import BLOCK_SLICES_MAX
 from meterline.usage import (
     EVENTS,
+    MINUTE_TABLES,
     Borders,
     Notice,
     Period,
@@ -33,8 +34,10 @@ from meterline.usage import (
     borders,
     columns_of,
     kept_of,
+    late_from_ms,
     next_sum,
     summed,
+    why_minutes_stay,
 )
 
 _notices = retention_notices.c
@@ -67,11 +70,16 @@ class SqlRetention(SqlStore):
     ) -> Notice | str:
         """See the port."""
         await take_turn(connection)  # a revision comes before this, and is filled, or after it
-        need = await _needed(connection, period, reach.ends, log)
+        before_ms, latest_ms = period.to_ms, reach.latest_ms
+        if period.table in MINUTE_TABLES:
+            need = await _minutes_needed(connection, period, reach.ends, log)
+            before_ms, latest_ms = await _whole_slices_from(connection, period), period.to_ms - 1
+        else:
+            need = await _needed(connection, period, reach.ends, log)
         if need is not None:
             return need
         catalogue = await fetch_int(connection, select(catalogue_version.c.version))
-        notice = Notice(period.table, period.name, period.to_ms, reach.latest_ms, catalogue, now_ms)
+        notice = Notice(period.table, period.name, before_ms, latest_ms, catalogue, now_ms)
         row = dict(zip(retention_notices.c.keys(), notice, strict=True))
         await connection.execute(
             insert(connection, retention_notices).values(row).on_conflict_do_nothing()
@@ -80,6 +88,21 @@ class SqlRetention(SqlStore):
             _notices.table_name == period.table, _notices.period == period.name
         )
         return Notice._make((await connection.execute(stands)).one())
+
+    @writes
+    async def begin_drop(
+        self, connection: Connection, period: Period, reach: Reach, log: int, now_ms: int
+    ) -> bool:
+        """See the port. Of other tables nothing is made again, so nothing is recorded."""
+        if period.table not in MINUTE_TABLES:
+            return True
+        await take_turn(connection)
+        if await _minutes_needed(connection, period, reach.ends, log) is not None:
+            return False
+        mine = _notices.table_name == period.table, _notices.period == period.name
+        begun = update(retention_notices).where(*mine, _notices.begun_at_ms.is_(None))
+        await connection.execute(begun.values(begun_at_ms=now_ms))
+        return True
 
     async def sum_seals(self, log: int, before_ms: int, limit: int) -> int:
         """See the port."""
@@ -115,6 +138,33 @@ async def _needed(
     if looked is not None and any(looked.get(n, 0) < end for n, end in ends.items()):
         return "late usage was not looked for in them yet; is a dispatcher running?"
     return None
+
+
+async def _minutes_needed(
+    connection: Connection, period: Period, ends: Mapping[int, int], log: int
+) -> str | None:
+    """Why minutes of a period must be kept for now. Nobody withdraws a block meanwhile."""
+    await filling.lock(connection, log)
+    live = folded.subquery("live")
+    revisions = (await connection.execute(select(live.c.revision))).scalars().all()
+    columns = columns_of(await blocks_of(connection, log))
+    others = exists(select(logs.c.number).where(logs.c.number != log))
+    alone = not (await connection.execute(select(others))).scalar_one()
+    return why_minutes_stay(period.to_ms, ends, columns, revisions, alone=alone)
+
+
+async def _whole_slices_from(connection: Connection, period: Period) -> int:
+    """Slices that were appended at this instant or later have all their rows of a period, if any,
+    a second time, along the log.
+    """
+    last = [
+        select(func.coalesce(func.max(table.c.append_ms), -1))
+        .where(table.c.late.is_(None))
+        .scalar_subquery()
+        for table in (seals, seal_sums)
+    ]
+    without = (await connection.execute(select(*last))).one()
+    return max(late_from_ms(period.to_ms), *(int(at_ms) + 1 for at_ms in without))
 
 
 async def _looked(connection: Connection, log: int) -> dict[int, int] | None:

@@ -30,14 +30,26 @@ from meterline.backends.control_store.tables.retention import (
     retention_notices,
     revision_notices,
 )
-from meterline.usage import COUNTED_STATES, EVENTS, REJECTS, SEEN, Kept, Sealed, SealedRows, kept_of
+from meterline.usage import (
+    COUNTED_STATES,
+    EVENTS,
+    MEMBERS,
+    MINUTE_TABLES,
+    REJECTS,
+    SEEN,
+    TALLIES,
+    Kept,
+    Sealed,
+    SealedRows,
+    kept_of,
+)
 
 # Members of `SealedRows` in their order: the table of the usage store, and its rows in a seal.
 _SUMMED = (
     (EVENTS, "events"),
     (REJECTS, "rejects"),
-    ("tallies", "tallies"),
-    ("members", "members"),
+    (TALLIES, "tallies"),
+    (MEMBERS, "members"),
     ("rejected", "rejected"),
     (SEEN, "events"),
 )
@@ -136,8 +148,13 @@ def _behind(rows: Select[Any], log: int, after: Mapping[int, int]) -> Select[Any
 def _of_kept(
     table: str, those: ReadOnlyColumnCollection[str, Any], name: str, kept: Mapping[str, Kept]
 ) -> ColumnElement[int]:
-    """The rows of slices in a table, 0 where some of them are not kept."""
+    """The rows of slices in a table, 0 where some of them are not kept. Of usage by minute, at
+    least so many: late rows may not be kept, of whatever table.
+    """
     rows: ColumnElement[int] = those[name]
     if table not in kept:
         return rows
-    return case((those.begin_ms >= kept[table].from_ms, rows), else_=0)
+    is_kept = those.begin_ms >= kept[table].from_ms
+    if table in MINUTE_TABLES:
+        is_kept, rows = and_(is_kept, rows > those.late), rows - those.late
+    return case((is_kept, rows), else_=0)

@@ -15,6 +15,7 @@ retention_notices: Final = table(
     required("latest_ms", BigInteger, "Greatest time of an event in it; 0 in other tables."),
     required("catalogue", BigInteger, "Catalogue version then: its meters had counted all of it."),
     required("given_at_ms", BigInteger, "When the notice was given."),
+    optional("begun_at_ms", BigInteger, "Since when its rows may be gone, of usage by minute."),
 )
 
 # Notices: revisions of meters whose rows in the usage store are deleted, two days later or more.

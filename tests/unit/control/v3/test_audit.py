@@ -41,7 +41,7 @@ async def test_a_step_is_shown_whole(auditor: tuple[ShelfAuditor, Client]) -> No
     shelf, client = auditor
     finding = Finding("tallies", "1.0.7", "meter m", "total 2", "nothing", mended=True)
     cursor = encode_place(SlicePlace(1, 0, 9))
-    shelf.made = AuditStep([finding], 3, 5, 10, 100, 40, 2, 1, 0, 7, 6, 8, 0, 4, 0, cursor)
+    shelf.made = AuditStep([finding], 3, 5, 10, 100, 40, 2, 1, 0, 7, 6, 8, 9, 0, 4, 0, cursor)
     body = {"from": "2026-01-01T00:00:00Z", "repair": True, "after": cursor}
     async with client.post(PATH, json=body) as response:
         assert response.status == 200
@@ -54,7 +54,8 @@ async def test_a_step_is_shown_whole(auditor: tuple[ShelfAuditor, Client]) -> No
         "omitted": 3,
         "checked": {
             "slices": 5, "events": 100, "cells": 40, "recounted_by_fold": 2, "not_filled_in": 1,
-            "not_kept": 0, "erased": 7, "moving": 6, "blocks": 8, "runs": 0, "deliveries": 0,
+            "not_kept": 0, "erased": 7, "moving": 6, "blocks": 8,
+            "blocks_not_kept": 9, "runs": 0, "deliveries": 0,
         },
         "slices_total": 10,
         "runs_total": 4,

@@ -20,7 +20,7 @@ from meterline.report import Claim, Manifest
 from meterline.usage import AccountRow, Counted, Flush, Seal, SeenRow, SliceId, Touched
 from tests.simulation import block_controls, decay_controls, drop_controls, sum_controls
 from tests.simulation.erasing import controls as erasing_controls
-from tests.simulation.erasing import order_controls
+from tests.simulation.erasing import lone_controls, order_controls
 from tests.simulation.fates import Rates
 from tests.simulation.parts import Lying, Substitutes
 from tests.simulation.profile import LOST, STEADY
@@ -320,6 +320,7 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     **sum_controls.CONTROLS,
     **erasing_controls.CONTROLS,
     **order_controls.CONTROLS,
+    **lone_controls.CONTROLS,
     **drop_controls.CONTROLS,
     **decay_controls.CONTROLS,
 }

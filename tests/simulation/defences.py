@@ -27,7 +27,7 @@ from tests.simulation import (
     sum_controls,
 )
 from tests.simulation.erasing import controls as erasing_controls
-from tests.simulation.erasing import order_controls
+from tests.simulation.erasing import lone_controls, order_controls
 from tests.simulation.fates import Rates
 from tests.simulation.parts import Lying, Substitutes
 from tests.simulation.profile import LOST, STEADY
@@ -324,6 +324,7 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     **sum_controls.CONTROLS,
     **erasing_controls.CONTROLS,
     **order_controls.CONTROLS,
+    **lone_controls.CONTROLS,
     **drop_controls.CONTROLS,
     **decay_controls.CONTROLS,
     **minute_controls.CONTROLS,

@@ -97,6 +97,7 @@ BITES = {
     "copies that are counted back": 31,
     "what comes back goes again": 16,
     "replaced blocks that are gone": 26,
+    "a border that stands": 10,
     "blocks under the pseudonym": 38,
     "steps in one life of the store": 13,
 }

@@ -1,21 +1,19 @@
 """What a worker does between records, by the clock it is given: flush, new catalogues,
-completeness, backfill.
+completeness.
 """
 
 from dataclasses import dataclass
 
-from aggregator.backfill import backfilled_one
+from aggregator.backfill.filler import Backfill
 from aggregator.catalogue_debounce import CatalogueDebounce, passed
 from aggregator.completeness import Completeness
 from aggregator.retention import Retention
-from aggregator.slice.partition import Partition
 from aggregator.step import Aggregator
 from meterline.event import encode_pack
 from meterline.limits import (
     CLAIM_IDLE_MS,
     CLAIM_INTERVAL_MS,
     CLAIM_MOVED_MS,
-    FILL_CHECK_MS,
     IDLE_SLICE_MS,
     RETENTION_INTERVAL_MS,
     SWITCH_CHECK_MS,
@@ -53,6 +51,7 @@ class Housekeeping:
         self._completeness = completeness
         self._intervals = intervals
         self._retention = retention
+        self.backfill = Backfill(aggregator)  # a task of its own calls it
         self._dropped_ms = 0
         self._flushed_ms = 0
         self._catalogue = CatalogueDebounce()
@@ -60,20 +59,12 @@ class Housekeeping:
         self._reached: tuple[int, dict[int, int]] = (-1, {})  # catalogue, and offsets
         self._trimmed_ms = 0
         self._switched_ms = 0
-        self._filled: dict[Partition, tuple[int, int]] = {}  # catalogue, and when it was seen
 
-    async def tick(self, now_ms: int, *, idle: bool) -> bool:
-        """Do what is due at `now_ms`; True where it did something. Backfill waits until the worker
-        is idle or a flush was just begun, so that it never starves live events nor is starved by
-        them.
-        """
-        aggregator = self._aggregator
+    async def tick(self, now_ms: int) -> bool:
+        """Do what is due at `now_ms`; True where it did something."""
         did = await self._refresh_if_due(now_ms)
-        await aggregator.settle()
-        flushed = await self._flush_if_due(now_ms)
-        if idle or flushed:
-            did |= await self._backfill(now_ms)
-        return did or flushed
+        await self._aggregator.settle()
+        return await self._flush_if_due(now_ms) or did
 
     async def claim(self, now_ms: int) -> None:
         """Tell how far everything is complete, switch meters to what is filled in, and let the log
@@ -163,31 +154,6 @@ class Housekeeping:
             held = partition.slice is not None and partition.slice.border.events
             if idle and held and await log.end(partition.number) == partition.next_offset:
                 await log.append(partition.number, encode_pack([]))
-
-    async def _backfill(self, now_ms: int) -> bool:
-        """Fill one slice, if there is one to fill.
-
-        A worker seals with the catalogue it has, so its own slices need no filling; that those of
-        earlier owners need none is remembered for a while, for asking costs a query per meter.
-        """
-        aggregator = self._aggregator
-        owned = list(aggregator.partitions.values())
-        self._filled = {p: seen for p, seen in self._filled.items() if p in owned}
-        for partition in owned:
-            version, seen_ms = self._filled.get(partition, (-1, 0))
-            believed = not passed(now_ms, seen_ms, FILL_CHECK_MS)
-            if version == aggregator.catalogue.version and believed:
-                continue
-            if await backfilled_one(
-                aggregator.usage,
-                aggregator.progress,
-                aggregator.catalogue,
-                aggregator.log.number,
-                partition.number,
-            ):
-                return True
-            self._filled[partition] = (aggregator.catalogue.version, now_ms)
-        return False
 
 
 async def switch_filled(

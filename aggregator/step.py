@@ -273,6 +273,7 @@ class Aggregator:
             if await self._is_sealed(open_slice.id):
                 logger.warning("sealed_slice_left", partition=partition.number, slice=open_slice.id)
                 partition.seal_slice()
+                partition.left += 1
                 self._recorder.count(metrics.SEALS, 1, "left")
             else:
                 self._differs(partition, stored, expected)

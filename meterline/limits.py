@@ -55,7 +55,6 @@ METRIC_OPERATIONS_MAX: Final = 200  # operations of the API as a label: more tha
 METRIC_ASK_S: Final = 10.0  # between two looks into the stores for gauges: scrapes come as often
 METRIC_WAIT_S: Final = 1.0  # of a scrape for such a look; then it tells what is known
 METRIC_ASK_TIMEOUT_S: Final = 5.0  # of one look: a store that hangs must not gather lookers
-BACKFILL_COUNTED_MAX: Final = 1_000  # slices to be filled, of a partition: bounds one statement
 RUNS_LATE_MS: Final = 5 * 60 * 1_000  # due for longer: the grace is a minute, making one seconds
 
 # --- the log ---
@@ -388,7 +387,24 @@ CLAIM_INTERVAL_MS: Final = 500  # completeness is asked for so often,
 CLAIM_IDLE_MS: Final = 2_000  # and so seldom while nothing moves: each asking is a transaction
 # After something moved: whoever waits for it waits the produce deadline and the skew of clocks.
 CLAIM_MOVED_MS: Final = PRODUCE_DEADLINE_MS + 5 * CLOCK_SKEW_MS
-FILL_CHECK_MS: Final = 10_000  # how long it is believed that no slice needs filling in
+# Slices are filled in a step at a time, beside counting: so many slices, new events in them, events
+# times meters, and meters. A full slice of 65,536 events takes eight meters along: some hundred MB
+# at most, and reading it once more for the next eight costs each of them a tenth of its share.
+FILL_SLICES_MAX: Final = 256
+FILL_EVENTS_MAX: Final = 65_536
+FILL_FOLDS_MAX: Final = 8 * FILL_EVENTS_MAX
+FILL_REVISIONS_MAX: Final = 200  # each is a statement of the transaction that marks them
+FILL_READ_EVENTS: Final = 4_096  # raw events of one portion: bounds memory,
+FILL_READ_BYTES: Final = 8 * 1024 * 1024  # and their bytes, but for the first of them
+FILL_WRITE_ROWS: Final = 32_768  # of a table at once: a thread that builds them slows counting
+FILL_TURN_S: Final = 0.002  # of folding, before others on the loop get theirs,
+FILL_SHARE_MIN: Final = 0.05  # as long as they have any, but for this part of the time
+FILL_QUIET_S: Final = 0.000_2  # a turn of the loop as short as this did nothing for others
+FILL_WAIT_MS: Final = 1_000  # until it is asked again for what may not be filled in yet
+# A worker with an older catalogue that seals late is told by nothing else: seldom enough.
+FILL_LOOK_MS: Final = 5 * 60 * 1_000
+FILL_IDLE_S: Final = 0.2  # until it is seen that the catalogue changed or a partition came
+FILL_SLICE_EVENTS: Final = 50  # what a slice costs beside its events, as so many events: estimates
 SWITCH_CHECK_MS: Final = 1_000  # a revision that is filled in answers so soon
 TRIM_INTERVAL_MS: Final = 60_000
 RETENTION_INTERVAL_MS: Final = 60 * 60 * 1_000  # periods that are too old are looked for so often

@@ -11,7 +11,7 @@ from xxhash import xxh64_intdigest
 
 from aggregator.audit.blocks import BlockAudit
 from aggregator.audit.slices import SliceAudit, Slices, difference_of
-from aggregator.backfill import refolded
+from aggregator.backfill.fold import refolded
 from meterline.audit import Chunk, UsageEvidence
 from meterline.event import Event, Log, decode_event, decode_record, position
 from meterline.limits import BACKFILL_YIELD_EVENTS

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from aggregator.backfill import refolded
+from aggregator.backfill.fold import refolded
 from meterline.audit import (
     ABSENT,
     ERASED,

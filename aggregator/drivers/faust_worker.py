@@ -16,7 +16,7 @@ import faust
 import structlog
 
 from aggregator.drivers.standing import Standing
-from aggregator.drivers.turns import Turns, claim_for_ever
+from aggregator.drivers.turns import Turns, beside
 from aggregator.housekeeping import Housekeeping
 from aggregator.lag_watch import LagWatch
 from aggregator.step import Aggregator
@@ -88,19 +88,18 @@ class FaustWorker:
         self._failed = asyncio.get_running_loop().create_future()
         await self.app.start()
         ticking = asyncio.create_task(self._tick_for_ever())
-        claiming = asyncio.create_task(
-            claim_for_ever(self._housekeeping, self._clock, self._standing)
-        )
-        stopping: asyncio.Future[Any] = asyncio.create_task(stop.wait())
-        beside = [stopping, claiming]
+        tasks = beside(self._housekeeping, self._clock, self._standing)
+        stopping = asyncio.create_task(stop.wait())
+        ends: list[asyncio.Future[Any]] = [stopping, *tasks, self._failed]
         try:
-            await asyncio.wait([*beside, self._failed], return_when=asyncio.FIRST_COMPLETED)
-            if claiming.done():
-                claiming.result()
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task.done():
+                    task.result()
         finally:
-            for task in (ticking, *beside):
-                task.cancel()
-            await asyncio.gather(ticking, *beside, return_exceptions=True)
+            for end in (ticking, stopping, *tasks):
+                end.cancel()
+            await asyncio.gather(ticking, stopping, *tasks, return_exceptions=True)
             await self._stop_faust()
             await self._aggregator.close_all()
         if self._failed.done():
@@ -176,7 +175,7 @@ class FaustWorker:
             await self._aggregator.open(number)
             await self._read_again(number)
         now_ms = self._clock.now_ms()
-        await self._housekeeping.tick(now_ms, idle=not self._aggregator.unflushed_events)
+        await self._housekeeping.tick(now_ms)
         for number in assigned:
             self._ack(number)
         for number in assigned:  # last: where the log is away, all else is done

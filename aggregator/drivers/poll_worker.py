@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from aggregator.drivers.standing import Standing
-from aggregator.drivers.turns import Turns, claim_for_ever
+from aggregator.drivers.turns import Turns, beside
 from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
 from meterline.limits import POLL_BUSY_S, POLL_IDLE_S
@@ -36,19 +36,17 @@ class PollWorker:
         `CountBackDiffers`.
         """
         turns = Turns()
-        claiming = asyncio.create_task(
-            claim_for_ever(self._housekeeping, self._clock, self._standing)
-        )
-        stopping = asyncio.create_task(stop.wait())
-        ends: list[asyncio.Future[Any]] = [claiming, stopping]
+        tasks = beside(self._housekeeping, self._clock, self._standing)
+        ends: list[asyncio.Future[Any]] = [*tasks, asyncio.create_task(stop.wait())]
         try:
-            while not stop.is_set() and not claiming.done():
+            while not stop.is_set() and not any(task.done() for task in tasks):
                 await turns.take(self._round(ends))
-            if claiming.done():
-                claiming.result()
+            for task in tasks:
+                if task.done():
+                    task.result()
         finally:
-            for task in ends:
-                task.cancel()
+            for end in ends:
+                end.cancel()
             await asyncio.gather(*ends, return_exceptions=True)
             await self._aggregator.close_all()
 
@@ -58,8 +56,8 @@ class PollWorker:
         for number in range(aggregator.log.partitions):
             await aggregator.open(number)
             read += await aggregator.read_some(number)
-            await self._housekeeping.tick(self._clock.now_ms(), idle=False)
-        if not read and not await self._housekeeping.tick(self._clock.now_ms(), idle=True):
+            await self._housekeeping.tick(self._clock.now_ms())
+        if not read and not await self._housekeeping.tick(self._clock.now_ms()):
             await self._rest(ends)
 
     async def _rest(self, ends: Sequence[asyncio.Future[Any]]) -> None:

@@ -1,5 +1,5 @@
 """What the loops of both workers share: turns that wait while something outside is away, and the
-loop that tells how far everything is complete.
+loops that tell how far everything is complete, and fill in new meters.
 """
 
 import asyncio
@@ -7,9 +7,10 @@ from collections.abc import Awaitable
 
 import structlog
 
+from aggregator.backfill.filler import Backfill
 from aggregator.drivers.standing import Standing
 from aggregator.housekeeping import Housekeeping
-from meterline.limits import HOUSEKEEPING_INTERVAL_S, WORKER_BACKOFF_MIN_S
+from meterline.limits import FILL_IDLE_S, HOUSEKEEPING_INTERVAL_S, WORKER_BACKOFF_MIN_S
 from meterline.ports import Clock, Unavailable
 from meterline.window import Backoff
 
@@ -54,3 +55,31 @@ async def claim_for_ever(
         except Unavailable as error:
             logger.warning("claims_wait", reason=str(error))
             await asyncio.sleep(WORKER_BACKOFF_MIN_S)
+
+
+async def fill_for_ever(backfill: Backfill, clock: Clock) -> None:
+    """Until cancelled. It waits for no record, and no record waits for it. Whatever is not of the
+    world ends it, and is the worker's to raise.
+    """
+    backoff = Backoff()
+    while True:
+        try:
+            did = await backfill.turn(clock.now_ms())
+            backoff.reset()
+        except Unavailable as error:
+            wait_s = backoff.next_s()
+            logger.warning("backfill_waits", reason=str(error), wait_s=wait_s)
+            await asyncio.sleep(wait_s)
+            continue
+        if not did:
+            await asyncio.sleep(FILL_IDLE_S)
+
+
+def beside(
+    housekeeping: Housekeeping, clock: Clock, standing: Standing | None
+) -> list["asyncio.Task[None]"]:
+    """What runs beside counting, as tasks. None of them ends by itself but by an error."""
+    return [
+        asyncio.create_task(claim_for_ever(housekeeping, clock, standing)),
+        asyncio.create_task(fill_for_ever(housekeeping.backfill, clock)),
+    ]

@@ -28,6 +28,7 @@ class Partition:
         self.untaken_bytes = 0
         self.looked_up = self.found = 0  # identities in the seen store, since they were told
         self.recorded: tuple[int, int] | None = None  # catalogue and end last told to the world
+        self.left = 0  # slices that somebody else had sealed, maybe by an older catalogue
 
     def closes_with(self, record: Record, items: Sequence[Event | Unreadable]) -> bool:
         """Whether the open slice ends before this record."""

@@ -136,7 +136,19 @@ FRESHNESS_SECONDS: Final = Metric(
 BACKFILL_SLICES: Final = Metric(
     "meterline_backfill_slices",
     Kind.GAUGE,
-    "Slices that newer meters are not filled in for yet, counted up to 1,000 in each partition.",
+    "Slices that meters are still to be filled in from. A slice counts once for each meter.",
+    _PROGRESS,
+)
+BACKFILL_EVENTS: Final = Metric(
+    "meterline_backfill_events",
+    Kind.GAUGE,
+    "Events of these slices. An event counts once for each meter.",
+    _PROGRESS,
+)
+BACKFILL_SECONDS: Final = Metric(
+    "meterline_backfill_expected_seconds",
+    Kind.GAUGE,
+    "Until that may be expected to end, as fast as it went so far. Absent when it has just begun.",
     _PROGRESS,
 )
 

@@ -10,7 +10,16 @@ from meterline.event import EventQuery, EventSubject, ListedEvent, SubjectQuery
 from meterline.meter import Meter
 from meterline.usage.account import AccountLine, AccountQuery, MeterAccount
 from meterline.usage.query import UsageQuery, UsageRow
-from meterline.usage.rows import AccountRow, Counted, EventRow, Flush, RejectedRow, SeenRow, SliceId
+from meterline.usage.rows import (
+    AccountRow,
+    Counted,
+    EventRow,
+    Flush,
+    RawEvent,
+    RejectedRow,
+    SeenRow,
+    SliceId,
+)
 
 
 class Life(NamedTuple):
@@ -65,6 +74,19 @@ class UsageStore(SubjectUsageStore, Protocol):
         self, slice_id: SliceId, namespaced_types: Sequence[tuple[str, str]] | None = None
     ) -> list[EventRow]:
         """The new events of a slice by position; of some (namespace, type) only, where given."""
+        ...
+
+    def raw_events(
+        self,
+        log: int,
+        partition: int,
+        slices: Sequence[int],
+        end: int,
+        namespaced_types: Sequence[tuple[str, str]],
+    ) -> AsyncIterator[list[RawEvent]]:
+        """The new events of slices (ascending) below an offset, of some (namespace, type), by
+        position, in portions that are bounded in events and bytes.
+        """
         ...
 
     def seen_between(

@@ -6,7 +6,7 @@ The rules of `meterline.ports` hold here too.
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from meterline.usage.rows import Seal, SeenRow, SliceId
+from meterline.usage.rows import Filling, Lacking, Seal, SeenRow
 
 
 class SeenStore(Protocol):
@@ -65,6 +65,15 @@ class ProgressStore(Protocol):
         """
         ...
 
+    async def lacking(
+        self, log: int, partition: int, revisions: Sequence[int], limit: int
+    ) -> list[Lacking]:
+        """What is to be filled in next, for the oldest of these revisions that lacks anything:
+        slices by offset, each with all of the revisions that lack it. Revisions of a namespace from
+        which a subject is being erased are left out: they are filled in from what is left.
+        """
+        ...
+
     async def unsettled(self, log: int, partition: int, revisions: Sequence[int]) -> list[int]:
         """Those of these revisions that slices of the partition may have to be filled for. One
         question for all: it does not look at slices.
@@ -75,20 +84,27 @@ class ProgressStore(Protocol):
         """Keep in mind up to where the slices of the partition are counted for these revisions."""
         ...
 
-    async def mark_filled(self, slice_id: SliceId, revision: int) -> None:
-        """The slice holds the tallies of this revision now."""
-        ...
-
-    async def erased_from(self, slice_id: SliceId, revision: int) -> Mapping[str, str]:
-        """The subjects that are erased from a slice, of the namespace of this revision, each with
-        its pseudonym: their events are counted without data, though some may have come back.
+    async def begin_filling(
+        self, log: int, partition: int, revisions: Sequence[int], now_ms: int
+    ) -> None:
+        """Keep in mind how much of the partition these revisions lack: all that is to be filled in.
+        What was filled before counts on, unless all of that was done.
         """
         ...
 
-    async def counted_from(self, revision: int) -> int:
-        """Events appended before this instant were not kept any more when the revision was made, so
-        it does not count them; 0: it counts all.
-        """
+    async def mark_filled(
+        self,
+        log: int,
+        partition: int,
+        slices: Sequence[int],
+        revisions: Sequence[int],
+        now_ms: int = 0,
+    ) -> None:
+        """Each of these slices holds the tallies of each of these revisions now."""
+        ...
+
+    async def fillings(self, log: int) -> list[Filling]:
+        """How far partitions are filled in, of those for which that was ever needed."""
         ...
 
     async def complete(self, log: int, catalogue: int, until_ms: Mapping[int, int]) -> None:

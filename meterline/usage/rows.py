@@ -40,6 +40,16 @@ class EventRow(NamedTuple):
     text: bytes  # JSON, as it stands in the log
 
 
+class RawEvent(NamedTuple):
+    """What is needed of an event to count it once more."""
+
+    slice: int
+    offset: int
+    place: int
+    append_ms: int
+    text: bytes
+
+
 class RejectRow(NamedTuple):
     """An event that counts nowhere: `kind` is duplicate, conflict or invalid.
 
@@ -209,3 +219,28 @@ class Seal(NamedTuple):
     members: int = 0
     rejected: int = 0
     late: int | None = None  # rows in both tables of late rows; None: of a build that kept none
+
+
+class Lacking(NamedTuple):
+    """A sealed slice, and the revisions of meters that are to be filled in from it."""
+
+    seal: Seal
+    revisions: tuple[int, ...]  # ascending
+    counting: tuple[int, ...]  # of these, those that count its events: they are kept for them
+    # Namespace, subject and pseudonym of subjects that are erased from it: their events count
+    # without data, though some may have come back.
+    erased: tuple[tuple[str, str, str], ...] = ()
+
+
+class Filling(NamedTuple):
+    """How far a partition is filled in. A slice, and an event, counts once for each revision that
+    lacks it. All is 0 where nothing was ever filled in.
+    """
+
+    partition: int
+    begun_ms: int
+    seen_ms: int  # when it was last told
+    slices_filled: int
+    slices_left: int
+    events_filled: int
+    events_left: int

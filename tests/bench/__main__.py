@@ -9,6 +9,7 @@ from tests.bench import (
     bench_aged,
     bench_aggregator,
     bench_answers,
+    bench_backfill,
     bench_blocks,
     bench_bytes,
     bench_crowd,
@@ -44,6 +45,7 @@ BENCHES: Final[dict[str, Callable[[], None]]] = {
     "year": bench_year.main,
     "idle": bench_idle.main,
     "aged": bench_aged.main,
+    "backfill": bench_backfill.main,
 }
 
 

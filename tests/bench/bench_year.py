@@ -21,7 +21,8 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from aggregator.backfill import backfilled_one
+from aggregator.backfill.background import Background
+from aggregator.backfill.filler import FillStores, backfilled_some
 from aggregator.blocks import BlockMaker
 from aggregator.retention import Retention
 from aggregator.step import Aggregator
@@ -118,10 +119,9 @@ class Year:
 
     async def _kept_house(self) -> None:
         worker, log, clock = self.worker, self.log, self.clock
+        stores, idle = FillStores(self.usage, worker.progress, log.number), Background()
         for number in range(log.partitions):
-            while await backfilled_one(
-                self.usage, worker.progress, worker.catalogue, log.number, number
-            ):
+            while (await backfilled_some(stores, worker.catalogue, number, clock.at_ms, idle)).did:
                 pass
         while await self.maker.step():
             pass

@@ -48,7 +48,7 @@ async def count(settings: Settings, opened: Opened) -> None:
     while any(step.partitions[n].next_offset < end for n, end in enumerate(ends)):
         for number in range(opened.log.partitions):
             await step.read_some(number)
-            await housekeeping.tick(CLOCK.now_ms(), idle=False)
+            await housekeeping.tick(CLOCK.now_ms())
     await step.flush()
     await step.close_all()
 

@@ -147,8 +147,8 @@ class SnaredProgressStore(SqlProgressStore):
         await super().complete(log, catalogue, until_ms)
         SNARE.passed(Label.CLAIMED)
 
-    async def mark_filled(self, slice_id: SliceId, revision: int) -> None:
-        await super().mark_filled(slice_id, revision)
+    async def mark_filled(self, *told: Any) -> None:
+        await super().mark_filled(*told)
         SNARE.passed(Label.FILLED)
 
 

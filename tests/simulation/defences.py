@@ -18,7 +18,13 @@ from ingest.admission import Admitted
 from meterline.delivery import Answer, AttemptOutcome
 from meterline.report import Claim, Manifest
 from meterline.usage import AccountRow, Counted, Flush, Seal, SeenRow, SliceId, Touched
-from tests.simulation import block_controls, drop_controls, minute_controls, sum_controls
+from tests.simulation import (
+    block_controls,
+    drop_controls,
+    fill_controls,
+    minute_controls,
+    sum_controls,
+)
 from tests.simulation.erasing import controls as erasing_controls
 from tests.simulation.erasing import order_controls
 from tests.simulation.fates import Rates
@@ -153,17 +159,6 @@ class SealOfNewest(Lying):
         await self._port.seal(seal._replace(catalogue=1 << 30))
 
 
-class MarkedFirst(Lying):
-    """The mark of a fill is set when it begins."""
-
-    async def unfilled(self, log: int, partition: int, revision: int, limit: int) -> list[Seal]:
-        seals: list[Seal] = await self._port.unfilled(log, partition, revision, limit)
-        for seal in seals:
-            slice_id = SliceId(seal.log, seal.partition, seal.slice)
-            await self._port.mark_filled(slice_id, revision)
-        return seals
-
-
 class WithoutDigests(Lying):
     """A seal does not say what the log held at its end."""
 
@@ -176,7 +171,7 @@ class AnyReplica(Lying):
     """Reads that need all that was written are answered by a replica that lags."""
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("seen_between", "slice_events", "usage"):
+        if name not in ("seen_between", "slice_events", "raw_events", "usage"):
             return super().__getattr__(name)
         state: UsageState = self._port._state  # noqa: SLF001
         lagging = state if state.replicated is None else state.replica(state.replicated)
@@ -282,7 +277,15 @@ class EveryWinner(Lying):
 # Where it matters most: nothing is read again, which would mend what was forgotten.
 LOSSY: Final = {"lossy": 0.4, "meters_change_s": 60.0, "workers_die_s": 60.0}
 STANDING_STILL: Final = {"rates": Rates(zombie=20), "wild_clocks": False, "lossy": 0.0}
-RESTLESS: Final = {"meters_change_s": 1.0, "rates": Rates(crash=25), "jump_ms_max": 400_000}
+# Several owners who do not take on new meters together, and few slices that wait to be filled in.
+UNLIKE: Final = {
+    "faust": False,
+    "workers": 3,
+    "meters_change_s": 0.7,
+    "jump_ms_max": 2_000,
+    "wild_clocks": False,
+    "lossy": 0.0,
+}
 REPEATED: Final = {"dispatchers": 3, "rates": Rates(crash=1, late=50, twice=70)}
 CROWDED: Final = {"dispatchers": 3}
 UNREACHED: Final = {"dispatchers": 3, "rates": Rates(refused=30, crash=1)}
@@ -296,7 +299,6 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     "count-back": Substitutes(aggregator=WithoutCountBack, profile=LOSSY),
     "completeness from the leader's end": Substitutes(completeness=RememberedEnd),
     "catalogue in the seal": Substitutes(progress=SealOfNewest),
-    "fill marks": Substitutes(progress=MarkedFirst, profile=RESTLESS),
     "one winner per materialization": Substitutes(reports=EveryWinner),
     "decided is what was staged": Substitutes(reports=Unasked, profile=REPEATED),
     "delivered is what was answered": Substitutes(sender=Hopeful, profile=UNREACHED),
@@ -315,8 +317,9 @@ CONTROLS: Final[dict[str, Substitutes]] = {
     "one pinned replica": Substitutes(usage=AnyReplica, profile={"replicas_lag": True}),
     "the comparison of both stores": Substitutes(usage_compared=False, profile=LOST),
     "the life of the store": Substitutes(life_demanded=False, profile=LOST),
-    "completeness by catalogue": Substitutes(progress=OneCatalogue),
+    "completeness by catalogue": Substitutes(progress=OneCatalogue, profile=UNLIKE),
     **block_controls.CONTROLS,
+    **fill_controls.CONTROLS,
     **sum_controls.CONTROLS,
     **erasing_controls.CONTROLS,
     **order_controls.CONTROLS,

@@ -6,7 +6,16 @@ from typing import Final
 
 from meterline.ports import OutdatedMeters
 from meterline.problem import Problem, ProblemType
-from meterline.usage import Borders, Seal, SealSum, SliceId, next_sum, summed
+from meterline.usage import (
+    Borders,
+    Filling,
+    Lacking,
+    Seal,
+    SealSum,
+    SliceId,
+    next_sum,
+    summed,
+)
 from tests.simulation.network import Net
 from tests.simulation.stores import REPLICA_ASKED
 
@@ -28,7 +37,6 @@ class ProgressState:
         self.claims: dict[tuple[int, int, int], int] = {}
         self.ends: dict[tuple[int, int, int], int] = {}
         self.withheld: Callable[[], frozenset[int]] = frozenset  # revisions that nobody fills in
-        self.erases = False  # whether anybody is ever erased
         self.erased_from: Callable[[SliceId], bool] = lambda _: False
         self.pseudonyms: Callable[[SliceId], dict[str, str]] = lambda _: {}
         self.least = 0  # nobody seals by an older catalogue
@@ -38,6 +46,7 @@ class ProgressState:
         """As it is now."""
         copy, withheld = ProgressState(), self.withheld()
         copy.withheld = lambda: withheld
+        copy.pseudonyms = self.pseudonyms
         copy.seals, copy.marks = dict(self.seals), set(self.marks)
         copy.sums, copy.bounds = list(self.sums), dict(self.bounds)
         copy.claims, copy.ends = dict(self.claims), dict(self.ends)
@@ -93,9 +102,12 @@ class ProgressState:
             first = self.unfilled(log, partition, revision, 1)
             self.bounds[log, partition, revision] = first[0].slice if first else ALL
 
-    def mark_filled(self, slice_id: SliceId, revision: int) -> None:
-        self.marks.add((slice_id, revision))
-        self.settle(slice_id.log, slice_id.partition, [revision])
+    def mark_filled(
+        self, log: int, partition: int, slices: Sequence[int], revisions: Sequence[int]
+    ) -> None:
+        for revision in revisions:
+            self.marks |= {(SliceId(log, partition, slice_), revision) for slice_ in slices}
+        self.settle(log, partition, revisions)
 
     def sum_next(self, log: int, partition: int, within: Borders) -> int:
         """Seals of a partition become one sum; how many."""
@@ -130,11 +142,22 @@ class ProgressState:
         ]
         return found[:limit]
 
-    def to_fill(self, log: int, partition: int, revision: int, limit: int) -> list[Seal]:
-        """What is unfilled, and may be filled in now."""
-        if revision in self.withheld():
+    def lacking(
+        self, log: int, partition: int, revisions: Sequence[int], limit: int
+    ) -> list[Lacking]:
+        withheld = self.withheld()
+        asked = sorted(revision for revision in revisions if revision not in withheld)
+        lists = {it: self.unfilled(log, partition, it, 1 << 30) for it in asked}
+        first = next((it for it in asked if lists[it]), None)
+        if first is None:
             return []
-        return self.unfilled(log, partition, revision, limit)
+        found = []
+        for seal in lists[first][:limit]:
+            lack = tuple(it for it in asked if seal in lists[it])
+            gone = self.pseudonyms(SliceId(log, partition, seal.slice))
+            erased = tuple(("default", *pair) for pair in sorted(gone.items()))
+            found.append(Lacking(seal, lack, lack if seal.events else (), erased))
+        return found
 
     def complete(self, log: int, catalogue: int, until_ms: Mapping[int, int]) -> None:
         self.watch(catalogue, until_ms)
@@ -203,13 +226,35 @@ class SimulatedProgress:
     async def unfilled(self, log: int, partition: int, revision: int, limit: int) -> list[Seal]:
         return await self._net.call(
             f"progress.unfilled {partition} {revision}",
-            lambda: self._state.read().to_fill(log, partition, revision, limit),
+            lambda: self._state.read().unfilled(log, partition, revision, limit),
         )
 
-    async def mark_filled(self, slice_id: SliceId, revision: int) -> None:
+    async def lacking(
+        self, log: int, partition: int, revisions: Sequence[int], limit: int
+    ) -> list[Lacking]:
+        return await self._net.call(
+            f"progress.lacking {partition} {list(revisions)}",
+            lambda: self._state.read().lacking(log, partition, revisions, limit),
+        )
+
+    async def begin_filling(self, *_: object) -> None:
+        """How far it is, is told to nobody here."""
+
+    async def fillings(self, _log: int) -> list[Filling]:
+        return []
+
+    async def mark_filled(
+        self,
+        log: int,
+        partition: int,
+        slices: Sequence[int],
+        revisions: Sequence[int],
+        now_ms: int = 0,
+    ) -> None:
+        del now_ms
         await self._net.call(
-            f"progress.mark_filled {slice_id.partition}/{slice_id.slice} {revision}",
-            lambda: self._state.mark_filled(slice_id, revision),
+            f"progress.mark_filled {partition}/{list(slices)} {list(revisions)}",
+            lambda: self._state.mark_filled(log, partition, slices, revisions),
             writes=True,
         )
 
@@ -225,18 +270,6 @@ class SimulatedProgress:
             lambda: self._state.settle(log, partition, revisions),
             writes=True,
         )
-
-    async def erased_from(self, slice_id: SliceId, revision: int) -> Mapping[str, str]:
-        del revision
-        if not self._state.erases:  # what a seed of another world means is not changed
-            return {}
-        return await self._net.call(
-            "progress.erased_from", lambda: self._state.pseudonyms(slice_id)
-        )
-
-    async def counted_from(self, revision: int) -> int:
-        del revision
-        return 0  # nothing is dropped here
 
     async def complete(self, log: int, catalogue: int, until_ms: Mapping[int, int]) -> None:
         await self._net.call(

@@ -3186,6 +3186,12 @@ type Status struct {
 	// Account What became of all events of the log: received is the sum of the others.
 	Account *StatusAccount `json:"account,omitempty"`
 
+	// Backfill Null where nothing is filled in.
+	Backfill *StatusBackfill `json:"backfill,omitempty"`
+
+	// BackfillExpectedEnd When that may be expected to end. Null: nothing is filled in, or it has just begun.
+	BackfillExpectedEnd *time.Time `json:"backfill_expected_end"`
+
 	// Backfilling Whether a meter is being filled in from older events.
 	Backfilling *bool `json:"backfilling"`
 
@@ -3217,6 +3223,15 @@ type StatusAccount struct {
 	Invalid   int `json:"invalid"`
 	New       int `json:"new"`
 	Received  int `json:"received"`
+}
+
+// StatusBackfill How far meters are filled in. A slice, and an event, counts once for each meter that lacks
+// it.
+type StatusBackfill struct {
+	Events       int `json:"events"`
+	EventsFilled int `json:"events_filled"`
+	Slices       int `json:"slices"`
+	SlicesFilled int `json:"slices_filled"`
 }
 
 // StatusLog The log.

@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 from control.handlers import OfStores, Operation
 from control.shapes.optional_members import instant
 from control.stores import Stores
+from control.v3.installation.backfill import Backfill, backfill_of
 from meterline.access import Scope
 from meterline.event import Log
 from meterline.http import json_response
@@ -24,7 +25,7 @@ from meterline.http.operation import Answer, Call
 from meterline.http.shapes import InstantShown, NoParameters
 from meterline.limits import STATUS_PART_TIMEOUT_S
 from meterline.ports import StoreLost, Unavailable
-from meterline.usage import AccountRow
+from meterline.usage import AccountRow, Filling
 
 _T = TypeVar("_T")
 
@@ -40,6 +41,7 @@ class Findings:
     completions: dict[int, int] | None = None
     backfilling: bool | None = None
     missing: bool | None = None  # whether that is of a meter in force
+    fillings: list[Filling] | None = None
     complete_until_ms: int | None = None
     account: AccountRow | None = None
     unavailable: list["UnavailablePartShown"] = field(default_factory=list)
@@ -85,6 +87,17 @@ class StatusAccountShown(TypedDict):
     invalid: int
 
 
+class StatusBackfillShown(TypedDict):
+    """How far meters are filled in. A slice, and an event, counts once for each meter that lacks
+    it.
+    """
+
+    slices_filled: int
+    slices: int
+    events_filled: int
+    events: int
+
+
 class StatusPartitionShown(TypedDict):
     """How far a partition of the log is."""
 
@@ -108,6 +121,13 @@ class StatusShown(TypedDict):
     backfilling: Annotated[
         bool | None, Field(description="Whether a meter is being filled in from older events.")
     ]
+    backfill_expected_end: Annotated[
+        InstantShown | None,
+        Field(
+            description="When that may be expected to end. Null: nothing is filled in, or it has "
+            "just begun."
+        ),
+    ]
     lag_records: Annotated[int | None, Field(description="Records of the log not yet counted.")]
     complete_until: Annotated[
         InstantShown | None,
@@ -119,19 +139,24 @@ class StatusShown(TypedDict):
     ]
     log: NotRequired[StatusLogShown]
     account: NotRequired[StatusAccountShown | None]
+    backfill: NotRequired[
+        Annotated[StatusBackfillShown | None, Field(description="Null where nothing is filled in.")]
+    ]
     partitions: NotRequired[list[StatusPartitionShown]]
     unavailable: NotRequired[list[UnavailablePartShown]]
 
 
 _EXAMPLE: Final = {
     "caught_up": True,
-    "backfilling": False,
+    "backfilling": True,
+    "backfill_expected_end": "2026-01-31T18:29:00Z",
     "lag_records": 0,
     "complete_until": "2026-01-31T18:27:37.218Z",
     "freshness_ms": 1_250,
     "catalogue_version": 3,
     "log": {"id": "8d0f6e7c", "number": 1, "partitions": 1},
     "account": {"received": 12, "new": 10, "duplicate": 1, "conflict": 1, "invalid": 0},
+    "backfill": {"slices_filled": 120, "slices": 300, "events_filled": 48_000, "events": 120_000},
     "partitions": [
         {
             "partition": 0,
@@ -210,6 +235,8 @@ async def _ask_control(stores: Stores, found: Findings) -> None:
     if unfilled is not None:
         found.missing = any(unfilled[: log.partitions])
         found.backfilling = any(unfilled)
+    if found.backfilling:
+        found.fillings = await found.part("control", progress.fillings(log.number))
     found.complete_until_ms = await found.part(
         "control", progress.complete_until(log.number, log.partitions, newest)
     )
@@ -231,9 +258,11 @@ def _overall(found: Findings, partitions: int, now_ms: int) -> StatusShown:
     known = not found.lost and found.ends is not None and found.flushed is not None
     counted = known and found.missing is not None
     lag = sum(lag or 0 for lag in lags)
+    filled = backfill_of(found.fillings or (), now_ms)
     return {
         "caught_up": lag == 0 and not found.missing if counted else None,
         "backfilling": found.backfilling,
+        "backfill_expected_end": instant(None if filled is None else filled.expected_end_ms),
         "lag_records": lag if known else None,
         "complete_until": instant(until_ms),
         "freshness_ms": None if until_ms is None else max(0, now_ms - until_ms),
@@ -244,6 +273,7 @@ def _add_installation(shown: StatusShown, found: Findings, log: Log) -> None:
     shown["catalogue_version"] = found.version
     shown["log"] = {"id": log.id, "number": log.number, "partitions": log.partitions}
     shown["account"] = _account(found.account)
+    shown["backfill"] = _backfill(backfill_of(found.fillings or (), 0))
     shown["partitions"] = [_partition(found, number) for number in range(log.partitions)]
     shown["unavailable"] = found.unavailable
 
@@ -271,6 +301,17 @@ def _partition(found: Findings, number: int) -> StatusPartitionShown:
         "flushed_end": None if found.flushed is None else found.flushed.get(number),
         "lag_records": _lag(found, number),
         "complete_until": instant(until_ms),
+    }
+
+
+def _backfill(backfill: Backfill | None) -> StatusBackfillShown | None:
+    if backfill is None:
+        return None
+    return {
+        "slices_filled": backfill.slices_filled,
+        "slices": backfill.slices,
+        "events_filled": backfill.events_filled,
+        "events": backfill.events,
     }
 
 

@@ -67,6 +67,27 @@ WHERE log = {log:UInt16} AND partition = {partition:UInt16} AND slice = {slice:U
 ORDER BY offset, place
 LIMIT 1 BY offset, place;
 
+-- name: raw_events
+-- A portion of the events of some slices, as far as their bytes go. The first one comes however large it is.
+SELECT slice, offset, place, append_ms, text
+FROM (
+    SELECT slice, offset, place, append_ms, text,
+        sum(length(text)) OVER (ORDER BY offset, place ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS bytes
+    FROM (
+        SELECT slice, offset, place, append_ms, text
+        FROM events
+        WHERE log = {log:UInt16} AND partition = {partition:UInt16}
+            AND offset >= {offset:UInt64} AND (offset, place) > ({offset:UInt64}, {place:Int32})
+            AND offset < {end:UInt64} AND slice IN {slices:Array(UInt64)}
+            AND has({types:Array(String)}, concat(namespace, '\n', type))
+        ORDER BY offset, place
+        LIMIT 1 BY offset, place
+        LIMIT {rows:UInt64}
+    )
+)
+WHERE bytes - length(text) < {bytes:UInt64}
+ORDER BY offset, place;
+
 -- name: seen_between
 SELECT log, partition, offset, place, slice, append_ms, key, check
 FROM seen

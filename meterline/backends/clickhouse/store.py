@@ -13,6 +13,7 @@ from clickhouse_connect.driver.exceptions import DataError
 from meterline.backends.clickhouse.bounds import (
     READING,
     RUNS,
+    UPKEEP,
     rows_within_bounds,
     within_bounds,
 )
@@ -32,7 +33,12 @@ from meterline.event import (
     ListedEvent,
     Position,
 )
-from meterline.limits import FLUSH_MONTHS_MAX, SEEN_CHUNK_ROWS
+from meterline.limits import (
+    FILL_READ_BYTES,
+    FILL_READ_EVENTS,
+    FLUSH_MONTHS_MAX,
+    SEEN_CHUNK_ROWS,
+)
 from meterline.meter import Meter, pieces
 from meterline.usage import (
     AccountRow,
@@ -41,6 +47,7 @@ from meterline.usage import (
     Flush,
     Life,
     MemberRow,
+    RawEvent,
     RejectedRow,
     RejectRow,
     SeenRow,
@@ -84,7 +91,7 @@ class ClickHouseUsageStore:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection  # for what else is asked of the same store
         self._connection = connection
-        self._asking = connection.lane(READING)
+        self._asking, self._upkeep = connection.lane(READING), connection.lane(UPKEEP)
         self._reader, self._runs = Reader(self._asking), Reader(connection.lane(RUNS))
         self._listing = EventListing(self._asking)
         self.listed_events = self._listing.page
@@ -177,6 +184,27 @@ class ClickHouseUsageStore:
         parameters = {**slice_id._asdict(), "types": _type_names(namespaced_types or ())}
         rows = await self._connection.query(QUERIES["slice_events"], parameters)
         return [EventRow._make((*values, text.encode())) for *values, text in rows]
+
+    async def raw_events(
+        self,
+        log: int,
+        partition: int,
+        slices: Sequence[int],
+        end: int,
+        namespaced_types: Sequence[tuple[str, str]],
+    ) -> AsyncIterator[list[RawEvent]]:
+        """Events in portions. Counting comes before whoever reads them."""
+        asked = {"log": log, "partition": partition, "slices": list(slices), "end": end}
+        asked |= {"rows": FILL_READ_EVENTS, "bytes": FILL_READ_BYTES}
+        asked["types"] = _type_names(namespaced_types)
+        offset, place = slices[0], -1
+        while True:
+            after = {**asked, "offset": offset, "place": place}
+            rows = await self._upkeep.query(QUERIES["raw_events"], after)
+            if not rows:  # fewer than asked for may be too many bytes
+                return
+            yield [RawEvent._make((*values, text.encode())) for *values, text in rows]
+            offset, place = rows[-1][1], rows[-1][2]
 
     async def seen_between(
         self, log: int, partition: int, offset_first: int, offset_end: int

@@ -1,6 +1,7 @@
 """What a process measures: its recorder, and what is looked at when its metrics are scraped."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
@@ -8,16 +9,18 @@ from importlib.metadata import version
 from aggregator.drivers.standing import Standing
 from aggregator.step import Aggregator
 from control.health import Health
+from control.v3.installation.backfill import backfill_of
 from control.v3.installation.status import uncounted
 from ingest.publisher import Publisher
 from meterline.backends.control_store.reports.backlog import SqlBacklogStore
 from meterline.backends.prometheus import PrometheusRecorder
 from meterline.http.scrape import Scrape
-from meterline.limits import BACKFILL_COUNTED_MAX, RUNS_LATE_MS
+from meterline.limits import RUNS_LATE_MS
 from meterline.meter import Catalogue
 from meterline.ports import Clock, metrics
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring.adapters import CLOCK, Opened
+from meterline.usage import Filling
 
 
 @dataclass(slots=True)
@@ -100,7 +103,8 @@ async def _look_at_progress(telemetry: Telemetry, opened: Opened) -> None:
     for number in numbers:  # what does not answer now is not known any more
         recorder.set(metrics.LAG_RECORDS, None, str(number))
         recorder.set(metrics.LAG_SECONDS, None, str(number))
-    recorder.set(metrics.BACKFILL_SLICES, None)
+    for gauge in (metrics.BACKFILL_SLICES, metrics.BACKFILL_EVENTS, metrics.BACKFILL_SECONDS):
+        recorder.set(gauge, None)
     try:
         begins = await asyncio.gather(*(log.begin(number) for number in numbers))
         ends = await asyncio.gather(*(log.end(number) for number in numbers))
@@ -125,12 +129,19 @@ async def _look_at_progress(telemetry: Telemetry, opened: Opened) -> None:
     complete_ms = await progress.complete_until(log.number, log.partitions, newest)
     if complete_ms is not None:
         telemetry.complete_until_ms = complete_ms
-    newest = telemetry.catalogue.newest
-    left = 0
-    for number in numbers:
-        unfilled = await progress.unfilled(log.number, number, newest, BACKFILL_COUNTED_MAX)
-        left += len(unfilled)
-    recorder.set(metrics.BACKFILL_SLICES, left)
+    _tell_backfill(recorder, await progress.fillings(log.number), now_ms)
+
+
+def _tell_backfill(recorder: PrometheusRecorder, fillings: Sequence[Filling], now_ms: int) -> None:
+    going = backfill_of(fillings, now_ms)
+    end_ms: int | None = now_ms  # None: not known yet
+    if going is not None:
+        end_ms = going.expected_end_ms
+    slices = 0 if going is None else going.slices - going.slices_filled
+    events = 0 if going is None else going.events - going.events_filled
+    recorder.set(metrics.BACKFILL_SLICES, slices)
+    recorder.set(metrics.BACKFILL_EVENTS, events)
+    recorder.set(metrics.BACKFILL_SECONDS, None if end_ms is None else (end_ms - now_ms) / 1_000)
 
 
 def telemetry(settings: Settings, role: str) -> Telemetry:

@@ -1,6 +1,6 @@
 """Stores whose answers are given out only when nothing was lost."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 
 from meterline.usage.block_ports import BlockRows
@@ -10,7 +10,7 @@ from meterline.usage.ports import LateEvents, Life, UsageStore
 from meterline.usage.query import UsageQuery, UsageRow
 from meterline.usage.retention.periods import UsagePeriods
 from meterline.usage.retention.revisions import RevisionRows
-from meterline.usage.rows import SeenRow
+from meterline.usage.rows import RawEvent, SeenRow
 
 
 class CheckedUsageStore:
@@ -44,6 +44,20 @@ class CheckedUsageStore:
     ) -> AsyncIterator[list[SeenRow]]:
         """See the port; the check comes before the end is told."""
         async for rows in self._store.seen_between(log, partition, offset_first, offset_end):
+            yield rows
+        await self._check()
+
+    async def raw_events(
+        self,
+        log: int,
+        partition: int,
+        slices: Sequence[int],
+        end: int,
+        namespaced_types: Sequence[tuple[str, str]],
+    ) -> AsyncIterator[list[RawEvent]]:
+        """See the port; the check comes before the end is told."""
+        asked = self._store.raw_events(log, partition, slices, end, namespaced_types)
+        async for rows in asked:
             yield rows
         await self._check()
 

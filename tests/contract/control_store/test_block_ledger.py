@@ -15,7 +15,6 @@ from meterline.usage import (
     BlockState,
     ProgressStore,
     Seal,
-    SliceId,
     Stretch,
     block_number,
 )
@@ -151,7 +150,7 @@ async def test_a_revision_is_lacking_until_every_slice_is_filled(
         await progress.seal(seal)
     assert await ledger.lacking(1, stretches, [1, 2]) is None
     assert await ledger.lacking(1, stretches, [1, 3, 4]) == 3
-    await progress.mark_filled(SliceId(1, 0, 0), 3)
+    await progress.mark_filled(1, 0, [0], [3])
     assert await ledger.lacking(1, stretches, [3]) is None
     assert await ledger.lacking(1, stretches, [3, 4]) == 4
     assert await ledger.lacking(1, (Stretch(0, 10, 20),), [3, 4]) is None

@@ -39,7 +39,6 @@ from meterline.usage import (
     Masks,
     Renewal,
     Seal,
-    SliceId,
     Stretch,
     block_number,
     hidden_of,
@@ -297,24 +296,27 @@ async def test_subjects_are_erased_from_slices_once_it_is_switched(
     log = await progress.register_log("log", 1)
     await _with_meters(control_database, 1)
     await _put(control_database, meters, id="other", namespace="other", key="k")
-    await _put(control_database, meter_revisions, revision=2, meter_id="other", dimensions="{}")
-    await progress.seal(Seal(log, 0, 0, 7, 1, 2, NOW))
+    for one in (Seal(log, 0, 0, 7, 1, 1, NOW), Seal(log, 0, 7, 9, 1, 1, NOW)):
+        await progress.seal(one)
     asked = await store.ask("n", NAME, NOW)
     await store.set_borders(asked.id, log, {0: 5}, NOW)
-    below, behind = SliceId(log, 0, 0), SliceId(log, 0, 7)
-    for state in ("asked", "copying", "switched", "settled", "done"):
-        if state == "copying":
-            assert await store.begin_copying(asked.id, NOW) is None
+    assert await store.begin_copying(asked.id, NOW) is None
+    await _with_meters(control_database, 3)
+    await _put(control_database, meter_revisions, revision=4, meter_id="other", dimensions="{}")
+    for state in ("copying", "switched", "settled", "done"):
         if state == "switched":
             await store.switch(asked.id, [], NOW)
         if state == "settled":
             await store.settle(asked.id, NOW)
         if state == "done":
             await store.finish(asked.id, NOW)
-        gone = {NAME: asked.pseudonym} if state in ("switched", "settled") else {}
-        assert await progress.erased_from(below, 1) == gone, state
-        assert await progress.erased_from(behind, 1) == {}
-        assert await progress.erased_from(below, 2) == {}, "of another namespace"
+        found = {it.seal.slice: it for it in await progress.lacking(log, 0, [3, 4], 9)}
+        lack = (4,) if state == "copying" else (3, 4)  # nobody fills in while it is copied
+        assert {at: it.revisions for at, it in found.items()} == {0: lack, 7: lack}, state
+        gone = (("n", NAME, asked.pseudonym),) if state in ("switched", "settled") else ()
+        assert (found[0].erased, found[7].erased) == (gone, ()), state
+        (other, _) = await progress.lacking(log, 0, [4], 9)
+        assert other.erased == (), "of another namespace"
 
 
 async def test_a_report_that_names_the_subject_stands_in_the_way(

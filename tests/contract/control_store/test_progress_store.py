@@ -12,7 +12,7 @@ from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.store import fetch_int
 from meterline.backends.control_store.tables.meters import completeness, flushed
 from meterline.problem import Problem, ProblemType
-from meterline.usage import ProgressStore, Seal, SliceId
+from meterline.usage import ProgressStore, Seal
 
 LARGE = 2**62  # offsets and instants need more than 32 bits
 
@@ -90,8 +90,8 @@ async def test_the_backfill_list_names_older_seals_without_a_mark(store: Progres
     assert await store.unfilled(1, 0, 3, 10) == [_seal(0, 2), _seal(20, 1), _seal(30, 2)]
     assert await store.unfilled(1, 0, 3, 2) == [_seal(0, 2), _seal(20, 1)]
     assert await store.unfilled(1, 0, 2, 10) == [_seal(20, 1)]
-    await store.mark_filled(SliceId(1, 0, 20), 3)
-    await store.mark_filled(SliceId(1, 0, 20), 3)
+    await store.mark_filled(1, 0, [20], [3])
+    await store.mark_filled(1, 0, [20], [3])
     assert await store.unfilled(1, 0, 3, 10) == [_seal(0, 2), _seal(30, 2)]
     assert await store.unfilled(1, 0, 2, 10) == [_seal(20, 1)], "a mark is for one revision"
 
@@ -139,9 +139,9 @@ async def test_nothing_is_complete_before_the_backfill_is_done(store: ProgressSt
     await store.complete(1, 2, {0: 100})
     await store.complete(1, 2, {1: 100})
     assert await store.complete_until(1, 2, 2) is None
-    await store.mark_filled(SliceId(1, 0, 0), 2)
+    await store.mark_filled(1, 0, [0], [2])
     assert await store.complete_until(1, 2, 2) is None
-    await store.mark_filled(SliceId(1, 1, 0), 2)
+    await store.mark_filled(1, 1, [0], [2])
     assert await store.complete_until(1, 2, 2) == 100
     assert await store.complete_until(1, 2, 1) == 100
 
@@ -185,7 +185,7 @@ async def test_what_is_filled_in_is_a_bound_that_a_late_seal_lowers(store: Progr
     assert await store.unsettled(1, 0, [1, 2]) == [2]
     for slice_ in (20, 0, 10):
         assert await store.unsettled(1, 0, [2]) == [2]
-        await store.mark_filled(SliceId(1, 0, slice_), 2)
+        await store.mark_filled(1, 0, [slice_], [2])
     assert await store.unsettled(1, 0, [1, 2]) == []
     assert await store.unsettled(1, 1, [1, 2]) == [1, 2], "another partition"
     await store.seal(_seal(30, 2))
@@ -194,7 +194,7 @@ async def test_what_is_filled_in_is_a_bound_that_a_late_seal_lowers(store: Progr
     await store.seal(_seal(40, 1))
     assert await store.unsettled(1, 0, [1, 2]) == [2], "sealed by someone who did not know of it"
     assert await store.unfilled(1, 0, 2, 9) == [_seal(40, 1)]
-    await store.mark_filled(SliceId(1, 0, 40), 2)
+    await store.mark_filled(1, 0, [40], [2])
     assert await store.unsettled(1, 0, [1, 2]) == []
     assert await store.unfilled(1, 0, 2, 9) == []
 
@@ -202,7 +202,7 @@ async def test_what_is_filled_in_is_a_bound_that_a_late_seal_lowers(store: Progr
 async def test_a_late_seal_in_a_gap_is_found_behind_a_bound(store: ProgressStore) -> None:
     await store.seal(_seal(0, 1))
     await store.seal(_seal(50, 2))
-    await store.mark_filled(SliceId(1, 0, 0), 2)
+    await store.mark_filled(1, 0, [0], [2])
     await store.complete(1, 2, {0: 100})
     assert await store.complete_until(1, 1, 2) == 100
     await store.seal(_seal(20, 1))
@@ -217,7 +217,7 @@ async def test_whoever_settles_and_whoever_seals_at_once_agree(store: ProgressSt
         await asyncio.gather(
             store.settle(1, 0, revisions),
             store.seal(_seal(first, 1)),
-            store.mark_filled(SliceId(1, 0, first), 2),
+            store.mark_filled(1, 0, [first], [2]),
             store.settle(1, 0, revisions),
             store.seal(_seal(first + 10, 3)),
         )
@@ -242,3 +242,42 @@ async def test_what_older_catalogues_had_reached_goes_once_it_is_surpassed(
     for table in (completeness, flushed):
         rows = await control_database.read(partial(fetch_int, question=_count_of(table)))
         assert rows == 3
+
+
+async def test_what_several_revisions_lack_is_told_together(store: ProgressStore) -> None:
+    for slice_, catalogue in ((0, 1), (10, 2), (20, 1), (30, 3)):
+        await store.seal(_seal(slice_, catalogue))
+    found = await store.lacking(1, 0, [3, 2, 4], 9)
+    assert [(it.seal, it.revisions) for it in found] == [
+        (_seal(0, 1), (2, 3, 4)),
+        (_seal(20, 1), (2, 3, 4)),
+    ], "the slices that the oldest of them lacks"
+    assert await store.lacking(1, 0, [2, 3, 4], 1) == found[:1]
+    assert [it.seal.slice for it in await store.lacking(1, 0, [3], 9)] == [0, 10, 20]
+    await store.mark_filled(1, 0, [0, 20], [2, 4])
+    await store.mark_filled(1, 0, [0, 20], [2, 4])
+    assert await store.unsettled(1, 0, [2, 3, 4]) == [3, 4]
+    found = await store.lacking(1, 0, [2, 3, 4], 9)
+    assert [(it.seal.slice, it.revisions) for it in found] == [(0, (3,)), (10, (3, 4)), (20, (3,))]
+    await store.mark_filled(1, 0, [0, 10, 20], [3])
+    found = await store.lacking(1, 0, [2, 3, 4], 9)
+    assert [(it.seal.slice, it.revisions) for it in found] == [(10, (4,)), (30, (4,))]
+    await store.mark_filled(1, 0, [30], [4])
+    assert [it.slice for it in await store.unfilled(1, 0, 4, 9)] == [10]
+    await store.mark_filled(1, 0, [10, 30], [4])
+    assert await store.lacking(1, 0, [2, 3, 4], 9) == []
+    assert await store.unsettled(1, 0, [2, 3, 4]) == []
+
+
+async def test_marks_of_the_same_slices_at_once_leave_one_truth(store: ProgressStore) -> None:
+    await store.register_log("one", 2)  # its row is what they lock
+    slices = list(range(0, 60, 10))
+    for slice_ in slices:
+        await store.seal(_seal(slice_, 1))
+    await asyncio.gather(
+        *(store.mark_filled(1, 0, slices[first:], [2, 3]) for first in (3, 0, 1, 4)),
+        store.mark_filled(1, 0, slices, [3]),
+        store.settle(1, 0, [2, 3, 4]),
+    )
+    found = await store.lacking(1, 0, [2, 3, 4], 99)
+    assert [(it.seal.slice, it.revisions) for it in found] == [(it, (4,)) for it in slices]

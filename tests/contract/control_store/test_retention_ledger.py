@@ -25,8 +25,8 @@ from meterline.usage import (
     Seal,
     SealedEnd,
     SealedRows,
-    SliceId,
     Stretch,
+    counted_from,
 )
 
 WEEK_MS = 7 * 86_400_000
@@ -96,16 +96,23 @@ async def test_events_are_kept_while_a_meter_is_filled_from_them(stores: Stores)
     assert "the meter calls is being filled" in said
     assert await stores.ledger.notices() == []
     for slice_ in (0, 10):
-        await stores.progress.mark_filled(SliceId(1, 0, slice_), meter.revision)
-    assert await stores.progress.counted_from(meter.revision) == 0
+        await stores.progress.mark_filled(1, 0, [slice_], [meter.revision])
     notice = await stores.ledger.give_notice(OLD[EVENTS], REACH, 1, 100)
     assert isinstance(notice, Notice), "what is filled later is of a later week"
     assert notice.catalogue == meter.revision
-    assert await stores.progress.counted_from(meter.revision) == 0, "it had counted them"
+    assert counted_from(await stores.ledger.notices(), meter.revision) == 0, "it had counted them"
     later = await stores.catalogue.create_meter(
         "default", MeterDraft("more", "", Aggregation.COUNT, "call"), 0
     )
-    assert await stores.progress.counted_from(later.revision) == 2 * WEEK_MS
+    assert counted_from(await stores.ledger.notices(), later.revision) == 2 * WEEK_MS
+    found = await stores.progress.lacking(1, 0, [meter.revision, later.revision], 9)
+    counting = {it.seal.slice: (it.revisions, it.counting) for it in found}
+    both = (meter.revision, later.revision)
+    assert counting == {20: (both, both)}, "the oldest comes first"
+    await stores.progress.mark_filled(1, 0, [20], both)
+    found = await stores.progress.lacking(1, 0, both, 9)
+    counting = {it.seal.slice: (it.revisions, it.counting) for it in found}
+    assert counting == dict.fromkeys((0, 10), ((later.revision,), ())), "their events are gone"
 
 
 async def test_seen_rows_and_refusals_wait_for_no_meter(stores: Stores) -> None:
@@ -114,7 +121,7 @@ async def test_seen_rows_and_refusals_wait_for_no_meter(stores: Stores) -> None:
     for table in (SEEN, REJECTS):
         given = await stores.ledger.give_notice(OLD[table], Reach({0: 20}, 0), 1, 100)
         assert isinstance(given, Notice)
-    assert await stores.progress.counted_from(meter.revision + 1) == 0
+    assert counted_from(await stores.ledger.notices(), meter.revision + 1) == 0
 
 
 MONTH_MS = 1_769_904_000_000  # 2026-02-01

@@ -29,7 +29,6 @@ from meterline.usage import (
     Period,
     Reach,
     Seal,
-    SliceId,
     Stretch,
     block_number,
     summed,
@@ -201,7 +200,7 @@ async def test_whoever_seals_late_adds_nothing(stores: Stores) -> None:
     before = await stores.seals.sealed(1, {})
     for number in range(SLICES):
         await stores.progress.seal(_seal(0, number, 1))
-        await stores.progress.mark_filled(SliceId(1, 0, number * 10), 1)
+        await stores.progress.mark_filled(1, 0, [number * 10], [1])
     assert await stores.singles() == [SLICES - 1]
     assert await stores.seals.sealed(1, {}) == before
     assert await stores.progress.unfilled(1, 0, 10**6, 99) == [

@@ -153,13 +153,13 @@ async def test_seals_of_a_span_come_by_offset(control_database: Database) -> Non
     within = AuditSpan(begin_ms + SLICE_SPAN_MS + 1, begin_ms + 2 * SLICE_SPAN_MS + 1)
     assert await evidence.seals(first, within, 9) == seals[1:3], "slices that it cuts are in whole"
     assert await evidence.seal_count(within) == 2
-    await progress.mark_filled(SliceId(number, 0, 10), 7)
-    await progress.mark_filled(SliceId(number, 1, 10), 8)
+    await progress.mark_filled(number, 0, [10], [7])
+    await progress.mark_filled(number, 1, [10], [8])
     filled = await evidence.filled(number, 0, [0, 10, 20])
     assert filled == Filled({7: 0}, {(10, 7)})
     assert [filled.holds(slice_, 7) for slice_ in (0, 10, 20)] == [False, True, False]
     assert not filled.holds(10, 8)
     assert (await evidence.filled(number, 0, [0])).marks == set()
-    await progress.mark_filled(SliceId(number, 0, 0), 7)
+    await progress.mark_filled(number, 0, [0], [7])
     filled = await evidence.filled(number, 0, [0, 10, 20])
     assert [filled.holds(slice_, 7) for slice_ in (0, 10, 20)] == [True, True, False]

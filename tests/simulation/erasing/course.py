@@ -132,7 +132,7 @@ def begin(world: World) -> None:
     if not world.profile.erases_s:
         return
     world.usage.unerased = UsageState()
-    world.senders.name_themselves = world.progress.erases = True
+    world.senders.name_themselves = True
     world.erase = lambda slot, net: [erase_for_ever(eraser_of(world, slot, net).turn, world.rng)]
     world.erasures.told = lambda name: _judge_done(world, name)
     world.loop.create_task(read_for_ever(world))

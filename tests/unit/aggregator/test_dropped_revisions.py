@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.backfill import refolded
+from aggregator.backfill.fold import refolded
 from aggregator.step import Aggregator
 from meterline.audit import AuditSpan
 from meterline.backends.clickhouse.blocks.dropped_revisions import ClickHouseRevisionRows

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.backfill import refolded
+from aggregator.backfill.fold import refolded
 from aggregator.erasure import Eraser
 from meterline.audit import AuditSpan, SlicePlace
 from meterline.backends.control_store.progress.evidence import SqlEvidence

@@ -11,7 +11,7 @@ from meterline.backends.control_store.engine import Database, open_database
 from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.meter import Aggregation, MeterChange, MeterDraft
-from meterline.usage import Seal, SliceId
+from meterline.usage import Seal
 
 LOG, PARTITIONS, NOW_MS = 1, 2, 1_700_000_000_000
 
@@ -41,7 +41,7 @@ async def test_it_takes_over_when_all_partitions_have_it(database: Database) -> 
     assert await step() == []
     await progress.complete(LOG, 2, {1: NOW_MS})
     assert await step() == []  # a sealed slice of before lacks it
-    await progress.mark_filled(SliceId(LOG, 1, 0), 2)
+    await progress.mark_filled(LOG, 1, [0], [2])
     assert await step() == [2]
     assert await step() == []
     (there,) = (await catalogue.catalogue()).meters

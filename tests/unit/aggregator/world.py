@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from aggregator.backfill import backfilled_one
+from aggregator.backfill.background import Background
+from aggregator.backfill.filler import FillStores, backfilled_some
 from aggregator.step import Aggregator
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.control_store.engine import open_database
@@ -91,7 +92,7 @@ class Deadly:
                 yield portion
             self._after(fate)
 
-        return portions if name == "usage_by_subject" else call
+        return portions if name in ("usage_by_subject", "raw_events") else call
 
     def _before(self) -> str:
         fate = self._fate()
@@ -193,10 +194,9 @@ class World:
     async def fill(self, worker: Aggregator) -> None:
         """Every slice that lacks a meter's revision is filled in."""
         for number in range(PARTITIONS):
-            while await backfilled_one(
-                self.usage, self.progress, worker.catalogue, self.log.number, number
-            ):
-                pass
+            await filled_up(
+                FillStores(self.usage, self.progress, self.log.number), worker.catalogue, number
+            )
 
     async def rows(self, number: int) -> list[EventRow]:
         return await self.usage.slice_events(SliceId(self.log.number, number, 0))
@@ -213,6 +213,14 @@ class World:
         account = await self.usage.accounts(self.log.number)
         assert account.new == len(self.sent)
         assert account.received == account.new + account.duplicate
+
+
+async def filled_up(stores: FillStores, catalogue: Catalogue, number: int) -> int:
+    """Fill in a partition until a step does nothing; how many did something."""
+    steps = 0
+    while (await backfilled_some(stores, catalogue, number, 0, Background())).did:
+        steps += 1
+    return steps
 
 
 def numbered(first: int, end: int) -> list[tuple[str, int]]:

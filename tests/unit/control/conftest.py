@@ -38,6 +38,7 @@ from meterline.usage import (
     Flush,
     Life,
     MeterAccount,
+    RawEvent,
     RejectedRow,
     SeenRow,
     SliceId,
@@ -144,6 +145,18 @@ class ShelfUsage(InPortions):
         self, slice_id: SliceId, namespaced_types: Sequence[tuple[str, str]] | None = None
     ) -> list[EventRow]:
         raise AssertionError(f"control reads no events: {slice_id} {namespaced_types}")
+
+    def raw_events(
+        self,
+        log: int,
+        partition: int,
+        slices: Sequence[int],
+        end: int,
+        namespaced_types: Sequence[tuple[str, str]],
+    ) -> AsyncIterator[list[RawEvent]]:
+        raise AssertionError(
+            f"control fills nothing in: {log, partition, slices, end, namespaced_types}"
+        )
 
     def seen_between(
         self, log: int, partition: int, offset_first: int, offset_end: int

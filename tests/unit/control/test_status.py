@@ -11,7 +11,7 @@ from meterline.backends.control_store.meters.catalogue import SqlCatalogueStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.http.gate import Gate
 from meterline.ports import Unavailable
-from meterline.usage import AccountRow, Seal, SliceId
+from meterline.usage import AccountRow, Seal
 from tests.unit.control.conftest import NOW_MS, Api, ServeApi
 
 PATH = "/api/v3/metering/status"
@@ -32,10 +32,12 @@ async def test_an_empty_installation_is_caught_up(api: Api) -> None:
         "catalogue_version": 0,
         "caught_up": True,
         "backfilling": False,
+        "backfill_expected_end": None,
         "lag_records": 0,
         "complete_until": None,
         "freshness_ms": None,
         "account": {"received": 0, "new": 0, "duplicate": 0, "conflict": 0, "invalid": 0},
+        "backfill": None,
         "partitions": [
             {
                 "partition": number,
@@ -60,6 +62,7 @@ async def test_who_may_not_operate_sees_nothing_of_the_installation(
         assert await response.json() == {
             "caught_up": True,
             "backfilling": False,
+            "backfill_expected_end": None,
             "lag_records": 0,
             "complete_until": None,
             "freshness_ms": None,
@@ -94,8 +97,32 @@ async def test_a_new_meter_has_to_be_counted_too(api: Api) -> None:
     await progress.flushed(log.number, 1, {0: 1})
     status = await _status(api)
     assert (status["caught_up"], status["backfilling"]) == (False, True)
-    await progress.mark_filled(SliceId(log.number, 0, 0), 1)
+    await progress.mark_filled(log.number, 0, [0], [1])
     assert (await _status(api))["caught_up"] is True
+
+
+async def test_how_far_backfill_is_stands_there_while_it_lasts(api: Api) -> None:
+    log, progress = api.stores.log, api.stores.progress
+    for slice_ in (0, 10, 20, 30):
+        await progress.seal(Seal(log.number, 0, slice_, slice_ + 10, 5, catalogue=0, append_ms=1))
+    await api.json("POST", "/api/v3/metering/meters", 201, json=METER)
+    assert (await _status(api))["backfill"] is None, "nobody has looked yet"
+    await progress.begin_filling(log.number, 0, [1], NOW_MS - 300)
+    status = await _status(api)
+    assert (status["backfilling"], status["backfill_expected_end"]) == (True, None)
+    assert status["backfill"]["slices_filled"] == 0
+    await progress.mark_filled(log.number, 0, [0], [1], NOW_MS)
+    status = await _status(api)
+    assert status["backfill"] == {
+        "slices_filled": 1,
+        "slices": 4,
+        "events_filled": 5,
+        "events": 20,
+    }
+    assert status["backfill_expected_end"] == "2023-11-14T22:13:20.900Z"
+    await progress.mark_filled(log.number, 0, [10, 20, 30], [1], NOW_MS + 900)
+    status = await _status(api)
+    assert (status["backfilling"], status["backfill"]) == (False, None)
 
 
 async def test_completeness_account_and_freshness_are_shown(api: Api) -> None:

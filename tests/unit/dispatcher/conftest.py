@@ -52,6 +52,7 @@ from meterline.usage import (
     EventRow,
     Flush,
     Life,
+    RawEvent,
     RejectedRow,
     SeenRow,
     SliceId,
@@ -129,6 +130,18 @@ class CellUsage(InPortions):
         self, slice_id: SliceId, namespaced_types: Sequence[tuple[str, str]] | None = None
     ) -> list[EventRow]:
         raise AssertionError(f"the dispatcher reads no events: {slice_id} {namespaced_types}")
+
+    def raw_events(
+        self,
+        log: int,
+        partition: int,
+        slices: Sequence[int],
+        end: int,
+        namespaced_types: Sequence[tuple[str, str]],
+    ) -> AsyncIterator[list[RawEvent]]:
+        raise AssertionError(
+            f"the dispatcher fills nothing in: {log, partition, slices, end, namespaced_types}"
+        )
 
     def seen_between(
         self, log: int, partition: int, offset_first: int, offset_end: int

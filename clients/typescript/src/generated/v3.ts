@@ -3685,6 +3685,16 @@ export interface components {
             conflict: number;
             invalid: number;
         };
+        /**
+         * @description How far meters are filled in. A slice, and an event, counts once for each meter that lacks
+         *     it.
+         */
+        StatusBackfill: {
+            slices_filled: number;
+            slices: number;
+            events_filled: number;
+            events: number;
+        };
         /** @description The log. */
         StatusLog: {
             id: string;
@@ -3712,6 +3722,8 @@ export interface components {
             caught_up: boolean | null;
             /** @description Whether a meter is being filled in from older events. */
             backfilling: boolean | null;
+            /** @description When that may be expected to end. Null: nothing is filled in, or it has just begun. */
+            backfill_expected_end: string | null;
             /** @description Records of the log not yet counted. */
             lag_records: number | null;
             /** @description Everything recorded up to then is counted, in every meter. */
@@ -3722,6 +3734,8 @@ export interface components {
             catalogue_version?: number | null;
             log?: components["schemas"]["StatusLog"];
             account?: components["schemas"]["StatusAccount"] | null;
+            /** @description Null where nothing is filled in. */
+            backfill?: components["schemas"]["StatusBackfill"] | null;
             partitions?: components["schemas"]["StatusPartition"][];
             unavailable?: components["schemas"]["UnavailablePart"][];
         };
@@ -4411,6 +4425,7 @@ export type SignatureHeaders = components['schemas']['SignatureHeaders'];
 export type SigningSecret = components['schemas']['SigningSecret'];
 export type StateCounts = components['schemas']['StateCounts'];
 export type StatusAccount = components['schemas']['StatusAccount'];
+export type StatusBackfill = components['schemas']['StatusBackfill'];
 export type StatusLog = components['schemas']['StatusLog'];
 export type StatusPartition = components['schemas']['StatusPartition'];
 export type Status = components['schemas']['Status'];
@@ -9085,7 +9100,8 @@ export interface operations {
                     /**
                      * @example {
                      *       "caught_up": true,
-                     *       "backfilling": false,
+                     *       "backfilling": true,
+                     *       "backfill_expected_end": "2026-01-31T18:29:00Z",
                      *       "lag_records": 0,
                      *       "complete_until": "2026-01-31T18:27:37.218Z",
                      *       "freshness_ms": 1250,
@@ -9101,6 +9117,12 @@ export interface operations {
                      *         "duplicate": 1,
                      *         "conflict": 1,
                      *         "invalid": 0
+                     *       },
+                     *       "backfill": {
+                     *         "slices_filled": 120,
+                     *         "slices": 300,
+                     *         "events_filled": 48000,
+                     *         "events": 120000
                      *       },
                      *       "partitions": [
                      *         {

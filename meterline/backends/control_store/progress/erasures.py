@@ -42,7 +42,6 @@ from meterline.usage import (
     ErasureState,
     Renewal,
     SliceId,
-    erased_from,
     pseudonym_of,
 )
 
@@ -280,24 +279,15 @@ def _lacking(erasure: Erasure, ends: Mapping[int, int]) -> Select[Any]:
     return select(live.c.key, live.c.revision).where(or_(false(), *unfilled))
 
 
-async def erased_from_slice(
-    connection: Connection, slice_id: SliceId, revision: int
-) -> dict[str, str]:
-    """See `ProgressStore.erased_from`."""
-    of_meter = (
-        select(meters.c.namespace)
-        .join(meter_revisions, meters.c.id == meter_revisions.c.meter_id)
-        .where(meter_revisions.c.revision == revision)
-    )
-    question = select(erasures).where(_rows.namespace == of_meter.scalar_subquery(), _OPEN)
-    rows = await connection.execute(question.order_by(_rows.id))
-    return erased_from([_erasure(row) for row in rows], slice_id)
+async def begun_in(connection: Connection) -> list[Erasure]:
+    """Those that rows were changed by, and that are not done; the oldest first."""
+    begun = select(erasures).where(_OPEN, _rows.state != ErasureState.ASKED.value)
+    return [_erasure(row) for row in await connection.execute(begun.order_by(_rows.id))]
 
 
 async def is_erased_from(connection: Connection, slice_id: SliceId) -> bool:
     """Whether rows of a slice are copied or deleted, or were, by an erasure that is not done."""
-    begun = select(erasures).where(_OPEN, _rows.state != ErasureState.ASKED.value)
-    there = [_erasure(row) for row in await connection.execute(begun)]
+    there = await begun_in(connection)
     return any(
         one.log > slice_id.log
         or (one.log == slice_id.log and slice_id.slice < one.ends.get(slice_id.partition, 0))

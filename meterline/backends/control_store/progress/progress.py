@@ -22,25 +22,29 @@ from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert, put
-from meterline.backends.control_store.progress import filling
+from meterline.backends.control_store.progress import filling, fills
 from meterline.backends.control_store.progress.dropped_revisions import mind_catalogue
-from meterline.backends.control_store.progress.erasures import erased_from_slice, is_erased_from
+from meterline.backends.control_store.progress.erasures import is_erased_from
 from meterline.backends.control_store.progress.seal_sums import summed_end
-from meterline.backends.control_store.store import SqlStore, fetch_int, fetch_one, reads, writes
+from meterline.backends.control_store.store import (
+    SqlStore,
+    fetch_one,
+    read_by,
+    reads,
+    writes,
+)
 from meterline.backends.control_store.tables.erasures import erasures
 from meterline.backends.control_store.tables.meters import (
     completeness,
     fill_bounds,
-    fill_marks,
     flushed,
     logs,
     meter_revisions,
     meters,
     seals,
 )
-from meterline.backends.control_store.tables.retention import retention_notices
 from meterline.problem import Problem, conflict
-from meterline.usage import EVENTS, ErasureState, Seal, SliceId
+from meterline.usage import ErasureState, Lacking, Seal, SliceId
 
 REGISTER_TRIES_MAX: Final = 20  # a race for one number is lost at most once per rival
 
@@ -173,30 +177,44 @@ class SqlProgressStore(SqlStore):
             await filling.advance(connection, log, partition, revision)
 
     @reads
-    async def erased_from(
-        self, connection: Connection, slice_id: SliceId, revision: int
-    ) -> Mapping[str, str]:
+    async def lacking(
+        self,
+        connection: Connection,
+        log: int,
+        partition: int,
+        revisions: Sequence[int],
+        limit: int,
+    ) -> list[Lacking]:
         """See the port."""
-        return await erased_from_slice(connection, slice_id, revision)
+        return await fills.lacking(connection, log, partition, revisions, limit)
 
     @writes
-    async def mark_filled(self, connection: Connection, slice_id: SliceId, revision: int) -> None:
+    async def begin_filling(
+        self,
+        connection: Connection,
+        log: int,
+        partition: int,
+        revisions: Sequence[int],
+        now_ms: int,
+    ) -> None:
         """See the port."""
-        await filling.lock(connection, slice_id.log)
-        row = {**slice_id._asdict(), "revision": revision}
-        await connection.execute(
-            insert(connection, fill_marks).values(row).on_conflict_do_nothing()
-        )
-        await filling.advance(connection, slice_id.log, slice_id.partition, revision)
+        await fills.begin(connection, log, partition, revisions, now_ms)
 
-    @reads
-    async def counted_from(self, connection: Connection, revision: int) -> int:
+    @writes
+    async def mark_filled(
+        self,
+        connection: Connection,
+        log: int,
+        partition: int,
+        slices: Sequence[int],
+        revisions: Sequence[int],
+        now_ms: int = 0,
+    ) -> None:
         """See the port."""
-        those = retention_notices.c
-        question = select(func.coalesce(func.max(those.before_ms), 0)).where(
-            those.table_name == EVENTS, those.catalogue < revision
-        )
-        return await fetch_int(connection, question)
+        await filling.lock(connection, log)
+        await fills.mark(connection, log, partition, slices, revisions, now_ms)
+
+    fillings = read_by(fills.fillings)
 
     @writes
     async def complete(

@@ -146,6 +146,19 @@ fill_marks: Final = table(
     key("slice", BigInteger, "First offset of the slice."),
 )
 
+# Backfill: how far a partition is, for people. A slice counts once for each revision that lacks it.
+fill_progress: Final = table(
+    "fill_progress",
+    key("log", Integer, "Number of the log."),
+    key("partition", Integer, "Partition of the log."),
+    required("begun_ms", BigInteger, "When the present backfill began."),
+    required("seen_ms", BigInteger, "When it last got on."),
+    required("slices_filled", BigInteger, "Slices that were filled in since it began."),
+    required("slices_left", BigInteger, "Slices that are still to be filled in."),
+    required("events_filled", BigInteger, "New events in the slices that were filled in."),
+    required("events_left", BigInteger, "New events in those that are left."),
+)
+
 # Up to which instant the usage of a partition is complete.
 completeness: Final = table(
     "completeness",

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from aggregator.backfill import backfilled_one
+from aggregator.backfill.filler import FillStores
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.meter import Aggregation, MeterChange, MeterDraft
 from meterline.number import UNIT
@@ -24,6 +24,7 @@ from meterline.report import (
 )
 from meterline.usage import Comparison, Condition
 from meterline.window import DAY_MS, HOUR_MS
+from tests.unit.aggregator.world import filled_up
 from tests.unit.dispatcher.runs.late_world import START_MS, LateWorld, minutes, opened
 
 END_MS = START_MS + HOUR_MS
@@ -278,10 +279,8 @@ async def test_what_is_filled_in_is_not_late(world: LateWorld) -> None:
     catalogue = await world.catalogue.catalogue()
     filled = 0
     for number in range(2):
-        while await backfilled_one(
-            world.usage, world.progress, catalogue, world.log.number, number
-        ):
-            filled += 1
+        stores = FillStores(world.usage, world.progress, world.log.number)
+        filled += await filled_up(stores, catalogue, number)
     assert filled
     assert await world.plan() == 0
     await world.glance()

@@ -1,0 +1,259 @@
+"""What is filled in next, what was filled, and how far that is. Functions over a connection of one
+transaction.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import and_, delete, func, select, update
+
+from meterline.backends.control_store.connection import Connection
+from meterline.backends.control_store.engine import insert, put
+from meterline.backends.control_store.meters.kept_events import notices
+from meterline.backends.control_store.progress import filling
+from meterline.backends.control_store.progress.erasures import begun_in
+from meterline.backends.control_store.tables.meters import (
+    fill_bounds,
+    fill_marks,
+    fill_progress,
+    meter_revisions,
+    meters,
+    seals,
+)
+from meterline.usage import (
+    Erasure,
+    ErasureState,
+    Filling,
+    Lacking,
+    Seal,
+    SliceId,
+    counted_from,
+    erased_from,
+)
+
+_Pairs = dict[int, tuple[int, ...]]  # by slice, the revisions that lack it
+
+
+async def lacking(
+    connection: Connection, log: int, partition: int, revisions: Sequence[int], limit: int
+) -> list[Lacking]:
+    """See `ProgressStore.lacking`."""
+    erasures = await _erasures(connection, revisions)
+    withheld = {it.namespace for it, _ in erasures if it.state is ErasureState.COPYING}
+    copied = {number for it, numbers in erasures if it.namespace in withheld for number in numbers}
+    asked = sorted(set(revisions) - copied)
+    for oldest in asked:
+        question = filling.unfilled(log, partition, oldest).order_by(seals.c.slice).limit(limit)
+        found = [Seal._make(row) for row in await connection.execute(question)]
+        if found:
+            break
+    else:
+        return []
+    pairs = await _pairs(connection, log, partition, found, asked)
+    known = await notices(connection)
+    since_ms = {revision: counted_from(known, revision) for revision in asked}
+    gone = [it for it, _ in erasures]
+    return [
+        Lacking(
+            seal,
+            pairs[seal.slice],
+            tuple(it for it in pairs[seal.slice] if seal.events and seal.append_ms >= since_ms[it]),
+            _erased(gone, SliceId(log, partition, seal.slice)),
+        )
+        for seal in found
+    ]
+
+
+async def mark(
+    connection: Connection,
+    log: int,
+    partition: int,
+    slices: Sequence[int],
+    revisions: Sequence[int],
+    now_ms: int,
+) -> None:
+    """See `ProgressStore.mark_filled`. Under the lock of the log."""
+    those = (seals.c.log == log, seals.c.partition == partition, seals.c.slice.in_(slices))
+    found = [Seal._make(row) for row in await connection.execute(select(seals).where(*those))]
+    pairs = await _pairs(connection, log, partition, found, revisions)
+    for revision in revisions:
+        filled = [slice_ for slice_, lack in pairs.items() if revision in lack]
+        await _advance(connection, log, partition, revision, filled)
+    events = sum(seal.events * len(pairs[seal.slice]) for seal in found)
+    await _note(connection, log, partition, sum(map(len, pairs.values())), events, now_ms)
+
+
+async def begin(
+    connection: Connection, log: int, partition: int, revisions: Sequence[int], now_ms: int
+) -> None:
+    """See `ProgressStore.begin_filling`."""
+    slices, events = await _left(connection, log, partition, revisions)
+    there = await _one(connection, log, partition)
+    if not slices and (there is None or not there.slices_left):
+        return
+    if there is None or not there.slices_left:
+        there = Filling(partition, now_ms, now_ms, 0, 0, 0, 0)
+    one = there._replace(slices_left=slices, events_left=events)
+    await put(connection, fill_progress, [{"log": log, **one._asdict()}])
+
+
+async def fillings(connection: Connection, log: int) -> list[Filling]:
+    """See `ProgressStore.fillings`."""
+    columns = [fill_progress.c[name] for name in Filling._fields]
+    question = select(*columns).where(fill_progress.c.log == log)
+    rows = await connection.execute(question.order_by(fill_progress.c.partition))
+    return [Filling._make(row) for row in rows]
+
+
+async def _erasures(
+    connection: Connection, revisions: Sequence[int]
+) -> list[tuple[Erasure, Sequence[int]]]:
+    """The erasures that have begun and are not done, of namespaces of these revisions, the oldest
+    first, each with those of its namespace.
+    """
+    begun = await begun_in(connection)
+    if not begun:
+        return []
+    namespaces = {one.namespace for one in begun}
+    question = (
+        select(meters.c.namespace, meter_revisions.c.revision)
+        .join(meter_revisions, meters.c.id == meter_revisions.c.meter_id)
+        .where(meters.c.namespace.in_(namespaces), meter_revisions.c.revision.in_(revisions))
+    )
+    of: dict[str, list[int]] = {}
+    for row in await connection.execute(question):
+        of.setdefault(row.namespace, []).append(row.revision)
+    return [(one, of[one.namespace]) for one in begun if one.namespace in of]
+
+
+def _erased(erasures: Sequence[Erasure], slice_id: SliceId) -> tuple[tuple[str, str, str], ...]:
+    """As `Lacking` says it."""
+    by_namespace: dict[str, list[Erasure]] = {}
+    for one in erasures:
+        by_namespace.setdefault(one.namespace, []).append(one)
+    return tuple(
+        (namespace, subject, pseudonym)
+        for namespace, those in sorted(by_namespace.items())
+        for subject, pseudonym in sorted(erased_from(those, slice_id).items())
+    )
+
+
+async def _pairs(
+    connection: Connection,
+    log: int,
+    partition: int,
+    found: Sequence[Seal],
+    revisions: Sequence[int],
+) -> _Pairs:
+    """By slice, those of the revisions (ascending) that it is not counted for."""
+    if not found or not revisions:
+        return {}
+    own = fill_bounds.c
+    bounds = await connection.execute(
+        select(own.revision, own.filled_end).where(
+            own.log == log, own.partition == partition, own.revision.in_(revisions)
+        )
+    )
+    ends: Mapping[int, int] = {row.revision: row.filled_end for row in bounds}
+    slices = [seal.slice for seal in found]
+    of = fill_marks.c
+    marked = await connection.execute(
+        select(of.slice, of.revision).where(
+            of.log == log,
+            of.partition == partition,
+            of.revision.in_(revisions),
+            of.slice >= min(slices),
+            of.slice <= max(slices),
+        )
+    )
+    marks = {(row.slice, row.revision) for row in marked}
+    return {
+        seal.slice: tuple(
+            revision
+            for revision in sorted(revisions)
+            if seal.catalogue < revision
+            and seal.slice >= ends.get(revision, 0)
+            and (seal.slice, revision) not in marks
+        )
+        for seal in found
+    }
+
+
+async def _advance(
+    connection: Connection, log: int, partition: int, revision: int, filled: Sequence[int]
+) -> None:
+    """Slices are filled for a revision, none of which was: its bound moves to the first that still
+    is not. What lies behind that is marked.
+    """
+    if not filled:
+        return
+    question = filling.unfilled(log, partition, revision).where(seals.c.slice.not_in(filled))
+    found = await connection.execute(question.order_by(seals.c.slice).limit(1))
+    first = found.one_or_none()
+    end = filling.ALL if first is None else Seal._make(first).slice
+    row = {"log": log, "partition": partition, "revision": revision}
+    await put(connection, fill_bounds, [{**row, "filled_end": end}])
+    behind = [{**row, "slice": slice_} for slice_ in filled if slice_ > end]
+    if behind:
+        marks = insert(connection, fill_marks).values(behind)
+        await connection.execute(marks.on_conflict_do_nothing())
+    of = fill_marks.c
+    mine = (of.log == log, of.partition == partition, of.revision == revision, of.slice < end)
+    await connection.execute(delete(fill_marks).where(*mine))
+
+
+async def _left(
+    connection: Connection, log: int, partition: int, revisions: Sequence[int]
+) -> tuple[int, int]:
+    """How many slices these revisions lack, and events in them: seals are read once for each bound,
+    not for each revision.
+    """
+    if not revisions:
+        return 0, 0
+    own, of, it = fill_bounds.c, fill_marks.c, seals.c
+    question = select(own.revision, own.filled_end).where(
+        own.log == log, own.partition == partition, own.revision.in_(revisions)
+    )
+    ends = {row.revision: row.filled_end for row in await connection.execute(question)}
+    slices = events = 0
+    for end in sorted({ends.get(revision, 0) for revision in revisions}):
+        mine = [revision for revision in revisions if ends.get(revision, 0) == end]
+        by_catalogue = await connection.execute(
+            select(it.catalogue, func.count(), func.sum(it.events))
+            .where(it.log == log, it.partition == partition, it.slice >= end)
+            .where(it.catalogue < max(mine))
+            .group_by(it.catalogue)
+        )
+        for catalogue, count, total in by_catalogue:
+            times = sum(catalogue < revision for revision in mine)
+            slices, events = slices + times * count, events + times * int(total)
+    same = and_(it.log == of.log, it.partition == of.partition, it.slice == of.slice)
+    marked = (
+        select(func.count(), func.coalesce(func.sum(it.events), 0))
+        .select_from(fill_marks.join(seals, same))
+        .where(of.log == log, of.partition == partition, of.revision.in_(revisions))
+        .where(it.catalogue < of.revision)
+    )
+    count, total = (await connection.execute(marked)).one()
+    return slices - count, events - int(total)
+
+
+async def _one(connection: Connection, log: int, partition: int) -> Filling | None:
+    return next((it for it in await fillings(connection, log) if it.partition == partition), None)
+
+
+async def _note(
+    connection: Connection, log: int, partition: int, slices: int, events: int, now_ms: int
+) -> None:
+    """So much more was filled in, of what there is known to be."""
+    there = await _one(connection, log, partition)
+    if there is None:
+        return
+    one = there._replace(
+        seen_ms=max(there.seen_ms, now_ms),
+        slices_filled=there.slices_filled + slices,
+        slices_left=max(0, there.slices_left - slices),
+        events_filled=there.events_filled + events,
+        events_left=max(0, there.events_left - events),
+    )
+    mine = fill_progress.c.log == log, fill_progress.c.partition == partition
+    await connection.execute(update(fill_progress).where(*mine).values(one._asdict()))

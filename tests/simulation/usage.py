@@ -11,13 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from meterline.event import EventQuery, EventSubject, ListedEvent, SubjectQuery
-from meterline.meter import (
-    EMPTY,
-    Aggregate,
-    Meter,
-    merged,
-    timeline,
-)
+from meterline.meter import EMPTY, Aggregate, Meter, merged, timeline
 from meterline.ports import Unavailable
 from meterline.usage import (
     AccountRow,
@@ -43,25 +37,13 @@ from tests.simulation.hours import Hours, answers, is_hidden
 from tests.simulation.network import Net
 from tests.simulation.raw import raw_after
 from tests.simulation.stores import REPLICA_ASKED
+from tests.simulation.tables import IDENTITIES, VERSIONS, Identity
 
 STAGES: Final = (
     ("events", "rejects", "seen"),
     ("tallies", "members", "rejected", "late_tallies", "late_members"),
     ("accounts",),
 )
-_Identity = tuple[Any, ...]
-_IDENTITIES: Final[dict[str, Callable[[Any], _Identity]]] = {
-    "events": lambda row: row[:4],
-    "rejects": lambda row: row[:4],
-    "seen": lambda row: row[:4],
-    "tallies": lambda row: row[:7],
-    "members": lambda row: row,
-    "rejected": lambda row: row[:5],
-    "accounts": lambda row: row[:3],
-    "late_tallies": lambda row: row[:7],
-    "late_members": lambda row: row,
-}
-_VERSIONS: Final = {"tallies": 7, "late_tallies": 7, "accounts": 3}
 _Answered = Callable[[Net, UsageQuery, Callable[[], None]], Awaitable[list[UsageRow]]]
 SEEN_CHUNK: Final = 7  # rows: so that catch-up takes several steps here too
 
@@ -76,9 +58,9 @@ class UsageState:
     def __init__(self, rng: random.Random | None = None) -> None:
         self.rng = rng or random.Random(0)
         self.replicated: int | None = None  # writes that a lagging replica knows
-        self.landed: dict[tuple[str, _Identity], int] = {}  # by which write a row came to be
-        self.tables: dict[str, dict[_Identity, Any]] = {n: {} for stage in STAGES for n in stage}
-        self.by_slice: dict[tuple[str, int, int], dict[_Identity, Any]] = {}
+        self.landed: dict[tuple[str, Identity], int] = {}  # by which write a row came to be
+        self.tables: dict[str, dict[Identity, Any]] = {n: {} for stage in STAGES for n in stage}
+        self.by_slice: dict[tuple[str, int, int], dict[Identity, Any]] = {}
         self.told_apart: list[str] = []  # what `DecidedTwice` says
         self.writes = 0
         self.life = 1  # which one it is: it is lost, and comes back, with a start
@@ -86,7 +68,7 @@ class UsageState:
         self.first_at: dict[bytes, int] = {}
         self.unerased: UsageState | None = None  # the same, where nobody is ever erased
         self.undropped: UsageState | None = None  # the same, where all minutes are kept
-        self.redacted: set[tuple[str, _Identity]] = set()
+        self.redacted: set[tuple[str, Identity]] = set()
         self.forgets_share = 0.0
         self.forgets: random.Random | None = None  # whoever draws which rows are lost in silence
 
@@ -97,8 +79,8 @@ class UsageState:
                 whole.put(table, rows)
         self.writes += 1
         rows_by = self.tables[table]
-        identity_of = _IDENTITIES[table]
-        version = _VERSIONS.get(table)
+        identity_of = IDENTITIES[table]
+        version = VERSIONS.get(table)
         for row in rows:
             identity = identity_of(row)
             there = rows_by.get(identity)
@@ -118,7 +100,7 @@ class UsageState:
             if table == "events":
                 self.first_at.setdefault(row.key, self.writes)
 
-    def _set(self, table: str, identity: _Identity, row: Any) -> None:
+    def _set(self, table: str, identity: Identity, row: Any) -> None:
         self.tables[table][identity] = row
         self.landed[table, identity] = self.writes
         self.by_slice.setdefault((table, row.partition, row.slice), {})[identity] = row
@@ -135,9 +117,9 @@ class UsageState:
 
     def copy(self, table: str, rows: Sequence[Any]) -> None:
         """Write rows under a pseudonym; of each the greatest version wins, as everywhere."""
-        version = _VERSIONS.get(table)
+        version = VERSIONS.get(table)
         for row in rows:
-            identity = _IDENTITIES[table](row)
+            identity = IDENTITIES[table](row)
             there = self.tables[table].get(identity)
             if there is None or (version is not None and row[version] >= there[version]):
                 self._set(table, identity, row)
@@ -145,14 +127,14 @@ class UsageState:
     def rewrite(self, table: str, pairs: Sequence[tuple[Any, Any]]) -> None:
         """Put what is left of rows in their places."""
         for before, after in pairs:
-            identity = _IDENTITIES[table](before)
+            identity = IDENTITIES[table](before)
             self._set(table, identity, after)
             self.redacted.add((table, identity))
 
     def delete(self, table: str, rows: Sequence[Any]) -> None:
         """Delete rows, whatever became of them since."""
         for row in rows:
-            identity = _IDENTITIES[table](row)
+            identity = IDENTITIES[table](row)
             del self.tables[table][identity]
             del self.by_slice[table, row.partition, row.slice][identity]
 
@@ -262,7 +244,7 @@ class UsageState:
         """
         first = 0 if query.from_ms is None else query.from_ms // MINUTE_MS
         end = 1 << 40 if query.to_ms is None else query.to_ms // MINUTE_MS
-        found: dict[_Identity, Aggregate] = {}
+        found: dict[Identity, Aggregate] = {}
         minutes: list[int] = []
         hours = Hours(query, first, end, coverage)
         for row in self._shown("tallies", hidden):
@@ -270,7 +252,7 @@ class UsageState:
                 minutes.append(row.window)
                 key = key_of(query, row)
                 found[key] = merged(found.get(key, EMPTY), aggregate_of(row))
-        members: dict[_Identity, set[bytes]] = {}
+        members: dict[Identity, set[bytes]] = {}
         for row in self._shown("members", hidden):
             if first <= row.window < end and answers(query.meter, row) and not hours.have(row):
                 members.setdefault(key_of(query, row), set()).add(row.member)

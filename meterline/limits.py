@@ -348,6 +348,12 @@ REPLAYS_RUNNING_MAX: Final = 20  # of one namespace: each is worked at in turn
 ROOM_TO_START_BYTES: Final = 32 * 1024 * 1024  # free: definitions, journals, what seen stores held
 ROOM_TO_RUN_BYTES: Final = 16 * 1024 * 1024  # free: one commit of the log; below it, not ready
 
+# --- servers ---
+CONNECT_TIMEOUT_S: Final = 10  # for a new connection: a few losses of a packet, and TLS
+LOG_TIMEOUT_S: Final = 10  # for an answer of Kafka that is no append; those have their deadline
+CONTROL_STORE_TIMEOUT_S: Final = 60  # a server that hangs must not hang a step for ever
+SERVER_TIMEOUT_S_MAX: Final = 600  # of each of them: beyond it a number was meant as something else
+
 # --- the usage store ---
 USAGE_STORE_THREADS_MAX: Final = 8  # statements of counting at once: a flush writes five tables
 USAGE_STORE_TIMEOUT_S: Final = 60

@@ -8,6 +8,7 @@ from asyncio import FIRST_COMPLETED
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
@@ -21,12 +22,15 @@ from meterline.limits import (
     START_WAIT_S_MIN,
 )
 from meterline.ports import AccessRefused, Unavailable, Unsuitable
+from meterline.runtime.connections.faults import TlsRefused, cause, kafka_fault
 from meterline.runtime.settings.reading import Settings
+from meterline.runtime.wiring.connections import kafka_security
 from meterline.window import Backoff
 
 logger = structlog.get_logger()
 T = TypeVar("T")
 Part = Literal["log", "usage", "control", "stores"]
+Dig = Callable[[], Awaitable[Exception | None]]
 
 # Each attempt gives one line of ours; these clients would add several of their own.
 _CLIENTS: Final = ("aiokafka", "clickhouse_connect", "urllib3")
@@ -40,6 +44,8 @@ class Server:
     name: str
     setting: str
     addresses: tuple[tuple[str, int], ...] = ()
+    log_in: str = ""  # the settings that a login comes from
+    dig: Dig | None = None  # for the error that its client hides
 
     def __str__(self) -> str:
         shown = ", ".join(f"{host}:{port}" for host, port in self.addresses)
@@ -49,7 +55,11 @@ class Server:
 def servers(settings: Settings) -> Mapping[Part, Server]:
     """The parts as the settings have them, and all of them together; passwords are in none."""
     kafka = tuple(_split(one) for one in settings.kafka_servers.split(",") if one)
-    log = Server("Kafka", "log_url", kafka)
+    dig: Dig | None = None
+    if settings.log_tls or settings.log_sasl:
+        dig = partial(kafka_fault, kafka, kafka_security(settings), settings.log_timeout_s)
+    log_in = "log_sasl, log_user, log_password_file or log_token_file, or the rights of the user"
+    log = Server("Kafka", "log_url", kafka, log_in, dig)
     usage = _of_url("ClickHouse", "usage_url", settings.usage_url)
     control = _of_url("PostgreSQL", "control_url", settings.control_url)
     every = log.addresses + usage.addresses + control.addresses
@@ -108,6 +118,7 @@ class Patience:
             except Unavailable as error:
                 if not server.addresses:
                     raise
+                error = cause(error, None if server.dig is None else await server.dig())
                 refused += isinstance(error, AccessRefused)
                 wait_s = backoff.next_s()
                 reason, hint = await _reason(server, error), _hint(server, error)
@@ -160,8 +171,11 @@ class Patience:
 
 
 def _hint(server: Server, error: Unavailable) -> str:
+    if isinstance(error, TlsRefused):
+        store = server.setting.removesuffix("_url")
+        return f"correct {store}_ca_file, {store}_cert_file or {store}_key_file"
     if isinstance(error, AccessRefused):
-        return f"correct user, password and database in {server.setting}"
+        return f"correct {server.log_in or f'user, password and database in {server.setting}'}"
     return f"start it, or correct {server.setting}"
 
 

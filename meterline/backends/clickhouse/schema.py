@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
+from meterline.backends.clickhouse.clients.access import PLAIN, ServerAccess
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.named_sql import TABLES
 
@@ -62,13 +63,13 @@ def is_whole(content: bytes) -> bool:
     return begins and _LAST_LINE.search(content) is not None
 
 
-async def create_database(url: str) -> None:
+async def create_database(url: str, access: ServerAccess = PLAIN) -> None:
     """Make the database that a server's URL names, if it is not there. Raises `Unavailable`."""
     parts = urlsplit(url)
     name = parts.path.strip("/")
     if not name or name == "default":
         return
-    server = Connection(urlunsplit(parts._replace(path="")))
+    server = Connection(urlunsplit(parts._replace(path="")), access=access)
     try:
         await server.execute(f"CREATE DATABASE IF NOT EXISTS `{name.replace('`', '')}`")
     finally:

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from aggregator.blocks import BlockMaker
@@ -25,12 +26,14 @@ from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.retention import SqlRetention
 from meterline.backends.kafka.inbox import InboxWatch
 from meterline.backends.kafka.log import kafka_record
+from meterline.backends.kafka.topic import renew_password
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.backends.sqlite_log import SqliteLog
 from meterline.event import Record
 from meterline.limits import SEEN_MARGIN_DAYS
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring.adapters import CLOCK, Opened, OpenLog, Worker, completeness_lag_ms
+from meterline.runtime.wiring.connections import kafka_security
 from meterline.usage import (
     BlockRows,
     CheckedBlockRows,
@@ -188,6 +191,7 @@ def _driver(
     # imported here: a second that embedded saves
     from aggregator.drivers.faust_worker import FaustWorker, Membership  # noqa: PLC0415
 
+    security = kafka_security(settings)
     datadir = settings.data_dir / "faust"
     datadir.mkdir(parents=True, exist_ok=True)  # Faust makes the last folder of it only
 
@@ -211,6 +215,8 @@ def _driver(
             settings.log_topic,
             str(datadir),
             settings.instance_id,
+            security,
         ),
         standing,
+        partial(renew_password, security=security),
     )

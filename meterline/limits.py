@@ -416,6 +416,8 @@ BACKFILL_YIELD_EVENTS: Final = 500  # events folded before others on the loop ge
 SILENT_AFTER_S: Final = 5  # lag without progress for so long: the log is read past Faust
 SILENT_BESIDE_OTHERS_AFTER_S: Final = 30  # while it brings others: it brings one after another
 STALLED_AFTER_S: Final = 120  # lag without progress for so long ends the process
+STUCK_LOOK_S: Final = 5  # how often a worker is looked at for that
+STUCK_STOP_S: Final = 10.0  # for a good end of one that is stuck; then the process ends without
 
 # --- the console ---
 CONSOLE_ASSET_AGE_S: Final = 365 * 24 * 60 * 60  # its name changes when it does

@@ -10,6 +10,7 @@ from aggregator.completeness import Completeness
 from aggregator.drivers.block_loop import WithBlocks
 from aggregator.drivers.poll_worker import PollWorker
 from aggregator.drivers.standing import Standing
+from aggregator.drivers.stuck_guard import StuckGuard
 from aggregator.dropped_revisions import DroppedRevisions, RevisionStores
 from aggregator.erasure import ErasedStores, Eraser
 from aggregator.housekeeping import Housekeeping, Intervals
@@ -187,7 +188,7 @@ def _driver(
     standing: Standing,
 ) -> Worker:
     if isinstance(log, SqliteLog):
-        return PollWorker(step, housekeeping, CLOCK, log.news, standing)
+        return StuckGuard(PollWorker(step, housekeeping, CLOCK, log.news, standing), standing)
     # imported here: a second that embedded saves
     from aggregator.drivers.faust_worker import FaustWorker, Membership  # noqa: PLC0415
 

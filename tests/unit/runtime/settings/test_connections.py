@@ -8,8 +8,8 @@ import pytest
 from meterline.runtime.settings.reading import Settings, SettingsError, load_settings
 from tests.contract.connections.authority import Authority, Pair, replaced
 
-KAFKA = {"log_url": "kafka://kafka:9092"}
-POSTGRES = {"control_url": "postgresql://meterline@postgres:5432/meterline"}
+KAFKA: dict[str, Any] = {"log_url": "kafka://kafka:9092"}
+POSTGRES: dict[str, Any] = {"control_url": "postgresql://meterline@postgres:5432/meterline"}
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_setting_that_does_not_go_with_the_others(
 def test_files_must_hold_what_they_are_for(
     folder: Path, authority: Authority, client: Pair
 ) -> None:
-    tls = {**KAFKA, "log_tls": True}
+    tls: dict[str, Any] = {**KAFKA, "log_tls": True}
     text = replaced(folder / "text.pem", "no certificate")
     told = refusal(**tls, log_ca_file=text)
     assert "log_ca_file (" in told

@@ -348,6 +348,11 @@ REPLAYS_RUNNING_MAX: Final = 20  # of one namespace: each is worked at in turn
 ROOM_TO_START_BYTES: Final = 32 * 1024 * 1024  # free: definitions, journals, what seen stores held
 ROOM_TO_RUN_BYTES: Final = 16 * 1024 * 1024  # free: one commit of the log; below it, not ready
 
+# --- several gateways on one port ---
+WORKERS_MAX: Final = 64
+WORKER_STOP_S: Final = 70.0  # until one that was told to stop is killed: requests have 60 s to end
+WORKER_RETIRE_S: Final = 75.0  # then connections that nobody used are closed anyway
+
 # --- servers ---
 CONNECT_TIMEOUT_S: Final = 10  # for a new connection: a few losses of a packet, and TLS
 LOG_TIMEOUT_S: Final = 10  # for an answer of Kafka that is no append; those have their deadline

@@ -40,7 +40,7 @@ from meterline.runtime.settings.checks import (
     default_seen_dir,
     is_loopback,
 )
-from meterline.runtime.settings.operating_fields import DrainS, MetricsPort
+from meterline.runtime.settings.operating_fields import DrainS, MetricsPort, Workers
 from meterline.runtime.settings.text import decoded
 
 ENV_PREFIX: Final = "METERLINE_"
@@ -96,6 +96,7 @@ class Settings(BaseSettings):
         "log_url.",
         examples=["sqlite", "postgresql://meterline@postgres:5432/meterline"],
     )
+    workers: Workers = 1
 
     # --- how servers are reached (each is described in connection_fields) ---
     log_tls: connection.LogTls = False

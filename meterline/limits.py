@@ -346,6 +346,7 @@ REPLAYS_RUNNING_MAX: Final = 20  # of one namespace: each is worked at in turn
 
 # --- the disk of the embedded stores ---
 ROOM_TO_START_BYTES: Final = 32 * 1024 * 1024  # free: definitions, journals, what seen stores held
+ROOM_TO_ADVISE_BYTES: Final = 1024**3  # free: below it `meterline doctor` warns
 ROOM_TO_RUN_BYTES: Final = 16 * 1024 * 1024  # free: one commit of the log; below it, not ready
 
 # --- several gateways on one port ---

@@ -14,6 +14,7 @@ import click
 from meterline.ports import Unavailable, Unsuitable
 from meterline.problem import Problem
 from meterline.runtime.commands.audit import audit
+from meterline.runtime.commands.doctor.command import doctor
 from meterline.runtime.commands.erase import erase
 from meterline.runtime.commands.keys import keys
 from meterline.runtime.commands.receive import receive
@@ -80,6 +81,7 @@ ROLES: Final = {
 for _name, (_role_name, _help_text) in ROLES.items():
     main.add_command(_role_command(_name, _role_name, _help_text))
 main.add_command(audit)
+main.add_command(doctor)
 main.add_command(erase)
 main.add_command(keys)
 main.add_command(receive)

@@ -113,7 +113,7 @@ class Patience:
         backoff = Backoff(self._times.first_s, self._times.longest_s)
         while not self._stop.is_set():
             try:
-                with _quiet():
+                with quiet():
                     return await self._attempt(part, server, act)
             except Unavailable as error:
                 if not server.addresses:
@@ -121,7 +121,7 @@ class Patience:
                 error = cause(error, None if server.dig is None else await server.dig())
                 refused += isinstance(error, AccessRefused)
                 wait_s = backoff.next_s()
-                reason, hint = await _reason(server, error), _hint(server, error)
+                reason, hint = await reason_of(server, error), _hint(server, error)
                 if refused == START_REFUSALS_MAX:
                     raise Unsuitable(f"{server}: {reason}. {_then(hint)}") from error
                 if self._left_s() < wait_s:
@@ -170,6 +170,14 @@ class Patience:
             return
 
 
+async def diagnosis(server: Server, error: Unavailable) -> str:
+    """Why a server cannot be used now, and what to do: for a person who asks once."""
+    with quiet():
+        error = cause(error, None if server.dig is None else await server.dig())
+    hint = _hint(server, error)
+    return f"{server}: {await reason_of(server, error)}. {hint[0].upper()}{hint[1:]}"
+
+
 def _hint(server: Server, error: Unavailable) -> str:
     if isinstance(error, TlsRefused):
         store = server.setting.removesuffix("_url")
@@ -183,7 +191,7 @@ def _then(hint: str) -> str:
     return f"{hint[0].upper()}{hint[1:]}, then start again"
 
 
-async def _reason(server: Server, error: Unavailable) -> str:
+async def reason_of(server: Server, error: Unavailable) -> str:
     """Why it cannot be used: clients hide it, so each address is tried. Where one takes
     connections, what the client said.
     """
@@ -214,7 +222,7 @@ async def _probe(host: str, port: int) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """What the clients log of an attempt is left out; it would be told thrice."""
     named = [logging.getLogger(name) for name in _CLIENTS]
     levels = [one.level for one in named]

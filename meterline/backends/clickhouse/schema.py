@@ -12,6 +12,9 @@ from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.named_sql import TABLES
 
 _CREATE: Final = re.compile(r"^CREATE TABLE IF NOT EXISTS (\w+)", re.MULTILINE)
+TABLES_MADE: Final = frozenset(
+    made[1] for text in TABLES.values() if (made := _CREATE.search(text))
+)
 _ALTER: Final = re.compile(r"^ALTER TABLE (\w+)\n", re.MULTILINE)
 _ADD: Final = re.compile(r"ADD (COLUMN|INDEX) IF NOT EXISTS (\w+) .*?(?=,\n|\Z)", re.DOTALL)
 _BY_WEEK: Final = "PARTITION BY toMonday("

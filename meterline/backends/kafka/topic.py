@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import structlog
 from aiokafka import AIOKafkaConsumer
@@ -50,6 +51,7 @@ from meterline.ports import AccessRefused, Unavailable, Unsuitable
 
 logger = structlog.get_logger()
 UUID_BYTES: Final = 16
+_RIGHTS: Final = {"READ": 3, "WRITE": 4, "DESCRIBE": 8, "DESCRIBE_CONFIGS": 10}  # bits of Kafka's
 _REFUSED: Final = (
     AuthenticationFailedError,
     ClusterAuthorizationFailedError,
@@ -136,14 +138,15 @@ class _TopicIdStruct(RequestStruct):  # type: ignore[misc]
 class _TopicIdRequest(Request[_TopicIdStruct]):  # type: ignore[misc]
     API_KEY = 3
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, *, with_rights: bool = False) -> None:
         self._topic = topic
+        self._with_rights = with_rights
 
     def build(self, request_struct_class: type[_TopicIdStruct]) -> _TopicIdStruct:
         return request_struct_class(
             topics=[(bytes(UUID_BYTES), self._topic, {})],
             allow_auto_topic_creation=False,
-            include_topic_authorized_operations=False,
+            include_topic_authorized_operations=self._with_rights,
             tags={},
         )
 
@@ -156,6 +159,15 @@ class Topic:
     id: str
     partitions: int
     replicas: Replicas
+
+
+class Inspected(NamedTuple):
+    """A topic as it is, and what this user may do with it; None where there is none."""
+
+    brokers: int
+    topic: Topic | None = None
+    settings: Mapping[str, str] = MappingProxyType({})
+    rights: frozenset[str] = frozenset()
 
 
 async def ensure_topic(
@@ -181,6 +193,20 @@ async def ensure_topic(
         for hint in topic_settings.check(name, found, topic.replicas, retention_ms):
             logger.warning("topic_settings", topic=name, hint=hint)
         return topic
+
+
+async def inspect_topic(
+    bootstrap: str, name: str, security: Mapping[str, Any], timeout_s: float = LOG_TIMEOUT_S
+) -> Inspected:
+    """What there is, and nothing is made. Raises `Unavailable`."""
+    async with _asked(bootstrap, name, security, timeout_s) as admin:
+        answer = await admin._send_request(_TopicIdRequest(name, with_rights=True))  # noqa: SLF001
+        topic = _topic(answer, name)
+        if topic is None:
+            return Inspected(len(answer.to_object()["brokers"]))
+        bits = answer.to_object()["topics"][0]["authorized_operations"]
+        rights = frozenset(right for right, bit in _RIGHTS.items() if bits >> bit & 1)
+        return Inspected(topic.replicas.brokers, topic, await _settings(admin, name), rights)
 
 
 async def check_inbox_topic(bootstrap: str, name: str, security: Mapping[str, Any]) -> Topic:

@@ -60,8 +60,8 @@ def servers(settings: Settings) -> Mapping[Part, Server]:
         dig = partial(kafka_fault, kafka, kafka_security(settings), settings.log_timeout_s)
     log_in = "log_sasl, log_user, log_password_file or log_token_file, or the rights of the user"
     log = Server("Kafka", "log_url", kafka, log_in, dig)
-    usage = _of_url("ClickHouse", "usage_url", settings.usage_url)
-    control = _of_url("PostgreSQL", "control_url", settings.control_url)
+    usage = _of_url("ClickHouse", "usage", settings)
+    control = _of_url("PostgreSQL", "control", settings)
     every = log.addresses + usage.addresses + control.addresses
     stores = Server("log, usage store and control store", "their settings", every)
     return {"log": log, "usage": usage, "control": control, "stores": stores}
@@ -72,11 +72,15 @@ def _split(server: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _of_url(name: str, setting: str, url: str) -> Server:
-    parts = urlsplit(url)
+def _of_url(name: str, store: str, settings: Settings) -> Server:
+    setting, file = f"{store}_url", f"{store}_password_file"
+    parts = urlsplit(getattr(settings, setting))
     if not parts.hostname:
         return Server(name, setting)
-    return Server(name, setting, ((parts.hostname, parts.port or _PORTS[parts.scheme]),))
+    address = parts.hostname, parts.port or _PORTS[parts.scheme]
+    in_file = getattr(settings, file) is not None
+    log_in = f"user and database in {setting}, or {file}" if in_file else ""
+    return Server(name, setting, (address,), log_in)
 
 
 @dataclass(frozen=True, slots=True)

@@ -315,6 +315,7 @@ class Settings(BaseSettings):
         "created. Set it to the same value in all processes if you run more than one.",
         examples=["an-example-of-random-text-that-is-long-enough"],
     )
+    secret_key_file: fields.SecretKeyFile = None
     secret_key_lost: bool = Field(
         default=False,
         description="Start although no stored signing secret can be decrypted with the current "

@@ -10,6 +10,7 @@ from typing import Final
 from meterline.backends.secrets import KEY_FILE
 from meterline.limits import ROOM_TO_ADVISE_BYTES, ROOM_TO_START_BYTES
 from meterline.runtime.commands.doctor.finding import Finding, Level
+from meterline.runtime.secret_key import configured
 from meterline.runtime.settings.checks import is_loopback
 from meterline.runtime.settings.reading import Settings
 
@@ -40,8 +41,8 @@ def _disk(name: str, folder: Path) -> Finding:
 
 
 def _key(settings: Settings) -> Finding:
-    if settings.secret_key is not None:
-        return Finding("keys", Level.OK, "secret_key is set; it must be equal in all processes")
+    if (setting := configured(settings)) is not None:
+        return Finding("keys", Level.OK, f"{setting} is set; it must be equal in all processes")
     if not settings.embedded:
         text = (
             "secret_key is not set, and each process would make its own: set it to the same value"

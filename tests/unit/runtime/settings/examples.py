@@ -18,6 +18,8 @@ def working(name: str, example: object, folder: Path) -> dict[str, Any]:
     """Settings that can be used, of which one is the example, or a file in its place."""
     if name == "inbox_topics":
         return {**_URLS["log"], name: example}
+    if name == "secret_key_file":
+        return {name: replaced(folder / "key", "x" * 32)}
     store, _, kind = name.partition("_")
     if store not in _URLS or not (kind in _KINDS or name in _LOGIN or name == "log_token_file"):
         return {name: example}

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from meterline.backends.secrets import FernetSecretBox
+from meterline.runtime.secret_key import _box
 from meterline.runtime.settings.reading import Settings, SettingsError, load_settings
 from tests.contract.connections.authority import Authority, Pair, replaced
 
@@ -105,3 +107,13 @@ def test_tls_of_postgresql_is_said_once(folder: Path) -> None:
     assert "control_url has sslmode: remove that, or control_tls" in refusal(
         control_url=url, control_tls=True
     )
+
+
+def test_the_key_of_secrets_may_be_in_a_file(folder: Path) -> None:
+    path = replaced(folder / "key", f"{'x' * 32}\n")
+    given = load_settings(None, {"secret_key_file": path})
+    assert FernetSecretBox("x" * 32).opens(_box(given, may_make=False).seal("secret"))
+    told = refusal(secret_key_file=path, secret_key="y" * 32)
+    assert "secret_key_file (" in told
+    assert "secret_key is set too: remove one of them" in told
+    assert "must be random text of at least 32" in refusal(secret_key_file=replaced(path, "short"))

@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 UV_VERSION := 0.13.9
+PIP_AUDIT_VERSION := 2.10.1
 PORT ?= 8888
 SCHEDULES ?= 10000
 EXAMPLES ?= 1000
@@ -11,6 +12,7 @@ STEP ?= 1
 EVENTS ?= 10000000
 RUNS ?= 1000
 DELIVERIES ?= 10000
+SECRETS ?= deploy/.env
 
 BIN := .venv/bin
 # Two tests at once; tests/side_by_side.py says which may run side by side.
@@ -22,7 +24,7 @@ UV := $(BIN)/uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help needs install run demo quick test test-all check conformance simulate faults receivers outage disk day clients console bench format services lock clean
+.PHONY: help needs install run compose demo quick test test-all check conformance simulate faults receivers outage disk day clients console bench format services lock site sbom audit clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +35,12 @@ install: $(INSTALLED) ## make .venv with everything in it (needs Python 3.11 or 
 
 run: install ## run the whole product, embedded, on http://127.0.0.1:8888 (PORT=...)
 	$(BIN)/meterline up --port $(PORT)
+
+compose: ## run everything in containers: two of each role, the servers, Prometheus, Grafana (needs Docker)
+	@test -e $(SECRETS) || (umask 077; for name in METERLINE_SECRET_KEY CLICKHOUSE_PASSWORD \
+		POSTGRES_PASSWORD GRAFANA_PASSWORD; do printf '%s=' "$$name"; \
+		od -An -N32 -tx1 /dev/urandom | tr -d ' \n'; echo; done >$(SECRETS))
+	docker compose --env-file $(SECRETS) -f deploy/compose.yaml up --build --detach --wait
 
 demo: install ## meter every flight that left New York in 2013, and deliver a report
 	$(BIN)/python -m demo
@@ -116,6 +124,18 @@ services: install ## start Kafka, ClickHouse and PostgreSQL and print their URLs
 lock: install ## choose the versions in requirements.lock anew, from pyproject.toml (UPGRADE=--upgrade)
 	$(UV) pip compile --quiet --python $(BIN)/python --all-extras --generate-hashes --no-header \
 		--no-emit-index-url --no-annotate $(UPGRADE) -o requirements.lock pyproject.toml
+
+site: install ## build the docs as a site in dist/site
+	$(BIN)/python -m docs.site dist/site
+
+sbom: install ## write bills of materials (CycloneDX) of the image, the console and the client to dist/sbom
+	$(BIN)/python -m tests.deploy.supply dist/sbom
+
+audit: install ## ask the registries' advisories about everything that is locked (needs their networks)
+	$(UV) tool run --from pip-audit==$(PIP_AUDIT_VERSION) pip-audit --strict --disable-pip \
+		--require-hashes --requirement requirements.lock --progress-spinner off
+	cd console && npm audit
+	cd clients/typescript && npm audit
 
 clean: ## remove .venv, caches and fetched servers (not meterline-data)
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

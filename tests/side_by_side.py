@@ -18,6 +18,7 @@ TOGETHER: Final = {
     "contract/control_store": "contract/control_store",
     "conformance": "conformance",
     "clients": "clients",
+    "deploy": "deploy",  # helm is built once
     "console": "console",
     "simulation": "simulation",
     "contract/log": "contract/log",

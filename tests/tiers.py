@@ -27,6 +27,7 @@ FOLDERS: Final = {
     "simulation": Tier.STANDARD,
     "disk": Tier.LONG,
     "clients": Tier.LONG,
+    "deploy": Tier.LONG,
     "console": Tier.LONG,
     "conformance": Tier.LONG,
     "faults": Tier.LONG,

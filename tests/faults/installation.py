@@ -17,7 +17,7 @@ from tests.faults.proxy import CLICKHOUSE, POSTGRES, Mode, Protocol, Proxy
 from tests.faults.slot import Slot, slot
 from tests.journey.client import Server
 from tests.journey.processes import run_command
-from tests.journey.setups import COMPOSE, LOOPBACK, NOTHING, fresh_database
+from tests.journey.setups import LOOPBACK, NOTHING, command_of, fresh_database
 from tests.services.service import Service
 
 PARTITIONS: Final = 4
@@ -169,7 +169,7 @@ def installed(
             own = shared | (proxied if role in PROXIED else {})
             if role == "aggregate" and place != JOINS_ANEW:
                 own["METERLINE_INSTANCE_ID"] = place
-            command = COMPOSE["services"][role]["command"]
+            command = command_of(role)
             slots[place] = slot(place, command, folder, own)
         yield from _killed(Installation(folder, shared, slots, servers, proxies))
 

@@ -11,7 +11,7 @@ from tests.journey.client import Answer, Server
 from tests.journey.deadline import until
 from tests.journey.keyed import KEYS, Caller, Keyed, event, unknown_token
 from tests.journey.processes import role_process, why_silent
-from tests.journey.setups import COMPOSE, SetUp
+from tests.journey.setups import SetUp, command_of
 from tests.services.local import LocalService, free_port
 from tests.services.service import Service
 
@@ -77,7 +77,7 @@ class Outage:
 
 def late_ingest(setup: SetUp) -> LocalService:
     """One more door for this set-up; its `start` returns as soon as it answers anything."""
-    command = COMPOSE["services"]["ingest"]["command"]
+    command = command_of("ingest")
     settings = setup.processes["ingest"].environment
     own = role_process("late", command, setup.folder / "late", free_port(), settings)
     return replace(own, problem=partial(why_silent, own.url))

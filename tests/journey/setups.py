@@ -24,17 +24,24 @@ COMPOSE: dict[str, Any] = yaml.safe_load(
 )
 # Processes of the distributed set-up: name here, service in compose.yaml.
 PROCESSES = {
-    "ingest": "ingest",
-    "aggregate-1": "aggregate",
-    "aggregate-2": "aggregate",
-    "dispatch": "dispatch",
-    "control": "control",
+    "ingest": "ingest-1",
+    "aggregate-1": "aggregate-1",
+    "aggregate-2": "aggregate-2",
+    "dispatch": "dispatch-1",
+    "control": "control-1",
 }
 INSTANCE_ID = "METERLINE_INSTANCE_ID"
+DRAIN_S = "METERLINE_DRAIN_S"
 PARTITIONS = "4"  # as embedded by default, so that both cut the load alike
 LOOPBACK = "127.0.0.0/8"
 NOTHING: Mapping[str, str] = MappingProxyType({})
 METERLINE = (str(PROGRAM),)
+
+
+def command_of(role: str) -> list[str]:
+    """What a process of a role is given in compose.yaml."""
+    command: list[str] = COMPOSE["services"][f"{role}-1"]["command"]
+    return command
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +158,16 @@ def distributed(
         shared["METERLINE_INBOX_TOPICS"] = json.dumps({inbox_topic: "default"})
     for service in {*PROCESSES.values(), "migrate"}:
         given = COMPOSE["services"][service]["environment"]
-        more_here = {INSTANCE_ID} if service == "aggregate" else set()
+        more_here = {INSTANCE_ID} if service.startswith("aggregate") else set()
         known = as_composed.keys() | more_here
-        assert given.keys() == known, f"{service} is set up as in compose.yaml"
+        # no balancer asks these processes
+        assert given.keys() - {DRAIN_S} == known, f"{service} is set up as in compose.yaml"
     settings = {**as_composed, **shared, **more}
     run_command(COMPOSE["services"]["migrate"]["command"], folder, settings)
     processes = {}
     for process, service in PROCESSES.items():
         own = {"METERLINE_DATA_DIR": str(folder / process / "data")}
-        if named and service == "aggregate":
+        if named and service.startswith("aggregate"):
             own[INSTANCE_ID] = process  # one that is killed has its partitions again at once
         command = COMPOSE["services"][service]["command"]
         processes[process] = role_process(

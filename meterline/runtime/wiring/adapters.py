@@ -6,6 +6,7 @@ import asyncio
 import json
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -132,12 +133,17 @@ def open_control_database(
 async def open_usage(
     settings: Settings, stack: AsyncExitStack, recorder: Recorder = SILENT
 ) -> ClickHouseUsageStore:
-    """The usage store, with its tables. Raises `Unavailable`."""
+    """The usage store, with its tables. Raises `Unavailable`, `Unsuitable` without its engine."""
     access = usage_access(settings)
     folder = settings.data_dir / "usage" if settings.usage_url == "chdb" else None
     if folder is None:
         await create_database(settings.usage_url, access)
     else:
+        if find_spec("chdb") is None:
+            raise Unsuitable(
+                "the embedded usage store needs the package chdb, which is not installed. Install"
+                " meterline[embedded], or set usage_url to the address of a ClickHouse server"
+            )
         settings.data_dir.mkdir(parents=True, exist_ok=True)
         if tables := chdb_folder.mend(folder):
             logger.warning("usage_definitions_made_anew", tables=tables)

@@ -17,10 +17,12 @@ class Stuck(RuntimeError):
 class Standing:
     """Partitions that have records behind them and do not move.
 
-    It is told where they are as often as the worker looks, by a clock that only goes on.
+    It is told where they are as often as the worker looks, by a clock that only goes on. Who waits
+    for a store longer than `stuck_after_s` would be taken for stuck.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stuck_after_s: float = STALLED_AFTER_S) -> None:
+        self._stuck_after_s = stuck_after_s
         self._since_s: dict[int, tuple[int, float]] = {}  # where it stands, since when
         self._waited_s = float("-inf")  # when something outside was last known to be away
         self._opening = False
@@ -65,7 +67,7 @@ class Standing:
             self._opening = False
 
     def check_stuck(self, now_s: float) -> None:
-        """Raises `Stuck` where a partition stands for two minutes without a reason. Call it every
+        """Raises `Stuck` where a partition stands for so long without a reason. Call it every
         few seconds: after a longer pause nobody knows why it stands.
         """
         before_s, self._checked_s = self._checked_s, now_s
@@ -73,9 +75,9 @@ class Standing:
         if self._opening or paused:
             self._waited_s = now_s
         for number, (offset, since_s) in sorted(self._since_s.items()):
-            if now_s - max(since_s, self._waited_s) >= STALLED_AFTER_S:
+            if now_s - max(since_s, self._waited_s) >= self._stuck_after_s:
                 raise Stuck(
                     f"partition {number} is stuck at offset {offset}: the log has more, and nothing"
-                    f" was counted for {STALLED_AFTER_S} s although all stores answer. The process"
-                    " ends, so that a new one goes on"
+                    f" was counted for {self._stuck_after_s:g} s although all stores answer. The"
+                    " process ends, so that a new one goes on"
                 )

@@ -81,17 +81,16 @@ async def ingest(settings: Settings, stop: asyncio.Event) -> None:
     """The gateway alone: it needs the log and nothing else. It may be one of several workers."""
     patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
-        worker = await from_environment(stack)
+        worker, measured = await from_environment(stack), telemetry(settings, "ingest")
+        if worker is not None:  # first: its parent may tell it to stop while it waits
+            joined(stack, worker, measured, stop)
         log = await patience.wait("log", lambda: adapters.open_log(settings, stack))
-        measured = telemetry(settings, "ingest")
         # asked for keys only
         database = adapters.open_control_database(settings, stack, measured.recorder)
         # each worker grants its part of a limit
         shared = {"limit_shares": settings.limit_shares * settings.workers}
         gate = await open_gate(settings.model_copy(update=shared), database, stack, CLOCK)
         gateway = await _gateway(settings, log, gate.gate, stack, measured, with_inbox=True)
-        if worker is not None:
-            joined(stack, worker, measured, stop)
         retire = None if worker is None else worker.retire
         drain = draining(stack, stop, settings.drain_s, retire)
         checks = {"log": lambda: log.end(0), **gate.checks, "process": drain.check}

@@ -222,3 +222,22 @@ def test_what_keeps_workers_from_starting_is_said(tmp_path: Path) -> None:
     code, told = refused(tmp_path, LOG_URL="sqlite")
     assert code == 2
     assert "workers (variable METERLINE_WORKERS), from --workers: needs Kafka" in told
+
+
+def test_a_start_that_waits_for_kafka_can_be_stopped(tmp_path: Path) -> None:
+    with nobody_at() as away:
+        settings = {"METERLINE_LOG_URL": f"kafka://127.0.0.1:{away}", "METERLINE_PORT": "0"}
+        with subprocess.Popen(
+            [str(PROGRAM), "ingest", "--workers", "2"],
+            cwd=tmp_path,
+            env={**os.environ, **settings},
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as parent:
+            assert parent.stderr is not None
+            for line in parent.stderr:
+                if "event=waiting" in line:
+                    break
+            parent.send_signal(signal.SIGTERM)
+            parent.stderr.read()
+            assert parent.wait(WITHIN_S) == 0

@@ -62,7 +62,7 @@ def _wrong(found: Mapping[str, str], replicas: Replicas, retention_ms: int) -> I
         yield f"retention.ms={retention_ms}"
     if int(found["retention.bytes"]) >= 0:
         yield "retention.bytes=-1"
-    in_sync = int(found["min.insync.replicas"])
+    in_sync = _in_sync(found, replicas)
     if in_sync > replicas.copies:  # no append would ever be acknowledged
         yield f"min.insync.replicas={max(1, replicas.copies - 1)}"
     elif in_sync < IN_SYNC_WANTED and replicas.copies >= REPLICAS_WANTED:
@@ -70,7 +70,7 @@ def _wrong(found: Mapping[str, str], replicas: Replicas, retention_ms: int) -> I
 
 
 def _hints(found: Mapping[str, str], replicas: Replicas) -> Iterator[str]:
-    in_sync, copies = int(found["min.insync.replicas"]), replicas.copies
+    in_sync, copies = _in_sync(found, replicas), replicas.copies
     if copies < min(REPLICAS_WANTED, replicas.brokers):
         yield (
             f"each record is on {copies} of {replicas.brokers} brokers: with a broker that is lost"
@@ -82,9 +82,15 @@ def _hints(found: Mapping[str, str], replicas: Replicas) -> Iterator[str]:
             f"min.insync.replicas={in_sync} of {copies} copies: while one broker is away, no event"
             f" is taken in. Set min.insync.replicas={copies - 1}"
         )
-    compression = found["compression.type"]
+    compression = found.get("compression.type", "producer")
     if compression not in _COMPRESSIONS:
         yield (
             f"compression.type={compression}: brokers compress each pack again. Set"
             " compression.type=producer"
         )
+
+
+def _in_sync(found: Mapping[str, str], replicas: Replicas) -> int:
+    """Brokers that are compatible with Kafka, and keep no such number, decide for themselves."""
+    number = found.get("min.insync.replicas")
+    return min(IN_SYNC_WANTED, replicas.copies) if number is None else int(number)

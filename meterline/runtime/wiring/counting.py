@@ -31,7 +31,7 @@ from meterline.backends.kafka.topic import renew_password
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.backends.sqlite_log import SqliteLog
 from meterline.event import Record
-from meterline.limits import SEEN_MARGIN_DAYS
+from meterline.limits import SEEN_MARGIN_DAYS, STALLED_AFTER_S
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring.adapters import CLOCK, Opened, OpenLog, Worker, completeness_lag_ms
 from meterline.runtime.wiring.connections import kafka_security
@@ -121,7 +121,8 @@ def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | N
         CLOCK,
         random.Random(),  # noqa: S311 - it tells numbers of one millisecond apart
     )
-    standing = Standing()
+    timeout_s = max(settings.usage_timeout_s, settings.control_timeout_s)
+    standing = Standing(max(STALLED_AFTER_S, 2 * timeout_s))
     driver = _driver(settings, opened.log, step, housekeeping, standing)
     eraser, revisions = _eraser(settings, opened), _dropped_revisions(settings, opened, rows)
 

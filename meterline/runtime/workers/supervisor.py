@@ -44,11 +44,13 @@ class Child:
         self.ended = asyncio.create_task(process.wait())
         self._measured: asyncio.Future[Families] | None = None
 
-    async def becomes_ready(self) -> bool:
-        """Whether it takes requests; else it has ended."""
-        ready = asyncio.ensure_future(self.ready.wait())
-        await asyncio.wait([ready, self.ended], return_when=asyncio.FIRST_COMPLETED)
-        ready.cancel()
+    async def becomes_ready(self, stop: asyncio.Event) -> bool:
+        """Whether it takes requests; else it has ended, or nobody waits for it any more."""
+        events = [asyncio.ensure_future(it.wait()) for it in (self.ready, stop)]
+        waiting: list[asyncio.Future[Any]] = [*events, self.ended]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for event in events:
+            event.cancel()
         return self.ready.is_set()
 
     async def measured(self) -> Families | None:
@@ -141,13 +143,13 @@ class Supervisor:
     async def _start(self, number: int) -> Child | None:
         """A worker that takes requests; None where it ended before it did."""
         child = await self._spawn(number)
-        if await child.becomes_ready():
+        if await child.becomes_ready(self._stop):
             self._serving[number] = child
             self._later(self._keep(child))
             return child
-        code = child.ended.result()
         assert self._failed is not None, "it runs"
-        if number not in self._serving and not self._failed.done():
+        if number not in self._serving and child.ended.done() and not self._failed.done():
+            code = child.ended.result()
             self._failed.set_result(code if code > 0 else 1)
         return None
 

@@ -67,3 +67,12 @@ def test_what_costs_something_is_told() -> None:
     (again,) = hints(Replicas(3, 3), compression_type="gzip")
     assert "compression.type=producer" in again
     assert hints(Replicas(3, 3), compression_type="zstd", retention_ms="-1") == []
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_brokers_that_tell_less_than_kafka_are_not_refused_for_it(copies: int) -> None:
+    untold = {"min.insync.replicas", "compression.type"}
+    found = {name: value for name, value in GOOD.items() if name not in untold}
+    assert list(check("events", found, Replicas(3, copies), HOUR_MS)) == hints(
+        Replicas(3, copies), min_insync_replicas=str(min(2, copies))
+    )

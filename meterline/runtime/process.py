@@ -111,13 +111,15 @@ async def serve(
     stack.push_async_callback(runner.cleanup)
     site: web.BaseSite
     if isinstance(address, socket.socket):
+        host, port = address.getsockname()[:2]
         site = web.SockSite(runner, address, backlog=BACKLOG)
     else:
-        site = web.TCPSite(runner, *address, backlog=BACKLOG)
+        host, port = address
+        site = web.TCPSite(runner, host, port, backlog=BACKLOG)
     try:
         await site.start()
     except OSError as error:
         why = os.strerror(error.errno or 0)
-        message = f"cannot listen on {site.name} ({why}): set host and port to a free address"
+        message = f"cannot listen on {host}:{port} ({why}): set host and port to a free address"
         raise Unsuitable(message) from error
     return Served(runner, site)

@@ -348,7 +348,19 @@ REPLAYS_RUNNING_MAX: Final = 20  # of one namespace: each is worked at in turn
 
 # --- the disk of the embedded stores ---
 ROOM_TO_START_BYTES: Final = 32 * 1024 * 1024  # free: definitions, journals, what seen stores held
+ROOM_TO_ADVISE_BYTES: Final = 1024**3  # free: below it `meterline doctor` warns
 ROOM_TO_RUN_BYTES: Final = 16 * 1024 * 1024  # free: one commit of the log; below it, not ready
+
+# --- several gateways on one port ---
+WORKERS_MAX: Final = 64
+WORKER_STOP_S: Final = 70.0  # until one that was told to stop is killed: requests have 60 s to end
+WORKER_RETIRE_S: Final = 75.0  # then connections that nobody used are closed anyway
+
+# --- servers ---
+CONNECT_TIMEOUT_S: Final = 10  # for a new connection: a few losses of a packet, and TLS
+LOG_TIMEOUT_S: Final = 10  # for an answer of Kafka that is no append; those have their deadline
+CONTROL_STORE_TIMEOUT_S: Final = 60  # a server that hangs must not hang a step for ever
+SERVER_TIMEOUT_S_MAX: Final = 600  # of each of them: beyond it a number was meant as something else
 
 # --- the usage store ---
 USAGE_STORE_THREADS_MAX: Final = 8  # statements of counting at once: a flush writes five tables
@@ -430,6 +442,8 @@ BACKFILL_YIELD_EVENTS: Final = 500  # events folded before others on the loop ge
 SILENT_AFTER_S: Final = 5  # lag without progress for so long: the log is read past Faust
 SILENT_BESIDE_OTHERS_AFTER_S: Final = 30  # while it brings others: it brings one after another
 STALLED_AFTER_S: Final = 120  # lag without progress for so long ends the process
+STUCK_LOOK_S: Final = 5  # how often a worker is looked at for that
+STUCK_STOP_S: Final = 10.0  # for a good end of one that is stuck; then the process ends without
 
 # --- the console ---
 CONSOLE_ASSET_AGE_S: Final = 365 * 24 * 60 * 60  # its name changes when it does

@@ -22,6 +22,7 @@ TOGETHER: Final = {
     "console": "console",
     "simulation": "simulation",
     "contract/log": "contract/log",
+    "contract/connections": "contract/log",  # the doctor asks all three servers
     "contract/webhook": "contract/webhook",
 }
 LONGEST: Final = (*dict.fromkeys(TOGETHER.values()),)

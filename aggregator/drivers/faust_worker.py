@@ -8,13 +8,14 @@ agent, `stream_wait_empty=False`.
 import asyncio
 import os
 from collections import defaultdict, deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import faust
 import structlog
 
+from aggregator.drivers.faust_credentials import credentials
 from aggregator.drivers.standing import Standing
 from aggregator.drivers.turns import Turns, beside
 from aggregator.housekeeping import Housekeeping
@@ -45,6 +46,7 @@ class Membership:
     topic: str
     datadir: str
     instance_id: str = ""
+    security: Mapping[str, Any] = field(default_factory=dict)  # aiokafka's own arguments
 
 
 class FaustWorker:
@@ -58,7 +60,9 @@ class FaustWorker:
         record_of: Callable[[Any], Record],
         membership: Membership,
         standing: Standing | None = None,
+        renewed: Callable[[Any], None] = lambda _: None,
     ) -> None:
+        """`renewed` is called often with Faust's client of Kafka: it gives it its password."""
         self._standing = standing
         self._aggregator = aggregator
         self._housekeeping = housekeeping
@@ -71,6 +75,7 @@ class FaustWorker:
         self._revoked: set[int] = set()
         self._lag = LagWatch(aggregator.log)
         self._failed: asyncio.Future[Any] | None = None
+        self._renewed = renewed
         self.app = _app(membership)
         raw = self.app.topic(
             membership.topic,
@@ -168,6 +173,8 @@ class FaustWorker:
             await self._tick()
 
     async def _tick(self) -> None:
+        if (client := self._client()) is not None:
+            self._renewed(client)
         self._close_revoked()
         assigned = self._assigned()
         self._release(set(self._aggregator.partitions) - assigned)
@@ -201,6 +208,11 @@ class FaustWorker:
             if asyncio.get_running_loop().time() > ends:
                 return
 
+    def _client(self) -> Any:
+        """The client of Faust's consumer, which lives in a thread of Faust's; None before it is."""
+        consumer = getattr(self.app.consumer, "_thread", None)
+        return getattr(getattr(consumer, "_consumer", None), "_client", None)
+
     def _assigned(self) -> set[int]:
         return {tp.partition for tp in self.app.consumer.assignment()}
 
@@ -228,6 +240,7 @@ def _app(membership: Membership) -> faust.App:
     return faust.App(
         membership.group,
         broker=";".join(f"kafka://{broker}" for broker in membership.brokers.split(",")),
+        broker_credentials=credentials(membership.security),
         datadir=membership.datadir,
         store="memory://",
         topic_disable_leader=True,

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from aggregator.drivers.standing import Standing
@@ -35,7 +36,7 @@ class PollWorker:
         """Until `stop` is set. Errors that are not of the world end it: see `LogTruncated`,
         `CountBackDiffers`.
         """
-        turns = Turns()
+        turns = Turns(self._standing)
         tasks = beside(self._housekeeping, self._clock, self._standing)
         ends: list[asyncio.Future[Any]] = [*tasks, asyncio.create_task(stop.wait())]
         try:
@@ -54,7 +55,8 @@ class PollWorker:
         aggregator = self._aggregator
         read = 0
         for number in range(aggregator.log.partitions):
-            await aggregator.open(number)
+            with nullcontext() if self._standing is None else self._standing.opening():
+                await aggregator.open(number)
             read += await aggregator.read_some(number)
             await self._housekeeping.tick(self._clock.now_ms())
         if not read and not await self._housekeeping.tick(self._clock.now_ms()):

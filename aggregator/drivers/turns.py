@@ -22,7 +22,8 @@ class Turns:
     `CountBackDiffers`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, standing: Standing | None = None) -> None:
+        self._standing = standing
         self._backoff = Backoff()
 
     async def take(self, act: Awaitable[object]) -> bool:
@@ -32,6 +33,8 @@ class Turns:
         try:
             await act
         except Unavailable as error:
+            if self._standing is not None:
+                self._standing.waits(asyncio.get_running_loop().time())
             wait_s = self._backoff.next_s()
             logger.warning("aggregator_waits", reason=str(error), wait_s=wait_s)
             await asyncio.sleep(wait_s)

@@ -84,7 +84,7 @@ class Inbox:
         self._log = log
         self._rules = rules
         self._prepare = prepare
-        self._security = dict(security or {})
+        self._security = security or {}
         self._committed: dict[TopicPartition, int] = {}
         self._careful = False  # a record was met that cannot be decoded
 

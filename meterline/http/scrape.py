@@ -37,7 +37,11 @@ class Scrape:
         ask_s: float = METRIC_ASK_S,
         wait_s: float = METRIC_WAIT_S,
     ) -> None:
-        self._exposition = exposition
+
+        async def in_thread(accept: str) -> tuple[bytes, str]:
+            return await asyncio.to_thread(exposition, accept)
+
+        self.exposition: Callable[[str], Awaitable[tuple[bytes, str]]] = in_thread
         self._ask_s = ask_s
         self._wait_s = wait_s
         self.looks: list[Look] = []
@@ -51,12 +55,15 @@ class Scrape:
 
     async def answer(self, request: web.Request) -> web.Response:
         """200 with all metrics. OpenMetrics where that is accepted, else Prometheus' text."""
+        await self.refresh()
+        text, media = await self.exposition(request.headers.get(ACCEPT, ""))
+        return web.Response(body=text, headers={"Content-Type": media})
+
+    async def refresh(self) -> None:
+        """Bring every gauge up to date, as far as stores answer."""
         await self.look()
         for glance in self.glances:
             glance()
-        accept = request.headers.get(ACCEPT, "")
-        text, media = await asyncio.to_thread(self._exposition, accept)
-        return web.Response(body=text, headers={"Content-Type": media})
 
     async def look(self) -> None:
         """Ask the stores where it is time, and wait a moment for them."""

@@ -14,6 +14,7 @@ import click
 from meterline.ports import Unavailable, Unsuitable
 from meterline.problem import Problem
 from meterline.runtime.commands.audit import audit
+from meterline.runtime.commands.doctor.command import doctor
 from meterline.runtime.commands.erase import erase
 from meterline.runtime.commands.keys import keys
 from meterline.runtime.commands.receive import receive
@@ -62,7 +63,11 @@ def _role_command(name: str, role_name: str, help_text: str) -> click.Command:
     def command(context: click.Context, /, **given: object) -> None:
         _run(context.obj, given, role_name)
 
-    return click.command(name, help=help_text)(command)
+    made = click.command(name, help=help_text)(command)
+    if name == "ingest":
+        message = "Processes that share the port. SIGHUP replaces them one by one. [default: 1]"
+        made.params.append(click.Option(["--workers"], type=int, help=message))
+    return made
 
 
 ROLES: Final = {
@@ -76,6 +81,7 @@ ROLES: Final = {
 for _name, (_role_name, _help_text) in ROLES.items():
     main.add_command(_role_command(_name, _role_name, _help_text))
 main.add_command(audit)
+main.add_command(doctor)
 main.add_command(erase)
 main.add_command(keys)
 main.add_command(receive)
@@ -103,10 +109,15 @@ def _run(config: Path | None, overrides: dict[str, object], role_name: str) -> N
 
 def _run_role(settings: Settings, role_name: str) -> None:
     # Imported here: `send` and `receive` must not wait for engines that they do not use.
-    from meterline.runtime import process, roles  # noqa: PLC0415
+    from meterline.runtime import process  # noqa: PLC0415
+    from meterline.runtime.workers import supervisor, worker  # noqa: PLC0415
+
+    process.configure_logs(settings.log_level)
+    if role_name == "ingest" and settings.workers > 1 and not worker.is_worker():
+        sys.exit(process.run(supervisor.of_gateways(settings)))
+    from meterline.runtime import roles  # noqa: PLC0415
 
     role: Role = getattr(roles, role_name)
-    process.configure_logs(settings.log_level)
     process.run(partial(role, settings))
 
 

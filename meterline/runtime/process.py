@@ -5,10 +5,11 @@ import gc
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 import uvloop
@@ -19,9 +20,11 @@ from meterline.http import SERVER_OPTIONS, problem_middleware, with_request_id
 from meterline.http.connections import Runner
 from meterline.ports import Clock, Unsuitable
 
+T = TypeVar("T")
 # Rows live for a second or for minutes: collecting often only walks over them.
 GC_THRESHOLDS: Final = (50_000, 20, 50)
 LOCK_SWITCH_S: Final = 0.001
+BACKLOG: Final = 1_024  # connections that wait to be taken
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
@@ -42,20 +45,22 @@ def configure_logs(level: str) -> None:
     )
 
 
-def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
-    """Run `main` until SIGINT or SIGTERM sets its event. A second one ends the process at once."""
+def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
+    """Run `main` until SIGINT or SIGTERM sets its event; its result. A second one ends the process
+    at once.
+    """
 
-    async def guarded() -> None:
+    async def guarded() -> T:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, _stop, stop, loop, number)
-        await main(stop)
+        return await main(stop)
 
     gc.set_threshold(*GC_THRESHOLDS)
     # Answers are rendered in a thread: the loop waits for the interpreter's lock no longer.
     sys.setswitchinterval(LOCK_SWITCH_S)
-    uvloop.run(guarded())
+    return uvloop.run(guarded())
 
 
 def _stop(stop: asyncio.Event, loop: asyncio.AbstractEventLoop, number: int) -> None:
@@ -63,30 +68,58 @@ def _stop(stop: asyncio.Event, loop: asyncio.AbstractEventLoop, number: int) -> 
     loop.remove_signal_handler(number)
 
 
+class Served:
+    """A port that is served."""
+
+    def __init__(self, runner: Runner, site: web.BaseSite) -> None:
+        self._runner = runner
+        self._site = site
+
+    @property
+    def port(self) -> int:
+        """The one that was taken."""
+        taken: int = self._runner.addresses[0][1]
+        return taken
+
+    async def refuse_new(self) -> None:
+        """See `drain.Serving`."""
+        await self._site.stop()
+
+    @property
+    def connections(self) -> int:
+        """See `drain.Serving`."""
+        server = self._runner.server
+        return 0 if server is None else len(server.connections)
+
+
 async def serve(
     stack: AsyncExitStack,
     routes: list[web.RouteDef],
-    address: tuple[str, int],
+    address: tuple[str, int] | socket.socket,
     clock: Clock,
     guards: Sequence[Middleware] = (),
     outermost: Sequence[Middleware] = (),
-) -> int:
-    """Serve routes behind guards, all of it within what is outermost; the port that was taken.
-    Closed with the stack: requests under way are finished.
+) -> Served:
+    """Serve routes behind guards, all of it within what is outermost, at an address or on a socket
+    that listens already. Closed with the stack: requests under way are finished.
     """
-    host, port = address
     middlewares = [*outermost, problem_middleware(clock), *guards]
     app = web.Application(middlewares=middlewares, client_max_size=2**40)
     app.add_routes(routes)
     runner = Runner(app, clock, **SERVER_OPTIONS)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
-    site = web.TCPSite(runner, host, port, backlog=1024)
+    site: web.BaseSite
+    if isinstance(address, socket.socket):
+        host, port = address.getsockname()[:2]
+        site = web.SockSite(runner, address, backlog=BACKLOG)
+    else:
+        host, port = address
+        site = web.TCPSite(runner, host, port, backlog=BACKLOG)
     try:
         await site.start()
     except OSError as error:
         why = os.strerror(error.errno or 0)
         message = f"cannot listen on {host}:{port} ({why}): set host and port to a free address"
         raise Unsuitable(message) from error
-    taken: int = runner.addresses[0][1]
-    return taken
+    return Served(runner, site)

@@ -34,8 +34,10 @@ from meterline.runtime.settings.reading import Settings
 from meterline.runtime.start_timeout import Patience
 from meterline.runtime.wiring import adapters, counting, reports
 from meterline.runtime.wiring.access import OpenGate, host_guard, open_gate, session_guard
-from meterline.runtime.wiring.adapters import CLOCK, Opened, OpenLog, Worker
-from meterline.runtime.wiring.telemetry import Telemetry, telemetry
+from meterline.runtime.wiring.adapters import CLOCK, Opened, OpenLog
+from meterline.runtime.wiring.adapters import Worker as Shell
+from meterline.runtime.wiring.telemetry import Telemetry, joined, telemetry
+from meterline.runtime.workers.worker import Worker, from_environment
 
 logger = structlog.get_logger()
 
@@ -76,21 +78,26 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
 
 
 async def ingest(settings: Settings, stop: asyncio.Event) -> None:
-    """The gateway alone: it needs the log and nothing else."""
+    """The gateway alone: it needs the log and nothing else. It may be one of several workers."""
     patience = Patience(settings, stop)
     async with AsyncExitStack() as stack:
+        worker, measured = await from_environment(stack), telemetry(settings, "ingest")
+        if worker is not None:  # first: its parent may tell it to stop while it waits
+            joined(stack, worker, measured, stop)
         log = await patience.wait("log", lambda: adapters.open_log(settings, stack))
-        measured = telemetry(settings, "ingest")
         # asked for keys only
         database = adapters.open_control_database(settings, stack, measured.recorder)
-        gate = await open_gate(settings, database, stack, CLOCK)
+        # each worker grants its part of a limit
+        shared = {"limit_shares": settings.limit_shares * settings.workers}
+        gate = await open_gate(settings.model_copy(update=shared), database, stack, CLOCK)
         gateway = await _gateway(settings, log, gate.gate, stack, measured, with_inbox=True)
-        drain = draining(stack, stop, settings.drain_s)
+        retire = None if worker is None else worker.retire
+        drain = draining(stack, stop, settings.drain_s, retire)
         checks = {"log": lambda: log.end(0), **gate.checks, "process": drain.check}
         health = Health(checks)
         measured.of_health(health)
         routes = event_routes(gateway, gate.gate) + health.routes() + front.routes(None)
-        await _serve(stack, settings, "ingest", routes, measured, drain)
+        await _serve(stack, settings, "ingest", routes, measured, drain, worker=worker)
         await drain.ended.wait()
 
 
@@ -267,6 +274,7 @@ async def _serve(
     measured: Telemetry,
     drain: Drain | None = None,
     guards: Sequence[Middleware] = (),
+    worker: Worker | None = None,
     **more: str,
 ) -> None:
     """Answer requests, and scrapes of metrics; a line of the log tells where."""
@@ -277,11 +285,18 @@ async def _serve(
     if settings.metrics_port is None:
         routes += scraped
     else:
-        await serve(stack, scraped, (settings.host, settings.metrics_port), CLOCK, hosts)
-    address = settings.host, settings.port
+        of_metrics = None if worker is None else worker.metrics
+        place = of_metrics or (settings.host, settings.metrics_port)
+        await serve(stack, scraped, place, CLOCK, hosts)
+    address = (settings.host, settings.port) if worker is None else worker.api
     inner = [*hosts, *guards]
-    port = await serve(stack, routes, address, CLOCK, inner, outermost)
-    logger.info("ready", role=role, url=f"http://{settings.host}:{port}", **more)
+    served = await serve(stack, routes, address, CLOCK, inner, outermost)
+    if drain is not None:
+        drain.serving = served
+    if worker is not None:
+        worker.ready()
+        more["worker"] = str(worker.number)
+    logger.info("ready", role=role, url=f"http://{settings.host}:{served.port}", **more)
 
 
 async def _ask_log(settings: Settings, log: OpenLog) -> None:
@@ -291,7 +306,7 @@ async def _ask_log(settings: Settings, log: OpenLog) -> None:
 
 
 async def _until_stopped(
-    stop: asyncio.Event, worker: Worker | None, dispatcher: Dispatcher, replayer: Replayer
+    stop: asyncio.Event, worker: Shell | None, dispatcher: Dispatcher, replayer: Replayer
 ) -> None:
     """Run until `stop`; a worker that fails ends the others, and its error is raised."""
 

@@ -6,6 +6,7 @@ from meterline import limits
 from meterline.backends.secrets import FernetSecretBox, key_in_file
 from meterline.ports import Unsuitable
 from meterline.report import ReportStore
+from meterline.runtime.connections.watched import read_secret
 from meterline.runtime.settings.reading import Settings
 
 _HINT: Final = (
@@ -24,15 +25,24 @@ async def secret_box(settings: Settings, reports: ReportStore) -> FernetSecretBo
     sealed = [] if settings.secret_key_lost else await reports.sealed_secrets(limits.SECRETS_TRIED)
     box = _box(settings, may_make=not sealed)
     if sealed and not any(box.opens(it) for it in sealed):
-        where = "secret_key" if settings.secret_key is not None else "the file secret.key"
+        where = configured(settings) or "the file secret.key"
         message = f"{where} has changed: it cannot decrypt any secret of a report. "
         raise Unsuitable(message + _HINT)
     return box
 
 
+def configured(settings: Settings) -> str | None:
+    """The setting that the key comes from; None where it is the file that the product makes."""
+    if settings.secret_key is not None:
+        return "secret_key"
+    return None if settings.secret_key_file is None else "secret_key_file"
+
+
 def _box(settings: Settings, *, may_make: bool) -> FernetSecretBox:
     if settings.secret_key is not None:
         return FernetSecretBox(settings.secret_key.get_secret_value())
+    if settings.secret_key_file is not None:
+        return FernetSecretBox(read_secret(settings.secret_key_file))
     folder = settings.data_dir
     folder.mkdir(parents=True, exist_ok=True)
     try:

@@ -8,6 +8,7 @@ from asyncio import FIRST_COMPLETED
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
@@ -21,12 +22,15 @@ from meterline.limits import (
     START_WAIT_S_MIN,
 )
 from meterline.ports import AccessRefused, Unavailable, Unsuitable
+from meterline.runtime.connections.faults import TlsRefused, cause, kafka_fault
 from meterline.runtime.settings.reading import Settings
+from meterline.runtime.wiring.connections import kafka_security
 from meterline.window import Backoff
 
 logger = structlog.get_logger()
 T = TypeVar("T")
 Part = Literal["log", "usage", "control", "stores"]
+Dig = Callable[[], Awaitable[Exception | None]]
 
 # Each attempt gives one line of ours; these clients would add several of their own.
 _CLIENTS: Final = ("aiokafka", "clickhouse_connect", "urllib3")
@@ -40,6 +44,8 @@ class Server:
     name: str
     setting: str
     addresses: tuple[tuple[str, int], ...] = ()
+    log_in: str = ""  # the settings that a login comes from
+    dig: Dig | None = None  # for the error that its client hides
 
     def __str__(self) -> str:
         shown = ", ".join(f"{host}:{port}" for host, port in self.addresses)
@@ -49,9 +55,13 @@ class Server:
 def servers(settings: Settings) -> Mapping[Part, Server]:
     """The parts as the settings have them, and all of them together; passwords are in none."""
     kafka = tuple(_split(one) for one in settings.kafka_servers.split(",") if one)
-    log = Server("Kafka", "log_url", kafka)
-    usage = _of_url("ClickHouse", "usage_url", settings.usage_url)
-    control = _of_url("PostgreSQL", "control_url", settings.control_url)
+    dig: Dig | None = None
+    if settings.log_tls or settings.log_sasl:
+        dig = partial(kafka_fault, kafka, kafka_security(settings), settings.log_timeout_s)
+    log_in = "log_sasl, log_user, log_password_file or log_token_file, or the rights of the user"
+    log = Server("Kafka", "log_url", kafka, log_in, dig)
+    usage = _of_url("ClickHouse", "usage", settings)
+    control = _of_url("PostgreSQL", "control", settings)
     every = log.addresses + usage.addresses + control.addresses
     stores = Server("log, usage store and control store", "their settings", every)
     return {"log": log, "usage": usage, "control": control, "stores": stores}
@@ -62,11 +72,15 @@ def _split(server: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _of_url(name: str, setting: str, url: str) -> Server:
-    parts = urlsplit(url)
+def _of_url(name: str, store: str, settings: Settings) -> Server:
+    setting, file = f"{store}_url", f"{store}_password_file"
+    parts = urlsplit(getattr(settings, setting))
     if not parts.hostname:
         return Server(name, setting)
-    return Server(name, setting, ((parts.hostname, parts.port or _PORTS[parts.scheme]),))
+    address = parts.hostname, parts.port or _PORTS[parts.scheme]
+    in_file = getattr(settings, file) is not None
+    log_in = f"user and database in {setting}, or {file}" if in_file else ""
+    return Server(name, setting, (address,), log_in)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +117,15 @@ class Patience:
         backoff = Backoff(self._times.first_s, self._times.longest_s)
         while not self._stop.is_set():
             try:
-                with _quiet():
+                with quiet():
                     return await self._attempt(part, server, act)
             except Unavailable as error:
                 if not server.addresses:
                     raise
+                error = cause(error, None if server.dig is None else await server.dig())
                 refused += isinstance(error, AccessRefused)
                 wait_s = backoff.next_s()
-                reason, hint = await _reason(server, error), _hint(server, error)
+                reason, hint = await reason_of(server, error), _hint(server, error)
                 if refused == START_REFUSALS_MAX:
                     raise Unsuitable(f"{server}: {reason}. {_then(hint)}") from error
                 if self._left_s() < wait_s:
@@ -159,9 +174,20 @@ class Patience:
             return
 
 
+async def diagnosis(server: Server, error: Unavailable) -> str:
+    """Why a server cannot be used now, and what to do: for a person who asks once."""
+    with quiet():
+        error = cause(error, None if server.dig is None else await server.dig())
+    hint = _hint(server, error)
+    return f"{server}: {await reason_of(server, error)}. {hint[0].upper()}{hint[1:]}"
+
+
 def _hint(server: Server, error: Unavailable) -> str:
+    if isinstance(error, TlsRefused):
+        store = server.setting.removesuffix("_url")
+        return f"correct {store}_ca_file, {store}_cert_file or {store}_key_file"
     if isinstance(error, AccessRefused):
-        return f"correct user, password and database in {server.setting}"
+        return f"correct {server.log_in or f'user, password and database in {server.setting}'}"
     return f"start it, or correct {server.setting}"
 
 
@@ -169,7 +195,7 @@ def _then(hint: str) -> str:
     return f"{hint[0].upper()}{hint[1:]}, then start again"
 
 
-async def _reason(server: Server, error: Unavailable) -> str:
+async def reason_of(server: Server, error: Unavailable) -> str:
     """Why it cannot be used: clients hide it, so each address is tried. Where one takes
     connections, what the client said.
     """
@@ -200,7 +226,7 @@ async def _probe(host: str, port: int) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """What the clients log of an attempt is left out; it would be told thrice."""
     named = [logging.getLogger(name) for name in _CLIENTS]
     levels = [one.level for one in named]

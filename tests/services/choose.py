@@ -15,7 +15,7 @@ from tests.services.container import (
     docker_answers,
     docker_host,
 )
-from tests.services.fetch import Say, clickhouse_engine, kafka_jars
+from tests.services.fetch import Say, clickhouse_engine, kafka_jars, postgres_with_tls
 from tests.services.given import GivenService
 from tests.services.kafka import local_kafka
 from tests.services.local import LocalService
@@ -83,10 +83,13 @@ def open_service(kind: str, say: Say, environment: Mapping[str, str] = os.enviro
 
 
 def fetch_ahead(say: Say, environment: Mapping[str, str] = os.environ) -> None:
-    """Fetch what the local processes will need; nothing where a URL is given or Docker answers."""
+    """Fetch what local processes will need. Where URLs are given or Docker answers, that is only
+    the PostgreSQL that speaks TLS.
+    """
     for kind, fetch in (("kafka", kafka_jars), ("clickhouse", clickhouse_engine)):
         if not environment.get(CHOICES[kind].variable) and not _docker_answers():
             fetch(say)
+    postgres_with_tls(say)
 
 
 def client_url(kind: str, given: str) -> str:

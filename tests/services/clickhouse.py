@@ -9,8 +9,10 @@ from tests.services.local import LocalService, data_folder, free_port
 from tests.services.ready import clickhouse_problem
 
 
-def local_clickhouse(say: Say) -> LocalService:
-    """Return a server that is ready to start, on a free port with an empty data folder."""
+def local_clickhouse(say: Say, config: Path | None = None) -> LocalService:
+    """Return a server that is ready to start, on a free port with an empty data folder. `config` is
+    a file of its settings, such as one that names users.
+    """
     library = clickhouse_engine(say)
     port = free_port()
     url = f"http://127.0.0.1:{port}"
@@ -24,6 +26,7 @@ def local_clickhouse(say: Say) -> LocalService:
         command=[
             *(sys.executable, "-I", str(program)),
             *(str(library), str(folder / "data"), str(port)),
+            *([] if config is None else [str(config)]),
         ],
         problem=partial(clickhouse_problem, url),
     )

@@ -1,6 +1,6 @@
 """Run ClickHouse's engine with its HTTP interface, in this process, until it is killed.
 
-    python clickhouse_process.py LIBRARY DATA_FOLDER PORT
+    python clickhouse_process.py LIBRARY DATA_FOLDER PORT [CONFIG]
 
 The library's `chdb_query_cmdline` is the program clickhouse-local, which can listen for HTTP. Runs
 as a bare script (`python -I`), so it imports nothing of ours.
@@ -14,7 +14,7 @@ import sys
 HOLD = "SELECT sum(sleepEachRow(1)) FROM numbers(86400) SETTINGS max_block_size=1"
 
 
-def main(library: str, folder: str, port: str) -> int:
+def main(library: str, folder: str, port: str, config: str = "") -> int:
     """Serve; returns only when the engine ends."""
     arguments = [
         "clickhouse",
@@ -23,6 +23,7 @@ def main(library: str, folder: str, port: str) -> int:
         "--output-format=TabSeparated",  # also HTTP's default format; clients rely on this one
         "--listen_host=127.0.0.1",
         f"--http_port={port}",
+        *([f"--config-file={config}"] if config else []),
         f"--query=SYSTEM START LISTEN HTTP; {HOLD}",
     ]
     raw = [argument.encode() for argument in arguments]

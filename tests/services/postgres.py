@@ -5,12 +5,13 @@ import pwd
 import shutil
 import signal
 import sys
+from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 from tests.services.command import run_to_end
-from tests.services.fetch import Say
+from tests.services.fetch import Say, postgres_with_tls
 from tests.services.local import TETHER, LocalService, data_folder, free_port
 from tests.services.ready import postgres_problem
 
@@ -29,13 +30,28 @@ UNPRIVILEGED = "nobody"
 
 def local_postgres(_say: Say) -> LocalService:
     """Return a server that is ready to start, on a free port with a fresh cluster."""
+    parts = (INSTALL / "bin", INSTALL / "lib", INSTALL / "share", LIBRARIES)
+    return _server(PACKAGES, INSTALL / "bin", parts)
+
+
+def local_postgres_with_tls(say: Say) -> LocalService:
+    """As `local_postgres`, of a build that can speak TLS, once it is told to."""
+    parts = (Path("bin"), Path("lib"), Path("share"))
+    return _server(postgres_with_tls(say), Path("bin"), parts)
+
+
+def _server(root: Path, binaries: Path, parts: Sequence[Path]) -> LocalService:
+    """A server of the build in `root`, of which it needs these parts."""
     user = UNPRIVILEGED if os.geteuid() == 0 else None
-    binaries = PACKAGES / INSTALL / "bin"
     with data_folder("postgres") as folder:
         if user is not None:
-            binaries = _hand_over(folder, user)
+            for part in parts:
+                shutil.copytree(root / part, folder / part, symlinks=True)
+            entry = pwd.getpwnam(user)
+            os.chown(folder, entry.pw_uid, entry.pw_gid)
+            root = folder
         data = folder / "data"
-        _initdb(binaries, data, user)
+        _initdb(root / binaries, data, user)
     port = free_port()
     url = f"postgresql+asyncpg://postgres@127.0.0.1:{port}/postgres"
     return LocalService(
@@ -43,7 +59,7 @@ def local_postgres(_say: Say) -> LocalService:
         url=url,
         folder=folder,
         command=[
-            *(str(binaries / "postgres"), "-D", str(data), "-p", str(port)),
+            *(str(root / binaries / "postgres"), "-D", str(data), "-p", str(port)),
             *("-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="),
             *("-c", "max_connections=200"),
         ],
@@ -51,15 +67,6 @@ def local_postgres(_say: Say) -> LocalService:
         stop_signal=signal.SIGINT,  # "fast": clients are cut off, the data is closed in order
         user=user,
     )
-
-
-def _hand_over(folder: Path, user: str) -> Path:
-    """Give the folder to `user`, with a copy of the binaries in it; return their folder."""
-    for part in (INSTALL / "bin", INSTALL / "lib", INSTALL / "share", LIBRARIES):
-        shutil.copytree(PACKAGES / part, folder / part, symlinks=True)
-    entry = pwd.getpwnam(user)
-    os.chown(folder, entry.pw_uid, entry.pw_gid)
-    return folder / INSTALL / "bin"
 
 
 def _initdb(binaries: Path, data: Path, user: str | None) -> None:

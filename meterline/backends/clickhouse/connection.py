@@ -14,9 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple, TypeVar
-from urllib.parse import unquote, urlsplit
 
-import clickhouse_connect
 from clickhouse_connect.datatypes.base import ClickHouseType
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import (
@@ -28,12 +26,17 @@ from clickhouse_connect.driver.exceptions import (
 from clickhouse_connect.driver.query import QueryResult
 from urllib3.exceptions import HTTPError
 
-from meterline.backends.clickhouse.streams import Stream, settings_clause
+from meterline.backends.clickhouse.clients.access import (
+    PLAIN,
+    ServerAccess,
+    connected,
+    renew_password,
+)
+from meterline.backends.clickhouse.clients.streams import Stream, settings_clause
 from meterline.limits import (
     ANSWER_S_MAX,
     RANK_WAIT_MS,
     USAGE_STORE_THREADS_MAX,
-    USAGE_STORE_TIMEOUT_S,
 )
 from meterline.ports import SILENT, AccessRefused, Recorder, Unavailable, metrics
 
@@ -119,8 +122,15 @@ class Connection:
     It is the lane of counting; `lane` gives the others.
     """
 
-    def __init__(self, url: str, lane: Lane = COUNTING, recorder: Recorder = SILENT) -> None:
+    def __init__(
+        self,
+        url: str,
+        lane: Lane = COUNTING,
+        recorder: Recorder = SILENT,
+        access: ServerAccess = PLAIN,
+    ) -> None:
         self._url = url
+        self._access = access
         self._recorder = recorder
         self._lane = lane
         self._lanes: dict[str, Connection] = {}
@@ -141,7 +151,8 @@ class Connection:
         for a lane share it.
         """
         if lane.name not in self._lanes:
-            self._lanes[lane.name] = made = Connection(self._url, lane, self._recorder)
+            made = Connection(self._url, lane, self._recorder, self._access)
+            self._lanes[lane.name] = made
             made._lock = self._lock
         return self._lanes[lane.name]
 
@@ -159,7 +170,7 @@ class Connection:
         client: Client | None = getattr(self._local, "client", None)
         if client is None:
             client = self._local.client = self._connected()
-        return client
+        return renew_password(client, self._url, self._access)
 
     def _connected(self) -> Client:
         with self._lock:  # chDB opens its folder once; two at a time would race
@@ -169,7 +180,7 @@ class Connection:
 
     def _opened(self) -> Client:
         try:
-            return _connect(self._url)
+            return connected(self._url, self._access)
         except ProgrammingError as error:  # chDB's word for a folder that it cannot open
             where = self._url.removeprefix("chdb:")
             raise Unavailable(
@@ -264,7 +275,7 @@ class Connection:
 
     def _for_stream(self) -> Client:
         try:
-            return self._idle.pop()
+            return renew_password(self._idle.pop(), self._url, self._access)
         except IndexError:
             return self._connected()
 
@@ -371,23 +382,6 @@ class Connection:
 def _rows(result: QueryResult) -> Rows:
     rows: Rows = result.result_rows
     return rows
-
-
-def _connect(url: str) -> Client:
-    if url.startswith("chdb:"):
-        return clickhouse_connect.get_client(interface="chdb", path=url.removeprefix("chdb:"))
-    parts = urlsplit(url)
-    return clickhouse_connect.get_client(
-        interface=parts.scheme,
-        host=parts.hostname or "127.0.0.1",
-        port=parts.port or (8443 if parts.scheme == "https" else 8123),
-        username=unquote(parts.username or "default"),
-        password=unquote(parts.password or ""),
-        database=parts.path.strip("/") or "default",
-        autogenerate_session_id=False,  # queries run side by side
-        send_receive_timeout=USAGE_STORE_TIMEOUT_S,
-        connect_timeout=10,
-    )
 
 
 def _text(error: Exception) -> str:

@@ -7,10 +7,14 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
+from meterline.backends.clickhouse.clients.access import PLAIN, ServerAccess
 from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.named_sql import TABLES
 
 _CREATE: Final = re.compile(r"^CREATE TABLE IF NOT EXISTS (\w+)", re.MULTILINE)
+TABLES_MADE: Final = frozenset(
+    made[1] for text in TABLES.values() if (made := _CREATE.search(text))
+)
 _ALTER: Final = re.compile(r"^ALTER TABLE (\w+)\n", re.MULTILINE)
 _ADD: Final = re.compile(r"ADD (COLUMN|INDEX) IF NOT EXISTS (\w+) .*?(?=,\n|\Z)", re.DOTALL)
 _BY_WEEK: Final = "PARTITION BY toMonday("
@@ -68,13 +72,13 @@ def is_whole(content: bytes) -> bool:
     return begins and _LAST_LINE.search(content) is not None
 
 
-async def create_database(url: str) -> None:
+async def create_database(url: str, access: ServerAccess = PLAIN) -> None:
     """Make the database that a server's URL names, if it is not there. Raises `Unavailable`."""
     parts = urlsplit(url)
     name = parts.path.strip("/")
     if not name or name == "default":
         return
-    server = Connection(urlunsplit(parts._replace(path="")))
+    server = Connection(urlunsplit(parts._replace(path="")), access=access)
     try:
         await server.execute(f"CREATE DATABASE IF NOT EXISTS `{name.replace('`', '')}`")
     finally:

@@ -21,13 +21,12 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from meterline.backends.control_store.connection import Act, Connection, Transactions
 from meterline.backends.control_store.sqlite import LOCKED, SqliteTransactions
+from meterline.limits import CONNECT_TIMEOUT_S, CONTROL_STORE_TIMEOUT_S
 from meterline.ports import SILENT, AccessRefused, Recorder, Unavailable, metrics
 from meterline.window import Backoff
 
 POOL_CONNECTIONS: Final = 5  # of one process; a transaction is a few milliseconds
 POOL_WAIT_S: Final = 10  # for a free connection, before the answer is "unavailable"
-CONNECT_TIMEOUT_S: Final = 5
-STATEMENT_TIMEOUT_S: Final = 60  # a server that hangs must not hang a step for ever
 TRIES_MAX: Final = 8  # of a transaction that the database broke off
 RETRY_DELAY_S: Final = 0.04  # at most, after the first try; with full jitter
 
@@ -125,9 +124,12 @@ class _Postgresql:
         await self._engine.dispose()
 
 
-def open_database(url: str, recorder: Recorder = SILENT) -> Database:
+def open_database(
+    url: str, recorder: Recorder = SILENT, access: Mapping[str, Any] | None = None
+) -> Database:
     """The database of a control URL, `sqlite:///path` or `postgresql://user@host:port/name`.
 
+    `access` holds asyncpg's own arguments (`ssl`, `password`, `timeout`, ...), for PostgreSQL.
     Connects when first used. Raises `ValueError` that says what is wrong with the URL, without its
     password.
     """
@@ -142,12 +144,12 @@ def open_database(url: str, recorder: Recorder = SILENT) -> Database:
             raise ValueError(message)
         return Database(SqliteTransactions(parsed), recorder)
     if kind in {"postgresql", "postgres"}:
-        return Database(_Postgresql(_postgresql_engine(parsed)), recorder)
+        return Database(_Postgresql(_postgresql_engine(parsed, access or {})), recorder)
     message = f"{kind}:// is no control store. {_EXPECTED}"
     raise ValueError(message)
 
 
-def _postgresql_engine(url: URL) -> AsyncEngine:
+def _postgresql_engine(url: URL, access: Mapping[str, Any]) -> AsyncEngine:
     query = dict(url.query)
     if (
         "sslmode" in query
@@ -159,7 +161,11 @@ def _postgresql_engine(url: URL) -> AsyncEngine:
         max_overflow=0,
         pool_timeout=POOL_WAIT_S,
         pool_pre_ping=True,  # a restarted server costs no failed step
-        connect_args={"timeout": CONNECT_TIMEOUT_S, "command_timeout": STATEMENT_TIMEOUT_S},
+        connect_args={
+            "timeout": CONNECT_TIMEOUT_S,
+            "command_timeout": CONTROL_STORE_TIMEOUT_S,
+            **access,
+        },
     )
 
 

@@ -14,10 +14,9 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from meterline.backends.kafka.topic import check_inbox_topic, started
-from meterline.limits import CLOCK_SKEW_MS, PRODUCE_DEADLINE_MS
+from meterline.limits import CLOCK_SKEW_MS, LOG_TIMEOUT_S, PRODUCE_DEADLINE_MS
 from meterline.ports import Unavailable
 
-REQUEST_TIMEOUT_MS: Final = 10_000
 # A partition that is added to an inbox topic is known before anything in it could be claimed.
 METADATA_AGE_MS: Final = PRODUCE_DEADLINE_MS // 2
 
@@ -37,12 +36,14 @@ class InboxWatch:
         security: Mapping[str, Any] | None = None,
         *,
         margin_ms: int = PRODUCE_DEADLINE_MS + CLOCK_SKEW_MS,
+        timeout_s: float = LOG_TIMEOUT_S,
     ) -> None:
+        self._timeout_ms = int(timeout_s * 1_000)
         self._margin_ms = margin_ms
         self._bootstrap = bootstrap
         self._group = group
         self._topics = tuple(topics)
-        self._security = dict(security or {})
+        self._security = security or {}
         self._consumer: AIOKafkaConsumer | None = None
         self._admin: AIOKafkaAdminClient | None = None
         self._ends: dict[TopicPartition, int] | None = None
@@ -100,7 +101,7 @@ class InboxWatch:
         if self._admin is None:
             self._admin = AIOKafkaAdminClient(
                 bootstrap_servers=self._bootstrap,
-                request_timeout_ms=REQUEST_TIMEOUT_MS,
+                request_timeout_ms=self._timeout_ms,
                 **self._security,
             )
             await self._admin.start()
@@ -114,7 +115,7 @@ class InboxWatch:
             bootstrap_servers=self._bootstrap,
             enable_auto_commit=False,
             metadata_max_age_ms=METADATA_AGE_MS,
-            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            request_timeout_ms=self._timeout_ms,
             **self._security,
         )
         self._consumer = await started(consumer)

@@ -9,17 +9,18 @@ another log: while one appends, the topic's id is looked at again every second.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, OffsetOutOfRangeError
 
-from meterline.backends.kafka.topic import ensure_topic, started, topic_now
+from meterline.backends.kafka.topic import ensure_topic, renew_password, started, topic_now
 from meterline.event import Record, RecordKind
 from meterline.limits import (
     APPEND_DEADLINE_MS,
     APPEND_QUEUE_BYTES_MAX,
+    LOG_TIMEOUT_S,
     PACK_BYTES_MAX,
     READ_BYTES_MAX,
 )
@@ -29,7 +30,6 @@ LOG_HEADER: Final = "meterline-log"
 KIND_HEADER: Final = "meterline-kind"
 BATCH_BYTES: Final = PACK_BYTES_MAX + PACK_BYTES_MAX // 9  # of one partition: a pack and its frame
 READ_WAIT_MS: Final = 20
-ASK_TIMEOUT_MS: Final = 10_000
 TOPIC_LOOK_S: Final = 1.0
 STOP_TIMEOUT_S: Final = 5.0
 _T = TypeVar("_T")
@@ -49,7 +49,8 @@ class KafkaLog:
         log_id: str,
         partitions: int,
         deadline_ms: int,
-        security: dict[str, Any],
+        security: Mapping[str, Any],
+        timeout_s: float = LOG_TIMEOUT_S,
     ) -> None:
         self.number = 0
         self._bootstrap = bootstrap
@@ -69,7 +70,9 @@ class KafkaLog:
         self._looked_s = float("-inf")  # when the topic was known to be this log
         self._looking = asyncio.Lock()
         # Borders have a connection of their own: behind a fetch that waits they would wait too.
-        self._reading, self._asking = (_Asked(bootstrap, topic, security) for _ in range(2))
+        self._reading, self._asking = (
+            _Asked(bootstrap, topic, security, timeout_s) for _ in range(2)
+        )
         self._closed = False
 
     @property
@@ -208,6 +211,7 @@ class KafkaLog:
         async with self._looking:
             if asked_s - self._looked_s > TOPIC_LOOK_S:
                 at_s = _now_s()
+                renew_password(producer.client, self._security)
                 found = await topic_now(producer.client, self._topic)
                 if found is None or found.id != self._id:
                     there = "is not there" if found is None else f"was made anew ({found.id})"
@@ -230,7 +234,10 @@ class KafkaLog:
 class _Asked:
     """One consumer for one question at a time: made when first needed, and anew after an error."""
 
-    def __init__(self, bootstrap: str, topic: str, security: dict[str, Any]) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, security: Mapping[str, Any], timeout_s: float
+    ) -> None:
+        self._timeout_s = timeout_s
         self._bootstrap = bootstrap
         self._topic = topic
         self._security = security
@@ -241,8 +248,10 @@ class _Asked:
         """What a question brings. Raises `Unavailable`."""
         async with self._turn:
             try:
-                async with asyncio.timeout(ASK_TIMEOUT_MS / 1000):
-                    return await question(self._consumer or await self._connected())
+                async with asyncio.timeout(self._timeout_s):
+                    consumer = self._consumer or await self._connected()
+                    renew_password(consumer._client, self._security)  # noqa: SLF001
+                    return await question(consumer)
             except (KafkaError, OSError, TimeoutError) as error:
                 await self._stop()
                 raise Unavailable(f"Kafka topic {self._topic}: {error!r}") from error
@@ -260,7 +269,7 @@ class _Asked:
             isolation_level="read_uncommitted",
             max_partition_fetch_bytes=READ_BYTES_MAX // 4,
             fetch_max_bytes=READ_BYTES_MAX,
-            request_timeout_ms=ASK_TIMEOUT_MS,
+            request_timeout_ms=int(self._timeout_s * 1_000),
             **self._security,
         )
         self._consumer = await started(consumer)
@@ -333,15 +342,17 @@ async def open_kafka_log(
     retention_ms: int,
     *,
     deadline_ms: int = APPEND_DEADLINE_MS,
-    security: dict[str, Any] | None = None,
+    security: Mapping[str, Any] | None = None,
+    timeout_s: float = LOG_TIMEOUT_S,
 ) -> KafkaLog:
     """Open the log on a topic, which is made if it is missing.
 
     `security` holds aiokafka's own arguments (`security_protocol`, `ssl_context`, `sasl_...`).
     Raises `Unavailable`, and `Unsuitable` with words where the topic there cannot be this log.
     """
-    found = await ensure_topic(bootstrap, topic, partitions, retention_ms, security or {})
-    return KafkaLog(bootstrap, topic, found.id, found.partitions, deadline_ms, security or {})
+    security = security or {}
+    found = await ensure_topic(bootstrap, topic, partitions, retention_ms, security, timeout_s)
+    return KafkaLog(bootstrap, topic, found.id, found.partitions, deadline_ms, security, timeout_s)
 
 
 async def _abort(producer: AIOKafkaProducer) -> None:

@@ -7,12 +7,14 @@ spelled out here (Kafka protocol, Metadata version 12, KIP-516).
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
+import structlog
 from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
@@ -42,14 +44,14 @@ from aiokafka.protocol.types import (
     TaggedFields,
 )
 
-from meterline.limits import PACK_BYTES_MAX
+from meterline.backends.kafka import topic_settings
+from meterline.backends.kafka.topic_settings import Replicas
+from meterline.limits import LOG_TIMEOUT_S
 from meterline.ports import AccessRefused, Unavailable, Unsuitable
 
-REPLICAS_WANTED: Final = 3
-IN_SYNC_WANTED: Final = 2  # of three: one broker may be away, and an acknowledged record is on two
-BATCH_BYTES_MAX: Final = 2 * 1024 * 1024  # `max.message.bytes`: a pack, and room that none needs
-REQUEST_TIMEOUT_MS: Final = 10_000
+logger = structlog.get_logger()
 UUID_BYTES: Final = 16
+_RIGHTS: Final = {"READ": 3, "WRITE": 4, "DESCRIBE": 8, "DESCRIBE_CONFIGS": 10}  # bits of Kafka's
 _REFUSED: Final = (
     AuthenticationFailedError,
     ClusterAuthorizationFailedError,
@@ -136,14 +138,15 @@ class _TopicIdStruct(RequestStruct):  # type: ignore[misc]
 class _TopicIdRequest(Request[_TopicIdStruct]):  # type: ignore[misc]
     API_KEY = 3
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, *, with_rights: bool = False) -> None:
         self._topic = topic
+        self._with_rights = with_rights
 
     def build(self, request_struct_class: type[_TopicIdStruct]) -> _TopicIdStruct:
         return request_struct_class(
             topics=[(bytes(UUID_BYTES), self._topic, {})],
             allow_auto_topic_creation=False,
-            include_topic_authorized_operations=False,
+            include_topic_authorized_operations=self._with_rights,
             tags={},
         )
 
@@ -155,26 +158,58 @@ class Topic:
     name: str
     id: str
     partitions: int
+    replicas: Replicas
+
+
+class Inspected(NamedTuple):
+    """A topic as it is, and what this user may do with it; None where there is none."""
+
+    brokers: int
+    topic: Topic | None = None
+    settings: Mapping[str, str] = MappingProxyType({})
+    rights: frozenset[str] = frozenset()
 
 
 async def ensure_topic(
-    bootstrap: str, name: str, partitions: int, retention_ms: int, security: dict[str, Any]
+    bootstrap: str,
+    name: str,
+    partitions: int,
+    retention_ms: int,
+    security: Mapping[str, Any],
+    timeout_s: float = LOG_TIMEOUT_S,
 ) -> Topic:
     """The topic of a log, made if it is missing.
 
     Raises `Unavailable`, and `Unsuitable` that names the setting where the topic cannot be a log.
+    What only costs something is told by the log.
     """
-    async with _asked(bootstrap, name, security) as admin:
+    async with _asked(bootstrap, name, security, timeout_s) as admin:
         topic = await _described(admin, name)
         if topic is None:
             await _create(admin, name, partitions, retention_ms)
             topic = await _known(admin, name)
         _check_partitions(topic, partitions)
-        _check_settings(name, await _settings(admin, name), retention_ms)
+        found = await _settings(admin, name)
+        for hint in topic_settings.check(name, found, topic.replicas, retention_ms):
+            logger.warning("topic_settings", topic=name, hint=hint)
         return topic
 
 
-async def check_inbox_topic(bootstrap: str, name: str, security: dict[str, Any]) -> Topic:
+async def inspect_topic(
+    bootstrap: str, name: str, security: Mapping[str, Any], timeout_s: float = LOG_TIMEOUT_S
+) -> Inspected:
+    """What there is, and nothing is made. Raises `Unavailable`."""
+    async with _asked(bootstrap, name, security, timeout_s) as admin:
+        answer = await admin._send_request(_TopicIdRequest(name, with_rights=True))  # noqa: SLF001
+        topic = _topic(answer, name)
+        if topic is None:
+            return Inspected(len(answer.to_object()["brokers"]))
+        bits = answer.to_object()["topics"][0]["authorized_operations"]
+        rights = frozenset(right for right, bit in _RIGHTS.items() if bits >> bit & 1)
+        return Inspected(topic.replicas.brokers, topic, await _settings(admin, name), rights)
+
+
+async def check_inbox_topic(bootstrap: str, name: str, security: Mapping[str, Any]) -> Topic:
     """An inbox topic, which its owner makes. Raises `Unavailable` and `Unsuitable`."""
     async with _asked(bootstrap, name, security) as admin:
         topic = await _described(admin, name)
@@ -191,11 +226,11 @@ async def check_inbox_topic(bootstrap: str, name: str, security: dict[str, Any])
 
 @asynccontextmanager
 async def _asked(
-    bootstrap: str, name: str, security: dict[str, Any]
+    bootstrap: str, name: str, security: Mapping[str, Any], timeout_s: float = LOG_TIMEOUT_S
 ) -> AsyncIterator[AIOKafkaAdminClient]:
     """A client for questions about a topic. Errors of Kafka and the network as `Unavailable`."""
     admin = AIOKafkaAdminClient(
-        bootstrap_servers=bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS, **security
+        bootstrap_servers=bootstrap, request_timeout_ms=int(timeout_s * 1_000), **security
     )
     try:
         await admin.start()
@@ -204,6 +239,14 @@ async def _asked(
         raise _unavailable(f"Kafka at {bootstrap}, topic {name}", error) from error
     finally:
         await admin.close()
+
+
+def renew_password(client: AIOKafkaClient, security: Mapping[str, Any]) -> None:
+    """New connections of a client that lives on use the password as it is now. aiokafka has no
+    word for that; what is read when a connection is made is this one attribute.
+    """
+    if "sasl_plain_password" in security:
+        client._sasl_plain_password = security["sasl_plain_password"]  # noqa: SLF001
 
 
 async def started(consumer: AIOKafkaConsumer) -> AIOKafkaConsumer:
@@ -235,14 +278,17 @@ async def _described(admin: AIOKafkaAdminClient, name: str) -> Topic | None:
 
 
 def _topic(answer: Response, name: str) -> Topic | None:
-    found = answer.to_object()["topics"][0]
+    answered = answer.to_object()
+    found = answered["topics"][0]
     error = for_code(found["error_code"])
     if error is UnknownTopicOrPartitionError:
         return None
     if error not in (NoError, LeaderNotAvailableError):
         raise error(name)
     topic_id = base64.urlsafe_b64encode(found["topic_id"]).decode().rstrip("=")
-    return Topic(name, topic_id, len(found["partitions"]))
+    copies = min((len(it["replicas"]) for it in found["partitions"]), default=0)
+    replicas = Replicas(len(answered["brokers"]), copies)
+    return Topic(name, topic_id, len(found["partitions"]), replicas)
 
 
 async def _known(admin: AIOKafkaAdminClient, name: str) -> Topic:
@@ -259,16 +305,8 @@ async def _create(
     admin: AIOKafkaAdminClient, name: str, partitions: int, retention_ms: int
 ) -> None:
     cluster = await admin.describe_cluster()
-    replicas = min(REPLICAS_WANTED, len(cluster["brokers"]))
-    settings = {
-        "message.timestamp.type": "LogAppendTime",
-        "cleanup.policy": "delete",
-        "retention.ms": str(retention_ms),
-        "unclean.leader.election.enable": "false",
-        "max.message.bytes": str(BATCH_BYTES_MAX),
-        "min.insync.replicas": str(IN_SYNC_WANTED if replicas >= REPLICAS_WANTED else 1),
-    }
-    new = NewTopic(name, partitions, replicas, topic_configs=settings)
+    copies, settings = topic_settings.of_new(len(cluster["brokers"]), retention_ms)
+    new = NewTopic(name, partitions, copies, topic_configs=settings)
     answer = await admin.create_topics([new])
     error = for_code(answer.to_object()["topic_errors"][0]["error_code"])
     if error not in (NoError, TopicAlreadyExistsError):  # another process may have been quicker
@@ -290,20 +328,3 @@ def _check_partitions(topic: Topic, partitions: int) -> None:
             f"topic {topic.name} has {topic.partitions} partitions, the settings say {partitions}: "
             f"set them to {topic.partitions}, or name another topic; a log's number never changes"
         )
-
-
-def _check_settings(name: str, found: dict[str, str], retention_ms: int) -> None:
-    wanted = {
-        "message.timestamp.type": "LogAppendTime",
-        "cleanup.policy": "delete",
-        "unclean.leader.election.enable": "false",
-    }
-    wrong = [f"{key}={value}" for key, value in wanted.items() if found[key] != value]
-    if int(found["max.message.bytes"]) <= PACK_BYTES_MAX + PACK_BYTES_MAX // 10:
-        wrong.append(f"max.message.bytes={BATCH_BYTES_MAX}")
-    if 0 <= int(found["retention.ms"]) < retention_ms:
-        wrong.append(f"retention.ms={retention_ms}")
-    if int(found["retention.bytes"]) >= 0:
-        wrong.append("retention.bytes=-1")
-    if wrong:
-        raise Unsuitable(f"topic {name} cannot hold a log until it is set to: {', '.join(wrong)}")

@@ -209,8 +209,9 @@ async def _opened(settings: Settings) -> AsyncIterator[AccessStore]:
     from meterline.backends.control_store.access.keys import SqlAccessStore  # noqa: PLC0415
     from meterline.backends.control_store.engine import open_database  # noqa: PLC0415
     from meterline.backends.control_store.migrate import check_migrated, migrate  # noqa: PLC0415
+    from meterline.runtime.wiring.control_access import control_access  # noqa: PLC0415
 
-    database = open_database(settings.control_database_url)
+    database = open_database(settings.control_database_url, access=control_access(settings))
     try:
         if settings.control_url == "sqlite":
             await migrate(

@@ -5,11 +5,17 @@ and what they are for.
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo
 from pydantic_settings import NoDecode
 
 from meterline import limits
-from meterline.runtime.settings.checks import Network, checked_network, checked_proxy
+from meterline.runtime.connections.watched import read_secret
+from meterline.runtime.settings.checks import (
+    Network,
+    checked_network,
+    checked_proxy,
+    checked_secret,
+)
 from meterline.runtime.settings.text import decoded_list
 
 Networks = Annotated[
@@ -98,4 +104,25 @@ DeliveryTimeout = Annotated[
         description="Longest wait for a receiver's answer. Change it for slow receivers.",
         examples=[15],
     ),
+]
+
+
+def checked_key_file(path: Path | None, info: ValidationInfo) -> Path | None:
+    """A file with a secret that is long enough. Raises `ValueError`."""
+    if path is None:
+        return None
+    if info.data.get("secret_key") is not None:
+        raise ValueError("secret_key is set too: remove one of them")
+    checked_secret(SecretStr(read_secret(path)))
+    return path
+
+
+SecretKeyFile = Annotated[
+    Path | None,
+    Field(
+        description="File with what secret_key would hold, as one line. It is read at start. Set "
+        "it instead of secret_key if your platform mounts secrets as files.",
+        examples=["/run/secrets/meterline-key"],
+    ),
+    AfterValidator(checked_key_file),
 ]

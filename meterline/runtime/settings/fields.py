@@ -18,7 +18,9 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from meterline import limits
+from meterline.runtime.settings import connection_fields as connection
 from meterline.runtime.settings import delivery_fields as fields
+from meterline.runtime.settings import log_fields as log
 from meterline.runtime.settings import retention_fields as retention
 from meterline.runtime.settings.checks import (
     CONTROL_EMBEDDED,
@@ -30,7 +32,6 @@ from meterline.runtime.settings.checks import (
     StartTimeout,
     checked_control_url,
     checked_grace,
-    checked_inboxes,
     checked_log_url,
     checked_secret,
     checked_usage_url,
@@ -39,7 +40,7 @@ from meterline.runtime.settings.checks import (
     default_seen_dir,
     is_loopback,
 )
-from meterline.runtime.settings.operating_fields import DrainS, MetricsPort
+from meterline.runtime.settings.operating_fields import DrainS, MetricsPort, Workers
 from meterline.runtime.settings.text import decoded
 
 ENV_PREFIX: Final = "METERLINE_"
@@ -95,6 +96,30 @@ class Settings(BaseSettings):
         "log_url.",
         examples=["sqlite", "postgresql://meterline@postgres:5432/meterline"],
     )
+    workers: Workers = 1
+
+    # --- how servers are reached (each is described in connection_fields) ---
+    log_tls: connection.LogTls = False
+    log_ca_file: connection.LogCa = None
+    log_cert_file: connection.LogCert = None
+    log_key_file: connection.LogKey = None
+    log_sasl: connection.LogSasl = None
+    log_user: connection.LogUser = None
+    log_password_file: connection.LogPassword = None
+    log_token_file: connection.LogToken = None
+    log_timeout_s: connection.LogTimeout = limits.LOG_TIMEOUT_S
+    usage_ca_file: connection.UsageCa = None
+    usage_cert_file: connection.UsageCert = None
+    usage_key_file: connection.UsageKey = None
+    usage_password_file: connection.UsagePassword = None
+    usage_timeout_s: connection.UsageTimeout = limits.USAGE_STORE_TIMEOUT_S
+    control_tls: connection.ControlTls = False
+    control_ca_file: connection.ControlCa = None
+    control_cert_file: connection.ControlCert = None
+    control_key_file: connection.ControlKey = None
+    control_password_file: connection.ControlPassword = None
+    control_timeout_s: connection.ControlTimeout = limits.CONTROL_STORE_TIMEOUT_S
+    connect_timeout_s: connection.ConnectTimeout = limits.CONNECT_TIMEOUT_S
 
     # --- who may ask, and how much (contract sections 5 and 8) ---
     public_without_keys: bool = Field(
@@ -127,53 +152,13 @@ class Settings(BaseSettings):
     )
 
     # --- the log ---
-    log_topic: str = Field(
-        default="meterline-events",
-        pattern=r"^[A-Za-z0-9._-]{1,249}$",
-        description="Kafka topic of the log. Change it when you share a Kafka cluster.",
-        examples=["meterline-events"],
-    )
-    log_accepted: str | None = Field(
-        default=None,
-        description="Id of a log to continue with although another log was counted before. Set it "
-        "only if the old log is lost; the error that names the id says what it costs.",
-        examples=["01M7ZMF4YA7D2SQ292V0W9JPT8"],
-    )
-    usage_lost: str | None = Field(
-        default=None,
-        description="Id of a usage store that is lost. Everything that the log still holds is "
-        "counted again into the new store. Set it only if there is no backup; the error names the "
-        "id.",
-        examples=["01M7ZMF4YA7D2SQ292V0W9JPT8"],
-    )
-    losses_accepted: Annotated[dict[int, int], NoDecode, BeforeValidator(decoded)] = Field(
-        default_factory=dict,
-        description="Offset per partition at which to continue although earlier records expired "
-        "before they were counted. Set it only if they are lost; the error names the offset.",
-        examples=[{"3": 1_200}],
-    )
-    inbox_topics: Annotated[
-        dict[str, str], NoDecode, BeforeValidator(decoded), AfterValidator(checked_inboxes)
-    ] = Field(
-        default_factory=dict,
-        description="Kafka topics to read events from, each with its namespace. Set it for "
-        "producers that do not use HTTP.",
-        examples=[{"orders": "default"}],
-    )
-    consumer_group: str = Field(
-        default="meterline-aggregator",
-        pattern=r"^[A-Za-z0-9._-]{1,249}$",
-        description="Kafka consumer group of the aggregators. Change it together with log_topic.",
-        examples=["meterline-aggregator"],
-    )
-    instance_id: str = Field(
-        default="",
-        pattern=r"^[A-Za-z0-9._-]{0,249}$",
-        description="Name of this aggregator, unique in its consumer group and the same after "
-        "each restart. If it returns within 30 seconds, it keeps its partitions. Set it on Kafka "
-        "if seen_dir persists.",
-        examples=["aggregate-1"],
-    )
+    log_topic: log.Topic = "meterline-events"
+    log_accepted: log.Accepted = None
+    usage_lost: log.UsageLost = None
+    losses_accepted: log.LossesAccepted = Field(default_factory=dict)
+    inbox_topics: log.InboxTopics = Field(default_factory=dict)
+    consumer_group: log.ConsumerGroup = "meterline-aggregator"
+    instance_id: log.InstanceId = ""
     partitions: int = Field(
         default_factory=default_partitions,
         ge=1,
@@ -324,6 +309,7 @@ class Settings(BaseSettings):
         "created. Set it to the same value in all processes if you run more than one.",
         examples=["an-example-of-random-text-that-is-long-enough"],
     )
+    secret_key_file: fields.SecretKeyFile = None
     secret_key_lost: bool = Field(
         default=False,
         description="Start although no stored signing secret can be decrypted with the current "

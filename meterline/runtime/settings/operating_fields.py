@@ -2,7 +2,9 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, ValidationInfo
+
+from meterline import limits
 
 MetricsPort = Annotated[
     int | None,
@@ -24,4 +26,24 @@ DrainS = Annotated[
         "requests are accepted. Set it behind a load balancer, to twice its interval of probes.",
         examples=[10],
     ),
+]
+
+
+def checked_workers(workers: int, info: ValidationInfo) -> int:
+    """The embedded log belongs to one process. Raises `ValueError`."""
+    if workers > 1 and info.data.get("log_url") == "sqlite":
+        raise ValueError("needs Kafka: set log_url to kafka://host:port, or workers to 1")
+    return workers
+
+
+Workers = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=limits.WORKERS_MAX,
+        description="Processes of `meterline ingest` that share its port. They replace each other "
+        "without a refused request on SIGHUP. Change it to use more cores of a machine.",
+        examples=[1],
+    ),
+    AfterValidator(checked_workers),
 ]

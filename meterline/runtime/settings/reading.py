@@ -16,8 +16,9 @@ from meterline.runtime.settings.fields import ENV_PREFIX, Settings
 __all__ = ["Settings", "SettingsError", "load_settings"]
 
 CONFIG_VARIABLE: Final = "METERLINE_CONFIG"
+WORKER_VARIABLE: Final = "METERLINE_WORKER"  # a parent gives it to its workers
 OTHER_VARIABLES: Final = frozenset(
-    {CONFIG_VARIABLE, "METERLINE_RECEIVE_SECRET", "METERLINE_API_KEY"}  # of other commands
+    {CONFIG_VARIABLE, WORKER_VARIABLE, "METERLINE_RECEIVE_SECRET", "METERLINE_API_KEY"}
 )
 CONFIG_DEFAULT: Final = Path("meterline.toml")
 TEST_PREFIX: Final = "METERLINE_TEST_"  # servers of the tests, no settings of the product

@@ -59,6 +59,8 @@ from meterline.meter import MeterDraft, faults_of
 from meterline.ports import SILENT, Recorder, Unsuitable
 from meterline.runtime import disk_room
 from meterline.runtime.settings.reading import Settings, SettingsError
+from meterline.runtime.wiring.connections import kafka_security, usage_access
+from meterline.runtime.wiring.control_access import control_access
 from meterline.usage import (
     CheckedUsageStore,
     Masks,
@@ -93,6 +95,8 @@ async def open_log(settings: Settings, stack: AsyncExitStack) -> OpenLog:
             settings.partitions,
             settings.log_retention_days * DAY_MS,
             deadline_ms=deadline_ms,
+            security=kafka_security(settings),
+            timeout_s=settings.log_timeout_s,
         )
     else:
         folder = settings.data_dir / "log"
@@ -121,7 +125,7 @@ def open_control_database(
     settings: Settings, stack: AsyncExitStack, recorder: Recorder = SILENT
 ) -> Database:
     """The control store's database; connects when first used."""
-    database = open_database(settings.control_database_url, recorder)
+    database = open_database(settings.control_database_url, recorder, control_access(settings))
     stack.push_async_callback(database.close)
     return database
 
@@ -130,9 +134,10 @@ async def open_usage(
     settings: Settings, stack: AsyncExitStack, recorder: Recorder = SILENT
 ) -> ClickHouseUsageStore:
     """The usage store, with its tables. Raises `Unavailable`, `Unsuitable` without its engine."""
+    access = usage_access(settings)
     folder = settings.data_dir / "usage" if settings.usage_url == "chdb" else None
     if folder is None:
-        await create_database(settings.usage_url)
+        await create_database(settings.usage_url, access)
     else:
         if find_spec("chdb") is None:
             raise Unsuitable(
@@ -143,7 +148,7 @@ async def open_usage(
         if tables := chdb_folder.mend(folder):
             logger.warning("usage_definitions_made_anew", tables=tables)
     url = f"chdb:{folder}" if folder else settings.usage_url
-    usage = ClickHouseUsageStore(Connection(url, recorder=recorder))
+    usage = ClickHouseUsageStore(Connection(url, recorder=recorder, access=access))
     stack.push_async_callback(usage.close)
     await usage.create_tables()
     if folder is not None:
@@ -301,7 +306,9 @@ def inbox_watch(settings: Settings, stack: AsyncExitStack) -> InboxWatch | None:
         settings.kafka_servers,
         group,
         list(settings.inbox_topics),
+        kafka_security(settings),
         margin_ms=completeness_lag_ms(settings),
+        timeout_s=settings.log_timeout_s,
     )
     stack.push_async_callback(watch.close)
     return watch
@@ -322,6 +329,7 @@ def inbox(
         log,
         admission_rules(settings, log),
         watch.check,
+        kafka_security(settings),
     )
 
 

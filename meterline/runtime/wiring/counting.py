@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from aggregator.blocks import BlockMaker
@@ -9,6 +10,7 @@ from aggregator.completeness import Completeness
 from aggregator.drivers.block_loop import WithBlocks
 from aggregator.drivers.poll_worker import PollWorker
 from aggregator.drivers.standing import Standing
+from aggregator.drivers.stuck_guard import StuckGuard
 from aggregator.dropped_revisions import DroppedRevisions, RevisionStores
 from aggregator.erasure import ErasedStores, Eraser
 from aggregator.housekeeping import Housekeeping, Intervals
@@ -25,12 +27,14 @@ from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.retention import SqlRetention
 from meterline.backends.kafka.inbox import InboxWatch
 from meterline.backends.kafka.log import kafka_record
+from meterline.backends.kafka.topic import renew_password
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.backends.sqlite_log import SqliteLog
 from meterline.event import Record
-from meterline.limits import SEEN_MARGIN_DAYS
+from meterline.limits import SEEN_MARGIN_DAYS, STALLED_AFTER_S
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring.adapters import CLOCK, Opened, OpenLog, Worker, completeness_lag_ms
+from meterline.runtime.wiring.connections import kafka_security
 from meterline.usage import (
     BlockRows,
     CheckedBlockRows,
@@ -120,7 +124,8 @@ def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | N
         CLOCK,
         random.Random(),  # noqa: S311 - it tells numbers of one millisecond apart
     )
-    standing = Standing()
+    timeout_s = max(settings.usage_timeout_s, settings.control_timeout_s)
+    standing = Standing(max(STALLED_AFTER_S, 2 * timeout_s))
     driver = _driver(settings, opened.log, step, housekeeping, standing)
     eraser, revisions = _eraser(settings, opened), _dropped_revisions(settings, opened, rows)
 
@@ -187,10 +192,11 @@ def _driver(
     standing: Standing,
 ) -> Worker:
     if isinstance(log, SqliteLog):
-        return PollWorker(step, housekeeping, CLOCK, log.news, standing)
+        return StuckGuard(PollWorker(step, housekeeping, CLOCK, log.news, standing), standing)
     # imported here: a second that embedded saves
     from aggregator.drivers.faust_worker import FaustWorker, Membership  # noqa: PLC0415
 
+    security = kafka_security(settings)
     datadir = settings.data_dir / "faust"
     datadir.mkdir(parents=True, exist_ok=True)  # Faust makes the last folder of it only
 
@@ -214,6 +220,8 @@ def _driver(
             settings.log_topic,
             str(datadir),
             settings.instance_id,
+            security,
         ),
         standing,
+        partial(renew_password, security=security),
     )

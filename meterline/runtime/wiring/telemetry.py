@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
@@ -20,6 +21,8 @@ from meterline.meter import Catalogue
 from meterline.ports import Clock, metrics
 from meterline.runtime.settings.reading import Settings
 from meterline.runtime.wiring.adapters import CLOCK, Opened
+from meterline.runtime.workers.families import Families, exposition, plain
+from meterline.runtime.workers.worker import Worker
 from meterline.usage import Filling
 
 
@@ -156,3 +159,22 @@ def telemetry(settings: Settings, role: str) -> Telemetry:
     setup = "distributed" if settings.kafka_servers else "embedded"
     recorder.set(metrics.BUILD_INFO, 1, version("meterline"), role, setup)
     return Telemetry(recorder, Scrape(recorder.exposition))
+
+
+def joined(stack: AsyncExitStack, worker: Worker, measured: Telemetry, stop: asyncio.Event) -> None:
+    """Scrapes of this worker show what all workers measure. It listens to its parent until the
+    stack is closed.
+    """
+    registry = measured.recorder.registry
+
+    async def own() -> Families:
+        await measured.scrape.refresh()
+        return await asyncio.to_thread(plain, registry)
+
+    async def of_all(accept: str) -> tuple[bytes, str]:
+        everything = await worker.all_measured(await asyncio.to_thread(plain, registry))
+        return await asyncio.to_thread(exposition, everything, accept)
+
+    measured.scrape.exposition = of_all
+    listening = asyncio.create_task(worker.listen(stop, own))
+    stack.callback(listening.cancel)

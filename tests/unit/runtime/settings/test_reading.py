@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from meterline.access import Policy
 from meterline.runtime.settings.fields import ENV_PREFIX
 from meterline.runtime.settings.reading import Settings, SettingsError, load_settings
+from tests.unit.runtime.settings.examples import working
 
 
 @pytest.fixture(autouse=True)
@@ -200,14 +201,15 @@ def test_settings_cannot_be_changed() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(Settings.model_fields))
-def test_every_setting_says_when_to_change_it_and_shows_values_that_work(name: str) -> None:
+def test_every_setting_says_when_to_change_it_and_shows_values_that_work(
+    name: str, clean: Path
+) -> None:
     field = Settings.model_fields[name]
     assert field.description is not None
     assert re.search(r"\. (?:Set|Change) it (?!\.)", field.description), "say when to change it"
     assert field.examples, name
     for example in field.examples:
-        beside = {"log_url": "kafka://kafka:9092"} if name == "inbox_topics" else {}
-        load_settings(overrides={**beside, name: example})
+        load_settings(overrides=working(name, example, clean))
 
 
 def test_inbox_topics_need_a_log_on_kafka() -> None:

@@ -1,0 +1,1 @@
+"""`meterline doctor`: what of a set-up does not work, and what to do."""

@@ -1,0 +1,143 @@
+"""What Kafka, ClickHouse and PostgreSQL answer. Nothing is made or changed."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+
+from sqlalchemy import text
+
+from meterline.backends.clickhouse.connection import Connection
+from meterline.backends.clickhouse.schema import TABLES_MADE
+from meterline.backends.clock import SystemClock
+from meterline.backends.control_store.connection import Connection as Transaction
+from meterline.backends.control_store.engine import open_database
+from meterline.backends.control_store.migrate import check_migrated
+from meterline.backends.kafka import topic_settings
+from meterline.backends.kafka.topic import inspect_topic
+from meterline.ports import AccessRefused, Unsuitable
+from meterline.runtime.commands.doctor.finding import (
+    Finding,
+    Level,
+    of_clock,
+    of_rights,
+    of_version,
+)
+from meterline.runtime.settings.reading import Settings
+from meterline.runtime.wiring.connections import kafka_security, usage_access
+from meterline.runtime.wiring.control_access import control_access
+from meterline.window import DAY_MS
+
+CLOCK: Final = SystemClock()
+KAFKA, CLICKHOUSE, POSTGRESQL = "Kafka", "ClickHouse", "PostgreSQL"
+_GRANTS: Final = "see docs/operations.md, 'Rights of the stores' users'"
+_NO_DATABASE: Final = "Code: 81."
+_CLICKHOUSE_RIGHTS: Final = ("SELECT", "INSERT", "ALTER", "CREATE TABLE")
+_POSTGRESQL_NOW: Final = text(
+    "SELECT current_setting('server_version') AS version,"
+    " floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms"
+)
+_POSTGRESQL_RIGHTS: Final = text(
+    "SELECT p FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p"
+    " WHERE EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = current_schema()"
+    " AND NOT has_table_privilege(format('%I.%I', schemaname, tablename), p))"
+)
+
+
+async def look_at_kafka(settings: Settings) -> AsyncIterator[Finding]:
+    """Raises `Unavailable`."""
+    name = settings.log_topic
+    found = await inspect_topic(
+        settings.kafka_servers, name, kafka_security(settings), settings.log_timeout_s
+    )
+    yield Finding(KAFKA, Level.OK, f"{found.brokers} brokers answer")
+    if found.topic is None:
+        yield _no_topic(name)
+        return
+    if found.topic.partitions != settings.partitions:
+        number = found.topic.partitions
+        message = f"topic {name} has {number} partitions, the settings say {settings.partitions}"
+        yield Finding(KAFKA, Level.FAULT, f"{message}: set partitions to {number}")
+    retention_ms = settings.log_retention_days * DAY_MS
+    try:
+        hints = list(topic_settings.check(name, found.settings, found.topic.replicas, retention_ms))
+    except Unsuitable as error:
+        yield Finding(KAFKA, Level.FAULT, str(error))
+    else:
+        yield Finding(KAFKA, Level.OK, f"topic {name} can hold the log")
+        for hint in hints:
+            yield Finding(KAFKA, Level.WARNING, f"topic {name}: {hint}")
+    missing = {"READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"} - found.rights
+    grant = "add them with kafka-acls.sh"
+    yield of_rights(KAFKA, missing, f"topic {name}", grant)
+
+
+def _no_topic(name: str) -> Finding:
+    message = f"there is no topic {name}, or this user may not see it: run `meterline migrate`"
+    return Finding(KAFKA, Level.FAULT, message)
+
+
+async def look_at_clickhouse(settings: Settings) -> AsyncIterator[Finding]:
+    """Raises `Unavailable`."""
+    connection = Connection(settings.usage_url, access=usage_access(settings))
+    try:
+        before_ms = CLOCK.now_ms()
+        asked = "SELECT version(), toUnixTimestamp64Milli(now64(3)), currentDatabase()"
+        try:
+            ((version, now_ms, database),) = await connection.query(asked, {})
+        except AccessRefused as error:
+            if _NO_DATABASE not in str(error):
+                raise
+            message = "the database in usage_url does not exist: run `meterline migrate`"
+            yield Finding(CLICKHOUSE, Level.FAULT, message)
+            return
+        yield of_version(CLICKHOUSE, version)
+        clocks = before_ms, CLOCK.now_ms()
+        yield of_clock(CLICKHOUSE, now_ms, clocks, settings.clock_skew_ms)
+        rows = await connection.query(
+            "SELECT name FROM system.tables WHERE database = currentDatabase()", {}
+        )
+        missing = TABLES_MADE - {name for (name,) in rows}
+        if missing:
+            names = ", ".join(sorted(missing))
+            message = f"database {database} lacks tables ({names}): run `meterline migrate`"
+            yield Finding(CLICKHOUSE, Level.FAULT, message)
+        else:
+            yield Finding(CLICKHOUSE, Level.OK, f"database {database} has all tables")
+        yield await _clickhouse_rights(connection, str(database))
+    finally:
+        await connection.close()
+
+
+async def _clickhouse_rights(connection: Connection, database: str) -> Finding:
+    missing = []
+    for right in _CLICKHOUSE_RIGHTS:
+        ((granted,),) = await connection.query(f"CHECK GRANT {right} ON `{database}`.*", {})
+        if not granted:
+            missing.append(right)
+    return of_rights(CLICKHOUSE, missing, f"database {database}", _GRANTS)
+
+
+async def look_at_postgresql(settings: Settings) -> AsyncIterator[Finding]:
+    """Raises `Unavailable`."""
+    database = open_database(settings.control_url, access=control_access(settings))
+
+    async def ask(connection: Transaction) -> tuple[Mapping[str, object], list[str]]:
+        first = (await connection.execute(_POSTGRESQL_NOW)).mappings().one()
+        missing = (await connection.execute(_POSTGRESQL_RIGHTS)).scalars().all()
+        return dict(first), [str(it) for it in missing]
+
+    try:
+        before_ms = CLOCK.now_ms()
+        found, missing = await database.read(ask)
+        version = str(found["version"]).split(" ", 1)[0]
+        yield of_version(POSTGRESQL, version)
+        clocks = before_ms, CLOCK.now_ms()
+        yield of_clock(POSTGRESQL, int(str(found["now_ms"])), clocks, settings.clock_skew_ms)
+        try:
+            await check_migrated(database)
+        except Unsuitable as error:
+            yield Finding(POSTGRESQL, Level.FAULT, str(error))
+        else:
+            yield Finding(POSTGRESQL, Level.OK, "the control store is at this release")
+            yield of_rights(POSTGRESQL, missing, "its tables", _GRANTS)
+    finally:
+        await database.close()

@@ -1,0 +1,1 @@
+"""Several processes of one role on one port: a parent that holds the port, and its workers."""

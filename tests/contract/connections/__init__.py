@@ -1,0 +1,1 @@
+"""Connections with TLS and logins, against real servers."""

@@ -105,6 +105,9 @@ INTEGER_DIGITS_MAX: Final = 20  # digits before the point
 QUERY_ROWS_MAX: Final = 1_000_000  # of one answer: bounds memory; ask for less, then
 ANSWER_PIECE_BYTES: Final = 64 * 1024  # read from the store at once: bounds memory, and one step
 ANSWER_ROWS_AT_ONCE: Final = 200  # rendered on the loop, below a millisecond; more are in a thread
+BESIDE_ROWS_MAX: Final = (
+    2_048  # of minutes that are read beside blocks; of more all is read at once
+)
 ANSWER_PART_ROWS: Final = 2_048  # passed on at once: no fewer than a piece of the store has,
 ANSWER_PART_PIECES: Final = 4  # and of so many pieces at most: rows may be wide
 LARGE_ANSWERS_MAX: Final = 4  # at once, of more than one piece: bounds memory and statements

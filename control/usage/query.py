@@ -1,5 +1,6 @@
 """One question about usage, however it was spelled: judged against its meter, then answered."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Final
 
@@ -112,11 +113,13 @@ async def asked(stores: Stores, query: UsageQuery, source: str = "body") -> Aske
     for what it speaks of was in before the rows are read. Raises `Problem` where the events of a
     cut minute are not kept any more.
     """
-    notices = await stores.retention.notices()
+    notices, until_ms = await asyncio.gather(
+        stores.retention.notices(), complete_until(stores, query)
+    )
     if faults := cut_faults(notices, query, source):
         raise invalid(*faults)
     from_ms = complete_from(notices, query.meter, query.from_ms, query.to_ms)
-    return Asked(query, await complete_until(stores, query), from_ms)
+    return Asked(query, until_ms, from_ms)
 
 
 async def complete_until(stores: Stores, query: UsageQuery) -> int | None:

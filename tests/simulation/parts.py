@@ -89,3 +89,4 @@ class Slot:
     disk: Disk = field(default_factory=Disk)
     lives: int = 0
     integrity: UsageIntegrity | None = None  # of this life, where stores are compared
+    aggregator: Aggregator | None = None  # of this life, where it is a worker's

@@ -40,6 +40,8 @@ MENDED = {
 ONCE_FAILED = (603936366360, 269200052507, 26169410650, 693353727021, 231825703780)
 # Those that lose their store: whoever starts first may look before another gave the store its id.
 ONCE_FAILED_LOST = (893860928134,)
+# A worker held records for a week, until nothing of the subject was left: the harness let it.
+ONCE_FAILED_ERASING = (185840147305,)
 
 # Where a control is known to bite, and is looked for first.
 BITES = {
@@ -105,6 +107,11 @@ def test_worlds_that_failed_once_are_well(seed: int) -> None:
 @pytest.mark.parametrize("seed", ONCE_FAILED_LOST)
 def test_worlds_that_failed_once_and_lose_their_store_are_well(seed: int) -> None:
     assert lived(seed, LOST_STORE).failures == ()
+
+
+@pytest.mark.parametrize("seed", ONCE_FAILED_ERASING)
+def test_worlds_that_failed_once_and_erase_subjects_are_well(seed: int) -> None:
+    assert lived(seed, ERASURES).failures == ()
 
 
 def test_fresh_seeds() -> None:

@@ -327,7 +327,9 @@ class World:
         watch = SimulatedWatch(self.inbox, self.net(slot.process)) if watched else None
         drained = None if watch is None else watch.drained_until
         retention = retention_of(self.sums, self.net(slot.process), self.log.number)
-        return housekept(self.ports(slot), self.terms(), drained, retention)
+        aggregator, housekeeping = housekept(self.ports(slot), self.terms(), drained, retention)
+        slot.aggregator = aggregator
+        return aggregator, housekeeping
 
     async def live_inbox(self, slot: Slot) -> None:
         """The life of a reader of the inbox."""

@@ -150,6 +150,11 @@ class Connection:
         """Whether it is chDB, in this process."""
         return self._url.startswith("chdb:")
 
+    @property
+    def streams_at_once(self) -> int:
+        """How many streams may be open; who opens another waits until one is closed."""
+        return self._lane.streams
+
     def _client(self) -> Client:
         client: Client | None = getattr(self._local, "client", None)
         if client is None:

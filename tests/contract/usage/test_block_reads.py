@@ -4,6 +4,7 @@ however far the blocks are.
 
 import random
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -12,7 +13,10 @@ import pytest
 
 from aggregator.slice.open_slice import OpenSlice
 from meterline.backends.clickhouse.blocks.store import ClickHouseBlockRows
+from meterline.backends.clickhouse.bounds import READING
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
+from meterline.backends.clickhouse.usage.answer import answer
+from meterline.backends.clickhouse.usage.snapshot import Asking, Reader
 from meterline.event import Event, Record, RecordKind
 from meterline.limits import SLICE_SPAN_MS
 from meterline.meter import Aggregation, Catalogue, Measure, Meter, measures_of
@@ -229,6 +233,37 @@ async def test_slices_of_another_log_are_read_beside_the_blocks(
     for _ in range(QUERIES):
         query = world.query()
         assert await usage_store.usage(query) == world.expected(query), query
+
+
+@pytest.mark.parametrize(
+    ("others", "beside_rows_max"), [(0, 2_048), (0, 3), (1, 2_048)], ids=["apart", "many", "one"]
+)
+async def test_two_statements_tell_what_one_does(
+    usage_store: ClickHouseUsageStore,
+    fresh_numbers: Iterator[int],
+    others: int,
+    beside_rows_max: int,
+) -> None:
+    """Who asks alone is answered by two; by one where minutes are too many to be held, and where
+    others ask.
+    """
+    world = World(fresh_numbers, random.Random(23))
+    await world.write(usage_store)
+    rows = ClickHouseBlockRows(usage_store.connection)
+    block = await readable(rows, world.block(0, 4))
+    fixed = FixedBlocks(world.log, columns_of([block]))
+    reader = Reader(
+        usage_store.connection.lane(READING),
+        fixed,  # type: ignore[arg-type]
+        asking=Asking(others),
+        beside_rows_max=beside_rows_max,
+    )
+    for _ in range(QUERIES):
+        query = world.query()
+        async with aclosing(answer(reader, query)) as parts:
+            found = [row async for part in parts for row in part]
+        assert found == world.expected(query), query
+    assert reader.asking.count == others
 
 
 @pytest.mark.parametrize("zone", ["Asia/Kolkata", "Australia/Lord_Howe"])

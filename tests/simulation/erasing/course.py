@@ -23,6 +23,7 @@ from tests.simulation.usage import UsageState
 from tests.simulation.world import World
 
 DONE_S_MAX: Final = 60.0
+READ_S_MAX: Final = 20.0
 ASKED_MAX: Final = 6
 
 
@@ -86,6 +87,7 @@ async def finished(world: World, workers: list[Slot]) -> None:
     """The log drops what is old, and every erasure is done."""
     if not world.profile.erases_s or world.lost():
         return
+    await _nobody_behind(world, workers)
     world.time.jumped_ms += world.profile.retention_ms
     ends_s = world.loop.time() + DONE_S_MAX
     while world.erasures.open:
@@ -99,6 +101,25 @@ async def finished(world: World, workers: list[Slot]) -> None:
             return
     for name in world.erasures.done:
         _judge_done(world, name)
+
+
+async def _nobody_behind(world: World, workers: list[Slot]) -> None:
+    """Days pass once no worker holds records that it has not written: one that does so for as long
+    as the log keeps them is beyond what is promised (docs/guarantees.md, erasures, "Ends").
+    """
+    ends_s = world.loop.time() + READ_S_MAX
+    while behind := [slot for slot in workers if _is_behind(world, slot)]:
+        if world.loop.time() > ends_s:
+            for slot in behind:
+                slot.process.die()
+        await asyncio.sleep(0.5)
+
+
+def _is_behind(world: World, slot: Slot) -> bool:
+    if slot.aggregator is None or slot.process.dead:
+        return False
+    there = slot.aggregator.partitions
+    return any(it.flushed_end < world.log.end(number) for number, it in there.items())
 
 
 def _judge_done(world: World, name: str) -> None:

@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from meterline.backends.clickhouse.usage.sources import blocks_source
-from meterline.backends.clickhouse.usage.statement import Minutes, Statement
+from meterline.backends.clickhouse.usage.sources import rows_source
+from meterline.backends.clickhouse.usage.statement import Kind, Minutes, Statement
 from meterline.limits import (
     ANSWER_ROWS_AT_ONCE,
     BLOCK_CACHE_ANSWER_BYTES_MAX,
@@ -212,7 +212,12 @@ class Recall:
         """
         if self.cache is None or not self.minutes.runs:
             return
-        answer = TOO_LARGE if self._room < 0 else await asyncio.to_thread(self._answer)
+        if self._room < 0:
+            answer = TOO_LARGE
+        elif self.count + sum(map(len, self._read)) <= ANSWER_ROWS_AT_ONCE:
+            answer = self._answer()
+        else:
+            answer = await asyncio.to_thread(self._answer)
         self.cache.keep(self.question, answer)
 
     def _answer(self) -> Answer:
@@ -245,7 +250,7 @@ def question_of(query: UsageQuery, minutes: Minutes) -> bytes | None:
     assert minutes.coverage is not None, "there are blocks"
     statement = Statement()
     any_block = replace(minutes, coverage=replace(minutes.coverage, blocks=(0,), sizes=()))
-    sql = blocks_source(query, any_block, statement)
+    sql = rows_source(query, any_block, statement, kind=Kind.BLOCKS)
     if not sql:
         return None
     whole = msgspec.json.encode((query.meter.aggregation, sql, statement.parameters))

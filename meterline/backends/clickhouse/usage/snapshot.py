@@ -1,13 +1,14 @@
 """Which blocks are read: what the control store says, asked at most once a second."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection, Rows
 from meterline.backends.clickhouse.usage.cache import BlockCache
-from meterline.limits import BLOCK_SNAPSHOT_S
+from meterline.limits import BESIDE_ROWS_MAX, BLOCK_SNAPSHOT_S
 from meterline.ports import Unavailable
 from meterline.usage import (
     BlockLedger,
@@ -70,17 +71,37 @@ class BlockSnapshot:
         it may not have been, since the asker stood still for longer than replaced blocks are kept,
         or a subject was erased meanwhile.
         """
-        if self._masks is not None:
-            try:
-                await self._masks.confirm(revisions, coverage.hidden)
-            except Unavailable:
-                self._read_s = None
-                raise
-        if coverage.blocks and not await self._ledger.kept(coverage.blocks):
+        try:  # at once: each takes a change of threads
+            await asyncio.gather(self._same(coverage, revisions), self._kept(coverage))
+        except Unavailable:
             self._read_s = None
+            raise
+
+    async def _same(self, coverage: Coverage, revisions: Collection[int]) -> None:
+        if self._masks is not None:
+            await self._masks.confirm(revisions, coverage.hidden)
+
+    async def _kept(self, coverage: Coverage) -> None:
+        if coverage.blocks and not await self._ledger.kept(coverage.blocks):
             raise Unavailable(
                 "usage store: its blocks were replaced while they were read: ask again"
             )
+
+
+@dataclass(slots=True)
+class Asking:
+    """How many answers are read at once."""
+
+    count: int = 0
+
+    @contextmanager
+    def one(self) -> Iterator[bool]:
+        """While it is read; whether it is the only one as it begins."""
+        self.count += 1
+        try:
+            yield self.count == 1
+        finally:
+            self.count -= 1
 
 
 @dataclass(slots=True)
@@ -93,6 +114,8 @@ class Reader:
     blocks: BlockSnapshot | None = None
     cache: BlockCache = field(default_factory=BlockCache)
     life: Life | None = None
+    asking: Asking = field(default_factory=Asking)
+    beside_rows_max: int = BESIDE_ROWS_MAX
 
     def of(self, life: Life) -> "Reader":
         """The same, of only that life of the store: every reading raises `Unavailable` in another

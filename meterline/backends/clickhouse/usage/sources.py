@@ -12,6 +12,7 @@ from typing import Final
 
 from meterline.backends.clickhouse.blocks.hidden import hidden_condition
 from meterline.backends.clickhouse.usage.statement import (
+    Kind,
     Minutes,
     Part,
     Statement,
@@ -48,22 +49,22 @@ _NUMBERS: Final = {
 
 
 def rows_source(
-    query: UsageQuery, minutes: Minutes, statement: Statement, *, members: bool = False
+    query: UsageQuery,
+    minutes: Minutes,
+    statement: Statement,
+    *,
+    members: bool = False,
+    kind: Kind | None = None,
 ) -> str:
     """A statement for all rows of a query: its `keys_of`, and the numbers of a tally that its
     aggregation needs or the `member`. Each cell is in there in any number of rows, no event twice.
     Where rows are told apart, `run` says of which run they are, from 1 on.
+
+    With `kind` only what is read from that; empty where nothing is.
     """
     made = _Sources(query, minutes, statement, members=members)
-    branches = [branch for part in minutes.parts for branch in made.of(part)]
-    return "\nUNION ALL\n".join(branches)
-
-
-def blocks_source(query: UsageQuery, minutes: Minutes, statement: Statement) -> str:
-    """Of `rows_source` what is read from blocks; empty where nothing is."""
-    made = _Sources(query, minutes, statement, members=False)
-    branches = [branch for part in minutes.parts for branch in made.of_blocks(part)]
-    return "\nUNION ALL\n".join(branches)
+    of = {None: made.of, Kind.BLOCKS: made.of_blocks, Kind.MINUTES: made.of_minutes}[kind]
+    return "\nUNION ALL\n".join(branch for part in minutes.parts for branch in of(part))
 
 
 def keys_of(query: UsageQuery) -> list[str]:
@@ -101,8 +102,11 @@ class _Sources:
 
     def of(self, part: Part) -> list[str]:
         """One statement for each kind of cells that answers some of a part."""
-        plan = self._plan(part)
-        found = self.of_blocks(part)
+        return [*self.of_blocks(part), *self.of_minutes(part)]
+
+    def of_minutes(self, part: Part) -> list[str]:
+        """Those of them that read minutes."""
+        plan, found = self._plan(part), []
         if plan.minutes:
             found.append(self._minutes(part, plan.minutes))
         if plan.newest:

@@ -10,7 +10,14 @@ from typing import Any, Final
 
 from meterline.backends.clickhouse.connection import QUERY_SETTINGS
 from meterline.backends.clickhouse.usage.sources import keys_of, names_subjects, rows_source
-from meterline.backends.clickhouse.usage.statement import Minutes, Part, Statement, of_minutes
+from meterline.backends.clickhouse.usage.statement import (
+    Kind,
+    Minutes,
+    Part,
+    Sql,
+    Statement,
+    of_minutes,
+)
 from meterline.limits import QUERY_ROWS_MAX, USAGE_MEMORY_BYTES_MAX
 from meterline.meter import Aggregation
 from meterline.number import UNIT
@@ -36,13 +43,19 @@ COUNT_SETTINGS = {
 
 
 def rows_statement(
-    query: UsageQuery, minutes: Minutes, *, with_members: bool, rows_max: int | None
-) -> tuple[str, dict[str, Any]]:
+    query: UsageQuery,
+    minutes: Minutes,
+    *,
+    with_members: bool,
+    rows_max: int | None,
+    kind: Kind | None = None,
+) -> Sql:
     """Lines, merged over partitions and slices and ordered as an answer is: bucket `b`, subject and
     values of the dimensions `k`, events that counted `c` and did not `r`, and what the aggregation
     needs: a number `v`, the parts of the latest `l`, how many distinct `d`, or `with_members` which
     ones `m`. Numbers that no 64 bits hold are texts. Where rows are told apart, a key has a line
-    for each run `s` that has it, and one for minutes (0), one behind the other.
+    for each run `s` that has it, and one for minutes (0), one behind the other. With `kind` only
+    what is read from that, and no text where nothing is.
     """
     statement = Statement()
     keys = keys_of(query)
@@ -51,7 +64,9 @@ def rows_statement(
     shown, *merged = _measured(query.meter.aggregation, with_members=with_members)
     lines_max = None if rows_max is None else (rows_max + 1) * (1 + len(minutes.runs))
     ordered = f"ORDER BY {grouped}" + ("" if lines_max is None else f"\nLIMIT {lines_max}")
-    source = rows_source(query, minutes, statement)
+    source = rows_source(query, minutes, statement, kind=kind)
+    if not source:
+        return "", {}
     if query.meter.aggregation is not Aggregation.UNIQUE_COUNT:
         # One level: each takes the engine a millisecond or so to make out.
         shown = f"sum(counted) AS c, sum(rejected) AS r, {shown}{shown_run}"
@@ -112,7 +127,7 @@ def _measured(aggregation: Aggregation, *, with_members: bool) -> tuple[str, ...
             return "t AS d", "toUInt64(0) AS t", "uniqExact(member) AS t", "sum(t) AS t"
 
 
-def count_statement(query: UsageQuery, minutes: Minutes) -> tuple[str, dict[str, Any]]:
+def count_statement(query: UsageQuery, minutes: Minutes) -> Sql:
     """How many rows there would be, as far as `COUNT_SETTINGS` let it count."""
     statement = Statement()
     keys = ", ".join(keys_of(query))
@@ -121,7 +136,7 @@ def count_statement(query: UsageQuery, minutes: Minutes) -> tuple[str, dict[str,
     return sql, statement.parameters
 
 
-def estimate_statement(query: UsageQuery, minutes: Minutes) -> tuple[str, dict[str, Any]]:
+def estimate_statement(query: UsageQuery, minutes: Minutes) -> Sql:
     """By table and part, in the third last column, how many rows would be read at most."""
     statement = Statement()
     return f"EXPLAIN ESTIMATE {rows_source(query, minutes, statement)}", statement.parameters
@@ -138,7 +153,7 @@ _VALUES: Final = {
 }
 
 
-def sum_statement(query: UsageQuery, minutes: Minutes) -> tuple[str, dict[str, Any]] | None:
+def sum_statement(query: UsageQuery, minutes: Minutes) -> Sql | None:
     """One row: how many rows a query has that counted something, and the sum of their values. None
     for averages, which the store does not divide exactly.
     """
@@ -158,9 +173,7 @@ SELECT count(), sum(value) FROM (
     return sql, statement.parameters
 
 
-def values_statement(
-    query: UsageQuery, minutes: Minutes, cut: Sequence[str]
-) -> tuple[str, dict[str, Any]]:
+def values_statement(query: UsageQuery, minutes: Minutes, cut: Sequence[str]) -> Sql:
     """A column `v`: the texts of the one name that rows are split by, each once, with those of cut
     minutes.
     """
@@ -176,7 +189,7 @@ UNION ALL SELECT toString(k{at}) AS v FROM ({source}) WHERE counted > 0 GROUP BY
 
 def rejected_statement(
     parts: Sequence[Part], after: tuple[int, int, int, int], rows_max: int
-) -> tuple[str, dict[str, Any]]:
+) -> Sql:
     """Rejected values of the revisions that answer, by position, after one."""
     statement = Statement()
     kinds = ("UInt16", "UInt16", "UInt64", "Int32")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Final
 
 from meterline.meter import Meter
@@ -30,6 +31,16 @@ _SIGNS: Final = {
     Comparison.EQ: "=",
     Comparison.NE: "!=",
 }
+
+
+Sql = tuple[str, dict[str, Any]]  # a statement and its parameters
+
+
+class Kind(Enum):
+    """What rows are read from."""
+
+    BLOCKS = "blocks"
+    MINUTES = "minutes"
 
 
 @dataclass(slots=True)

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meterline.backends.clickhouse.usage.answer import Line, MergedRows, in_parts
+from meterline.backends.clickhouse.usage.answer import in_parts
 from meterline.backends.clickhouse.usage.cache import BlockCache, Recall, add_to, decoded
+from meterline.backends.clickhouse.usage.lines import Line, MergedRows
 from meterline.backends.clickhouse.usage.statement import Minutes
 from meterline.limits import ANSWER_PART_PIECES, ANSWER_PART_ROWS
 from meterline.meter import EMPTY, Aggregate, Aggregation, Latest, merged

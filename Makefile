@@ -3,6 +3,7 @@
 PYTHON ?= python3
 UV_VERSION := 0.13.9
 PIP_AUDIT_VERSION := 2.10.1
+GOVULNCHECK_VERSION := v1.9.0
 PORT ?= 8888
 SCHEDULES ?= 10000
 EXAMPLES ?= 1000
@@ -136,6 +137,7 @@ audit: install ## ask the registries' advisories about everything that is locked
 		--require-hashes --requirement requirements.lock --progress-spinner off
 	cd console && npm audit
 	cd clients/typescript && npm audit
+	cd clients/go && go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./...
 
 clean: ## remove .venv, caches and fetched servers (not meterline-data)
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

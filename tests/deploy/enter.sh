@@ -13,13 +13,14 @@ done
 mount --rbind /proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount -t tmpfs tmpfs "$root/tmp"
+mkdir -p "$root$place"
 mount --bind "$volume" "$root$place"
 [ "$drop" = build ] || mount -o remount,bind,ro "$root"
 case $drop in
     build) set -- /bin/sh -c 'cd /src && eval "$1"' build "$@" ;;
     setpriv) set -- setpriv --reuid=10001 --regid=10001 --clear-groups --no-new-privs \
         --bounding-set=-all --inh-caps=-all sh -c 'cd /data && exec "$@"' run "$@" ;;
-    unshare) set -- unshare --user --map-user=10001 --map-group=10001 \
-        setpriv --no-new-privs sh -c 'cd /data && exec "$@"' run "$@" ;;
+    mapped) set -- setpriv --no-new-privs --ambient-caps=-all --inh-caps=-all \
+        --bounding-set=-all sh -c 'cd /data && exec "$@"' run "$@" ;;
 esac
 exec chroot "$root" "$@"

@@ -51,7 +51,7 @@ class Image:
         `volume` is the folder at /data; if empty, the one that METERLINE_DATA_DIR names when
         it runs. Variables that are `given` then are not those of the image.
         """
-        drop = "setpriv" if os.geteuid() == 0 else "unshare"
+        drop = "setpriv" if os.geteuid() == 0 else "mapped"
         variables = [f"{k}={v}" for k, v in self.environment.items() if k not in given]
         folder = str(self.root / "data") if volume is None else volume
         return [*_entered(self.root, drop, folder, "/data"), "env", *variables, *arguments]
@@ -165,6 +165,7 @@ def _entered(root: Path, drop: str, volume: str, place: str) -> list[str]:
         raise ServiceError("there is no `unshare` on the path: install util-linux")
     own = [unshare, "--mount"]
     if os.geteuid() != 0:
-        own = [unshare, "--user", "--map-root-user", "--mount"]
+        user = [f"--map-user={USER}", f"--map-group={USER}", "--keep-caps"]
+        own = [unshare, "--user", *(user if drop == "mapped" else ["--map-root-user"]), "--mount"]
     entered = ["/bin/sh", str(_ENTER), drop, str(root), volume, place]
     return [*own, "env", f"ENTER_PYTHON={_PYTHON}", *entered]

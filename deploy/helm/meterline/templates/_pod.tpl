@@ -13,7 +13,7 @@
 - {name: METERLINE_DRAIN_S, value: {{ .values.drainSeconds | quote }}}
 {{- end }}
 {{- if and (has .role (list "ingest" "control")) (not (hasKey .root.Values.settings "limit_shares")) }}
-{{- /* A plan is shared by all processes that may run: it is never exceeded. */}}
+{{- /* A plan is shared by all pods that the role may have: together they never grant more. */}}
 {{- $scaled := dig "autoscaling" "enabled" false .values }}
 - {name: METERLINE_LIMIT_SHARES, value: {{ ternary (dig "autoscaling" "maxReplicas" 0 .values) .values.replicas $scaled | int | quote }}}
 {{- end }}

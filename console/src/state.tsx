@@ -65,7 +65,7 @@ export function useSetParams(): (changes: Record<string, string>) => void {
   );
 }
 
-function stored(name: string): string | null {
+export function stored(name: string): string | null {
   try {
     return localStorage.getItem(name);
   } catch {
@@ -73,7 +73,7 @@ function stored(name: string): string | null {
   }
 }
 
-function store(name: string, value: string): void {
+export function store(name: string, value: string): void {
   try {
     localStorage.setItem(name, value);
   } catch {

@@ -1943,6 +1943,9 @@ type PreviewRequest struct {
 
 	// To Usage of earlier than then.
 	To time.Time `json:"to"`
+
+	// Top Only so many rows: those with the most usage, the largest first.
+	Top *int `json:"top,omitempty"`
 }
 
 // PreviewRequestGranularity Size of the windows; one total where it is absent.
@@ -2075,6 +2078,9 @@ type QueryRequest struct {
 
 	// To Usage of earlier than then.
 	To *time.Time `json:"to,omitempty"`
+
+	// Top Only so many rows: those with the most usage, the largest first.
+	Top *int `json:"top,omitempty"`
 }
 
 // QueryRequestGranularity Size of the windows; one total where it is absent.
@@ -5564,7 +5570,7 @@ type ClientInterface interface {
 
 	// QueryMeterWithBody Query usage
 	//
-	// Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
+	// Usage of a meter by windows and groups, ordered by both, or by `top` alone. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 	//
 	// Scope: `usage:read`.
 	//
@@ -5575,7 +5581,7 @@ type ClientInterface interface {
 
 	// QueryMeter Query usage
 	//
-	// Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
+	// Usage of a meter by windows and groups, ordered by both, or by `top` alone. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 	//
 	// Scope: `usage:read`.
 	//
@@ -6968,7 +6974,7 @@ func (c *Client) ListUsageEvents(ctx context.Context, meterID string, params *Li
 
 // QueryMeterWithBody Query usage
 //
-// Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
+// Usage of a meter by windows and groups, ordered by both, or by `top` alone. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 //
 // Scope: `usage:read`.
 //
@@ -6989,7 +6995,7 @@ func (c *Client) QueryMeterWithBody(ctx context.Context, meterID string, content
 
 // QueryMeter Query usage
 //
-// Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
+// Usage of a meter by windows and groups, ordered by both, or by `top` alone. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 //
 // Scope: `usage:read`.
 //
@@ -12297,7 +12303,7 @@ type ClientWithResponsesInterface interface {
 
 	// QueryMeterWithBodyWithResponse Query usage
 	//
-	// Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
+	// Usage of a meter by windows and groups, ordered by both, or by `top` alone. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 	//
 	// Scope: `usage:read`.
 	//
@@ -12308,7 +12314,7 @@ type ClientWithResponsesInterface interface {
 
 	// QueryMeterWithResponse Query usage
 	//
-	// Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
+	// Usage of a meter by windows and groups, ordered by both, or by `top` alone. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 	//
 	// Scope: `usage:read`.
 	//
@@ -17060,7 +17066,7 @@ func (c *ClientWithResponses) ListUsageEventsWithResponse(ctx context.Context, m
 
 // QueryMeterWithBodyWithResponse Query usage
 //
-// Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
+// Usage of a meter by windows and groups, ordered by both, or by `top` alone. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 //
 // Scope: `usage:read`.
 //
@@ -17077,7 +17083,7 @@ func (c *ClientWithResponses) QueryMeterWithBodyWithResponse(ctx context.Context
 
 // QueryMeterWithResponse Query usage
 //
-// Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
+// Usage of a meter by windows and groups, ordered by both, or by `top` alone. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 //
 // Scope: `usage:read`.
 //

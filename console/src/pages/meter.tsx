@@ -21,7 +21,7 @@ import { change, grouped } from "../rules/figures.js";
 import { before } from "../rules/range.js";
 import { useSeen, WORDS } from "../seen.js";
 import { useApi, useMay, useParam, useSetParams } from "../state.js";
-import { latest, usage } from "../usage.js";
+import { latest, usage, usageOfTop } from "../usage.js";
 import { Measures } from "./meters.js";
 
 type Meter = Schemas["Meter"];
@@ -73,7 +73,7 @@ function Usage({ meter, end }: { meter: Meter; end: string }) {
   const { granularity: _, ...whole } = seen.query;
   const rows = useApi(
     ["usage", meter.key, "seen", seen.query],
-    () => usage(meter.key, seen.query),
+    () => usageOfTop(meter.key, seen.query),
     15_000,
   );
   const total = useApi(
@@ -92,7 +92,7 @@ function Usage({ meter, end }: { meter: Meter; end: string }) {
     compare === "before",
   );
   const top = useApi(["usage", meter.key, "top", whole], () =>
-    usage(meter.key, { ...whole, group_by_dimensions: ["subject"] }),
+    usage(meter.key, { ...whole, group_by_dimensions: ["subject"], top: 10 }),
   );
   const [now, then] = [
     total.data?.data[0],
@@ -139,6 +139,7 @@ function Usage({ meter, end }: { meter: Meter; end: string }) {
               meter={meter}
               seen={seen}
               found={found}
+              limited={found.limited}
               past={compare === "before" ? past.data?.rows.data : undefined}
             />
           )}

@@ -249,7 +249,7 @@ function AccountCard({ accounts }: { accounts: Accounts }) {
       aside={<span className="muted">{many(total.received, "event")} received</span>}
     >
       <div className="account" aria-hidden="true">
-        {VERDICTS.map(([verdict]) => (
+        {VERDICTS.filter(([verdict]) => total[verdict] > 0).map(([verdict]) => (
           <span key={verdict} className={verdict} style={{ flexGrow: total[verdict] }} />
         ))}
       </div>

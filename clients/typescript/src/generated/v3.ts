@@ -510,7 +510,7 @@ export interface paths {
         put?: never;
         /**
          * Query usage
-         * @description Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
+         * @description Usage of a meter by windows and groups, ordered by both, or by `top` alone. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
          *
          *     Scope: `usage:read`.
          */
@@ -2550,6 +2550,8 @@ export interface components {
              *     }
              */
             filters?: components["schemas"]["UsageFilters"];
+            /** @description Only so many rows: those with the most usage, the largest first. */
+            top?: number;
             meter: components["schemas"]["PreviewMeterRequest"];
         };
         /** @description What defines a meter, as far as it decides what is measured. */
@@ -2735,6 +2737,8 @@ export interface components {
              *     }
              */
             filters?: components["schemas"]["UsageFilters"];
+            /** @description Only so many rows: those with the most usage, the largest first. */
+            top?: number;
         };
         QueryResult: {
             /** Format: date-time */

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { change, dimensions, grouped, many, share, short } from "../src/rules/figures.js";
+import { endedInterval, firstEvent, sending, windowOf } from "../src/rules/first.js";
 import { troubles, type Sync } from "../src/rules/health.js";
 import { aligned, before, fitting, windowStarts } from "../src/rules/range.js";
 import { seriesOf } from "../src/rules/series.js";
@@ -134,4 +135,35 @@ test("a window without usage is zero where values add up, else a gap", () => {
     { label: "a", values: [5, 0] },
   ]);
   assert.deepEqual(seriesOf(rows, [0, 1000], false)[1]!.values, [5, null]);
+});
+
+test("the first event fits its meter, and its day is over", () => {
+  const meter = {
+    event_type: "completion",
+    value_property: "$.usage.tokens",
+    dimensions: { model: "$.model", odd: "$['a b']" },
+  };
+  const nowMs = Date.parse("2026-03-01T00:00:01Z");
+  const event = firstEvent(meter, nowMs);
+  assert.equal(event.time, "2026-02-28T09:15:00Z");
+  assert.deepEqual(event.data, { model: "large", usage: { tokens: 1250 } });
+  assert.deepEqual(windowOf(event.time, "1d"), {
+    from: "2026-02-28T00:00:00.000Z",
+    to: "2026-03-01T00:00:00.000Z",
+  });
+  assert.equal(endedInterval(event.time, nowMs), "1d");
+  assert.equal(endedInterval("2026-03-01T00:00:00Z", nowMs), "1m");
+});
+
+test("programs that send an event are quoted, and show a key only where one is asked for", () => {
+  const event = firstEvent({ event_type: "it's", dimensions: {} }, 0);
+  const open = sending("http://127.0.0.1:8888", event, false);
+  assert.deepEqual(
+    open.map(([language]) => language),
+    ["curl", "Python", "TypeScript", "Go"],
+  );
+  assert.match(open[0]?.[1] ?? "", /"it'\\''s"/);
+  assert.ok(open.every(([, program]) => !program.includes("METERLINE_API_KEY")));
+  const keyed = sending("http://127.0.0.1:8888", event, true);
+  assert.ok(keyed.every(([, program]) => program.includes("METERLINE_API_KEY")));
 });

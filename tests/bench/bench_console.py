@@ -28,10 +28,10 @@ from tests.journey.setups import SetUp, embedded, started
 
 VISITS: Final = 5
 TABS: Final = 10
-LOOK_S: Final = 20.0
+LOOK_S: Final = 15.0
 SEND_EVERY_S: Final = 0.05
 REST_S: Final = 3.0
-ROUNDS: Final = 3
+ROUNDS: Final = 2
 # Where people leave a tab open: most of them at what is live.
 OPEN: Final = (
     *("/", "/", "/", "/", "/syncs", "/syncs/tokens-daily", "/events?live=1", "/events?live=1"),

@@ -1,26 +1,9 @@
 """Each flow by the keyboard alone: Tab to what is meant, Enter, Space, arrows, Escape."""
 
-from typing import Final
-
 from playwright.sync_api import Locator, expect
 
-from tests.console.watched import Watched
+from tests.console.watched import Watched, reach
 from tests.journey.deadline import until
-
-TABS_MAX: Final = 80
-FOCUSED: Final = "(one) => one === document.activeElement"
-
-
-def reach(watched: Watched, target: Locator, *, back: bool = False) -> None:
-    """Press Tab until a control has the focus; it has to be seen that it has."""
-    for _ in range(TABS_MAX):
-        watched.page.keyboard.press("Shift+Tab" if back else "Tab")
-        if target.evaluate(FOCUSED):
-            ring = target.evaluate("(one) => getComputedStyle(one).outlineStyle")
-            assert ring != "none", "the focus cannot be seen"
-            return
-    message = f"Tab does not lead to {target}"
-    raise AssertionError(message)
 
 
 def press(watched: Watched, target: Locator, key: str = "Enter") -> None:

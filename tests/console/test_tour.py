@@ -8,11 +8,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.console.watched import Watched
+from tests.console.watched import Watched, reach
 from tests.journey.processes import PROGRAM, role_process
 from tests.services.local import free_port
 
@@ -50,7 +51,7 @@ def receiving(command: str, out: Path) -> Iterator[None]:
         process.wait()
 
 
-def bodies(out: Path) -> list[dict[str, object]]:
+def bodies(out: Path) -> list[Any]:
     """What was received, without the test delivery."""
     all_of_it = [json.loads(line) for line in out.read_text().splitlines()]
     return [one for one in all_of_it if one["run"]["trigger"] != "test"]
@@ -62,8 +63,10 @@ def step(page: Page, title: str) -> Locator:
 
 def test_the_tour_goes_from_nothing_to_a_verified_delivery(empty: Watched, tmp_path: Path) -> None:
     page = empty.open("/", "Overview")
-    page.get_by_role("button", name="Make the meter").click()
+    reach(empty, page.get_by_role("button", name="Make the meter"))
+    page.keyboard.press("Enter")
     expect(step(page, "Make a meter")).to_contain_text("Tokens used counts events")
+    expect(page.get_by_role("heading", name="Send an event")).to_be_focused()
     for language in ("curl", "TypeScript", "Go", "Python"):
         page.get_by_role("tab", name=language).click()
         expect(page.get_by_role("tabpanel")).to_contain_text("first-event")
@@ -76,7 +79,7 @@ def test_the_tour_goes_from_nothing_to_a_verified_delivery(empty: Watched, tmp_p
     expect(step(page, "Watch it appear")).to_contain_text("from 1 event")
 
     page.get_by_label("Address").fill(f"http://127.0.0.1:{free_port()}/")
-    page.get_by_role("button", name="Make the sync").click()
+    page.keyboard.press("Enter")
     page.get_by_role("button", name="Send the usage").click()
     expect(page.get_by_role("alert")).to_contain_text("did not take a test delivery")
     command = page.get_by_label("Command that receives deliveries").inner_text()
@@ -92,8 +95,12 @@ def test_the_tour_goes_from_nothing_to_a_verified_delivery(empty: Watched, tmp_p
                 break
         done = step(page, "See it arrive, signed and verified").get_by_text("1 delivery arrived")
         done.wait_for(timeout=DELIVERED_WITHIN_MS)
-    assert [one["usage"][0]["valueText"] for one in bodies(out)] == ["1250"]  # type: ignore[index]
+    assert [one["usage"][0]["valueText"] for one in bodies(out)] == ["1250"]
     assert empty.violations() == []
+    page.emulate_media(color_scheme="dark")
+    assert empty.violations() == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert empty.overflow() <= 0
     page.reload()  # what is done stays done
     page.get_by_role("button", name="Show the overview").click()
     expect(page.get_by_role("region", name="Tour")).to_be_hidden()

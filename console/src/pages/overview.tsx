@@ -175,7 +175,7 @@ function Tiles({
     <div className="tiles">
       {status.account !== undefined && (
         <Tile
-          value={rate === undefined ? "…" : grouped(rate.toFixed(rate < 10 ? 1 : 0))}
+          value={rate === undefined ? "…" : grouped(rate.toFixed(rate > 0 && rate < 10 ? 1 : 0))}
           words="events a second now"
         />
       )}

@@ -100,7 +100,8 @@ from urllib.request import Request, urlopen
 
 event = ${JSON.stringify(event, null, 4)}
 headers = {"Content-Type": "${TYPE}"}${key}
-request = Request(${JSON.stringify(server + EVENTS)}, json.dumps(event).encode(), headers)
+url = ${JSON.stringify(server + EVENTS)}
+request = Request(url, json.dumps(event).encode(), headers)
 print(urlopen(request).status)  # 202: it is stored`;
 }
 

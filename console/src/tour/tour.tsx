@@ -1,3 +1,4 @@
+import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 
 import { api, unwrap, type Schemas } from "../api.js";
@@ -12,6 +13,7 @@ import { Delivered, MakeSync, Receive, SyncMade } from "./sync-step.js";
  * done by a command, and a page that is loaded anew goes on where it was.
  */
 export default function TheTour({ end }: { end: () => void }) {
+  const client = useQueryClient();
   const found = useProgress();
   const steps = stepsOf(found);
   const now = steps.findIndex((step) => !step.done);
@@ -21,8 +23,9 @@ export default function TheTour({ end }: { end: () => void }) {
     // The button that was pressed is gone with its step: the next step takes the focus.
     if (before.current !== now && document.activeElement === document.body)
       list.current?.querySelector<HTMLElement>("[aria-current] h3, .finish")?.focus();
+    if (before.current !== now) void client.invalidateQueries({ queryKey: ["accounts"] });
     before.current = now;
-  }, [now]);
+  }, [now, client]);
   if (!found.known) return <p role="status">Loading …</p>;
   return (
     <section className="card tour" aria-label="Tour">
@@ -33,8 +36,8 @@ export default function TheTour({ end }: { end: () => void }) {
         </button>
       </div>
       <p className="muted">
-        Nothing is metered here yet. Do each step in this page, or by its command in a terminal: the
-        page notices both.
+        Nothing is metered here yet. Each step is done in this page; what you do in a terminal
+        instead is noticed too.
       </p>
       <p className="unseen" role="status">
         {now < 0 ? "All steps are done." : `Step ${now + 1} of ${steps.length}.`}

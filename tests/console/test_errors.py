@@ -200,3 +200,24 @@ def test_a_newer_console_of_the_server_is_offered(watched: Watched) -> None:
     page.get_by_role("button", name="Load it").click()
     expect(page.get_by_role("heading", level=1, name="Overview")).to_be_visible()
     expect(notice).to_be_hidden()
+
+
+def test_a_tab_that_nobody_sees_asks_for_nothing(watched: Watched) -> None:
+    page = watched.open("/", "Overview")
+    expect(page.get_by_role("region", name="Partitions")).to_be_visible()
+
+    def seen(state: str) -> None:
+        page.evaluate(
+            f"Object.defineProperty(document, 'visibilityState',"
+            f" {{ get: () => '{state}', configurable: true }});"
+            "document.dispatchEvent(new Event('visibilitychange', { bubbles: true }))"
+        )
+
+    seen("hidden")
+    page.wait_for_timeout(1000)  # what was asked before is answered
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(7000)  # else two polls of the status
+    assert asked == []
+    with page.expect_request(f"**{API}/status"):
+        seen("visible")

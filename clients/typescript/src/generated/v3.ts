@@ -847,6 +847,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v3/metering/report-preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview what a new report would send
+         * @description Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
+         *
+         *     Scope: `reports:read`.
+         */
+        post: operations["preview-new-report"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v3/metering/reports": {
         parameters: {
             query?: never;
@@ -2480,6 +2502,22 @@ export interface components {
             /** @description What stands there, its start. */
             value?: string;
         };
+        /** @description A report that is not there, and a window that is over. */
+        NewReportPreviewRequest: {
+            /**
+             * Format: date-time
+             * @description Start of the window.
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @description End of the window, not in it.
+             */
+            to: string;
+            /** @description Only the body for this subject. */
+            subject?: string;
+            report: components["schemas"]["PreviewedReportRequest"];
+        };
         /** @description The next scheduled run. */
         NextRun: {
             /** Format: date-time */
@@ -2618,6 +2656,21 @@ export interface components {
             bytes: number;
             /** @description The exact text that would be sent, except for the member `run`. Absent if it would be too large. */
             body?: string;
+        };
+        /** @description What defines a report, as far as it decides what is sent. */
+        PreviewedReportRequest: {
+            /**
+             * @description Unique name of the report in its namespace. It is in every delivery.
+             * @example daily-tokens
+             */
+            slug: string;
+            /**
+             * @description Id or key of the meter to report on.
+             * @example tokens_total
+             */
+            meter_id_or_key: string;
+            query?: components["schemas"]["ReportQueryRequest"];
+            filter?: components["schemas"]["ReportFilterRequest"];
         };
         /** @description A secret from before that signs as well. */
         PreviousSecret: {
@@ -4334,6 +4387,7 @@ export type Meter = components['schemas']['Meter'];
 export type MeterSwitchRequest = components['schemas']['MeterSwitchRequest'];
 export type MeterUpdateRequest = components['schemas']['MeterUpdateRequest'];
 export type MeterVerdict = components['schemas']['MeterVerdict'];
+export type NewReportPreviewRequest = components['schemas']['NewReportPreviewRequest'];
 export type NextRun = components['schemas']['NextRun'];
 export type NumberMeta = components['schemas']['NumberMeta'];
 export type NumberedPage = components['schemas']['NumberedPage'];
@@ -4343,6 +4397,7 @@ export type PreviewMeterRequest = components['schemas']['PreviewMeterRequest'];
 export type PreviewRejected = components['schemas']['PreviewRejected'];
 export type Preview = components['schemas']['Preview'];
 export type PreviewedBody = components['schemas']['PreviewedBody'];
+export type PreviewedReportRequest = components['schemas']['PreviewedReportRequest'];
 export type PreviousSecret = components['schemas']['PreviousSecret'];
 export type Problem = components['schemas']['Problem'];
 export type PullPage = components['schemas']['PullPage'];
@@ -7490,6 +7545,86 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "preview-new-report": {
+        parameters: {
+            query?: {
+                /** @description Which part of a list, by cursor. */
+                page?: components["schemas"]["CursorPage"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "report": {
+                 *         "slug": "daily-tokens",
+                 *         "meter_id_or_key": "tokens_total",
+                 *         "query": {
+                 *           "group_by_dimensions": [
+                 *             "model"
+                 *           ]
+                 *         }
+                 *       },
+                 *       "from": "2026-01-31T00:00:00Z",
+                 *       "to": "2026-02-01T00:00:00Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewReportPreviewRequest"];
+            };
+        };
+        responses: {
+            /** @description A page of bodies. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deliveries": 1,
+                     *       "entries": 1,
+                     *       "filtered_out": 1,
+                     *       "total": "350.25",
+                     *       "total_filtered_out": "3",
+                     *       "complete_until": "2026-02-01T09:00:00.412Z",
+                     *       "too_large": [],
+                     *       "data": [
+                     *         {
+                     *           "subject": "customer-1",
+                     *           "entries": 1,
+                     *           "bytes": 137,
+                     *           "body": "{\"type\":\"report.meter\",\"timestamp\":\"2026-02-01T00:00:00.000Z\",\"report\":{\"slug\":\"daily-tokens\"},\"usage\":[],\"query\":{},\"meter\":{},\"run\":{}}"
+                     *         }
+                     *       ],
+                     *       "meta": {
+                     *         "page": {
+                     *           "size": 20,
+                     *           "next": null,
+                     *           "previous": null,
+                     *           "first": "customer-1",
+                     *           "last": "customer-1"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReportPreview"];
+                };
+            };
+            400: components["responses"]["BadRequestOrUnsupportedContentType"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["BodyTooLarge"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

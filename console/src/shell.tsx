@@ -12,8 +12,12 @@ const WhyPanel = lazy(() => import("./parts/why.js"));
 const PAGES: readonly (readonly [path: string, page: ComponentType])[] = [
   ["/", Overview],
   ["/meters", lazy(() => import("./pages/meters.js"))],
+  ["/new/meters", lazy(() => import("./meter/create.js"))],
   ["/meters/:key", lazy(() => import("./pages/meter.js"))],
+  ["/meters/:key/revise", lazy(() => import("./meter/revise.js"))],
+  ["/meters/:key/revisions/:revision", lazy(() => import("./meter/revision.js"))],
   ["/syncs", lazy(() => import("./pages/syncs.js"))],
+  ["/new/syncs", lazy(() => import("./sync/create.js"))],
   ["/syncs/:slug", lazy(() => import("./pages/sync.js"))],
   ["/deliveries/:id", lazy(() => import("./pages/delivery.js"))],
   ["/events", lazy(() => import("./pages/events.js"))],
@@ -107,7 +111,8 @@ function Head({ session }: { session: Session }) {
 function Place({ path, words }: { path: string; words: string }) {
   const [exact] = useRoute(path);
   const [inside] = useRoute(`${path}/*`);
-  const here = exact || (path !== "/" && inside);
+  const [made] = useRoute(`/new${path}`);
+  const here = exact || (path !== "/" && (inside || made));
   return (
     <Link href={path} aria-current={here ? "page" : undefined}>
       {words}
@@ -168,7 +173,9 @@ function Asked() {
 function Titles() {
   const [path] = useLocation();
   useEffect(() => {
-    const place = PLACES.find(([at]) => at !== "/" && path.startsWith(at))?.[1] ?? "Overview";
+    const place =
+      PLACES.find(([at]) => at !== "/" && path.replace(/^\/new/, "").startsWith(at))?.[1] ??
+      "Overview";
     document.title = `${place} · Meterline`;
   }, [path]);
   return null;

@@ -22,6 +22,7 @@ test("figures are grouped without a float", () => {
   assert.equal(many(1, "event"), "1 event");
   assert.equal(many(2000, "delivery", "deliveries"), "2,000 deliveries");
   assert.equal(dimensions({ region: "north", tier: "pro" }), "region=north, tier=pro");
+  assert.equal(dimensions({ tier: "" }), "tier=(empty)");
   assert.equal(dimensions({}), "none");
 });
 

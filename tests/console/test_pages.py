@@ -118,7 +118,7 @@ def test_names_of_any_kind_survive(watched: Watched) -> None:
 
 def test_a_key_is_made_and_recorded(watched: Watched) -> None:
     page = watched.open("/keys", "Keys")
-    page.get_by_label("Name").fill("of-a-test")
+    page.get_by_role("textbox", name="Name").fill("of-a-test")
     page.get_by_label("usage:read").check()
     page.get_by_role("button", name="Create the key").click()
     expect(page.get_by_label("The new key")).to_contain_text("mtl_")

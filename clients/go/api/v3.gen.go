@@ -3510,6 +3510,12 @@ type UsageEventsTotal struct {
 
 	// Events As many as the entry counted.
 	Events int `json:"events"`
+
+	// Slices The first of them, along the log. Their checksums add up to that of all events, if all are listed.
+	Slices []UsageSlice `json:"slices"`
+
+	// SlicesTotal Slices that the events lie in.
+	SlicesTotal int `json:"slices_total"`
 }
 
 // UsageFilters Conditions, joined by and.
@@ -3545,6 +3551,21 @@ type UsageRow struct {
 
 	// Value An exact decimal number.
 	Value string `json:"value"`
+}
+
+// UsageSlice A slice of the log that events of the entry were counted in.
+type UsageSlice struct {
+	// Checksum Sum of the events' keys modulo 2^128, in whatever order: a key is the BLAKE2b hash of 16 bytes of the identity.
+	Checksum string `json:"checksum"`
+
+	// Events Events of the entry in it.
+	Events int `json:"events"`
+
+	// Slice log.partition.slice, as `audit-span` names it.
+	Slice string `json:"slice"`
+
+	// StoredAt When the log took in the first of them.
+	StoredAt time.Time `json:"stored_at"`
 }
 
 // ValuePage A page of texts, sorted by code points.

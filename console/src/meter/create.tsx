@@ -79,7 +79,7 @@ function Form() {
           label="Key"
           value={key}
           set={setKey}
-          hint="For programs. It never changes."
+          hint="For programs: small letters, digits and underscores. It never changes."
           error={faultAt(faults, "key")}
           needed
           code

@@ -68,7 +68,7 @@ function Both({ meter, revision }: { meter: Meter; revision: Revision }) {
   const may = useMay();
   const { progress } = revision;
   return (
-    <>
+    <div className="stack">
       <Card
         title="How it stands"
         aside={
@@ -111,7 +111,7 @@ function Both({ meter, revision }: { meter: Meter; revision: Revision }) {
       </Card>
       {revision.state !== "in_force" && <Definitions meter={meter} revision={revision} />}
       {waits(revision) && revision.counted && <Comparison meter={meter} revision={revision} />}
-    </>
+    </div>
   );
 }
 
@@ -156,9 +156,10 @@ function Comparison({ meter, revision }: { meter: Meter; revision: Revision }) {
   const setParams = useSetParams();
   const [equal] = useParam("equal");
   const [after] = useParam("after");
-  const left = revision.progress?.slices_left ?? 0;
+  // What was compared while it was being filled in is asked for again, also once after it is done.
+  const filled = revision.progress?.complete_until != null;
   const found = useApi(
-    ["revisions", meter.key, "comparison", revision.revision, equal, after],
+    ["revisions", meter.key, "comparison", revision.revision, equal, after, filled],
     async () =>
       unwrap(
         await api.GET("/api/v3/metering/meters/{meterId}/revisions/{revision}/comparison", {
@@ -171,7 +172,7 @@ function Comparison({ meter, revision }: { meter: Meter; revision: Revision }) {
           },
         }),
       ),
-    left > 0 ? LIVE_MS : undefined,
+    filled ? undefined : LIVE_MS,
     may("usage:read"),
   );
   if (!may("usage:read"))
@@ -198,7 +199,7 @@ function Comparison({ meter, revision }: { meter: Meter; revision: Revision }) {
     >
       <Answer of={found}>
         {(both) => (
-          <>
+          <div className="form">
             <p>
               {both.differing === 0
                 ? `None of ${many(both.subjects, "subject")} differs.`
@@ -245,7 +246,7 @@ function Comparison({ meter, revision }: { meter: Meter; revision: Revision }) {
               />
             )}
             <CursorPages next={both.meta.page.next} />
-          </>
+          </div>
         )}
       </Answer>
     </Card>

@@ -118,6 +118,7 @@ function Behind({ question }: { question: Question }) {
                 </button>
               )}
             </div>
+            {total && total.slices.length > 0 && <Slices of={total} />}
             {data[0] && <Reported event={data[0]} meter={question.meter} />}
           </>
         )}
@@ -156,6 +157,31 @@ function Events({ rows, to }: { rows: readonly Schemas["UsageEvent"][]; to: stri
         },
       ]}
     />
+  );
+}
+
+/** The slices of the log that the events were counted in: what an audit recounts. */
+function Slices({ of }: { of: Schemas["UsageEventsTotal"] }) {
+  return (
+    <section>
+      <h3>Slices of the log that they were counted in</h3>
+      <Table
+        label="Slices of the log"
+        rows={of.slices}
+        id={(one) => one.slice}
+        columns={[
+          { head: "Slice", cell: (one) => <code>{one.slice}</code> },
+          { head: "Stored", cell: (one) => <Time at={one.stored_at} /> },
+          { head: "Events", number: true, cell: (one) => grouped(String(one.events)) },
+          { head: "Checksum", cell: (one) => <code>{one.checksum}</code> },
+        ]}
+      />
+      {of.slices_total > of.slices.length && (
+        <p className="muted">
+          The first {of.slices.length} of {many(of.slices_total, "slice")}.
+        </p>
+      )}
+    </section>
   );
 }
 

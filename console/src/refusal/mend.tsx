@@ -48,7 +48,8 @@ export function Mend({ refusal }: { refusal: Contents }) {
   const own = new Map("fault" in made ? [["data", made.fault]] : []);
   const faults = together(own, told);
   const put = (name: keyof EventDraft) => (value: string) => setDraft({ ...draft, [name]: value });
-  const again = refusal.kind === "conflict" && draft.id === refusal.event?.id;
+  const stored = refusal.kind === "conflict" || refusal.kind === "value";
+  const again = stored && draft.id === refusal.event?.id;
   return (
     <form
       ref={form}
@@ -68,7 +69,7 @@ export function Mend({ refusal }: { refusal: Contents }) {
             set={put("id")}
             hint={
               again
-                ? "An event with this id counts already. To count this one as well, give it an id of its own."
+                ? "An event with this id is stored already. To count this one as well, give it an id of its own."
                 : "With the source it makes the event itself."
             }
             error={faultAt(faults, "id")}

@@ -48,8 +48,8 @@ export function Corrections({ sync }: { sync: Schemas["Report"] }) {
     >
       <p className="muted">
         {sync.revisions === "send"
-          ? "They were sent as deliveries that replace the earlier ones."
-          : "They are recorded and were not sent: the sync says so."}
+          ? "They were sent, as deliveries that replace the earlier ones."
+          : "They are recorded and shown here. They were not sent."}
       </p>
       <Answer of={found}>
         {({ data, meta }) =>
@@ -89,7 +89,10 @@ export function Corrections({ sync }: { sync: Schemas["Report"] }) {
                     number: true,
                     cell: (one) => <Difference of={one.difference} />,
                   },
-                  { head: "Because", cell: (one) => CAUSES[one.cause] },
+                  {
+                    head: "Because",
+                    cell: (one) => <div className="words">{CAUSES[one.cause]}</div>,
+                  },
                   {
                     head: "Corrects",
                     cell: (one) =>

@@ -3,7 +3,7 @@ import { useState, type ReactNode } from "react";
 import type { Schemas } from "../api.js";
 import { Select } from "../forms/fields.js";
 import { Card, Code, Empty, Table } from "../parts/basics.js";
-import { grouped, many } from "../rules/figures.js";
+import { dimensions, grouped, many } from "../rules/figures.js";
 import type { Window } from "../rules/windows.js";
 import { useView } from "../state.js";
 
@@ -127,9 +127,7 @@ function Entries({ body }: { body: string }) {
         {
           head: "Entry",
           cell: (one) =>
-            Object.entries(one.groupBy)
-              .map(([name, value]) => `${name}=${value || "(empty)"}`)
-              .join(", ") || "whole subject",
+            Object.keys(one.groupBy).length === 0 ? "whole subject" : dimensions(one.groupBy),
         },
         { head: "Value", number: true, cell: (one) => grouped(one.valueText) },
       ]}

@@ -117,11 +117,15 @@ export function Replay({ sync }: { sync: Report }) {
               <p className="fault">{count.error.message}</p>
             ) : counted === undefined ? (
               <p className="muted">Counting …</p>
+            ) : counted === 0 ? (
+              <p>
+                <strong>0 deliveries</strong> are like that: there is nothing to send.
+              </p>
             ) : (
               <p>
                 <strong>{many(counted, "delivery", "deliveries")}</strong>{" "}
                 {counted === 1 ? "is" : "are"} like that
-                {count.data && counted > 0 && <>: {states(count.data.by_state)}</>}.
+                {count.data && <>: {states(count.data.by_state)}</>}.
               </p>
             )}
           </div>

@@ -48,7 +48,8 @@ def test_a_wrong_path_shows_before_the_meter_is_made(keyboard: Keyboard, server:
     rejected = page.get_by_role("region", name="Rejected values of the preview")
     expect(rejected).to_contain_text("many")
     keyboard.press("Add a dimension")
-    page.keyboard.type("model")  # the new name has the focus
+    expect(keyboard.field("Name").nth(1)).to_be_focused()
+    page.keyboard.type("model")
     keyboard.reach(keyboard.field("Path"))
     page.keyboard.type("$.model")
     usage = page.get_by_role("region", name="Usage of the preview")

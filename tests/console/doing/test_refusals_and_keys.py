@@ -30,7 +30,7 @@ def test_a_refusal_is_mended_before_it_is_sent_anew(keyboard: Keyboard, server: 
     row = page.get_by_role("region", name="Refusals").get_by_role("row").filter(has_text="r-700")
     keyboard.reach(row.get_by_role("button", name="Compare"))
     page.keyboard.press("Enter")
-    expect(page.get_by_text("An event with this id counts already.")).to_be_visible()
+    expect(page.get_by_text("An event with this id is stored already.")).to_be_visible()
     keyboard.looked_at()
 
     keyboard.write("Data", "{")

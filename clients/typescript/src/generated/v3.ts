@@ -3980,6 +3980,10 @@ export interface components {
             events: number;
             /** @description Sum of the events' keys modulo 2^128, in whatever order: a key is the BLAKE2b hash of 16 bytes of the identity. */
             checksum: string;
+            /** @description Slices that the events lie in. */
+            slices_total: number;
+            /** @description The first of them, along the log. Their checksums add up to that of all events, if all are listed. */
+            slices: components["schemas"]["UsageSlice"][];
         };
         /** @description Conditions, joined by and. */
         UsageFilters: {
@@ -4019,6 +4023,20 @@ export interface components {
             counted: number;
             /** @description Events without a usable value. */
             rejected: number;
+        };
+        /** @description A slice of the log that events of the entry were counted in. */
+        UsageSlice: {
+            /** @description log.partition.slice, as `audit-span` names it. */
+            slice: string;
+            /** @description Events of the entry in it. */
+            events: number;
+            /** @description Sum of the events' keys modulo 2^128, in whatever order: a key is the BLAKE2b hash of 16 bytes of the identity. */
+            checksum: string;
+            /**
+             * Format: date-time
+             * @description When the log took in the first of them.
+             */
+            stored_at: string;
         };
         /** @description A page of texts, sorted by code points. */
         ValuePage: {
@@ -4488,6 +4506,7 @@ export type UsageEventsTotal = components['schemas']['UsageEventsTotal'];
 export type UsageFilters = components['schemas']['UsageFilters'];
 export type UsageQuery = components['schemas']['UsageQuery'];
 export type UsageRow = components['schemas']['UsageRow'];
+export type UsageSlice = components['schemas']['UsageSlice'];
 export type ValuePage = components['schemas']['ValuePage'];
 export type VerdictCounts = components['schemas']['VerdictCounts'];
 export type Way = components['schemas']['Way'];
@@ -6313,7 +6332,16 @@ export interface operations {
                      *       },
                      *       "total": {
                      *         "events": 1,
-                     *         "checksum": "0f343b0931126a20f133d67c2b018a3b"
+                     *         "checksum": "0f343b0931126a20f133d67c2b018a3b",
+                     *         "slices_total": 1,
+                     *         "slices": [
+                     *           {
+                     *             "slice": "1.0.12",
+                     *             "events": 1,
+                     *             "checksum": "0f343b0931126a20f133d67c2b018a3b",
+                     *             "stored_at": "2026-01-31T10:00:01.262Z"
+                     *           }
+                     *         ]
                      *       }
                      *     }
                      */

@@ -15,7 +15,6 @@ interface Form {
   readonly fields?: readonly string[];
   readonly ready?: boolean;
   readonly danger?: boolean;
-  readonly small?: boolean;
   readonly opened?: () => void;
   /** What is shown instead of the form once it is done, such as a secret. Without it the dialog closes. */
   readonly done?: ReactNode;
@@ -26,7 +25,7 @@ interface Form {
 export function FormDialog(form: Form) {
   return (
     <DialogTrigger onOpenChange={(is) => is && form.opened?.()}>
-      <Button className={`button${form.small ? " small" : ""}`}>{form.open}</Button>
+      <Button className="button">{form.open}</Button>
       <ModalOverlay className="overlay middle">
         <Modal className="ask">
           <Dialog role={form.danger ? "alertdialog" : "dialog"} className="panel-inner">

@@ -1,8 +1,9 @@
-import { useEffect, useState } from "react";
+import { useState } from "react";
 
 import { api, unwrap, type Schemas } from "../api.js";
 import { Select } from "../forms/fields.js";
 import { faultsOf, type Faults } from "../forms/faults.js";
+import { useStill } from "../forms/still.js";
 import { Card, Code, Empty, Failure, Loading, Name, Table } from "../parts/basics.js";
 import { EventName } from "../parts/event-name.js";
 import { measured, previewable, repeated, type Definition } from "../rules/draft.js";
@@ -14,18 +15,6 @@ import type { Sample } from "./samples.js";
 
 type Found = Schemas["Preview"];
 const ROWS_SHOWN = 12;
-const STILL_MS = 400;
-
-/** A value once it has not changed for a moment: so a preview is not asked for at each letter. */
-export function useStill<T>(value: T): T {
-  const text = JSON.stringify(value);
-  const [still, setStill] = useState(text);
-  useEffect(() => {
-    const timer = setTimeout(() => setStill(text), STILL_MS);
-    return () => clearTimeout(timer);
-  }, [text]);
-  return JSON.parse(still) as T;
-}
 
 /** What a definition would make of the newest events of its type. */
 export function usePreview(definition: Definition) {

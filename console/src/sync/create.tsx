@@ -5,13 +5,13 @@ import { api, unwrap, type Schemas } from "../api.js";
 import { Needs, Rest, useFocusOnFault } from "../forms/fields.js";
 import { faultsOf, together, type Faults } from "../forms/faults.js";
 import { Secret } from "../forms/secret.js";
+import { useStill } from "../forms/still.js";
 import { Card, Code, Empty, Failure, Link, Loading, Page } from "../parts/basics.js";
 import { windowsUntil, type Window } from "../rules/windows.js";
 import { useApi, useMay } from "../state.js";
 import { latest } from "../usage.js";
-import { useStill } from "../meter/preview.js";
 import { definitionOf, NEW, requestOf, SYNC_FIELDS, SyncFields, type Draft } from "./form.js";
-import { Bodies, PreviewCard, WindowChoice } from "./preview.js";
+import { Bodies, WindowChoice } from "./preview.js";
 import { TestDelivery } from "./test-delivery.js";
 
 type Meter = Schemas["Meter"];
@@ -98,9 +98,9 @@ function Form({ made }: { made: (sync: Schemas["ReportWithSecret"]) => void }) {
         </p>
       </form>
       <div className="beside">
-        <PreviewCard>
+        <Card title="What it would send">
           <PreviewOf preview={preview} />
-        </PreviewCard>
+        </Card>
       </div>
     </div>
   );

@@ -1,8 +1,8 @@
-import { useState, type ReactNode } from "react";
+import { useState } from "react";
 
 import type { Schemas } from "../api.js";
 import { Select } from "../forms/fields.js";
-import { Card, Code, Empty, Table } from "../parts/basics.js";
+import { Code, Empty, Table } from "../parts/basics.js";
 import { dimensions, grouped, many } from "../rules/figures.js";
 import type { Window } from "../rules/windows.js";
 import { useView } from "../state.js";
@@ -133,8 +133,4 @@ function Entries({ body }: { body: string }) {
       ]}
     />
   );
-}
-
-export function PreviewCard({ children }: { children: ReactNode }) {
-  return <Card title="What it would send">{children}</Card>;
 }

@@ -5,11 +5,11 @@ import { api, unwrap, type Schemas } from "../api.js";
 import { FormDialog } from "../forms/dialog.js";
 import { Field, Select } from "../forms/fields.js";
 import { faultAt } from "../forms/faults.js";
+import { useStill } from "../forms/still.js";
 import { Ask } from "../parts/ask.js";
 import { Card, Failure, State, Table, Time } from "../parts/basics.js";
 import { grouped, many } from "../rules/figures.js";
 import { LIVE_MS, useApi, useMay, useParam } from "../state.js";
-import { useStill } from "../meter/preview.js";
 
 type Report = Schemas["Report"];
 

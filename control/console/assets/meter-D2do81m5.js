@@ -1,0 +1,1 @@
+import{H as e,R as t,w as n}from"./index-BENyj7fe.js";function r(r){return n([`meters`,r],async()=>e(await t.GET(`/api/v3/metering/meters/{meterId}`,{params:{path:{meterId:r}}})))}export{r as t};

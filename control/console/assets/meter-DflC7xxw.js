@@ -1,1 +1,0 @@
-import{H as e,R as t,w as n}from"./index-BqUaX1XY.js";function r(r){return n([`meters`,r],async()=>e(await t.GET(`/api/v3/metering/meters/{meterId}`,{params:{path:{meterId:r}}})))}export{r as t};

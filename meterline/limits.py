@@ -192,6 +192,7 @@ AUDIT_STEP_S_MAX: Final = 120  # of one statement of it
 
 USAGE_EVENTS_MAX: Final = 200_000  # behind one usage entry: they are summed up for its first page
 USAGE_EVENTS_READ: Final = 5_000  # at once
+USAGE_SLICES_SHOWN: Final = 50  # of those that the events lie in; the others are counted
 TRACED_EVENTS_MAX: Final = 100  # of one identity: copies of an event
 TRACED_DELIVERIES_MAX: Final = 50  # of one event; each is read whole
 

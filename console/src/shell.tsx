@@ -21,8 +21,12 @@ const WhyPanel = lazy(() => import("./parts/why.js"));
 const PAGES: readonly (readonly [path: string, page: ComponentType])[] = [
   ["/", Overview],
   ["/meters", lazy(() => import("./pages/meters.js"))],
+  ["/new/meters", lazy(() => import("./meter/create.js"))],
   ["/meters/:key", lazy(() => import("./pages/meter.js"))],
+  ["/meters/:key/revise", lazy(() => import("./meter/revise.js"))],
+  ["/meters/:key/revisions/:revision", lazy(() => import("./meter/revision.js"))],
   ["/syncs", lazy(() => import("./pages/syncs.js"))],
+  ["/new/syncs", lazy(() => import("./sync/create.js"))],
   ["/syncs/:slug", lazy(() => import("./pages/sync.js"))],
   ["/deliveries/:id", lazy(() => import("./pages/delivery.js"))],
   ["/events", lazy(() => import("./pages/events.js"))],
@@ -47,9 +51,10 @@ const PLACES: readonly (readonly [path: string, words: string, scope: string, of
   ["/changes", "Changes", "changes:read"],
 ];
 
-function placeOf(path: string): string {
-  const found = PLACES.find(([at, , , of]) =>
-    [at, of].some((one) => path === one || (one !== "/" && path.startsWith(`${one}/`))),
+function placeOf(at: string): string {
+  const path = at.replace(/^\/new(?=\/)/, "");
+  const found = PLACES.find(([place, , , of]) =>
+    [place, of].some((one) => path === one || (one !== "/" && path.startsWith(`${one}/`))),
   );
   return found?.[0] ?? "";
 }

@@ -1825,6 +1825,21 @@ type MeterVerdict struct {
 // MeterVerdictOutcome defines model for MeterVerdict.Outcome.
 type MeterVerdictOutcome string
 
+// NewReportPreviewRequest A report that is not there, and a window that is over.
+type NewReportPreviewRequest struct {
+	// From Start of the window.
+	From time.Time `json:"from"`
+
+	// Report What defines a report, as far as it decides what is sent.
+	Report PreviewedReportRequest `json:"report"`
+
+	// Subject Only the body for this subject.
+	Subject *string `json:"subject,omitempty"`
+
+	// To End of the window, not in it.
+	To time.Time `json:"to"`
+}
+
 // NextRun The next scheduled run.
 type NextRun struct {
 	From time.Time `json:"from"`
@@ -1962,6 +1977,25 @@ type PreviewedBody struct {
 	// Entries Of usage, in it.
 	Entries int    `json:"entries"`
 	Subject string `json:"subject"`
+}
+
+// PreviewedReportRequest What defines a report, as far as it decides what is sent.
+type PreviewedReportRequest struct {
+	// Filter Which entries are reported. Without conditions, all are.
+	Filter *ReportFilterRequest `json:"filter,omitempty"`
+
+	// MeterIDOrKey Id or key of the meter to report on.
+	//
+	// Examples: tokens_total
+	MeterIDOrKey string `json:"meter_id_or_key"`
+
+	// Query How entries are split.
+	Query *ReportQueryRequest `json:"query,omitempty"`
+
+	// Slug Unique name of the report in its namespace. It is in every delivery.
+	//
+	// Examples: daily-tokens
+	Slug string `json:"slug"`
 }
 
 // PreviousSecret A secret from before that signs as well.
@@ -3482,6 +3516,12 @@ type UsageEventsTotal struct {
 
 	// Events As many as the entry counted.
 	Events int `json:"events"`
+
+	// Slices The first of them, along the log. Their checksums add up to that of all events, if all are listed.
+	Slices []UsageSlice `json:"slices"`
+
+	// SlicesTotal Slices that the events lie in.
+	SlicesTotal int `json:"slices_total"`
 }
 
 // UsageFilters Conditions, joined by and.
@@ -3517,6 +3557,21 @@ type UsageRow struct {
 
 	// Value An exact decimal number.
 	Value string `json:"value"`
+}
+
+// UsageSlice A slice of the log that events of the entry were counted in.
+type UsageSlice struct {
+	// Checksum Sum of the events' keys modulo 2^128, in whatever order: a key is the BLAKE2b hash of 16 bytes of the identity.
+	Checksum string `json:"checksum"`
+
+	// Events Events of the entry in it.
+	Events int `json:"events"`
+
+	// Slice log.partition.slice, as `audit-span` names it.
+	Slice string `json:"slice"`
+
+	// StoredAt When the log took in the first of them.
+	StoredAt time.Time `json:"stored_at"`
 }
 
 // ValuePage A page of texts, sorted by code points.
@@ -3739,6 +3794,12 @@ type ListReplaysParams struct {
 	Page *CursorPage `json:"page,omitempty"`
 }
 
+// PreviewNewReportParams defines parameters for PreviewNewReport.
+type PreviewNewReportParams struct {
+	// Page Which part of a list, by cursor.
+	Page *CursorPage `json:"page,omitempty"`
+}
+
 // ListReportsParams defines parameters for ListReports.
 type ListReportsParams struct {
 	// Page Which part of a list, by cursor.
@@ -3861,6 +3922,9 @@ type RedriveRefusalJSONRequestBody = RedriveRequest
 
 // CreateReplayJSONRequestBody defines body for CreateReplay for application/json ContentType.
 type CreateReplayJSONRequestBody = ReplayRequest
+
+// PreviewNewReportJSONRequestBody defines body for PreviewNewReport for application/json ContentType.
+type PreviewNewReportJSONRequestBody = NewReportPreviewRequest
 
 // CreateReportJSONRequestBody defines body for CreateReport for application/json ContentType.
 type CreateReportJSONRequestBody = ReportRequest
@@ -5821,6 +5885,28 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v3/metering/replays/{replayId}/cancel (the `CancelReplay` operationId).
 	CancelReplay(ctx context.Context, replayID string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// PreviewNewReportWithBody Preview what a new report would send
+	//
+	// Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
+	//
+	// Scope: `reports:read`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v3/metering/report-preview (the `PreviewNewReport` operationId).
+	PreviewNewReportWithBody(ctx context.Context, params *PreviewNewReportParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewNewReport Preview what a new report would send
+	//
+	// Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
+	//
+	// Scope: `reports:read`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v3/metering/report-preview (the `PreviewNewReport` operationId).
+	PreviewNewReport(ctx context.Context, params *PreviewNewReportParams, body PreviewNewReportJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListReports List reports
 	//
 	// List reports.
@@ -7465,6 +7551,48 @@ func (c *Client) GetReplay(ctx context.Context, replayID string, reqEditors ...R
 // Corresponds with POST /api/v3/metering/replays/{replayId}/cancel (the `CancelReplay` operationId).
 func (c *Client) CancelReplay(ctx context.Context, replayID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCancelReplayRequest(c.Server, replayID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewNewReportWithBody Preview what a new report would send
+//
+// Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
+//
+// Scope: `reports:read`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v3/metering/report-preview (the `PreviewNewReport` operationId).
+func (c *Client) PreviewNewReportWithBody(ctx context.Context, params *PreviewNewReportParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewNewReportRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewNewReport Preview what a new report would send
+//
+// Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
+//
+// Scope: `reports:read`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v3/metering/report-preview (the `PreviewNewReport` operationId).
+func (c *Client) PreviewNewReport(ctx context.Context, params *PreviewNewReportParams, body PreviewNewReportJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewNewReportRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -10581,6 +10709,73 @@ func NewCancelReplayRequest(server string, replayID string) (*http.Request, erro
 	return req, nil
 }
 
+// NewPreviewNewReportRequest calls the generic PreviewNewReport builder with application/json body
+func NewPreviewNewReportRequest(server string, params *PreviewNewReportParams, body PreviewNewReportJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPreviewNewReportRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewPreviewNewReportRequestWithBody constructs an http.Request for the PreviewNewReport method, with any body, and a specified content type
+func NewPreviewNewReportRequestWithBody(server string, params *PreviewNewReportParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/report-preview")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListReportsRequest constructs an http.Request for the ListReports method
 func NewListReportsRequest(server string, params *ListReportsParams) (*http.Request, error) {
 	var err error
@@ -12575,6 +12770,28 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v3/metering/replays/{replayId}/cancel (the `CancelReplay` operationId).
 	CancelReplayWithResponse(ctx context.Context, replayID string, reqEditors ...RequestEditorFn) (*CancelReplayAnswer, error)
+
+	// PreviewNewReportWithBodyWithResponse Preview what a new report would send
+	//
+	// Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
+	//
+	// Scope: `reports:read`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/report-preview (the `PreviewNewReport` operationId).
+	PreviewNewReportWithBodyWithResponse(ctx context.Context, params *PreviewNewReportParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewNewReportAnswer, error)
+
+	// PreviewNewReportWithResponse Preview what a new report would send
+	//
+	// Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
+	//
+	// Scope: `reports:read`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/report-preview (the `PreviewNewReport` operationId).
+	PreviewNewReportWithResponse(ctx context.Context, params *PreviewNewReportParams, body PreviewNewReportJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewNewReportAnswer, error)
 
 	// ListReportsWithResponse List reports
 	//
@@ -15139,6 +15356,54 @@ func (r CancelReplayAnswer) ContentType() string {
 	return ""
 }
 
+type PreviewNewReportAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReportPreview
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewNewReportAnswer) GetJSON200() *ReportPreview {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PreviewNewReportAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewNewReportAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewNewReportAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewNewReportAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewNewReportAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListReportsAnswer struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -17489,6 +17754,40 @@ func (c *ClientWithResponses) CancelReplayWithResponse(ctx context.Context, repl
 	return ParseCancelReplayAnswer(rsp)
 }
 
+// PreviewNewReportWithBodyWithResponse Preview what a new report would send
+//
+// Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
+//
+// Scope: `reports:read`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/report-preview (the `PreviewNewReport` operationId).
+func (c *ClientWithResponses) PreviewNewReportWithBodyWithResponse(ctx context.Context, params *PreviewNewReportParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewNewReportAnswer, error) {
+	rsp, err := c.PreviewNewReportWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewNewReportAnswer(rsp)
+}
+
+// PreviewNewReportWithResponse Preview what a new report would send
+//
+// Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
+//
+// Scope: `reports:read`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/report-preview (the `PreviewNewReport` operationId).
+func (c *ClientWithResponses) PreviewNewReportWithResponse(ctx context.Context, params *PreviewNewReportParams, body PreviewNewReportJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewNewReportAnswer, error) {
+	rsp, err := c.PreviewNewReport(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewNewReportAnswer(rsp)
+}
+
 // ListReportsWithResponse List reports
 //
 // List reports.
@@ -19569,6 +19868,39 @@ func ParseCancelReplayAnswer(rsp *http.Response) (*CancelReplayAnswer, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Replay
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreviewNewReportAnswer parses an HTTP response from a PreviewNewReportWithResponse call
+func ParsePreviewNewReportAnswer(rsp *http.Response) (*PreviewNewReportAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewNewReportAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReportPreview
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

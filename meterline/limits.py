@@ -101,6 +101,7 @@ SCALE: Final = 18  # decimal digits kept behind the point
 INTEGER_DIGITS_MAX: Final = 20  # digits before the point
 
 # --- queries ---
+QUERY_TOP_MAX: Final = 10_000  # rows with the most usage: bounds what is kept while all are read
 QUERY_ROWS_MAX: Final = 1_000_000  # of one answer: bounds memory; ask for less, then
 ANSWER_PIECE_BYTES: Final = 64 * 1024  # read from the store at once: bounds memory, and one step
 ANSWER_ROWS_AT_ONCE: Final = 200  # rendered on the loop, below a millisecond; more are in a thread
@@ -193,6 +194,7 @@ AUDIT_STEP_S_MAX: Final = 120  # of one statement of it
 
 USAGE_EVENTS_MAX: Final = 200_000  # behind one usage entry: they are summed up for its first page
 USAGE_EVENTS_READ: Final = 5_000  # at once
+USAGE_SLICES_SHOWN: Final = 50  # of those that the events lie in; the others are counted
 TRACED_EVENTS_MAX: Final = 100  # of one identity: copies of an event
 TRACED_DELIVERIES_MAX: Final = 50  # of one event; each is read whole
 

@@ -16,17 +16,36 @@ const ANSWER_WITHIN_MS = 60_000;
 /** Raised where no server answered. */
 export class Unreached extends Error {
   constructor() {
-    super("The server does not answer. Check that it runs; this page asks again by itself.");
+    super("The server does not answer. Check that it runs. This page asks again by itself.");
     this.name = "Unreached";
   }
 }
 
+/** How the server was met last: whether it answered, and until when a plan lets no more through. */
+export const met = {
+  answered: true,
+  limitedUntilMs: 0,
+  heard: new Set<() => void>(),
+};
+
+export function meet(answered: boolean): void {
+  if (met.answered === answered) return;
+  met.answered = answered;
+  for (const hear of met.heard) hear();
+}
+
 async function asked(request: Request | string, init?: RequestInit): Promise<Response> {
+  let answer: Response;
   try {
-    return await fetch(request, { ...init, signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
+    answer = await fetch(request, { ...init, signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
   } catch {
+    meet(false);
     throw new Unreached();
   }
+  meet(true);
+  const seconds = Number(answer.headers.get("Retry-After") ?? 0);
+  if (answer.status === 429) met.limitedUntilMs = Date.now() + seconds * 1000;
+  return answer;
 }
 
 export const api = createFetchClient<paths, "application/json" | "application/problem+json">({

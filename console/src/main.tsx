@@ -1,4 +1,4 @@
-import { QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { Router } from "wouter";
@@ -14,23 +14,18 @@ const BASE = "/console";
 if (location.pathname === "/") history.replaceState(null, "", `${BASE}/${location.search}`);
 
 // Where an answer says that the session has ended, the session is asked for, and the sign-in shows.
-const queryCache = new QueryCache({
-  onError: (error) => {
-    if (error instanceof ProblemError && error.status === 401)
-      void client.invalidateQueries({ queryKey: ["session"] });
-  },
-});
+const onError = (error: unknown) => {
+  if (error instanceof ProblemError && error.status === 401)
+    void client.invalidateQueries({ queryKey: ["session"] });
+};
 const client = new QueryClient({
-  queryCache,
-  defaultOptions: { queries: { staleTime: 2000, refetchOnWindowFocus: true } },
-});
-
-// After an upgrade a page of before may name a file that is gone: its pages are loaded anew, once.
-window.addEventListener("vite:preloadError", (event) => {
-  if (sessionStorage.getItem("meterline.reloaded") === location.href) return;
-  sessionStorage.setItem("meterline.reloaded", location.href);
-  event.preventDefault();
-  location.reload();
+  queryCache: new QueryCache({ onError }),
+  mutationCache: new MutationCache({ onError }),
+  defaultOptions: {
+    // "always": a server on this machine answers also without a network.
+    queries: { staleTime: 2000, refetchOnWindowFocus: true, networkMode: "always" },
+    mutations: { networkMode: "always" },
+  },
 });
 
 createRoot(document.getElementById("root") as HTMLElement).render(

@@ -1,10 +1,19 @@
 import { Suspense, lazy, useEffect, useRef, type ComponentType } from "react";
-import { Link, Route, Switch, useLocation, useRoute } from "wouter";
+import { Link, Route, Switch, useLocation } from "wouter";
 
-import { signOut, type Session } from "./api.js";
+import { signOut, Unreached, type Session } from "./api.js";
+import { Guard } from "./parts/guard.js";
 import { Failure, Loading, Page } from "./parts/basics.js";
 import { fromText } from "./parts/why-link.js";
-import { SessionProvider, useParam, useRenewal, useSession, useView, type Theme } from "./state.js";
+import {
+  SessionProvider,
+  useAnswered,
+  useParam,
+  useRenewal,
+  useSession,
+  useView,
+  type Theme,
+} from "./state.js";
 import { Overview } from "./pages/overview.js";
 
 const WhyPanel = lazy(() => import("./parts/why.js"));
@@ -12,8 +21,12 @@ const WhyPanel = lazy(() => import("./parts/why.js"));
 const PAGES: readonly (readonly [path: string, page: ComponentType])[] = [
   ["/", Overview],
   ["/meters", lazy(() => import("./pages/meters.js"))],
+  ["/new/meters", lazy(() => import("./meter/create.js"))],
   ["/meters/:key", lazy(() => import("./pages/meter.js"))],
+  ["/meters/:key/revise", lazy(() => import("./meter/revise.js"))],
+  ["/meters/:key/revisions/:revision", lazy(() => import("./meter/revision.js"))],
   ["/syncs", lazy(() => import("./pages/syncs.js"))],
+  ["/new/syncs", lazy(() => import("./sync/create.js"))],
   ["/syncs/:slug", lazy(() => import("./pages/sync.js"))],
   ["/deliveries/:id", lazy(() => import("./pages/delivery.js"))],
   ["/events", lazy(() => import("./pages/events.js"))],
@@ -26,22 +39,33 @@ const PAGES: readonly (readonly [path: string, page: ComponentType])[] = [
 ];
 const SignIn = lazy(() => import("./pages/sign-in.js"));
 
-const PLACES = [
+/** Where a page is, in words, and the scope that it needs; `of` are the paths of its single ones. */
+const PLACES: readonly (readonly [path: string, words: string, scope: string, of?: string])[] = [
   ["/", "Overview", "status:read"],
   ["/meters", "Meters", "meters:read"],
-  ["/syncs", "Syncs", "reports:read"],
-  ["/events", "Events", "events:read"],
+  ["/syncs", "Syncs", "reports:read", "/deliveries"],
+  ["/events", "Events", "events:read", "/event"],
   ["/refusals", "Refusals", "events:read"],
-  ["/subjects", "Subjects", "events:read"],
+  ["/subjects", "Subjects", "events:read", "/subject"],
   ["/keys", "Keys", "keys:read"],
   ["/changes", "Changes", "changes:read"],
-] as const;
+];
+
+function placeOf(at: string): string {
+  const path = at.replace(/^\/new(?=\/)/, "");
+  const found = PLACES.find(([place, , , of]) =>
+    [place, of].some((one) => path === one || (one !== "/" && path.startsWith(`${one}/`))),
+  );
+  return found?.[0] ?? "";
+}
 
 export function Shell() {
   const session = useSession();
+  const [path] = useLocation();
   const first = useRef<string>(undefined);
   first.current ??= session.data?.console;
   const stale = session.data?.console !== undefined && session.data.console !== first.current;
+  const answered = useAnswered();
   useRenewal(session.data);
   if (session.data === undefined) {
     return (
@@ -69,15 +93,18 @@ export function Shell() {
       <Head session={session.data} />
       <main id="main" tabIndex={-1}>
         {stale && <Upgraded />}
-        {session.error != null && <Failure error={session.error} />}
-        <Suspense fallback={<Loading />}>
-          <Switch>
-            {PAGES.map(([path, page]) => (
-              <Route key={path} path={path} component={page} />
-            ))}
-            <Route component={Nowhere} />
-          </Switch>
-        </Suspense>
+        {!answered && <Failure error={new Unreached()} />}
+        {answered && session.error != null && <Failure error={session.error} />}
+        <Guard key={path}>
+          <Suspense fallback={<Loading />}>
+            <Switch>
+              {PAGES.map(([path, page]) => (
+                <Route key={path} path={path} component={page} />
+              ))}
+              <Route component={Nowhere} />
+            </Switch>
+          </Suspense>
+        </Guard>
       </main>
       <Asked />
       <Titles />
@@ -86,6 +113,8 @@ export function Shell() {
 }
 
 function Head({ session }: { session: Session }) {
+  const [at] = useLocation();
+  const here = placeOf(at);
   return (
     <header className="head">
       <Link href="/" className="brand">
@@ -96,7 +125,7 @@ function Head({ session }: { session: Session }) {
       </Link>
       <nav aria-label="Main">
         {PLACES.filter(([, , scope]) => session.scopes.includes(scope)).map(([path, words]) => (
-          <Place key={path} path={path} words={words} />
+          <Place key={path} path={path} words={words} here={path === here} />
         ))}
       </nav>
       <Switches session={session} />
@@ -104,12 +133,13 @@ function Head({ session }: { session: Session }) {
   );
 }
 
-function Place({ path, words }: { path: string; words: string }) {
-  const [exact] = useRoute(path);
-  const [inside] = useRoute(`${path}/*`);
-  const here = exact || (path !== "/" && inside);
+function Place({ path, words, here }: { path: string; words: string; here: boolean }) {
+  const link = useRef<HTMLAnchorElement>(null);
+  useEffect(() => {
+    if (here) link.current?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [here]);
   return (
-    <Link href={path} aria-current={here ? "page" : undefined}>
+    <Link href={path} ref={link} aria-current={here ? "page" : undefined}>
       {words}
     </Link>
   );
@@ -168,8 +198,8 @@ function Asked() {
 function Titles() {
   const [path] = useLocation();
   useEffect(() => {
-    const place = PLACES.find(([at]) => at !== "/" && path.startsWith(at))?.[1] ?? "Overview";
-    document.title = `${place} · Meterline`;
+    const place = PLACES.find(([at]) => at === placeOf(path))?.[1];
+    document.title = place === undefined ? "Meterline" : `${place} · Meterline`;
   }, [path]);
   return null;
 }

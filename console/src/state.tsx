@@ -1,4 +1,4 @@
-import { useQuery, type UseQueryResult } from "@tanstack/react-query";
+import { useQuery, useQueryClient, type UseQueryResult } from "@tanstack/react-query";
 import {
   createContext,
   useCallback,
@@ -6,11 +6,12 @@ import {
   useEffect,
   useMemo,
   useState,
+  useSyncExternalStore,
   type ReactNode,
 } from "react";
 import { useLocation, useSearch } from "wouter";
 
-import { ProblemError, readSession, renewSession, type Session } from "./api.js";
+import { met, ProblemError, readSession, renewSession, Unreached, type Session } from "./api.js";
 import { written, type Exactness } from "./rules/times.js";
 
 /** How often what is live is asked for. Nothing is asked while the tab is hidden. */
@@ -31,9 +32,38 @@ export function useApi<T>(
     refetchInterval: every ?? false,
     placeholderData: (last: T | undefined, query) =>
       (query?.queryKey[0] === key[0] && query?.queryKey[1] === key[1] ? last : undefined) as never,
-    retry: (count, error) =>
-      !(error instanceof ProblemError && error.status < 500 && error.status !== 429) && count < 2,
+    retry: (count, error) => count < 2 && isPassing(error),
+    retryDelay: (count) => Math.max(1000 * 2 ** count, met.limitedUntilMs - Date.now()),
   });
+}
+
+/** Whether to ask again at once may help. Who is not there at all is asked for by the shell. */
+function isPassing(error: unknown): boolean {
+  if (error instanceof Unreached) return false;
+  return !(error instanceof ProblemError) || error.status >= 500 || error.status === 429;
+}
+
+/** Whether the server answers. While it does not, it is asked for, and all is asked anew when it is back. */
+export function useAnswered(): boolean {
+  const client = useQueryClient();
+  const answered = useSyncExternalStore(
+    useCallback((hear: () => void) => {
+      met.heard.add(hear);
+      return () => met.heard.delete(hear);
+    }, []),
+    () => met.answered,
+  );
+  useEffect(() => {
+    if (answered) return undefined;
+    const timer = setInterval(() => {
+      if (!document.hidden) void client.refetchQueries({ queryKey: ["session"] });
+    }, LIVE_MS);
+    return () => {
+      clearInterval(timer);
+      void client.invalidateQueries();
+    };
+  }, [answered, client]);
+  return answered;
 }
 
 /** One parameter of the URL. What is not said in the URL is the default, and the default is not said. */
@@ -65,7 +95,7 @@ export function useSetParams(): (changes: Record<string, string>) => void {
   );
 }
 
-function stored(name: string): string | null {
+export function stored(name: string): string | null {
   try {
     return localStorage.getItem(name);
   } catch {
@@ -73,7 +103,7 @@ function stored(name: string): string | null {
   }
 }
 
-function store(name: string, value: string): void {
+export function store(name: string, value: string): void {
   try {
     localStorage.setItem(name, value);
   } catch {

@@ -2,8 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { change, dimensions, grouped, many, share, short } from "../src/rules/figures.js";
+import { endedInterval, firstEvent, sending, windowOf } from "../src/rules/first.js";
+import { byField, faultAt, unplaced } from "../src/rules/faults.js";
+import { measured, pathsIn, previewable, repeated } from "../src/rules/draft.js";
+import { draftOf, eventOf } from "../src/rules/event-draft.js";
+import { windowsUntil } from "../src/rules/windows.js";
 import { troubles, type Sync } from "../src/rules/health.js";
-import { aligned, before, fitting, windowStarts } from "../src/rules/range.js";
+import { aligned, before, cellsOf, fitting, windowStarts } from "../src/rules/range.js";
 import { seriesOf } from "../src/rules/series.js";
 import { curl, go, quoted } from "../src/rules/snippets.js";
 import { away, lasting, retimed, written } from "../src/rules/times.js";
@@ -18,6 +23,7 @@ test("figures are grouped without a float", () => {
   assert.equal(many(1, "event"), "1 event");
   assert.equal(many(2000, "delivery", "deliveries"), "2,000 deliveries");
   assert.equal(dimensions({ region: "north", tier: "pro" }), "region=north, tier=pro");
+  assert.equal(dimensions({ tier: "" }), "tier=(empty)");
   assert.equal(dimensions({}), "none");
 });
 
@@ -146,4 +152,113 @@ test("a window without usage is zero where values add up, else a gap", () => {
     { label: "a", values: [5, 0] },
   ]);
   assert.deepEqual(seriesOf(rows, [0, 1000], false)[1]!.values, [5, null]);
+});
+
+test("the first event fits its meter, and its day is over", () => {
+  const meter = {
+    event_type: "completion",
+    value_property: "$.usage.tokens",
+    dimensions: { model: "$.model", odd: "$['a b']" },
+  };
+  const nowMs = Date.parse("2026-03-01T00:00:01Z");
+  const event = firstEvent(meter, nowMs);
+  assert.equal(event.time, "2026-02-28T09:15:00Z");
+  assert.deepEqual(event.data, { model: "large", usage: { tokens: 1250 } });
+  assert.deepEqual(windowOf(event.time, "1d"), {
+    from: "2026-02-28T00:00:00.000Z",
+    to: "2026-03-01T00:00:00.000Z",
+  });
+  assert.equal(endedInterval(event.time, nowMs), "1d");
+  assert.equal(endedInterval("2026-03-01T00:00:00Z", nowMs), "1m");
+});
+
+test("programs that send an event are quoted, and show a key only where one is asked for", () => {
+  const event = firstEvent({ event_type: "it's", dimensions: {} }, 0);
+  const open = sending("http://127.0.0.1:8888", event, false);
+  assert.deepEqual(
+    open.map(([language]) => language),
+    ["curl", "Python", "TypeScript", "Go"],
+  );
+  assert.match(open[0]?.[1] ?? "", /"it'\\''s"/);
+  assert.ok(open.every(([, program]) => !program.includes("METERLINE_API_KEY")));
+  const keyed = sending("http://127.0.0.1:8888", event, true);
+  assert.ok(keyed.every(([, program]) => program.includes("METERLINE_API_KEY")));
+});
+
+test("a form's draft is what the API takes", () => {
+  const none = { aggregation: "sum", eventType: "", value: "", dimensions: [] } as const;
+  assert.equal(previewable(none), false);
+  assert.equal(previewable({ ...none, eventType: "call" }), false);
+  assert.equal(previewable({ ...none, eventType: "call", aggregation: "count" }), true);
+  const dimensions = [
+    { id: 1, name: "model", path: "$.model" },
+    { id: 2, name: "", path: "" },
+  ];
+  assert.deepEqual(
+    measured({ aggregation: "count", eventType: "call", value: "$.left", dimensions }),
+    { aggregation: "count", event_type: "call", dimensions: { model: "$.model" } },
+  );
+  assert.deepEqual(
+    [...repeated([...dimensions, { id: 3, name: "model", path: "$.m" }])],
+    ["model"],
+  );
+  assert.deepEqual(pathsIn({ tokens: 1, "a b": 2, deep: { x: true }, list: [1] }), [
+    "$.tokens",
+    '$["a b"]',
+    "$.deep.x",
+  ]);
+});
+
+test("a fault is found at its field, and at the field that it is a part of", () => {
+  const told = [
+    { field: "meter.value_property", reason: "is required" },
+    { field: "meter.dimensions.a", reason: "is no path" },
+    { field: "from", reason: "too early." },
+  ];
+  const faults = byField(told, "meter.");
+  assert.equal(faultAt(faults, "value_property"), "Is required.");
+  assert.equal(faultAt(faults, "dimensions"), "Is no path.");
+  assert.deepEqual(
+    [...unplaced(faults, ["dimensions", "value_property"])],
+    [["from", "Too early."]],
+  );
+});
+
+test("an event is mended without losing what the form does not show", () => {
+  const sent = {
+    id: "1",
+    source: "s",
+    type: "t",
+    subject: "a",
+    specversion: "1.0",
+    traceparent: "x",
+  };
+  const draft = draftOf({ ...sent, data: { tokens: "many" } });
+  assert.deepEqual(eventOf({ ...draft, data: '{"tokens":2}' }), {
+    event: { ...sent, data: { tokens: 2 } },
+  });
+  assert.ok("fault" in eventOf({ ...draft, data: "{" }));
+  assert.deepEqual(draftOf("text").others, { specversion: "1.0" });
+});
+
+test("the newest window of a preview is over, and has the newest usage if it can", () => {
+  const nowMs = Date.parse("2026-02-03T10:30:00Z");
+  const day = (from: string, to: string) => ({
+    from: `2026-${from}T00:00:00.000Z`,
+    to: `2026-${to}T00:00:00.000Z`,
+  });
+  assert.deepEqual(windowsUntil("2026-01-05T10:00:00Z", "1d", nowMs, 2), [
+    day("01-05", "01-06"),
+    day("01-04", "01-05"),
+  ]);
+  assert.deepEqual(windowsUntil("2026-02-03T10:00:00Z", "1d", nowMs, 1), [day("02-02", "02-03")]);
+});
+
+test("cells cut a window into several, and never reach beyond it", () => {
+  const from = "2026-01-01T00:00:00Z";
+  assert.equal(cellsOf({ from, to: "2026-01-31T00:00:00Z" }), "P1D");
+  assert.equal(cellsOf({ from, to: "2026-01-02T00:00:00Z" }), "PT1H");
+  assert.equal(cellsOf({ from, to: "2026-01-01T01:00:00Z" }), "PT1M");
+  // Days of a zone with half an hour are made of minutes.
+  assert.equal(cellsOf({ from: "2025-12-31T18:30:00Z", to: "2026-01-01T18:30:00Z" }), "PT1M");
 });

@@ -222,7 +222,7 @@ async def read_report(
             reason = f"there is no meter {name[:REPORT_SLUG_CHARS_MAX]!r}"
             found.append(Fault(member_names.meter, reason, "not_found"))
         else:
-            found += _group_faults(meter, document, member_names)
+            found += group_faults(meter, document, member_names)
     if found or made is None or meter is None:
         raise invalid(*found)
     return made, meter
@@ -241,7 +241,7 @@ async def read_change(
     found += [*faults, *_grace_faults(service, document, member_names)]
     stores = service.stores
     meter = await stores.meter(report.namespace, report.meter_id)
-    found += _group_faults(meter, document, member_names)
+    found += group_faults(meter, document, member_names)
     slug, name = document.get("slug"), document.get(member_names.meter)
     if isinstance(slug, str) and slug != report.slug:
         reason = f"cannot be changed from {report.slug!r}: create another report"
@@ -291,7 +291,8 @@ def _grace_faults(
     return [Fault(member_names.grace, reason, "minimum")]
 
 
-def _group_faults(meter: Meter, document: dict[str, Any], member_names: MemberNames) -> list[Fault]:
+def group_faults(meter: Meter, document: dict[str, Any], member_names: MemberNames) -> list[Fault]:
+    """What is wrong with the dimensions that a document groups by."""
     query = document.get("query")
     names = query.get(member_names.group_by) if isinstance(query, dict) else None
     if not isinstance(names, list) or len(names) > QUERY_GROUP_BY_MAX:

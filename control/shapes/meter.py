@@ -31,7 +31,8 @@ def _path(text: str) -> str:
     try:
         check_path(text)
     except PathError as error:
-        raise PydanticCustomError("json_path", "{message}", {"message": str(error)}) from error
+        rule = "json_path" if text.startswith("$") else "matches_regex"
+        raise _fault_of(rule, str(error)) from error
     return text
 
 
@@ -64,7 +65,12 @@ MeterName = Annotated[
 ]
 JsonPath = Annotated[
     str,
-    Field(max_length=PATH_CHARS_MAX, pattern=r"^\$", examples=["$.tokens"]),
+    # documented only: what is wrong is said in words by the check
+    Field(
+        max_length=PATH_CHARS_MAX,
+        examples=["$.tokens"],
+        json_schema_extra={"pattern": r"^\$"},
+    ),
     NoNul,
     AfterValidator(_path),
 ]

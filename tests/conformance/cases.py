@@ -113,6 +113,10 @@ BODIES: Final[dict[str, Callable[[Names], Any]]] = {
     "updateReport": _same({"endpoint": {"url": "https://changed.example.com/usage"}}),
     "run-report": _same(WINDOW),
     "preview-report": _same(WINDOW),
+    "preview-new-report": lambda names: {
+        "report": {"slug": "new", "meter_id_or_key": names["meterId"]},
+        **WINDOW,
+    },
     "resume-report": _same({"owed": "newest"}),
     "resumeReport": _same({"owed": "newest"}),
     "runReport": _same(WINDOW),

@@ -2,23 +2,35 @@
 
 from collections.abc import Iterator
 from typing import Literal
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, ViewportSize
 
+from tests.console.filling import API, ARABIC, LONG, SCRIPT
 from tests.console.watched import Watched
+from tests.journey.client import Server
 
 PAGES = {
     "/": "Overview",
     "/meters": "Meters",
     "/meters/tokens?from=2026-01-01T00:00:00Z&to=2026-01-06T00:00:00Z&group=subject": "Tokens used",
+    "/new/meters": "New meter",
+    "/meters/tokens/revise": "Revise Tokens used",
     "/syncs": "Syncs",
+    "/new/syncs": "New sync",
     "/syncs/tokens-daily": "tokens-daily",
     "/events": "Events",
     "/event?source=chat-api&id=r-1": "Event r-1",
     "/refusals": "Refusals",
     "/subjects": "Subjects",
     "/subject?key=acme": "acme",
+    f"/subject?key={quote(LONG)}": LONG,
+    f"/subject?key={quote(SCRIPT)}": SCRIPT,
+    f"/subject?key={quote(ARABIC)}": ARABIC,
+    f"/events?subject={quote(LONG)}": "Events",
+    f"/event?source=chat-api&id={quote('r-22')}": "Event r-22",
+    "/nowhere": "There is no such page",
     "/keys": "Keys",
     "/changes": "Changes",
 }
@@ -39,7 +51,9 @@ def looked(request: pytest.FixtureRequest, browser: Browser, console: str) -> It
 
 def test_axe_finds_nothing(looked: Watched) -> None:
     found: dict[str, list[str]] = {}
-    for path, heading in PAGES.items():
+    (first, *_) = Server(looked.url).get(f"{API}/deliveries").json["data"]
+    delivery = {f"/deliveries/{first['id']}": f"Delivery to {first['subject']}"}
+    for path, heading in {**PAGES, **delivery}.items():
         page = looked.open(path, heading)
         page.wait_for_load_state("networkidle")
         assert looked.overflow() <= 0, path

@@ -73,7 +73,7 @@ def test_a_sync_shows_its_receiver_and_is_paused_and_resumed(watched: Watched) -
     page.get_by_role("alertdialog").get_by_role("button", name="Pause").click()
     expect(page.get_by_text("This sync is paused.")).to_be_visible()
     page.get_by_role("button", name="Resume").click()
-    page.get_by_role("alertdialog").get_by_role("button", name="Send all").click()
+    page.get_by_role("dialog").get_by_role("button", name="Resume").click()
     expect(page.get_by_role("button", name="Pause")).to_be_visible()
 
 
@@ -100,6 +100,7 @@ def test_a_refusal_is_compared_and_dismissed(watched: Watched) -> None:
     page = watched.open("/refusals?kind=conflict", "Refusals")
     page.get_by_role("button", name="Compare").click()
     expect(page.get_by_role("region", name="Differences")).to_contain_text("77")
+    page.get_by_role("button", name="Dismiss").click()
     page.get_by_label("Note for the record").fill("sent by a test")
     page.get_by_role("button", name="Dismiss it").click()
     expect(page.get_by_text("Nothing is refused")).to_be_visible()
@@ -117,9 +118,9 @@ def test_names_of_any_kind_survive(watched: Watched) -> None:
 
 def test_a_key_is_made_and_recorded(watched: Watched) -> None:
     page = watched.open("/keys", "Keys")
-    page.get_by_label("Name").fill("of-a-test")
+    page.get_by_role("textbox", name="Name").fill("of-a-test")
     page.get_by_label("usage:read").check()
-    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("button", name="Create the key").click()
     expect(page.get_by_label("The new key")).to_contain_text("mtl_")
     watched.open("/changes", "Changes")
     expect(page.get_by_role("region", name="Changes")).to_contain_text("of-a-test")

@@ -4,12 +4,14 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from playwright.sync_api import ConsoleMessage, Error, Page, Request
+from playwright.sync_api import ConsoleMessage, Error, Locator, Page, Request
 
 from clients.openapi.tools import ROOT, npm_packages
 
 CONSOLE: Final = ROOT / "console"
 WITHIN_MS: Final = 20_000
+TABS_MAX: Final = 80
+FOCUSED: Final = "(one) => one === document.activeElement"
 
 
 @dataclass
@@ -47,6 +49,12 @@ class Watched:
         width: int = self.page.evaluate("document.documentElement.scrollWidth - innerWidth")
         return width
 
+    def forgive(self, *words: str) -> None:
+        """Forget what Chromium itself notes of answers that a test wants, known by their words.
+        Anything else stays, and fails the test.
+        """
+        self.complaints = [one for one in self.complaints if not any(word in one for word in words)]
+
     def _said(self, message: ConsoleMessage) -> None:
         if message.type in {"error", "warning"}:
             self.complaints.append(message.text)
@@ -57,3 +65,15 @@ class Watched:
     def _asked(self, request: Request) -> None:
         if not request.url.startswith((self.url, "data:", "blob:")):
             self.complaints.append(f"asked another host: {request.url}")
+
+
+def reach(watched: Watched, target: Locator) -> None:
+    """Press Tab until a control has the focus; it has to be seen that it has."""
+    for _ in range(TABS_MAX):
+        watched.page.keyboard.press("Tab")
+        if target.evaluate(FOCUSED):
+            ring = target.evaluate("(one) => getComputedStyle(one).outlineStyle")
+            assert ring != "none", "the focus cannot be seen"
+            return
+    message = f"Tab does not lead to {target}"
+    raise AssertionError(message)

@@ -1837,6 +1837,21 @@ type MeterVerdict struct {
 // MeterVerdictOutcome defines model for MeterVerdict.Outcome.
 type MeterVerdictOutcome string
 
+// NewReportPreviewRequest A report that is not there, and a window that is over.
+type NewReportPreviewRequest struct {
+	// From Start of the window.
+	From time.Time `json:"from"`
+
+	// Report What defines a report, as far as it decides what is sent.
+	Report PreviewedReportRequest `json:"report"`
+
+	// Subject Only the body for this subject.
+	Subject *string `json:"subject,omitempty"`
+
+	// To End of the window, not in it.
+	To time.Time `json:"to"`
+}
+
 // NextRun The next scheduled run.
 type NextRun struct {
 	From time.Time `json:"from"`
@@ -1955,6 +1970,9 @@ type PreviewRequest struct {
 
 	// To Usage of earlier than then.
 	To time.Time `json:"to"`
+
+	// Top Only so many rows: those with the most usage, the largest first.
+	Top *int `json:"top,omitempty"`
 }
 
 // PreviewRequestGranularity Size of the windows; one total where it is absent.
@@ -1971,6 +1989,25 @@ type PreviewedBody struct {
 	// Entries Of usage, in it.
 	Entries int    `json:"entries"`
 	Subject string `json:"subject"`
+}
+
+// PreviewedReportRequest What defines a report, as far as it decides what is sent.
+type PreviewedReportRequest struct {
+	// Filter Which entries are reported. Without conditions, all are.
+	Filter *ReportFilterRequest `json:"filter,omitempty"`
+
+	// MeterIDOrKey Id or key of the meter to report on.
+	//
+	// Examples: tokens_total
+	MeterIDOrKey string `json:"meter_id_or_key"`
+
+	// Query How entries are split.
+	Query *ReportQueryRequest `json:"query,omitempty"`
+
+	// Slug Unique name of the report in its namespace. It is in every delivery.
+	//
+	// Examples: daily-tokens
+	Slug string `json:"slug"`
 }
 
 // PreviousSecret A secret from before that signs as well.
@@ -2087,6 +2124,9 @@ type QueryRequest struct {
 
 	// To Usage of earlier than then.
 	To *time.Time `json:"to,omitempty"`
+
+	// Top Only so many rows: those with the most usage, the largest first.
+	Top *int `json:"top,omitempty"`
 }
 
 // QueryRequestGranularity Size of the windows; one total where it is absent.
@@ -3506,6 +3546,12 @@ type UsageEventsTotal struct {
 
 	// Events As many as the entry counted.
 	Events int `json:"events"`
+
+	// Slices The first of them, along the log. Their checksums add up to that of all events, if all are listed.
+	Slices []UsageSlice `json:"slices"`
+
+	// SlicesTotal Slices that the events lie in.
+	SlicesTotal int `json:"slices_total"`
 }
 
 // UsageFilters Conditions, joined by and.
@@ -3541,6 +3587,21 @@ type UsageRow struct {
 
 	// Value An exact decimal number.
 	Value string `json:"value"`
+}
+
+// UsageSlice A slice of the log that events of the entry were counted in.
+type UsageSlice struct {
+	// Checksum Sum of the events' keys modulo 2^128, in whatever order: a key is the BLAKE2b hash of 16 bytes of the identity.
+	Checksum string `json:"checksum"`
+
+	// Events Events of the entry in it.
+	Events int `json:"events"`
+
+	// Slice log.partition.slice, as `audit-span` names it.
+	Slice string `json:"slice"`
+
+	// StoredAt When the log took in the first of them.
+	StoredAt time.Time `json:"stored_at"`
 }
 
 // ValuePage A page of texts, sorted by code points.
@@ -3763,6 +3824,12 @@ type ListReplaysParams struct {
 	Page *CursorPage `json:"page,omitempty"`
 }
 
+// PreviewNewReportParams defines parameters for PreviewNewReport.
+type PreviewNewReportParams struct {
+	// Page Which part of a list, by cursor.
+	Page *CursorPage `json:"page,omitempty"`
+}
+
 // ListReportsParams defines parameters for ListReports.
 type ListReportsParams struct {
 	// Page Which part of a list, by cursor.
@@ -3885,6 +3952,9 @@ type RedriveRefusalJSONRequestBody = RedriveRequest
 
 // CreateReplayJSONRequestBody defines body for CreateReplay for application/json ContentType.
 type CreateReplayJSONRequestBody = ReplayRequest
+
+// PreviewNewReportJSONRequestBody defines body for PreviewNewReport for application/json ContentType.
+type PreviewNewReportJSONRequestBody = NewReportPreviewRequest
 
 // CreateReportJSONRequestBody defines body for CreateReport for application/json ContentType.
 type CreateReportJSONRequestBody = ReportRequest
@@ -5594,7 +5664,7 @@ type ClientInterface interface {
 
 	// QueryMeterWithBody Query usage
 	//
-	// Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
+	// Usage of a meter by windows and groups, ordered by both, or by `top` alone. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 	//
 	// Scope: `usage:read`.
 	//
@@ -5605,7 +5675,7 @@ type ClientInterface interface {
 
 	// QueryMeter Query usage
 	//
-	// Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
+	// Usage of a meter by windows and groups, ordered by both, or by `top` alone. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 	//
 	// Scope: `usage:read`.
 	//
@@ -5844,6 +5914,28 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v3/metering/replays/{replayId}/cancel (the `CancelReplay` operationId).
 	CancelReplay(ctx context.Context, replayID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewNewReportWithBody Preview what a new report would send
+	//
+	// Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
+	//
+	// Scope: `reports:read`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v3/metering/report-preview (the `PreviewNewReport` operationId).
+	PreviewNewReportWithBody(ctx context.Context, params *PreviewNewReportParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewNewReport Preview what a new report would send
+	//
+	// Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
+	//
+	// Scope: `reports:read`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v3/metering/report-preview (the `PreviewNewReport` operationId).
+	PreviewNewReport(ctx context.Context, params *PreviewNewReportParams, body PreviewNewReportJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListReports List reports
 	//
@@ -6998,7 +7090,7 @@ func (c *Client) ListUsageEvents(ctx context.Context, meterID string, params *Li
 
 // QueryMeterWithBody Query usage
 //
-// Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
+// Usage of a meter by windows and groups, ordered by both, or by `top` alone. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 //
 // Scope: `usage:read`.
 //
@@ -7019,7 +7111,7 @@ func (c *Client) QueryMeterWithBody(ctx context.Context, meterID string, content
 
 // QueryMeter Query usage
 //
-// Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
+// Usage of a meter by windows and groups, ordered by both, or by `top` alone. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 //
 // Scope: `usage:read`.
 //
@@ -7489,6 +7581,48 @@ func (c *Client) GetReplay(ctx context.Context, replayID string, reqEditors ...R
 // Corresponds with POST /api/v3/metering/replays/{replayId}/cancel (the `CancelReplay` operationId).
 func (c *Client) CancelReplay(ctx context.Context, replayID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCancelReplayRequest(c.Server, replayID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewNewReportWithBody Preview what a new report would send
+//
+// Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
+//
+// Scope: `reports:read`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v3/metering/report-preview (the `PreviewNewReport` operationId).
+func (c *Client) PreviewNewReportWithBody(ctx context.Context, params *PreviewNewReportParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewNewReportRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewNewReport Preview what a new report would send
+//
+// Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
+//
+// Scope: `reports:read`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v3/metering/report-preview (the `PreviewNewReport` operationId).
+func (c *Client) PreviewNewReport(ctx context.Context, params *PreviewNewReportParams, body PreviewNewReportJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewNewReportRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -10605,6 +10739,73 @@ func NewCancelReplayRequest(server string, replayID string) (*http.Request, erro
 	return req, nil
 }
 
+// NewPreviewNewReportRequest calls the generic PreviewNewReport builder with application/json body
+func NewPreviewNewReportRequest(server string, params *PreviewNewReportParams, body PreviewNewReportJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPreviewNewReportRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewPreviewNewReportRequestWithBody constructs an http.Request for the PreviewNewReport method, with any body, and a specified content type
+func NewPreviewNewReportRequestWithBody(server string, params *PreviewNewReportParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v3/metering/report-preview")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Page != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("deepObject", true, "page", *params.Page, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "object", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListReportsRequest constructs an http.Request for the ListReports method
 func NewListReportsRequest(server string, params *ListReportsParams) (*http.Request, error) {
 	var err error
@@ -12327,7 +12528,7 @@ type ClientWithResponsesInterface interface {
 
 	// QueryMeterWithBodyWithResponse Query usage
 	//
-	// Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
+	// Usage of a meter by windows and groups, ordered by both, or by `top` alone. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 	//
 	// Scope: `usage:read`.
 	//
@@ -12338,7 +12539,7 @@ type ClientWithResponsesInterface interface {
 
 	// QueryMeterWithResponse Query usage
 	//
-	// Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
+	// Usage of a meter by windows and groups, ordered by both, or by `top` alone. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 	//
 	// Scope: `usage:read`.
 	//
@@ -12599,6 +12800,28 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v3/metering/replays/{replayId}/cancel (the `CancelReplay` operationId).
 	CancelReplayWithResponse(ctx context.Context, replayID string, reqEditors ...RequestEditorFn) (*CancelReplayAnswer, error)
+
+	// PreviewNewReportWithBodyWithResponse Preview what a new report would send
+	//
+	// Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
+	//
+	// Scope: `reports:read`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/report-preview (the `PreviewNewReport` operationId).
+	PreviewNewReportWithBodyWithResponse(ctx context.Context, params *PreviewNewReportParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewNewReportAnswer, error)
+
+	// PreviewNewReportWithResponse Preview what a new report would send
+	//
+	// Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
+	//
+	// Scope: `reports:read`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v3/metering/report-preview (the `PreviewNewReport` operationId).
+	PreviewNewReportWithResponse(ctx context.Context, params *PreviewNewReportParams, body PreviewNewReportJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewNewReportAnswer, error)
 
 	// ListReportsWithResponse List reports
 	//
@@ -15163,6 +15386,54 @@ func (r CancelReplayAnswer) ContentType() string {
 	return ""
 }
 
+type PreviewNewReportAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReportPreview
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewNewReportAnswer) GetJSON200() *ReportPreview {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PreviewNewReportAnswer) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewNewReportAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewNewReportAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewNewReportAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewNewReportAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListReportsAnswer struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -17090,7 +17361,7 @@ func (c *ClientWithResponses) ListUsageEventsWithResponse(ctx context.Context, m
 
 // QueryMeterWithBodyWithResponse Query usage
 //
-// Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
+// Usage of a meter by windows and groups, ordered by both, or by `top` alone. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 //
 // Scope: `usage:read`.
 //
@@ -17107,7 +17378,7 @@ func (c *ClientWithResponses) QueryMeterWithBodyWithResponse(ctx context.Context
 
 // QueryMeterWithResponse Query usage
 //
-// Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
+// Usage of a meter by windows and groups, ordered by both, or by `top` alone. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
 //
 // Scope: `usage:read`.
 //
@@ -17511,6 +17782,40 @@ func (c *ClientWithResponses) CancelReplayWithResponse(ctx context.Context, repl
 		return nil, err
 	}
 	return ParseCancelReplayAnswer(rsp)
+}
+
+// PreviewNewReportWithBodyWithResponse Preview what a new report would send
+//
+// Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
+//
+// Scope: `reports:read`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/report-preview (the `PreviewNewReport` operationId).
+func (c *ClientWithResponses) PreviewNewReportWithBodyWithResponse(ctx context.Context, params *PreviewNewReportParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewNewReportAnswer, error) {
+	rsp, err := c.PreviewNewReportWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewNewReportAnswer(rsp)
+}
+
+// PreviewNewReportWithResponse Preview what a new report would send
+//
+// Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
+//
+// Scope: `reports:read`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v3/metering/report-preview (the `PreviewNewReport` operationId).
+func (c *ClientWithResponses) PreviewNewReportWithResponse(ctx context.Context, params *PreviewNewReportParams, body PreviewNewReportJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewNewReportAnswer, error) {
+	rsp, err := c.PreviewNewReport(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewNewReportAnswer(rsp)
 }
 
 // ListReportsWithResponse List reports
@@ -19593,6 +19898,39 @@ func ParseCancelReplayAnswer(rsp *http.Response) (*CancelReplayAnswer, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Replay
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreviewNewReportAnswer parses an HTTP response from a PreviewNewReportWithResponse call
+func ParsePreviewNewReportAnswer(rsp *http.Response) (*PreviewNewReportAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewNewReportAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReportPreview
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -152,6 +152,7 @@ function Body({ delivery }: { delivery: Schemas["Delivery"] }) {
         <Card title={`What it says: ${many(sent.usage.length, "entry", "entries")}`}>
           <Table
             label="Entries"
+            bounded
             rows={sent.usage.slice(0, 200)}
             id={(one) => one.windowStart + JSON.stringify(one.groupBy)}
             columns={[

@@ -1,6 +1,11 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useRef, useState } from "react";
 
 import { api, unwrap, type Schemas } from "../api.js";
+import { FormDialog } from "../forms/dialog.js";
+import { faultAt, faultsOf } from "../forms/faults.js";
+import { Boxes, Field, Rest, Select, useFocusOnFault } from "../forms/fields.js";
+import { Secret } from "../forms/secret.js";
 import { Ask } from "../parts/ask.js";
 import {
   Answer,
@@ -8,7 +13,6 @@ import {
   Code,
   CursorPages,
   Empty,
-  Failure,
   Name,
   Page,
   State,
@@ -17,22 +21,27 @@ import {
 } from "../parts/basics.js";
 import { useApi, useMay, useParam } from "../state.js";
 
-const SCOPES: readonly Schemas["Scope"][] = [
-  "events:write",
-  "events:read",
-  "meters:read",
-  "meters:write",
-  "subjects:read",
-  "subjects:write",
-  "usage:read",
-  "reports:read",
-  "reports:write",
-  "secrets:read",
-  "keys:read",
-  "keys:write",
-  "changes:read",
-  "status:read",
+type Key = Schemas["ApiKey"];
+
+/** What each scope is for. A key is offered those that the viewer has. */
+const SCOPES: readonly (readonly [Schemas["Scope"], string])[] = [
+  ["events:write", "send events"],
+  ["events:read", "see events and their contents"],
+  ["usage:read", "query usage"],
+  ["meters:read", "see meters"],
+  ["meters:write", "create, revise and end meters"],
+  ["subjects:read", "see subjects"],
+  ["subjects:write", "name subjects"],
+  ["subjects:erase", "erase subjects for good"],
+  ["reports:read", "see syncs and deliveries"],
+  ["reports:write", "create and run syncs, replay"],
+  ["secrets:read", "see and rotate signing secrets"],
+  ["keys:read", "see keys"],
+  ["keys:write", "create, rotate and revoke keys"],
+  ["changes:read", "see who changed what"],
+  ["status:read", "see the status"],
 ];
+const DAY_MS = 86_400_000;
 
 export default function Keys() {
   const may = useMay();
@@ -78,20 +87,27 @@ export default function Keys() {
                     { head: "State", cell: (key) => <State of={key.state} /> },
                     { head: "Scopes", cell: (key) => key.scopes.join(", ") },
                     { head: "Last used", cell: (key) => <Time at={key.last_used_at} ago /> },
-                    { head: "Created", cell: (key) => <Time at={key.created_at} /> },
-                    {
-                      head: "End it",
-                      cell: (key) =>
-                        may("keys:write") &&
-                        key.state === "active" && (
-                          <Ask
-                            open="Revoke"
-                            title={`Revoke ${key.name}?`}
-                            words="It is refused within 5 seconds, everywhere. This cannot be undone."
-                            acts={[["Revoke", revoke(key.id)]]}
-                          />
-                        ),
-                    },
+                    { head: "Ends", cell: (key) => <Time at={key.expires_at} /> },
+                    { head: "Secret", cell: (key) => <SecretAge of={key} /> },
+                    ...(may("keys:write")
+                      ? [
+                          {
+                            head: "Change it",
+                            cell: (key: Key) =>
+                              key.state === "active" && (
+                                <div className="row">
+                                  <Rotate of={key} />
+                                  <Ask
+                                    open="Revoke"
+                                    title={`Revoke ${key.name}?`}
+                                    words="It is refused within 5 seconds, everywhere. This cannot be undone."
+                                    acts={[["Revoke", revoke(key.id)]]}
+                                  />
+                                </div>
+                              ),
+                          },
+                        ]
+                      : []),
                   ]}
                 />
               </Card>
@@ -104,52 +120,139 @@ export default function Keys() {
   );
 }
 
+function SecretAge({ of }: { of: Key }) {
+  return (
+    <>
+      <Time at={of.rotated_at ?? of.created_at} ago />
+      {of.previous_secret_until && (
+        <div className="hint">
+          the previous one until <Time at={of.previous_secret_until} />
+        </div>
+      )}
+    </>
+  );
+}
+
 function Create() {
   const may = useMay();
   const client = useQueryClient();
+  const form = useRef<HTMLFormElement>(null);
+  const [name, setName] = useState("");
+  const [scopes, setScopes] = useState<readonly string[]>([]);
+  const [days, setDays] = useState("");
   const create = useMutation({
-    mutationFn: async (body: Schemas["ApiKeyRequest"]) =>
-      unwrap(await api.POST("/api/v3/metering/api-keys", { body })),
-    onSuccess: () => client.invalidateQueries({ queryKey: ["keys"] }),
+    mutationFn: async () => {
+      const expires = new Date(Date.now() + Number(days) * DAY_MS).toISOString();
+      const body = {
+        name,
+        scopes: scopes as Schemas["Scope"][],
+        ...(days === "" ? {} : { expires_at: expires }),
+      };
+      return unwrap(await api.POST("/api/v3/metering/api-keys", { body }));
+    },
+    onSuccess: async () => {
+      setName("");
+      setScopes([]);
+      await client.invalidateQueries({ queryKey: ["keys"] });
+    },
   });
+  useFocusOnFault(form, create.error);
+  const faults = faultsOf(create.error);
   return (
-    <Card title="Make a key">
+    <Card title="New key">
       <form
-        className="filters"
+        ref={form}
+        className="form"
+        noValidate
+        onChange={() => create.isError && create.reset()}
         onSubmit={(event) => {
           event.preventDefault();
-          const form = new FormData(event.currentTarget);
-          create.mutate({
-            name: String(form.get("name")),
-            scopes: form.getAll("scope") as Schemas["Scope"][],
-          });
+          create.mutate();
         }}
       >
-        <label className="field">
-          <span>Name</span>
-          <input name="name" required maxLength={100} />
-        </label>
-        <fieldset className="scopes">
-          <legend>Scopes</legend>
-          {SCOPES.filter(may).map((scope) => (
-            <label key={scope}>
-              <input type="checkbox" name="scope" value={scope} /> {scope}
-            </label>
-          ))}
-        </fieldset>
-        <button type="submit" className="button main" disabled={create.isPending}>
-          Make it
-        </button>
-      </form>
-      {create.error && <Failure error={create.error} />}
-      {create.data && (
-        <div className="notice good">
-          <p>
-            <strong>Copy it now: it is shown this once.</strong>
-          </p>
-          <Code label="The new key" text={create.data.key} />
+        <div className="cards">
+          <Field
+            label="Name"
+            value={name}
+            set={setName}
+            hint="Who or what uses it."
+            error={faultAt(faults, "name")}
+            needed
+          />
+          <Select
+            label="Works for"
+            value={days}
+            set={setDays}
+            options={[
+              ["", "ever, until it is revoked"],
+              ["1", "1 day"],
+              ["30", "30 days"],
+              ["90", "90 days"],
+              ["365", "a year"],
+            ]}
+            error={faultAt(faults, "expires_at")}
+          />
         </div>
-      )}
+        <Boxes
+          label="Scopes"
+          chosen={scopes}
+          set={setScopes}
+          options={SCOPES.filter(([scope]) => may(scope))}
+          hint="A key gives no scope that it does not have."
+          error={faultAt(faults, "scopes")}
+        />
+        <Rest error={create.error} faults={faults} fields={["name", "scopes", "expires_at"]} />
+        <div className="row">
+          <button type="submit" className="button main" disabled={create.isPending}>
+            Create the key
+          </button>
+        </div>
+      </form>
+      {create.data && <Secret label="The new key" text={create.data.key} once />}
     </Card>
+  );
+}
+
+/** A new secret for a key; the previous one works as well for a while. */
+function Rotate({ of }: { of: Key }) {
+  const client = useQueryClient();
+  const [overlap, setOverlap] = useState("86400");
+  const [secret, setSecret] = useState("");
+  const act = async () => {
+    const made = unwrap(
+      await api.POST("/api/v3/metering/api-keys/{apiKeyId}/rotate", {
+        params: { path: { apiKeyId: of.id } },
+        body: { overlap_seconds: Number(overlap) },
+      }),
+    );
+    setSecret(made.key);
+    await client.invalidateQueries({ queryKey: ["keys"] });
+  };
+  return (
+    <FormDialog
+      open="Rotate"
+      title={`Rotate the secret of ${of.name}?`}
+      submit="Rotate"
+      act={act}
+      fields={["overlap_seconds"]}
+      opened={() => setSecret("")}
+      done={<Secret label="The new key" text={secret} once />}
+    >
+      {(faults) => (
+        <Select
+          label="The present secret works for"
+          value={overlap}
+          set={setOverlap}
+          options={[
+            ["0", "no longer: it ends at once"],
+            ["3600", "1 more hour"],
+            ["86400", "1 more day"],
+            ["604800", "7 more days"],
+          ]}
+          hint="Give the new secret to all programs meanwhile."
+          error={faultAt(faults, "overlap_seconds")}
+        />
+      )}
+    </FormDialog>
   );
 }

@@ -1,6 +1,8 @@
 import { useParams } from "wouter";
 
 import { api, unwrap, type Schemas } from "../api.js";
+import { MeterActions, Revisions } from "../meter/manage.js";
+import { useMeter } from "../meter/meter.js";
 import {
   Answer,
   Card,
@@ -21,18 +23,14 @@ import { change, grouped } from "../rules/figures.js";
 import { before } from "../rules/range.js";
 import { useSeen, WORDS } from "../seen.js";
 import { useApi, useMay, useParam, useSetParams } from "../state.js";
-import { latest, usage } from "../usage.js";
+import { latest, usage, usageOfTop } from "../usage.js";
 import { Measures } from "./meters.js";
 
 type Meter = Schemas["Meter"];
 
 export default function MeterPage() {
   const { key = "" } = useParams<{ key: string }>();
-  const meter = useApi(["meters", key], async () =>
-    unwrap(
-      await api.GET("/api/v3/metering/meters/{meterId}", { params: { path: { meterId: key } } }),
-    ),
-  );
+  const meter = useMeter(key);
   return <Answer of={meter}>{(found) => <One meter={found} />}</Answer>;
 }
 
@@ -45,14 +43,25 @@ function One({ meter }: { meter: Meter }) {
     may("events:read"),
   );
   return (
-    <Page title={<Name>{meter.name}</Name>} aside={<Link href="/meters">All meters</Link>}>
+    <Page
+      title={<Name>{meter.name}</Name>}
+      aside={
+        <>
+          <Link href="/meters">All meters</Link>
+          <MeterActions meter={meter} />
+        </>
+      }
+    >
       <p className="muted">
         <Measures meter={meter} /> · key <code>{meter.key}</code> · revision {meter.revision}
         {meter.pending_revision && (
           <>
             {" "}
-            · revision {meter.pending_revision.revision} is{" "}
-            {meter.pending_revision.state.replaceAll("_", " ")}
+            ·{" "}
+            <Link href={`/meters/${meter.key}/revisions/${meter.pending_revision.revision}`}>
+              revision {meter.pending_revision.revision} is{" "}
+              {meter.pending_revision.state.replaceAll("_", " ")}
+            </Link>
           </>
         )}
       </p>
@@ -63,6 +72,7 @@ function One({ meter }: { meter: Meter }) {
         <Usage meter={meter} end={end.data ?? new Date().toISOString()} />
       )}
       {may("events:read") && <Rejected meter={meter} />}
+      <Revisions meter={meter} />
     </Page>
   );
 }
@@ -73,7 +83,7 @@ function Usage({ meter, end }: { meter: Meter; end: string }) {
   const { granularity: _, ...whole } = seen.query;
   const rows = useApi(
     ["usage", meter.key, "seen", seen.query],
-    () => usage(meter.key, seen.query),
+    () => usageOfTop(meter.key, seen.query),
     15_000,
   );
   const total = useApi(
@@ -92,7 +102,7 @@ function Usage({ meter, end }: { meter: Meter; end: string }) {
     compare === "before",
   );
   const top = useApi(["usage", meter.key, "top", whole], () =>
-    usage(meter.key, { ...whole, group_by_dimensions: ["subject"] }),
+    usage(meter.key, { ...whole, group_by_dimensions: ["subject"], top: 10 }),
   );
   const [now, then] = [
     total.data?.data[0],
@@ -139,6 +149,7 @@ function Usage({ meter, end }: { meter: Meter; end: string }) {
               meter={meter}
               seen={seen}
               found={found}
+              limited={found.limited}
               past={compare === "before" ? past.data?.rows.data : undefined}
             />
           )}
@@ -204,6 +215,10 @@ function Rejected({ meter }: { meter: Meter }) {
                   ),
                 },
                 { head: "State", cell: (one) => <State of={one.state} /> },
+                {
+                  head: "Look",
+                  cell: (one) => <Link href={`/refusals?refusal=${one.position}`}>Mend it</Link>,
+                },
               ]}
             />
           </Card>

@@ -24,6 +24,7 @@ type Meter = Schemas["Meter"];
 const SIZE = 25;
 
 export default function Meters() {
+  const may = useMay();
   const [search] = useParam("search");
   const setParams = useSetParams();
   const [page] = useParam("page", "1");
@@ -36,7 +37,16 @@ export default function Meters() {
     );
   });
   return (
-    <Page title="Meters">
+    <Page
+      title="Meters"
+      aside={
+        may("meters:write") && (
+          <Link href="/new/meters" className="button main">
+            New meter
+          </Link>
+        )
+      }
+    >
       <div className="filters">
         <TextFilter
           label="Key contains"

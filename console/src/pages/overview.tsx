@@ -1,13 +1,13 @@
-import { useEffect, useState } from "react";
+import { Suspense, lazy, useEffect, useState } from "react";
 
 import { api, unwrap, type Schemas } from "../api.js";
 import {
   Answer,
   Card,
-  Code,
   Empty,
   Figure,
   Link,
+  Loading,
   Page,
   State,
   Table,
@@ -17,6 +17,9 @@ import { grouped, many, share } from "../rules/figures.js";
 import { troubles, type Trouble } from "../rules/health.js";
 import { lasting, retimed } from "../rules/times.js";
 import { LIVE_MS, SLOW_MS, useApi, useMay, useView } from "../state.js";
+import { useTour, type Tour } from "../tour/place.js";
+
+const TheTour = lazy(() => import("../tour/tour.js"));
 
 type Status = Schemas["Status"];
 type Accounts = Schemas["Accounts"];
@@ -48,28 +51,39 @@ export function Overview() {
     SLOW_MS,
     may("reports:read"),
   );
+  const received = status.data?.account?.received;
+  const tour = useTour(received, reports.data?.data.length ?? (reports.error ? 0 : undefined));
+  const synced = reports.data?.data ?? [];
   return (
     <Page title="Overview">
-      <Answer of={status}>
-        {(found) => (
-          <>
-            <Wrong status={found} accounts={accounts.data} reports={reports.data?.data ?? []} />
-            <Tiles status={found} accounts={accounts.data} reports={reports.data?.data ?? []} />
-          </>
-        )}
-      </Answer>
-      {accounts.data?.total.received === 0 && status.data?.account?.received === 0 && (
-        <FirstEvent />
+      {tour.on && (
+        <Suspense fallback={<Loading />}>
+          <TheTour end={tour.end} />
+        </Suspense>
       )}
-      {may("usage:read") && (
-        <Answer of={accounts}>{(found) => <AccountCard accounts={found} />}</Answer>
+      {tour.deciding && <Loading />}
+      {!tour.deciding && !(tour.on && received === 0) && (
+        <>
+          <Answer of={status}>
+            {(found) => (
+              <>
+                <Wrong status={found} accounts={accounts.data} reports={synced} />
+                <Tiles status={found} accounts={accounts.data} reports={synced} />
+              </>
+            )}
+          </Answer>
+          {received === 0 && accounts.data?.total.received === 0 && <FirstEvent tour={tour} />}
+          {may("usage:read") && (
+            <Answer of={accounts}>{(found) => <AccountCard accounts={found} />}</Answer>
+          )}
+          <div className="cards">
+            {status.data?.partitions && <Partitions status={status.data} />}
+            {may("reports:read") && (
+              <Answer of={reports}>{(found) => <Syncs reports={found.data} />}</Answer>
+            )}
+          </div>
+        </>
       )}
-      <div className="cards">
-        {status.data?.partitions && <Partitions status={status.data} />}
-        {may("reports:read") && (
-          <Answer of={reports}>{(found) => <Syncs reports={found.data} />}</Answer>
-        )}
-      </div>
     </Page>
   );
 }
@@ -161,7 +175,7 @@ function Tiles({
     <div className="tiles">
       {status.account !== undefined && (
         <Tile
-          value={rate === undefined ? "…" : grouped(rate.toFixed(rate < 10 ? 1 : 0))}
+          value={rate === undefined ? "…" : grouped(rate.toFixed(rate > 0 && rate < 10 ? 1 : 0))}
           words="events a second now"
         />
       )}
@@ -235,7 +249,7 @@ function AccountCard({ accounts }: { accounts: Accounts }) {
       aside={<span className="muted">{many(total.received, "event")} received</span>}
     >
       <div className="account" aria-hidden="true">
-        {VERDICTS.map(([verdict]) => (
+        {VERDICTS.filter(([verdict]) => total[verdict] > 0).map(([verdict]) => (
           <span key={verdict} className={verdict} style={{ flexGrow: total[verdict] }} />
         ))}
       </div>
@@ -339,27 +353,21 @@ function Syncs({ reports }: { reports: readonly Report[] }) {
   );
 }
 
-function FirstEvent() {
-  const event = JSON.stringify({
-    specversion: "1.0",
-    id: "r-1",
-    source: "chat-api",
-    type: "completion",
-    subject: "acme",
-    data: { tokens: 1250, model: "large" },
-  });
+function FirstEvent({ tour }: { tour: Tour }) {
   return (
     <Card title="Send the first event">
       <Empty title="No event has arrived yet">
         <p>
-          1. <Link href="/meters">Make a meter</Link>. 2. Send an event; it appears here within
-          seconds:
+          <Link href="/meters">Make a meter</Link>, then <Link href="/events">send an event</Link>:
+          it appears here within seconds.
         </p>
-        <Code
-          label="Command that sends an event"
-          text={`curl ${location.origin}/api/v3/metering/events \\\n  -H 'Content-Type: application/cloudevents+json' \\\n  -d '${event}'`}
-        />
-        <p>3. Make a sync to your billing system.</p>
+        {tour.allowed && (
+          <p>
+            <button type="button" className="button" onClick={tour.begin}>
+              Take the tour
+            </button>
+          </p>
+        )}
       </Empty>
     </Card>
   );

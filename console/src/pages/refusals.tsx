@@ -16,6 +16,7 @@ import {
   Time,
 } from "../parts/basics.js";
 import { EventName } from "../parts/event-name.js";
+import { Dismiss, Mend, Settled } from "../refusal/mend.js";
 import { useApi, useMay, useParam, useSetParams } from "../state.js";
 
 export default function Refusals() {
@@ -48,7 +49,6 @@ export default function Refusals() {
           options={[
             ["", "any"],
             ["conflict", "conflict"],
-            ["value", "unusable value"],
             ["inbox", "inbox"],
             ["unreadable", "unreadable"],
           ]}
@@ -129,13 +129,6 @@ function Contents({ id }: { id: string }) {
       unwrap(await api.POST("/api/v3/metering/refusals/{refusalId}/redrive", { params, body: {} })),
     onSuccess: done,
   });
-  const dismiss = useMutation({
-    mutationFn: async (note: string) =>
-      unwrap(
-        await api.POST("/api/v3/metering/refusals/{refusalId}/dismiss", { params, body: { note } }),
-      ),
-    onSuccess: done,
-  });
   return (
     <Answer of={found}>
       {(refusal) => (
@@ -185,29 +178,26 @@ function Contents({ id }: { id: string }) {
               ]}
             />
           )}
-          {(redrive.error ?? dismiss.error) && <Failure error={redrive.error ?? dismiss.error} />}
+          <Settled refusal={refusal} />
+          {redrive.error && <Failure error={redrive.error} />}
+          {refusal.not_redrivable && <p className="muted">{refusal.not_redrivable}</p>}
           {refusal.state === "open" && may("events:write") && (
-            <form
-              className="filters"
-              onSubmit={(event) => {
-                event.preventDefault();
-                dismiss.mutate(String(new FormData(event.currentTarget).get("note")));
-              }}
-            >
-              {refusal.redrivable === "as_it_is" && (
-                <button type="button" className="button main" onClick={() => redrive.mutate()}>
-                  Send it anew
-                </button>
+            <>
+              <div className="row">
+                {refusal.redrivable === "as_it_is" && (
+                  <button type="button" className="button" onClick={() => redrive.mutate()}>
+                    Send it anew as it is
+                  </button>
+                )}
+                <Dismiss refusal={refusal} />
+              </div>
+              {refusal.redrivable !== "none" && (
+                <section className="form">
+                  <h3>Mend it before it is sent anew</h3>
+                  <Mend key={refusal.id} refusal={refusal} />
+                </section>
               )}
-              {refusal.not_redrivable && <p className="muted">{refusal.not_redrivable}</p>}
-              <label className="field">
-                <span>Note for the record</span>
-                <input name="note" required maxLength={200} />
-              </label>
-              <button type="submit" className="button">
-                Dismiss it
-              </button>
-            </form>
+            </>
           )}
         </Card>
       )}

@@ -37,7 +37,7 @@ export default function Subjects() {
       <Answer of={found}>
         {({ data, meta }) =>
           data.length === 0 ? (
-            <Empty title="No subject">A subject is listed as soon as an event names it.</Empty>
+            <None searched={search !== ""} />
           ) : (
             <>
               <Card title="Subjects of events">
@@ -65,5 +65,19 @@ export default function Subjects() {
         }
       </Answer>
     </Page>
+  );
+}
+
+function None({ searched }: { searched: boolean }) {
+  if (searched)
+    return (
+      <Empty title="No subject has such a key">Take a part of the key, as events name it.</Empty>
+    );
+  return (
+    <Empty title="No subject yet">
+      <p>
+        A subject is listed as soon as an event names it. <Link href="/events">Send an event</Link>.
+      </p>
+    </Empty>
   );
 }

@@ -1,4 +1,3 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useParams } from "wouter";
 
 import { api, unwrap, type Schemas } from "../api.js";
@@ -10,7 +9,6 @@ import {
   CursorPages,
   Empty,
   Facts,
-  Failure,
   Link,
   Name,
   Page,
@@ -19,7 +17,12 @@ import {
   TextFilter,
   Time,
 } from "../parts/basics.js";
-import { Ask } from "../parts/ask.js";
+import { Actions } from "../sync/actions.js";
+import { Corrections } from "../sync/corrections.js";
+import { Replays } from "../sync/replay.js";
+import { SecretCard } from "../sync/secret-card.js";
+import { TestDelivery } from "../sync/test-delivery.js";
+import { WindowPreview } from "../sync/window-preview.js";
 import { grouped, many } from "../rules/figures.js";
 import { lasting, retimed } from "../rules/times.js";
 import { SLOW_MS, useApi, useMay, useParam, useSetParams, useView } from "../state.js";
@@ -45,7 +48,7 @@ function One({ report }: { report: Report }) {
   return (
     <Page
       title={<Name>{report.slug}</Name>}
-      aside={may("reports:write") && <Actions report={report} />}
+      aside={may("reports:write") && <Actions sync={report} />}
     >
       {report.state !== "active" && (
         <div className="notice warn">
@@ -101,87 +104,13 @@ function One({ report }: { report: Report }) {
         {receiver.summary && <p className="muted">{retimed(receiver.summary, zone)}</p>}
       </Card>
       <Runs report={report} />
+      <Corrections sync={report} />
       <Deliveries report={report} />
+      <Replays sync={report} />
+      <WindowPreview sync={report} />
+      {may("reports:write") && <TestDelivery sync={report.id} />}
+      <SecretCard sync={report} />
     </Page>
-  );
-}
-
-function Actions({ report }: { report: Report }) {
-  const client = useQueryClient();
-  const params = { path: { reportId: report.id } };
-  const done = () => client.invalidateQueries();
-  const pause = useMutation({
-    mutationFn: async () =>
-      unwrap(await api.POST("/api/v3/metering/reports/{reportId}/pause", { params })),
-    onSuccess: done,
-  });
-  const resume = useMutation({
-    mutationFn: async (owed: "all" | "newest" | "none") =>
-      unwrap(
-        await api.POST("/api/v3/metering/reports/{reportId}/resume", { params, body: { owed } }),
-      ),
-    onSuccess: done,
-  });
-  const error = pause.error ?? resume.error;
-  return (
-    <>
-      {error && <Failure error={error} />}
-      {report.state === "active" ? (
-        <Ask
-          open="Pause"
-          title={`Pause ${report.slug}?`}
-          words="Runs go on being recorded. Nothing is sent until you resume it."
-          acts={[["Pause", () => pause.mutateAsync()]]}
-        />
-      ) : (
-        <Ask
-          open="Resume"
-          title={`Resume ${report.slug}?`}
-          words={`It owes ${many(report.status.owed_deliveries, "delivery", "deliveries")} now, and the windows that passed meanwhile. Choose what to send.`}
-          acts={[
-            ["Send all", () => resume.mutateAsync("all")],
-            ["Only the newest window", () => resume.mutateAsync("newest")],
-            ["Nothing of it", () => resume.mutateAsync("none")],
-          ]}
-        />
-      )}
-      <ReplayFailed report={report} />
-    </>
-  );
-}
-
-/** Replay what failed: the count comes first. */
-function ReplayFailed({ report }: { report: Report }) {
-  const client = useQueryClient();
-  const count = useMutation({
-    mutationFn: async () =>
-      unwrap(
-        await api.POST("/api/v3/metering/replays", {
-          body: { report: report.id, failed_since: report.created_at, dry_run: true },
-        }),
-      ) as Schemas["ReplayCount"],
-  });
-  const replay = async () => {
-    unwrap(
-      await api.POST("/api/v3/metering/replays", {
-        body: { report: report.id, failed_since: report.created_at },
-      }),
-    );
-    await client.invalidateQueries();
-  };
-  const words = count.data
-    ? `${many(count.data.counted, "delivery", "deliveries")} would be sent again, with the same bytes and ids.`
-    : count.error
-      ? String(count.error.message)
-      : "Counting …";
-  return (
-    <Ask
-      open="Replay what failed"
-      opened={() => count.mutate()}
-      title="Replay failed deliveries?"
-      words={words}
-      acts={count.data && count.data.counted > 0 ? [["Replay", replay]] : []}
-    />
   );
 }
 
@@ -259,15 +188,28 @@ function Runs({ report }: { report: Report }) {
                       ),
                   },
                   {
-                    head: "Deliveries",
+                    head: "Look",
                     cell: (run) => (
-                      <button
-                        type="button"
-                        className="button small"
-                        onClick={() => setParams({ run: run.id, after: "" })}
-                      >
-                        Show
-                      </button>
+                      <div className="row">
+                        <button
+                          type="button"
+                          className="button small"
+                          onClick={() => setParams({ run: run.id, after: "" })}
+                        >
+                          Deliveries
+                        </button>
+                        {run.revision > 1 && (
+                          <button
+                            type="button"
+                            className="button small"
+                            onClick={() =>
+                              setParams({ corrections: run.id, corrections_after: "" })
+                            }
+                          >
+                            Corrections
+                          </button>
+                        )}
+                      </div>
                     ),
                   },
                 ]}

@@ -15,9 +15,10 @@ import {
   Time,
 } from "../parts/basics.js";
 import { grouped } from "../rules/figures.js";
-import { SLOW_MS, useApi, useParam, useSetParams } from "../state.js";
+import { SLOW_MS, useApi, useMay, useParam, useSetParams } from "../state.js";
 
 export default function Syncs() {
+  const may = useMay();
   const setParams = useSetParams();
   const [search] = useParam("search");
   const [state] = useParam("state");
@@ -38,7 +39,16 @@ export default function Syncs() {
     SLOW_MS,
   );
   return (
-    <Page title="Syncs">
+    <Page
+      title="Syncs"
+      aside={
+        may("reports:write") && (
+          <Link href="/new/syncs" className="button main">
+            New sync
+          </Link>
+        )
+      }
+    >
       <div className="filters">
         <TextFilter
           label="Name contains"

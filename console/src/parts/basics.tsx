@@ -1,4 +1,4 @@
-import { useState, type ReactNode } from "react";
+import { useEffect, useState, type ReactNode } from "react";
 import { Link } from "wouter";
 
 import { ProblemError, Unreached } from "../api.js";
@@ -76,10 +76,24 @@ function todo(error: unknown): string {
   return "Change what is named and try again.";
 }
 
-export function Loading() {
+const LONG_MS = 5000;
+
+/** That an answer is awaited; after a while, and where it was refused meanwhile, also why. */
+export function Loading({ refused }: { refused?: unknown }) {
+  const [long, setLong] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setLong(true), LONG_MS);
+    return () => clearTimeout(timer);
+  }, []);
+  const words =
+    refused instanceof ProblemError
+      ? `${refused.problem?.detail ?? refused.message} Asking again …`
+      : long
+        ? "Loading … The server takes long to answer; you can go on to another page."
+        : "Loading …";
   return (
     <p className="muted" role="status">
-      Loading …
+      {words}
     </p>
   );
 }
@@ -87,6 +101,7 @@ export function Loading() {
 interface Asked<T> {
   readonly data: T | undefined;
   readonly error: unknown;
+  readonly failureReason?: unknown;
   readonly isPlaceholderData?: boolean;
   readonly refetch: () => unknown;
 }
@@ -94,10 +109,16 @@ interface Asked<T> {
 /** What was asked for: the answer, or that it is awaited, or why there is none. Old answers stay. */
 export function Answer<T>({ of, children }: { of: Asked<T>; children: (data: T) => ReactNode }) {
   if (of.data === undefined)
-    return of.error ? <Failure error={of.error} retry={() => void of.refetch()} /> : <Loading />;
+    return of.error ? (
+      <Failure error={of.error} retry={() => void of.refetch()} />
+    ) : (
+      <Loading refused={of.failureReason} />
+    );
+  // That the server is away is said once, by the shell; what it said before stays.
+  const refused = of.error != null && !(of.error instanceof Unreached);
   return (
     <>
-      {of.error != null && <Failure error={of.error} retry={() => void of.refetch()} />}
+      {refused && <Failure error={of.error} retry={() => void of.refetch()} />}
       <div aria-busy={of.isPlaceholderData} className={of.isPlaceholderData ? "stale" : undefined}>
         {children(of.data)}
       </div>
@@ -190,14 +211,22 @@ export function Table<Row>({
   columns,
   rows,
   id,
+  bounded = false,
 }: {
   label: string;
   columns: readonly Column<Row>[];
   rows: readonly Row[];
   id: (row: Row) => string;
+  /** Whether it scrolls in itself also where it is long: where more stands below it. */
+  bounded?: boolean;
 }) {
   return (
-    <div className="table" role="region" aria-label={label} tabIndex={0}>
+    <div
+      className={bounded ? "table bounded" : "table"}
+      role="region"
+      aria-label={label}
+      tabIndex={0}
+    >
       <table>
         <thead>
           <tr>

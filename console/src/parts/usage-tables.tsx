@@ -7,7 +7,7 @@ import { groupLabel, SERIES_MAX, seriesOf } from "../rules/series.js";
 import { written } from "../rules/times.js";
 import type { Seen } from "../seen.js";
 import { useSetParams, useView } from "../state.js";
-import { adds } from "../usage.js";
+import { adds, GROUPS_MAX } from "../usage.js";
 import { Empty, Link, Name, Table } from "./basics.js";
 import { Chart } from "./chart.js";
 import { asText, questionOf, Why } from "./why-link.js";
@@ -20,11 +20,13 @@ export function Windows({
   meter,
   seen,
   found,
+  limited,
   past,
 }: {
   meter: Meter;
   seen: Seen;
   found: Schemas["QueryResult"];
+  limited: boolean;
   past: Schemas["UsageRow"][] | undefined;
 }) {
   const { time } = useView();
@@ -79,6 +81,11 @@ export function Windows({
       {new Set(found.data.map((row) => groupLabel(row.dimensions))).size > SERIES_MAX && (
         <p className="muted">The chart shows the {SERIES_MAX} groups with most usage.</p>
       )}
+      {limited && (
+        <p className="muted">
+          There are more groups: these are the {GROUPS_MAX} with most usage. The CSV has all.
+        </p>
+      )}
       {found.complete_until && Date.parse(found.complete_until) < Date.parse(seen.range.to) && (
         <p className="muted">
           Complete until {time(found.complete_until)}: later events may still be on their way.
@@ -86,6 +93,7 @@ export function Windows({
       )}
       <Table
         label="Usage by window"
+        bounded
         rows={shown}
         id={(row) => row.from + groupLabel(row.dimensions)}
         columns={[
@@ -137,12 +145,11 @@ export function Top({
   rows: readonly Schemas["UsageRow"][];
 }) {
   const setParams = useSetParams();
-  const first = [...rows].sort((a, b) => Number(b.value) - Number(a.value)).slice(0, 10);
-  if (first.length === 0) return <Empty title="No subject has usage in this range" />;
+  if (rows.length === 0) return <Empty title="No subject has usage in this range" />;
   return (
     <Table
       label="Top subjects"
-      rows={first}
+      rows={rows}
       id={(row) => row.dimensions["subject"] ?? ""}
       columns={[
         {

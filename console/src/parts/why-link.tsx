@@ -50,7 +50,7 @@ export function Why({ question, children }: { question: Question; children: Reac
       type="button"
       className="why"
       title="Why this number?"
-      onClick={() => setParams({ why: asText(question) })}
+      onClick={() => setParams({ why: asText(question), why_after: "" })}
     >
       {children}
       <span className="why-mark">why?</span>

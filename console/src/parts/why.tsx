@@ -1,9 +1,11 @@
 import { Button, Dialog, Heading, Modal, ModalOverlay } from "react-aria-components";
 
 import { api, unwrap, type Schemas } from "../api.js";
-import { useApi, useParam, useView } from "../state.js";
+import { useMeter } from "../meter/meter.js";
+import { useApi, useMay, useParam, useView } from "../state.js";
 import { grouped, many } from "../rules/figures.js";
 import { Answer, Copy, Empty, Facts, Link, Name, State, Table, Time } from "./basics.js";
+import { Cells } from "./cells.js";
 import { EventName, eventLink } from "./event-name.js";
 import type { Question } from "./why-link.js";
 
@@ -49,11 +51,20 @@ export default function WhyPanel({ question, close }: { question: Question; clos
             ]}
           />
           <Behind question={question} />
+          <Made question={question} />
           <Uncounted question={question} />
         </Dialog>
       </Modal>
     </ModalOverlay>
   );
+}
+
+/** The cells, where this key may read usage. */
+function Made({ question }: { question: Question }) {
+  const may = useMay();
+  const meter = useMeter(question.meter);
+  if (!may("usage:read")) return null;
+  return <Answer of={meter}>{(found) => <Cells question={question} meter={found} />}</Answer>;
 }
 
 function Behind({ question }: { question: Question }) {
@@ -107,6 +118,7 @@ function Behind({ question }: { question: Question }) {
                 </button>
               )}
             </div>
+            {total && total.slices.length > 0 && <Slices of={total} />}
             {data[0] && <Reported event={data[0]} meter={question.meter} />}
           </>
         )}
@@ -145,6 +157,31 @@ function Events({ rows, to }: { rows: readonly Schemas["UsageEvent"][]; to: stri
         },
       ]}
     />
+  );
+}
+
+/** The slices of the log that the events were counted in: what an audit recounts. */
+function Slices({ of }: { of: Schemas["UsageEventsTotal"] }) {
+  return (
+    <section>
+      <h3>Slices of the log that they were counted in</h3>
+      <Table
+        label="Slices of the log"
+        rows={of.slices}
+        id={(one) => one.slice}
+        columns={[
+          { head: "Slice", cell: (one) => <code>{one.slice}</code> },
+          { head: "Stored", cell: (one) => <Time at={one.stored_at} /> },
+          { head: "Events", number: true, cell: (one) => grouped(String(one.events)) },
+          { head: "Checksum", cell: (one) => <code>{one.checksum}</code> },
+        ]}
+      />
+      {of.slices_total > of.slices.length && (
+        <p className="muted">
+          The first {of.slices.length} of {many(of.slices_total, "slice")}.
+        </p>
+      )}
+    </section>
   );
 }
 
@@ -207,13 +244,7 @@ export function ReportedEntries({
 
 /** Events of the same window that came again, with or without other contents, and did not count. */
 function Uncounted({ question }: { question: Question }) {
-  const meter = useApi(["meters", question.meter], async () =>
-    unwrap(
-      await api.GET("/api/v3/metering/meters/{meterId}", {
-        params: { path: { meterId: question.meter } },
-      }),
-    ),
-  );
+  const meter = useMeter(question.meter);
   const type = meter.data?.event_type;
   const found = useApi(
     ["uncounted", question, type],

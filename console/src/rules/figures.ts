@@ -44,9 +44,9 @@ export function change(before: string | undefined, now: string | undefined): str
   return `${percent > 0 ? "+" : ""}${percent.toFixed(1)} %`;
 }
 
-/** Values of dimensions: `region=north, tier=pro`; `none` where an entry has none. */
+/** Values of dimensions: `region=north, tier=(empty)`; `none` where an entry has none. */
 export function dimensions(of: Readonly<Record<string, string>>): string {
-  const named = Object.entries(of).map(([name, value]) => `${name}=${value}`);
+  const named = Object.entries(of).map(([name, value]) => `${name}=${value || "(empty)"}`);
   return named.join(", ") || "none";
 }
 

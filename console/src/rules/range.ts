@@ -90,3 +90,22 @@ export function fitting(range: Range): Granularity[] {
   const ms = new Date(range.to).getTime() - new Date(range.from).getTime();
   return GRANULARITIES.filter((one) => ms / STEP_MS[one] <= WINDOWS_MAX);
 }
+
+/** The size of the cells that a value is made of: the coarsest that cut its window into several parts. */
+export function cellsOf(range: Range): Granularity {
+  const ms = new Date(range.to).getTime() - new Date(range.from).getTime();
+  for (const one of ["P1D", "PT1H"] as const) {
+    const whole = aligned(range, one, "UTC");
+    const fits = new Date(whole.from).getTime() === new Date(range.from).getTime();
+    const ends = new Date(whole.to).getTime() === new Date(range.to).getTime();
+    if (fits && ends && ms >= 2 * STEP_MS[one]) return one;
+  }
+  return "PT1M";
+}
+
+export const GRANULARITY_WORDS: Record<Granularity, string> = {
+  PT1M: "minute",
+  PT1H: "hour",
+  P1D: "day",
+  P1M: "month",
+};

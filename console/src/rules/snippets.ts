@@ -46,6 +46,6 @@ request.Header.Set("Authorization", "Bearer "+os.Getenv("METERLINE_KEY"))
 answer, err := http.DefaultClient.Do(request)`;
 }
 
-function goText(text: string): string {
+export function goText(text: string): string {
   return text.includes("`") ? JSON.stringify(text) : `\`${text}\``;
 }

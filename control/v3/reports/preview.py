@@ -2,20 +2,23 @@
 
 import asyncio
 from dataclasses import replace
-from typing import Annotated, Final, NotRequired
+from typing import Annotated, Any, Final, NotRequired
 
 from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
+from ulid import ULID
 
 from control.handlers import OfReports, Operation
 from control.openapi.report_message import EXAMPLE
 from control.reports.preview import PreviewedBody, Previewing, ReportPreview
-from control.reports.rules import window_faults
+from control.reports.rules import V3_NAMES, Slug, group_faults, window_faults
 from control.shapes.optional_members import Maybe, instant, present
 from control.shapes.pages import CursorMetaShown, PageParameters, cursors
 from control.usage.admission import Asks
 from control.usage.query import complete_until
+from control.v3.reports.filter_shapes import ReportFilterBody
+from control.v3.reports.shapes import MeterName, ReportQueryBody
 from meterline.access import Scope
 from meterline.http import json_response
 from meterline.http.operation import Answer, Call, json_body
@@ -23,13 +26,23 @@ from meterline.http.shapes import Closed, DecimalShown, Instant, InstantShown, T
 from meterline.limits import (
     ATTRIBUTE_CHARS_MAX,
     PREVIEW_TOO_LARGE_SHOWN,
+    REPORT_SLUG_CHARS_MAX,
     RUN_ROWS_READ,
     SUBJECTS_ASKED_BYTES_MAX,
 )
 from meterline.meter import Meter
 from meterline.number import text
-from meterline.problem import Problem, ProblemType, invalid
-from meterline.report import Report, Run, Trigger, run_id, subjects_asked
+from meterline.problem import Fault, Problem, ProblemType, invalid
+from meterline.report import (
+    Interval,
+    Report,
+    ReportFilter,
+    Run,
+    Schedule,
+    Trigger,
+    run_id,
+    subjects_asked,
+)
 from meterline.usage import Filter, Operator, UsageQuery
 
 _TEXT_EXAMPLE: Final = (
@@ -39,7 +52,7 @@ _TEXT_EXAMPLE: Final = (
 _SUBJECT: Final = EXAMPLE["query"]["subject"]
 
 
-class ReportPreviewBody(Closed):
+class _Window(Closed):
     """A window that is over, and maybe one subject."""
 
     from_: Annotated[Instant, Field(alias="from", description="Start of the window.")]
@@ -48,6 +61,41 @@ class ReportPreviewBody(Closed):
         Maybe[Annotated[Text, Field(max_length=ATTRIBUTE_CHARS_MAX)]],
         Field(description="Only the body for this subject."),
     ] = None
+
+
+class ReportPreviewBody(_Window):
+    """A window that is over, and maybe one subject."""
+
+
+class PreviewedReportBody(Closed):
+    """What defines a report, as far as it decides what is sent."""
+
+    slug: Slug
+    meter_id_or_key: MeterName
+    query: Maybe[ReportQueryBody] = None
+    filter: Maybe[ReportFilterBody] = None
+
+    def report(self, meter: Meter, now_ms: int) -> Report:
+        """A report that no store knows: it is sent nowhere, and by nobody."""
+        return Report(
+            id=str(ULID.from_timestamp(now_ms)),
+            namespace=meter.namespace,
+            slug=self.slug,
+            meter_id=meter.id,
+            schedule=Schedule(Interval.DAY, 0),
+            group_by=tuple((self.query and self.query.group_by_dimensions) or ()),
+            endpoint="",
+            signing_secret_sealed=b"",
+            created_at_ms=now_ms,
+            updated_at_ms=now_ms,
+            filter=ReportFilter() if self.filter is None else self.filter.filter(),
+        )
+
+
+class NewReportPreviewBody(_Window):
+    """A report that is not there, and a window that is over."""
+
+    report: PreviewedReportBody
 
 
 class PreviewedBodyShown(TypedDict):
@@ -99,6 +147,35 @@ class ReportPreviewShown(TypedDict):
     meta: CursorMetaShown
 
 
+_EXAMPLE: Final[Any] = {
+    "deliveries": 1,
+    "entries": 1,
+    "filtered_out": 1,
+    "total": "350.25",
+    "total_filtered_out": "3",
+    "complete_until": "2026-02-01T09:00:00.412Z",
+    "too_large": [],
+    "data": [
+        {
+            "subject": _SUBJECT,
+            "entries": 1,
+            "bytes": len(_TEXT_EXAMPLE),
+            "body": _TEXT_EXAMPLE,
+        }
+    ],
+    "meta": cursors(20, [_SUBJECT], more=False),
+}
+_NEW: Final[Any] = {
+    "report": {
+        "slug": "daily-tokens",
+        "meter_id_or_key": "tokens_total",
+        "query": {"group_by_dimensions": ["model"]},
+    },
+    "from": "2026-01-31T00:00:00Z",
+    "to": "2026-02-01T00:00:00Z",
+}
+
+
 class V3ReportPreview(OfReports, tag="Reports"):
     """Handler of previews."""
 
@@ -119,40 +196,56 @@ class V3ReportPreview(OfReports, tag="Reports"):
             200,
             "A page of bodies.",
             ReportPreviewShown,
-            example={
-                "deliveries": 1,
-                "entries": 1,
-                "filtered_out": 1,
-                "total": "350.25",
-                "total_filtered_out": "3",
-                "complete_until": "2026-02-01T09:00:00.412Z",
-                "too_large": [],
-                "data": [
-                    {
-                        "subject": _SUBJECT,
-                        "entries": 1,
-                        "bytes": len(_TEXT_EXAMPLE),
-                        "body": _TEXT_EXAMPLE,
-                    }
-                ],
-                "meta": cursors(20, [_SUBJECT], more=False),
-            },
+            example=_EXAMPLE,
         ),
         problems=(ProblemType.CONFLICT,),
     )
     async def preview(self, call: Call[PageParameters, ReportPreviewBody]) -> web.Response:
         """A page of bodies; 409 where the report groups by what its meter has no more."""
-        service, asked, page = self._service, call.body, call.parameters.page
         report = await self._found(call)
-        now_ms = service.now_ms
-        if faults := window_faults(asked.from_, asked.to, now_ms):
+        _check_over(call.body, self._service.now_ms)
+        meter = await self._service.stores.meter(report.namespace, report.meter_id)
+        return await self._previewed(report, meter, call.body, call.parameters)
+
+    @Operation(
+        id="preview-new-report",
+        route="POST /report-preview",
+        summary="Preview what a new report would send",
+        description="Show the exact bodies that a report would send if you created it, as "
+        "`preview-report` does for one that exists. Nothing is created, stored or sent.",
+        scope=Scope.REPORTS_READ,
+        asks=Asks.MUCH,
+        parameters=PageParameters,
+        body=json_body(NewReportPreviewBody, _NEW),
+        answer=Answer(200, "A page of bodies.", ReportPreviewShown, example=_EXAMPLE),
+    )
+    async def preview_new(self, call: Call[PageParameters, NewReportPreviewBody]) -> web.Response:
+        """A page of bodies; 400 with every fault of the report and the window."""
+        service, asked = self._service, call.body.report
+        faults = window_faults(call.body.from_, call.body.to, service.now_ms)
+        meter = await service.stores.catalogue.meter(call.namespace, asked.meter_id_or_key)
+        if meter is None:
+            reason = f"there is no meter {asked.meter_id_or_key[:REPORT_SLUG_CHARS_MAX]!r}"
+            raise invalid(*faults, Fault("report.meter_id_or_key", reason, "not_found"))
+        document = asked.model_dump(exclude_none=True)
+        faults += [
+            replace(fault, field=f"report.{fault.field}")
+            for fault in group_faults(meter, document, V3_NAMES)
+        ]
+        if faults:
             raise invalid(*faults)
-        meter = await service.stores.meter(report.namespace, report.meter_id)
+        report = asked.report(meter, service.now_ms)
+        return await self._previewed(report, meter, call.body, call.parameters)
+
+    async def _previewed(
+        self, report: Report, meter: Meter, asked: _Window, parameters: PageParameters
+    ) -> web.Response:
+        service, page = self._service, parameters.page
         query = _query(report, meter, asked)
         # first: what it speaks of was in before the rows are read
         until_ms = await complete_until(service.stores, query)
         found = await self._made(
-            Previewing(report, _run(report, asked, now_ms), page.size, page.after or ""),
+            Previewing(report, _run(report, asked, service.now_ms), page.size, page.after or ""),
             query,
             until_ms or 0,
         )
@@ -169,7 +262,12 @@ class V3ReportPreview(OfReports, tag="Reports"):
         return await asyncio.to_thread(previewing.end, query.meter, complete_until_ms, left_out)
 
 
-def _query(report: Report, meter: Meter, asked: ReportPreviewBody) -> UsageQuery:
+def _check_over(asked: _Window, now_ms: int) -> None:
+    if faults := window_faults(asked.from_, asked.to, now_ms):
+        raise invalid(*faults)
+
+
+def _query(report: Report, meter: Meter, asked: _Window) -> UsageQuery:
     if missing := set(report.group_by) - set(meter.dimension_names):
         detail = f"The meter has no group-by key {min(missing)!r} any more; no run could be made."
         raise Problem(ProblemType.CONFLICT, detail)
@@ -183,7 +281,7 @@ def _query(report: Report, meter: Meter, asked: ReportPreviewBody) -> UsageQuery
     )
 
 
-def _run(report: Report, asked: ReportPreviewBody, now_ms: int) -> Run:
+def _run(report: Report, asked: _Window, now_ms: int) -> Run:
     name = run_id(report.id, asked.from_, asked.to, 1)
     return Run(name, report.id, report.namespace, asked.from_, asked.to, 1, Trigger.MANUAL, now_ms)
 

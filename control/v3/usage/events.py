@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Annotated, Any, Final, NotRequired
 
 from aiohttp import web
@@ -24,6 +25,7 @@ from meterline.limits import (
     BACKFILL_YIELD_EVENTS,
     USAGE_EVENTS_MAX,
     USAGE_EVENTS_READ,
+    USAGE_SLICES_SHOWN,
 )
 from meterline.meter import DIMENSION_PATTERN, Meter, dimensions_ever
 from meterline.problem import Fault, invalid
@@ -65,16 +67,37 @@ class UsageEventShown(TypedDict):
     position: Annotated[str, Field(description="Where it lies: log.partition.offset.place.")]
 
 
+Checksum = Annotated[
+    str,
+    Field(
+        pattern="^[0-9a-f]{32}$",
+        description="Sum of the events' keys modulo 2^128, in whatever order: a key is the "
+        "BLAKE2b hash of 16 bytes of the identity.",
+    ),
+]
+
+
+class UsageSliceShown(TypedDict):
+    """A slice of the log that events of the entry were counted in."""
+
+    slice: Annotated[str, Field(description="log.partition.slice, as `audit-span` names it.")]
+    events: Annotated[int, Field(ge=1, description="Events of the entry in it.")]
+    checksum: Checksum
+    stored_at: Annotated[InstantShown, Field(description="When the log took in the first of them.")]
+
+
 class UsageEventsTotalShown(TypedDict):
     """Of all pages."""
 
     events: Annotated[int, Field(ge=0, description="As many as the entry counted.")]
-    checksum: Annotated[
-        str,
+    checksum: Checksum
+    slices_total: Annotated[int, Field(ge=0, description="Slices that the events lie in.")]
+    slices: Annotated[
+        list[UsageSliceShown],
         Field(
-            pattern="^[0-9a-f]{32}$",
-            description="Sum of the events' keys modulo 2^128, in whatever order: a key is the "
-            "BLAKE2b hash of 16 bytes of the identity.",
+            max_length=USAGE_SLICES_SHOWN,
+            description="The first of them, along the log. Their checksums add up to that of all "
+            "events, if all are listed.",
         ),
     ]
 
@@ -99,7 +122,19 @@ _EXAMPLE: Final[Any] = {
         }
     ],
     "meta": cursors(20, ["1.0.12.3"], more=False),
-    "total": {"events": 1, "checksum": "0f343b0931126a20f133d67c2b018a3b"},
+    "total": {
+        "events": 1,
+        "checksum": "0f343b0931126a20f133d67c2b018a3b",
+        "slices_total": 1,
+        "slices": [
+            {
+                "slice": "1.0.12",
+                "events": 1,
+                "checksum": "0f343b0931126a20f133d67c2b018a3b",
+                "stored_at": "2026-01-31T10:00:01.262Z",
+            }
+        ],
+    },
 }
 
 
@@ -136,8 +171,7 @@ class V3UsageEvents(Handlers, tag="Meters"):
         found = await self._behind(entry, after, most)
         answer = cursor_page(found, page, _shown, _cursor)
         if after is None:
-            keys = [row.key for row in found]
-            answer["total"] = {"events": len(found), "checksum": checksum(keys)}
+            answer["total"] = _total(found)
         return json_response(answer)
 
     async def _behind(
@@ -199,6 +233,27 @@ def _after(page: CursorPage) -> Position | None:
 
 def _cursor(row: EventRow) -> str:
     return f"{row.log}.{row.partition}.{row.offset}.{row.place}"
+
+
+def _total(found: Sequence[EventRow]) -> UsageEventsTotalShown:
+    """What all events come to, and the slices that they lie in; they are ordered along the log."""
+    slices = [
+        (name, list(rows)) for name, rows in groupby(found, lambda row: (row[0], row[1], row.slice))
+    ]
+    return {
+        "events": len(found),
+        "checksum": checksum(row.key for row in found),
+        "slices_total": len(slices),
+        "slices": [
+            {
+                "slice": ".".join(map(str, name)),
+                "events": len(rows),
+                "checksum": checksum(row.key for row in rows),
+                "stored_at": rfc3339(min(row.append_ms for row in rows)),
+            }
+            for name, rows in slices[:USAGE_SLICES_SHOWN]
+        ],
+    }
 
 
 def _shown(row: EventRow) -> UsageEventShown:

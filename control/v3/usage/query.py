@@ -1,7 +1,11 @@
 """Usage in API v3, as in OpenMeter: exact decimals, and up to when they are complete."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from functools import partial
+from heapq import nlargest
+from itertools import chain
+from operator import attrgetter
 from typing import Annotated, Any, Final, Literal, NotRequired, Self
 
 import msgspec
@@ -14,7 +18,7 @@ from control.handlers import Handlers, Operation
 from control.shapes.optional_members import Maybe, instant, present
 from control.stores import Stores
 from control.usage.admission import Asks
-from control.usage.answers import Answers, Form
+from control.usage.answers import Answers, Blocks, Form
 from control.usage.form import opening, table, wants_csv, window_bound
 from control.usage.query import (
     COMPLETE_FROM_DESCRIPTION,
@@ -43,6 +47,7 @@ from meterline.limits import (
     QUERY_FILTER_VALUES_MAX,
     QUERY_FILTERS_MAX,
     QUERY_GROUP_BY_MAX,
+    QUERY_TOP_MAX,
 )
 from meterline.number import text
 from meterline.problem import ProblemType
@@ -144,6 +149,10 @@ class QueryBody(Closed):
         ),
     ] = []
     filters: UsageFilters = UsageFilters()
+    top: Annotated[
+        Maybe[Annotated[int, Field(ge=1, le=QUERY_TOP_MAX)]],
+        Field(description="Only so many rows: those with the most usage, the largest first."),
+    ] = None
 
     def question(self) -> Question:
         """The question as a value."""
@@ -227,8 +236,8 @@ class V3Query(Handlers, tag="Meters"):
         route="POST /meters/{meterId}/query",
         summary="Query usage",
         description=(
-            "Usage of a meter by windows and groups, ordered by both. A window or group in which "
-            "nothing counted has no row. `Accept: text/csv` asks for a table."
+            "Usage of a meter by windows and groups, ordered by both, or by `top` alone. A window "
+            "or group in which nothing counted has no row. `Accept: text/csv` asks for a table."
         ),
         scope=Scope.USAGE_READ,
         asks=Asks.USAGE,
@@ -257,7 +266,18 @@ class V3Query(Handlers, tag="Meters"):
         if as_csv:
             form = table(asked_for, ("from", "to"), text)
         ask = partial(self._stores.usage.usage_rows, asked_for.query)
+        if call.body.top is not None:
+            ask = partial(_most, ask, call.body.top)
         return await self._answers.send(call, form, ask)
+
+
+async def _most(ask: Callable[[], Blocks], top: int) -> Blocks:
+    """The rows with the most usage of an answer, in one part. Of all others none is kept."""
+    kept: list[UsageRow] = []
+    async with aclosing(ask()) as blocks:
+        async for block in blocks:
+            kept = nlargest(top, chain(kept, block), key=attrgetter("value"))
+    yield kept
 
 
 def rows_form(head: bytes, headers: dict[str, str]) -> Form:

@@ -68,6 +68,7 @@ def test_every_operation_that_reads_what_is_stored_is_let_in_by_its_kind() -> No
     assert {name for name, kind in kinds.items() if kind is Asks.MUCH} == {
         "preview-meter",
         "preview-report",
+        "preview-new-report",
         "compare-meter-revision",
     }
     assert {name for name, kind in kinds.items() if kind is Asks.SEARCH} == {

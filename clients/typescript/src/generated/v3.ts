@@ -510,7 +510,7 @@ export interface paths {
         put?: never;
         /**
          * Query usage
-         * @description Usage of a meter by windows and groups, ordered by both. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
+         * @description Usage of a meter by windows and groups, ordered by both, or by `top` alone. A window or group in which nothing counted has no row. `Accept: text/csv` asks for a table.
          *
          *     Scope: `usage:read`.
          */
@@ -841,6 +841,28 @@ export interface paths {
          *     Scope: `reports:write`.
          */
         post: operations["cancel-replay"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v3/metering/report-preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview what a new report would send
+         * @description Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
+         *
+         *     Scope: `reports:read`.
+         */
+        post: operations["preview-new-report"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2489,6 +2511,22 @@ export interface components {
             /** @description What stands there, its start. */
             value?: string;
         };
+        /** @description A report that is not there, and a window that is over. */
+        NewReportPreviewRequest: {
+            /**
+             * Format: date-time
+             * @description Start of the window.
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @description End of the window, not in it.
+             */
+            to: string;
+            /** @description Only the body for this subject. */
+            subject?: string;
+            report: components["schemas"]["PreviewedReportRequest"];
+        };
         /** @description The next scheduled run. */
         NextRun: {
             /** Format: date-time */
@@ -2559,6 +2597,8 @@ export interface components {
              *     }
              */
             filters?: components["schemas"]["UsageFilters"];
+            /** @description Only so many rows: those with the most usage, the largest first. */
+            top?: number;
             meter: components["schemas"]["PreviewMeterRequest"];
         };
         /** @description What defines a meter, as far as it decides what is measured. */
@@ -2627,6 +2667,21 @@ export interface components {
             bytes: number;
             /** @description The exact text that would be sent, except for the member `run`. Absent if it would be too large. */
             body?: string;
+        };
+        /** @description What defines a report, as far as it decides what is sent. */
+        PreviewedReportRequest: {
+            /**
+             * @description Unique name of the report in its namespace. It is in every delivery.
+             * @example daily-tokens
+             */
+            slug: string;
+            /**
+             * @description Id or key of the meter to report on.
+             * @example tokens_total
+             */
+            meter_id_or_key: string;
+            query?: components["schemas"]["ReportQueryRequest"];
+            filter?: components["schemas"]["ReportFilterRequest"];
         };
         /** @description A secret from before that signs as well. */
         PreviousSecret: {
@@ -2744,6 +2799,8 @@ export interface components {
              *     }
              */
             filters?: components["schemas"]["UsageFilters"];
+            /** @description Only so many rows: those with the most usage, the largest first. */
+            top?: number;
         };
         QueryResult: {
             /** Format: date-time */
@@ -3952,6 +4009,10 @@ export interface components {
             events: number;
             /** @description Sum of the events' keys modulo 2^128, in whatever order: a key is the BLAKE2b hash of 16 bytes of the identity. */
             checksum: string;
+            /** @description Slices that the events lie in. */
+            slices_total: number;
+            /** @description The first of them, along the log. Their checksums add up to that of all events, if all are listed. */
+            slices: components["schemas"]["UsageSlice"][];
         };
         /** @description Conditions, joined by and. */
         UsageFilters: {
@@ -3991,6 +4052,20 @@ export interface components {
             counted: number;
             /** @description Events without a usable value. */
             rejected: number;
+        };
+        /** @description A slice of the log that events of the entry were counted in. */
+        UsageSlice: {
+            /** @description log.partition.slice, as `audit-span` names it. */
+            slice: string;
+            /** @description Events of the entry in it. */
+            events: number;
+            /** @description Sum of the events' keys modulo 2^128, in whatever order: a key is the BLAKE2b hash of 16 bytes of the identity. */
+            checksum: string;
+            /**
+             * Format: date-time
+             * @description When the log took in the first of them.
+             */
+            stored_at: string;
         };
         /** @description A page of texts, sorted by code points. */
         ValuePage: {
@@ -4360,6 +4435,7 @@ export type Meter = components['schemas']['Meter'];
 export type MeterSwitchRequest = components['schemas']['MeterSwitchRequest'];
 export type MeterUpdateRequest = components['schemas']['MeterUpdateRequest'];
 export type MeterVerdict = components['schemas']['MeterVerdict'];
+export type NewReportPreviewRequest = components['schemas']['NewReportPreviewRequest'];
 export type NextRun = components['schemas']['NextRun'];
 export type NumberMeta = components['schemas']['NumberMeta'];
 export type NumberedPage = components['schemas']['NumberedPage'];
@@ -4369,6 +4445,7 @@ export type PreviewMeterRequest = components['schemas']['PreviewMeterRequest'];
 export type PreviewRejected = components['schemas']['PreviewRejected'];
 export type Preview = components['schemas']['Preview'];
 export type PreviewedBody = components['schemas']['PreviewedBody'];
+export type PreviewedReportRequest = components['schemas']['PreviewedReportRequest'];
 export type PreviousSecret = components['schemas']['PreviousSecret'];
 export type Problem = components['schemas']['Problem'];
 export type PullPage = components['schemas']['PullPage'];
@@ -4460,6 +4537,7 @@ export type UsageEventsTotal = components['schemas']['UsageEventsTotal'];
 export type UsageFilters = components['schemas']['UsageFilters'];
 export type UsageQuery = components['schemas']['UsageQuery'];
 export type UsageRow = components['schemas']['UsageRow'];
+export type UsageSlice = components['schemas']['UsageSlice'];
 export type ValuePage = components['schemas']['ValuePage'];
 export type VerdictCounts = components['schemas']['VerdictCounts'];
 export type Way = components['schemas']['Way'];
@@ -6286,7 +6364,16 @@ export interface operations {
                      *       },
                      *       "total": {
                      *         "events": 1,
-                     *         "checksum": "0f343b0931126a20f133d67c2b018a3b"
+                     *         "checksum": "0f343b0931126a20f133d67c2b018a3b",
+                     *         "slices_total": 1,
+                     *         "slices": [
+                     *           {
+                     *             "slice": "1.0.12",
+                     *             "events": 1,
+                     *             "checksum": "0f343b0931126a20f133d67c2b018a3b",
+                     *             "stored_at": "2026-01-31T10:00:01.262Z"
+                     *           }
+                     *         ]
                      *       }
                      *     }
                      */
@@ -7518,6 +7605,86 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "preview-new-report": {
+        parameters: {
+            query?: {
+                /** @description Which part of a list, by cursor. */
+                page?: components["schemas"]["CursorPage"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "report": {
+                 *         "slug": "daily-tokens",
+                 *         "meter_id_or_key": "tokens_total",
+                 *         "query": {
+                 *           "group_by_dimensions": [
+                 *             "model"
+                 *           ]
+                 *         }
+                 *       },
+                 *       "from": "2026-01-31T00:00:00Z",
+                 *       "to": "2026-02-01T00:00:00Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewReportPreviewRequest"];
+            };
+        };
+        responses: {
+            /** @description A page of bodies. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "deliveries": 1,
+                     *       "entries": 1,
+                     *       "filtered_out": 1,
+                     *       "total": "350.25",
+                     *       "total_filtered_out": "3",
+                     *       "complete_until": "2026-02-01T09:00:00.412Z",
+                     *       "too_large": [],
+                     *       "data": [
+                     *         {
+                     *           "subject": "customer-1",
+                     *           "entries": 1,
+                     *           "bytes": 137,
+                     *           "body": "{\"type\":\"report.meter\",\"timestamp\":\"2026-02-01T00:00:00.000Z\",\"report\":{\"slug\":\"daily-tokens\"},\"usage\":[],\"query\":{},\"meter\":{},\"run\":{}}"
+                     *         }
+                     *       ],
+                     *       "meta": {
+                     *         "page": {
+                     *           "size": 20,
+                     *           "next": null,
+                     *           "previous": null,
+                     *           "first": "customer-1",
+                     *           "last": "customer-1"
+                     *         }
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReportPreview"];
+                };
+            };
+            400: components["responses"]["BadRequestOrUnsupportedContentType"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["BodyTooLarge"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

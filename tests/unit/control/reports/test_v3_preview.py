@@ -117,3 +117,35 @@ async def test_what_cannot_be_previewed_is_told(served: ReportsApi) -> None:
     assert await api.faults("POST", PREVIEW, json=future) == {"to": "maximum"}
     null = {**WINDOW, "subject": None}
     assert await api.faults("POST", PREVIEW, json=null) == {"subject": "type"}
+
+
+def _new(**members: object) -> dict[str, object]:
+    return {"slug": "daily-tokens", "meter_id_or_key": "tokens", **members}
+
+
+async def test_a_preview_of_a_new_report_is_that_of_the_made_one(served: ReportsApi) -> None:
+    api = served.api
+    api.usage.rows = ROWS
+    members = {
+        "query": {"group_by_dimensions": ["model"]},
+        "filter": {"usage": {"$gt": "1"}},
+    }
+    body = {"report": _new(**members), **WINDOW}
+    before = await api.json("POST", f"{V3}/report-preview", json=body)
+    assert (await api.json("GET", f"{V3}/reports"))["data"] == []  # nothing was made
+    await served.made_v3(**members)
+    after = await api.json("POST", PREVIEW, json=WINDOW)
+    bodies = [[but_for_run(it["body"]) for it in one["data"]] for one in (before, after)]
+    assert bodies[0] == bodies[1] != []
+    assert {**before, "data": []} == {**after, "data": []}
+
+
+async def test_a_preview_of_a_new_report_names_every_fault(served: ReportsApi) -> None:
+    async def faults(report: dict[str, object]) -> list[str]:
+        body = {"report": report, "from": WINDOW["to"], "to": WINDOW["from"]}
+        problem = await served.api.json("POST", f"{V3}/report-preview", 400, json=body)
+        return [one["field"] for one in problem["invalid_parameters"]]
+
+    assert await faults(_new(meter_id_or_key="none")) == ["from", "report.meter_id_or_key"]
+    grouped = _new(query={"group_by_dimensions": ["model", "colour"]})
+    assert await faults(grouped) == ["from", "report.query.group_by_dimensions.1"]

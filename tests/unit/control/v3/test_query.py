@@ -79,6 +79,23 @@ async def test_every_part_of_a_question_reaches_the_store(api: Api, meter: Any) 
     )
 
 
+async def test_top_keeps_the_rows_with_the_most_usage(api: Api) -> None:
+    values = {"a": 1, "b": 5, "c": 3, "d": 5, "e": -2}
+    api.usage.rows = [_row(value * UNIT, name) for name, value in values.items()]
+    body = {"group_by_dimensions": ["subject"], "top": 3}
+    answer = await api.json("POST", PATH, json=body)
+    shown = [(row["dimensions"]["subject"], row["value"]) for row in answer["data"]]
+    assert shown == [("b", "5"), ("d", "5"), ("c", "3")]
+    few = await api.json("POST", PATH, json=body | {"top": 10})
+    assert [row["value"] for row in few["data"]] == ["5", "5", "3", "1", "-2"]
+
+
+@pytest.mark.parametrize("top", [0, 10_001, "3", None, 1.5])
+async def test_top_is_a_bounded_number(api: Api, top: object) -> None:
+    problem = await api.json("POST", PATH, 400, json={"top": top})
+    assert problem["invalid_parameters"][0]["field"] == "top"
+
+
 @pytest.mark.parametrize(
     ("sent", "meant"),
     [

@@ -11,8 +11,9 @@ from meterline.audit import Position, ReportedDelivery, UsageEntry, checksum
 from meterline.delivery import Delivery, DeliveryState
 from meterline.event import ListedEvent, Verdict, decode_event, identity_key
 from meterline.http.gate import Gate
+from meterline.limits import USAGE_SLICES_SHOWN
 from meterline.usage import NO_POSITION, EventRow
-from meterline.window import MINUTE_MS
+from meterline.window import MINUTE_MS, rfc3339
 from tests.unit.control.conftest import NOW_MS, Api, Client, ServeApi
 
 METERS = "/api/v3/metering/meters"
@@ -83,6 +84,24 @@ async def traced(api: Api, serve: ServeApi) -> Traced:
     )  # fmt: skip
 
 
+async def test_slices_add_up_to_the_events_behind_an_entry(traced: Traced) -> None:
+    many = USAGE_SLICES_SHOWN + 2
+    traced.shelf.rows = [
+        _row(number)._replace(slice=number // 2, append_ms=NOW_MS - number)
+        for number in range(2 * many)
+    ]
+    total = (await traced.api.json("GET", EVENTS, params=WINDOW))["total"]
+    assert (total["events"], total["slices_total"]) == (2 * many, many)
+    assert len(total["slices"]) == USAGE_SLICES_SHOWN
+    keys = [identity_key("default", "s", f"e{number}") for number in (2, 3)]
+    assert total["slices"][1] == {
+        "slice": "1.0.1",
+        "events": 2,
+        "checksum": checksum(keys),
+        "stored_at": rfc3339(NOW_MS - 3),
+    }
+
+
 async def test_the_events_behind_an_entry_page_by_page(traced: Traced) -> None:
     traced.shelf.rows = [
         _row(0), _row(1, "many"), _row(2, region="south"), _row(3), _row(4, subject="other"),
@@ -91,7 +110,9 @@ async def test_the_events_behind_an_entry_page_by_page(traced: Traced) -> None:
     asked = {**WINDOW, "subject": "acme", "dimensions[region]": "north", "page[size]": "2"}
     page = await traced.api.json("GET", EVENTS, params=asked)
     keys = [identity_key("default", "s", f"e{number}") for number in (0, 3, 5)]
-    assert page["total"] == {"events": 3, "checksum": checksum(keys)}
+    total = {"events": 3, "checksum": checksum(keys)}
+    one = {"slice": "1.0.0", "stored_at": rfc3339(NOW_MS), **total}
+    assert page["total"] == {**total, "slices_total": 1, "slices": [one]}
     assert page["data"][0] == {
         "id": "e0", "source": "s", "subject": "acme", "time": "2026-01-01T00:00:30Z",
         "ingested_at": "2026-01-01T00:00:31Z", "position": "1.0.0.0",

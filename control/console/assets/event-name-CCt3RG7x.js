@@ -1,1 +1,0 @@
-import{$ as e,V as t,m as n}from"./index-DnSjhzaI.js";var r=e();function i(e){return`/event?source=${encodeURIComponent(e.source)}&id=${encodeURIComponent(e.id)}`}function a({event:e,text:a}){return e?(0,r.jsx)(t,{href:i(e),children:(0,r.jsx)(n,{children:e.id})}):a===void 0?`unreadable`:(0,r.jsx)(`code`,{children:(0,r.jsx)(n,{children:a})})}export{i as n,a as t};

@@ -1,0 +1,51 @@
+"""A server of their own for tests that change much, and a receiver that takes deliveries."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.console.doing.keyboard import Keyboard
+from tests.console.filling import fill
+from tests.console.watched import Watched
+from tests.journey.client import Server
+from tests.journey.processes import role_process
+from tests.journey.receiver import Receiver, receiving
+from tests.services.local import free_port
+
+
+@pytest.fixture(scope="package")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an embedded server with usage, refusals and a sync whose receiver is away.
+    Late usage is told after a second.
+    """
+    folder = tmp_path_factory.mktemp("doing")
+    settings = {
+        "METERLINE_DATA_DIR": str(folder / "data"),
+        "METERLINE_REVISION_PAUSE_S": "1",
+    }
+    server = role_process("up", ["up"], folder / "up", free_port(), settings)
+    server.start()
+    try:
+        fill(Server(server.url))
+        yield server.url
+    finally:
+        server.kill()
+
+
+@pytest.fixture(scope="package")
+def receiver() -> Iterator[Receiver]:
+    """Takes deliveries on loopback."""
+    with receiving() as one:
+        yield one
+
+
+@pytest.fixture
+def keyboard(watched: Watched) -> Keyboard:
+    """The page without a mouse."""
+    return Keyboard(watched)
+
+
+@pytest.fixture
+def server(console: str) -> Server:
+    """The same server, by its API."""
+    return Server(console)

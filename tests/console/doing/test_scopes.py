@@ -1,0 +1,81 @@
+"""What a key's scopes do not allow is not offered, and an address typed by hand says what lacks."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.console.filling import fill
+from tests.console.watched import Watched
+from tests.journey.client import Server
+from tests.journey.deadline import until
+from tests.journey.keyed import METERS, OPERATOR, SETTINGS
+from tests.journey.processes import run_command
+from tests.journey.setups import SetUp, embedded, started
+
+KNOWN_WITHIN_S = 10.0
+READER = ["events:read", "meters:read", "usage:read", "reports:read", "keys:read", "status:read"]
+CHANGES = {
+    "/meters": ("Meters", ["New meter"]),
+    "/meters/tokens": ("Tokens used", ["Revise", "End"]),
+    "/syncs": ("Syncs", ["New sync"]),
+    "/syncs/tokens-daily": (
+        "tokens-daily",
+        ["Pause", "Replay", "End", "Send a test delivery", "Show it", "Rotate it"],
+    ),
+    "/refusals": ("Refusals", []),
+    "/keys": ("Keys", ["Create the key", "Rotate", "Revoke"]),
+}
+
+
+@pytest.fixture
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SetUp]:
+    with started(embedded(tmp_path_factory.mktemp("scoped"), SETTINGS)) as setup:
+        yield setup
+
+
+def _key(keyed: SetUp, name: str, scopes: list[str]) -> str:
+    command = ["keys", "create", "--name", name, *scopes]
+    return run_command(command, keyed.folder, keyed.processes["up"].environment).split()[-1]
+
+
+def _known(caller: Server) -> None:
+    """Wait until the server has read a key that was made by command."""
+    until("the key works", KNOWN_WITHIN_S, lambda: caller.ask("GET", METERS).status == 200)
+
+
+def test_a_reader_is_offered_no_change(keyed: SetUp, browser: Browser) -> None:
+    url = keyed.control.url
+    filler = Server(url, _key(keyed, "filler", OPERATOR))
+    _known(filler)
+    fill(filler)
+    context = browser.new_context()
+    watched = Watched(context.new_page(), url)
+    page = watched.open("/", "Sign in to Meterline")
+    reader = _key(keyed, "reader", [f"--scope={scope}" for scope in READER])
+    _known(Server(url, reader))
+    page.get_by_label("API key").fill(reader)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("heading", level=1, name="Overview").wait_for()
+    for path, (heading, names) in CHANGES.items():
+        watched.open(path, heading)
+        page.wait_for_load_state("networkidle")
+        for name in names:
+            for role in ("button", "link"):
+                offered = page.get_by_role(role, name=name, exact=True)
+                assert offered.count() == 0, f"{path} offers {name}"
+    watched.open("/refusals?kind=conflict", "Refusals")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("region", name="Differences")).to_be_visible()
+    expect(page.get_by_role("button", name="Dismiss")).to_be_hidden()
+    expect(page.get_by_role("button", name="Send the mended event")).to_be_hidden()
+    for path, heading, scope in (
+        ("/new/meters", "New meter", "meters:write"),
+        ("/new/syncs", "New sync", "reports:write"),
+    ):
+        watched.open(path, heading)
+        expect(page.get_by_text("This key cannot do that.")).to_be_visible()
+        expect(page.get_by_role("main")).to_contain_text(scope)
+        assert page.locator("form").count() == 0
+    context.close()
+    assert watched.complaints == []

@@ -1,0 +1,155 @@
+"""Very much of everything: lists are paged by the server, answers stay small, nothing hangs.
+
+METERLINE_TEST_CROWD=50 makes it a million subjects and a hundred thousand deliveries.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Response, expect
+
+from tests.console.filling import API, AWAY, BATCH
+from tests.console.watched import Watched
+from tests.journey.client import Server
+from tests.journey.deadline import until
+from tests.journey.processes import role_process
+from tests.services.local import free_port
+
+FACTOR = int(os.environ.get("METERLINE_TEST_CROWD", "1"))
+METERS, SUBJECTS, DELIVERIES = 260, 20_000 * FACTOR, 2_000 * FACTOR
+BATCH_EVENTS = 1_000
+WITHIN_S = 60.0 + 30.0 * FACTOR
+ANSWER_BYTES_MAX = 200_000
+ROWS_MAX = 250
+QUICK = {"METERLINE_PRODUCE_DEADLINE_MS": "3000", "METERLINE_CLOCK_SKEW_MS": "0"}
+
+
+def send(server: Server, kind: str, subjects: int) -> None:
+    """One event for each of so many subjects; the later ones use more."""
+    for first in range(0, subjects, BATCH_EVENTS):
+        events = [
+            {
+                "specversion": "1.0",
+                "id": f"{kind}-{number}",
+                "source": "crowd",
+                "type": kind,
+                "subject": f"{kind}-{number:07}",
+                "time": "2026-01-01T10:00:00Z",
+                "data": {"value": number},
+            }
+            for number in range(first, min(first + BATCH_EVENTS, subjects))
+        ]
+        answer = server.ask("POST", f"{API}/events", events, BATCH)
+        assert answer.status == 202, answer.body
+
+
+def fill(server: Server) -> None:
+    for number in range(METERS):
+        kind = {0: "many", 1: "reported"}.get(number, f"kind-{number}")
+        meter = {"key": f"m_{number:03}", "name": f"Meter {number}", "aggregation": "sum"}
+        server.made(f"{API}/meters", meter | {"event_type": kind, "value_property": "$.value"})
+    send(server, "many", SUBJECTS)
+    send(server, "reported", DELIVERIES)
+    report: dict[str, Any] = {"slug": "crowded", "meter_id_or_key": "m_001", "type": "webhook"}
+    report |= {"schedule": {"interval": "1d"}, "endpoint": {"url": AWAY}}
+    server.made(f"{API}/reports", report)
+    window = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
+    server.ask("POST", f"{API}/reports/crowded/runs", window)
+
+    def delivering() -> bool:
+        (run,) = server.get(f"{API}/reports/crowded/runs").json["data"]
+        return bool(run["state"] == "delivering")
+
+    until("its deliveries are made", WITHIN_S, delivering)
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder: Path = tmp_path_factory.mktemp("crowd")
+    settings = {**QUICK, "METERLINE_DATA_DIR": str(folder / "data")}
+    server = role_process("up", ["up"], folder / "up", free_port(), settings)
+    server.start()
+    try:
+        fill(Server(server.url))
+        yield server.url
+    finally:
+        server.kill()
+
+
+@pytest.fixture
+def small(browser: Browser, crowded: str) -> Iterator[Watched]:
+    """A page whose every answer of the API has to be small."""
+    context = browser.new_context()
+    watched = Watched(context.new_page(), crowded)
+    large: list[str] = []
+
+    def weigh(response: Response) -> None:
+        size = int(response.headers.get("content-length", "0"))
+        if API in response.url and size > ANSWER_BYTES_MAX:
+            large.append(f"{response.url}: {size} bytes")
+
+    watched.page.on("response", weigh)
+    yield watched
+    rows = watched.page.get_by_role("row").count()
+    context.close()
+    assert (large, watched.complaints) == ([], [])
+    assert rows <= ROWS_MAX
+
+
+def test_meters_are_paged(small: Watched) -> None:
+    page = small.open("/meters", "Meters")
+    expect(page.get_by_text("Page 1 of 11, 260 in all")).to_be_visible()
+    page.get_by_role("button", name="Next page").click()
+    expect(page.get_by_role("link", name="Meter 25", exact=True)).to_be_visible()
+    page.get_by_label("Key contains").fill("m_259")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("1 in all")).to_be_visible()
+
+
+def test_subjects_are_paged_and_found(small: Watched) -> None:
+    page = small.open("/subjects", "Subjects")
+    expect(page.get_by_role("link", name="many-0000000")).to_be_visible()
+    page.get_by_role("button", name="Next page").click()
+    expect(page.get_by_role("link", name="many-0000050")).to_be_visible()
+    last = f"many-{SUBJECTS - 1:07}"
+    page.get_by_label("Key contains").fill(last)
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name=last).click()
+    expect(page.get_by_role("region", name="Usage")).to_contain_text("why?")
+
+
+def test_the_subjects_with_most_usage_are_chosen_by_the_server(small: Watched) -> None:
+    span = "from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z&by=PT1H"
+    page = small.open(f"/meters/m_000?{span}&group=subject", "Meter 0")
+    top = page.get_by_role("region", name="Top subjects").get_by_role("row")
+    expect(top.nth(1)).to_contain_text(f"many-{SUBJECTS - 1:07}")
+    expect(top).to_have_count(11)
+    expect(page.get_by_text("these are the 20 with most usage")).to_be_visible()
+    windows = page.get_by_role("region", name="Usage by window").get_by_role("row")
+    expect(windows).to_have_count(21)
+
+
+def test_deliveries_are_paged(small: Watched) -> None:
+    page = small.open("/syncs/crowded", "crowded")
+    deliveries = page.get_by_role("region", name="Deliveries")
+    expect(deliveries.get_by_role("row")).to_have_count(26)
+    first = deliveries.get_by_role("link").first.inner_text()
+    page.get_by_role("button", name="Next page").click()
+    expect(deliveries.get_by_role("link").first).not_to_have_text(first)
+    page.get_by_label("Subject").fill(f"reported-{DELIVERIES - 1:07}")
+    page.keyboard.press("Enter")
+    expect(deliveries.get_by_role("row")).to_have_count(2)
+    expect(page.get_by_role("region", name="Runs")).to_contain_text("delivering")
+
+
+def test_events_are_paged_and_the_overview_stays_quick(small: Watched) -> None:
+    page = small.open("/events", "Events")
+    events = page.get_by_role("region", name="Events")
+    expect(events.get_by_role("row")).to_have_count(51)
+    page.get_by_role("button", name="Next page").click()
+    expect(page.get_by_role("button", name="First page")).to_be_enabled()
+    page = small.open("/", "Overview")
+    expect(page.get_by_role("region", name="Partitions")).to_be_visible()

@@ -1,0 +1,223 @@
+"""What the console does where something is wrong: the server is away, slow or newer, the key is
+gone, narrow or used up.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Route, expect
+
+from tests.console.filling import API, fill
+from tests.console.watched import Watched
+from tests.journey.client import Server
+from tests.journey.keyed import OPERATOR, SETTINGS
+from tests.journey.processes import role_process, run_command
+from tests.journey.setups import SetUp, embedded, started
+from tests.services.local import LocalService, free_port
+
+SIGN_IN = "Sign in to Meterline"
+PATIENCE_MS = 60_000
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[LocalService]:
+    """A server that a test may end."""
+    settings = {"METERLINE_DATA_DIR": str(tmp_path / "data")}
+    server = role_process("up", ["up"], tmp_path / "up", free_port(), settings)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+def test_a_server_that_is_gone_and_back(own: LocalService, browser: Browser) -> None:
+    fill(Server(own.url))
+    context = browser.new_context()
+    watched = Watched(context.new_page(), own.url)
+    page = watched.open("/", "Overview")
+    expect(page.get_by_role("region", name="Partitions")).to_be_visible()
+    page.get_by_role("link", name="Subjects").click()  # a page that does not ask again by itself
+    expect(page.get_by_role("link", name="globex")).to_be_visible()
+    own.kill()
+    page.get_by_role("link", name="Overview").click()
+    away = page.get_by_role("alert").filter(has_text="The server does not answer")
+    expect(away).to_be_visible()
+    expect(page.get_by_role("region", name="Partitions")).to_be_visible()  # as it was
+    assert away.count() == 1, "that it is away is said once"
+    page.get_by_role("link", name="Changes").click()  # not even its files are here yet
+    expect(page.get_by_role("button", name="Reload the page")).to_be_visible()
+    own.start()
+    expect(page.get_by_role("region", name="Changes")).to_be_visible(timeout=PATIENCE_MS)
+    expect(away).to_be_hidden()
+    context.close()
+    watched.forgive("net::ERR_", "dynamically imported module")
+    assert watched.complaints == []
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SetUp]:
+    with started(embedded(tmp_path_factory.mktemp("errors"), SETTINGS)) as setup:
+        yield setup
+
+
+Enter = Callable[..., tuple[Watched, str]]
+
+
+@pytest.fixture
+def enter(keyed: SetUp, browser: Browser) -> Iterator[Enter]:
+    """Who signs in with a new key that may so much: the page, and the key."""
+    contexts: list[BrowserContext] = []
+
+    def act(path: str, heading: str, *options: str) -> tuple[Watched, str]:
+        command = ["keys", "create", "--name", "of-a-test", *options]
+        key = run_command(command, keyed.folder, keyed.processes["up"].environment).split()[-1]
+        contexts.append(browser.new_context())
+        watched = Watched(contexts[-1].new_page(), keyed.control.url)
+        page = watched.open(path, SIGN_IN)
+        page.get_by_label("API key").fill(key)
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("heading", level=1, name=heading).wait_for()
+        return watched, key
+
+    yield act
+    for context in contexts:
+        context.close()
+
+
+def test_a_key_that_is_revoked_ends_the_page_and_a_new_one_goes_on(
+    keyed: SetUp, enter: Enter
+) -> None:
+    watched, key = enter("/", "Overview", *OPERATOR)
+    page = watched.page
+    expect(page.get_by_role("button", name="Dismiss the tour")).to_be_visible()
+    run_command(
+        ["keys", "revoke", key.split("_")[1]], keyed.folder, keyed.processes["up"].environment
+    )
+    page.get_by_role("heading", level=1, name=SIGN_IN).wait_for(timeout=PATIENCE_MS)
+    assert watched.violations() == []
+    page.get_by_label("API key").fill(key)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_contain_text("Sign in with a key that is valid")
+    watched.forgive("401")
+    assert watched.complaints == []
+
+
+def test_what_a_key_may_not_do_is_not_offered_and_says_what_is_missing(enter: Enter) -> None:
+    watched, _ = enter("/meters", "Meters", "--scope=meters:read")
+    page = watched.page
+    assert page.get_by_role("navigation", name="Main").get_by_role("link").all_inner_texts() == [
+        "Meters"
+    ]
+    page.goto(f"{watched.url}/console/keys")
+    refused = page.get_by_role("alert")
+    expect(refused).to_contain_text("keys:read")
+    expect(refused).to_contain_text("Ask for a key with the scope that is named")
+    expect(page.get_by_role("button", name="Make it")).to_be_hidden()
+    page.goto(f"{watched.url}/console/")
+    expect(page.get_by_role("alert").first).to_contain_text("status:read")
+    watched.forgive("403")
+    assert watched.complaints == []
+
+
+def test_a_plan_that_is_used_up_says_so_and_the_page_goes_on(enter: Enter) -> None:
+    watched, _ = enter("/meters", "Meters", *OPERATOR, "--plan=tight")
+    page = watched.page
+    # The plan allows 8 requests in 8 seconds.
+    page.evaluate(f"Promise.all(Array.from({{length: 12}}, () => fetch('{API}/meters')))")
+    page.get_by_role("link", name="Syncs", exact=True).click()
+    waiting = page.get_by_text("Asking again").or_(page.get_by_text("allows no more requests"))
+    expect(waiting.first).to_be_visible()
+    expect(waiting).to_have_count(0, timeout=PATIENCE_MS)
+    expect(page.get_by_role("alert")).to_have_count(0)
+    watched.forgive("429")
+    assert watched.complaints == []
+
+
+def test_a_slow_answer_is_awaited_and_other_pages_work(watched: Watched) -> None:
+    held: list[Route] = []
+    asked = re.compile(rf"{API}/meters\?")
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    watched.page.route(asked, hold)
+    page = watched.open("/meters", "Meters")
+    expect(page.get_by_role("status")).to_contain_text("The server takes long to answer")
+    page.get_by_role("link", name="Subjects").click()
+    expect(page.get_by_role("link", name="globex")).to_be_visible()
+    page.get_by_role("link", name="Meters").click()
+    page.wait_for_timeout(100)
+    for route in held:
+        route.continue_()
+    page.unroute(asked)
+    expect(page.get_by_role("link", name="Tokens used")).to_be_visible()
+
+
+def test_a_stale_tab_loads_itself_anew_and_else_says_what_to_do(watched: Watched) -> None:
+    page = watched.open("/", "Overview")
+    gone: list[str] = []
+
+    def another_release(route: Route) -> None:
+        gone.append(route.request.url)
+        route.continue_(url=f"{watched.url}/console/assets/changes-of-before.js")
+
+    asset = re.compile("/assets/changes-")
+    page.route(asset, another_release, times=1)
+    page.get_by_role("link", name="Changes").click()
+    expect(page.get_by_role("region", name="Changes")).to_be_visible()  # loaded anew by itself
+    assert len(gone) == 1
+    page = watched.open("/", "Overview")
+    page.route(asset, another_release)
+    page.get_by_role("link", name="Changes").click()
+    expect(page.get_by_role("button", name="Reload the page")).to_be_visible()
+    assert watched.violations() == []
+    expect(page.get_by_role("navigation", name="Main")).to_be_visible()
+    page.unroute(asset)
+    page.get_by_role("button", name="Reload the page").click()
+    expect(page.get_by_role("region", name="Changes")).to_be_visible()
+    watched.forgive("404", "Failed to fetch dynamically imported module")
+    assert watched.complaints == []
+
+
+def test_a_newer_console_of_the_server_is_offered(watched: Watched) -> None:
+    page = watched.open("/", "Overview")
+    notice = page.get_by_text("The server has a newer console.")
+    expect(notice).to_be_hidden()
+
+    def newer(route: Route) -> None:
+        session = route.fetch().json() | {"console": "of-the-next-release"}
+        route.fulfill(body=json.dumps(session), content_type="application/json")
+
+    page.route(f"**{API}/session", newer)
+    # The page asks each minute, and when somebody comes back to it.
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange', { bubbles: true }))")
+    expect(notice).to_be_visible(timeout=90_000)
+    page.unroute(f"**{API}/session")
+    page.get_by_role("button", name="Load it").click()
+    expect(page.get_by_role("heading", level=1, name="Overview")).to_be_visible()
+    expect(notice).to_be_hidden()
+
+
+def test_a_tab_that_nobody_sees_asks_for_nothing(watched: Watched) -> None:
+    page = watched.open("/", "Overview")
+    expect(page.get_by_role("region", name="Partitions")).to_be_visible()
+
+    def seen(state: str) -> None:
+        page.evaluate(
+            f"Object.defineProperty(document, 'visibilityState',"
+            f" {{ get: () => '{state}', configurable: true }});"
+            "document.dispatchEvent(new Event('visibilitychange', { bubbles: true }))"
+        )
+
+    seen("hidden")
+    page.wait_for_timeout(1000)  # what was asked before is answered
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(7000)  # else two polls of the status
+    assert asked == []
+    with page.expect_request(f"**{API}/status"):
+        seen("visible")

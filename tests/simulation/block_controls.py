@@ -29,7 +29,7 @@ def uncounted(state: BlocksState) -> None:
 
 def believed(state: BlocksState) -> None:
     """Nobody asks whether what was read was still kept."""
-    _put(state, kept=lambda _: True)
+    _put(state, kept=lambda *_: True)
 
 
 def filled(state: BlocksState) -> None:

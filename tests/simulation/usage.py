@@ -72,6 +72,10 @@ class UsageState:
         self.forgets_share = 0.0
         self.forgets: random.Random | None = None  # whoever draws which rows are lost in silence
 
+    def forgets_by(self, rng: random.Random, share: float) -> None:
+        """From now on it forgets rows of this share of the flushes."""
+        self.forgets, self.forgets_share = (rng if share else None), share
+
     def put(self, table: str, rows: Sequence[Any]) -> None:
         """Insert a block."""
         for whole in (self.unerased, self.undropped):

@@ -78,12 +78,10 @@ class World:
         self.dispatch_fates = Fates(self.rng, self.profile.rates)
         self.dispatch_fates.dealt, self.dispatch_fates.away = self.fates.dealt, self.fates.away
         self.log = LogState("log", self.profile.partitions, self.time, self.rng)
-        self.log.gaps, self.log.lags, self.log.clock_wobble_ms = (
-            self.profile.gaps, self.profile.lags, self.profile.clock_wobble_ms,
-        )  # fmt: skip
+        self.log.gaps, self.log.lags = self.profile.gaps, self.profile.lags
+        self.log.clock_wobble_ms = self.profile.clock_wobble_ms
         self.usage = UsageState(self.rng)
-        self.usage.forgets = self.rng if self.profile.lossy else None
-        self.usage.forgets_share = self.profile.lossy
+        self.usage.forgets_by(self.rng, self.profile.lossy)
         self.progress = ProgressState(self.rng)
         self.blocks = BlocksState(self.usage, self.progress)
         self.substitutes.blocks(self.blocks)

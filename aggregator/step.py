@@ -329,7 +329,8 @@ class Aggregator:
             return
         at_ms = max(self.now_ms, partition.append_ms)
         tables = table_differences(expected, stored)
-        difference = SliceDifference(open_slice.id, at_ms, tables)
+        first = open_slice.first_minute
+        difference = SliceDifference(open_slice.id, at_ms, tables, first)
         if await self.progress.record_difference(difference):
             logger.warning("sealed_slice_left", slice=difference.place, differing=tables)
         else:

@@ -48,6 +48,11 @@ class SliceFold:
         """Tallies so far."""
         return len(self._tallies)
 
+    @property
+    def first_minute(self) -> int | None:
+        """The first one that has a tally; None: there is none."""
+        return min((window for *_, window in self._tallies), default=None)
+
     def add(self, event: Event, position: int) -> None:
         """Count a new event in every meter that matches it, in the minute of its own time. A late
         event is no special case: its tally is one more row of that minute.

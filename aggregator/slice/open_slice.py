@@ -212,6 +212,11 @@ class OpenSlice:
         )
 
     @property
+    def first_minute(self) -> int | None:
+        """The first minute that has a tally; None: there is none."""
+        return self._fold.first_minute
+
+    @property
     def cells(self) -> int:
         """Tallies in memory."""
         return self._fold.cells

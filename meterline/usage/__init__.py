@@ -74,6 +74,7 @@ from meterline.usage.integrity.comparison import (
 from meterline.usage.integrity.difference import (
     SliceDifference,
     TableDifference,
+    of_kept,
     table_differences,
 )
 from meterline.usage.late import late_before, late_rows

@@ -63,7 +63,8 @@ class ProgressStore(Protocol):
     async def record_difference(self, difference: SliceDifference) -> bool:
         """Record that a sealed slice differed when it was counted back: the last one stands. False,
         and nothing is recorded, where a subject is erased from the slice, or was: of whoever counts
-        it then, its rows differ.
+        it then, its rows differ. Nor is a table recorded that may lack minutes of the slice, since
+        these are not kept any more.
         """
         ...
 

@@ -84,7 +84,7 @@ class MinutesState:
             binding.usage.undropped = UsageState()
             binding.kept = self.kept
             catalogue.whole_from_ms = lambda it: whole_from(self.dropped(), it) * MINUTE_MS
-            self.blocks.dropped = self.dropped
+            self.blocks.dropped = binding.progress.dropped = self.dropped
             self.blocks.planned, self.blocks.fair = self.through, self.is_fair
 
     # --- the control store's side ---

@@ -9,6 +9,7 @@ from meterline.ports import OutdatedMeters
 from meterline.problem import Problem, ProblemType
 from meterline.usage import (
     Borders,
+    Dropped,
     Filling,
     Lacking,
     Seal,
@@ -16,6 +17,7 @@ from meterline.usage import (
     SliceDifference,
     SliceId,
     next_sum,
+    of_kept,
     summed,
 )
 from tests.simulation.network import Net
@@ -42,6 +44,7 @@ class ProgressState:
         self.erased_from: Callable[[SliceId], bool] = lambda _: False
         self.pseudonyms: Callable[[SliceId], dict[str, str]] = lambda _: {}
         self.differing: dict[SliceId, SliceDifference] = {}
+        self.dropped: Callable[[], tuple[Dropped, ...]] = tuple  # minutes that are not kept
         self.recorded: set[SliceId] = set()  # all that ever differed
         self.sealed: Callable[[Seal], None] = lambda _: None  # told of each that is new
         self.left_as_erased: set[SliceId] = set()  # that differ, since a subject is erased
@@ -137,7 +140,10 @@ class ProgressState:
         if self.was_erased_from(difference.slice_id):
             self.left_as_erased.add(difference.slice_id)
             return False
-        self.differing[difference.slice_id] = difference
+        kept = of_kept(difference, self.dropped())
+        if kept is None:
+            return False
+        self.differing[difference.slice_id] = kept
         self.recorded.add(difference.slice_id)
         return True
 

@@ -4,10 +4,12 @@ A worker that was late with a slice finds it sealed by another one. If the rows 
 says, somebody has to look: the numbers that were answered and reported from it may be wrong.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from meterline.usage.cells import Dropped, dropped_before
+from meterline.usage.retention.minutes import MINUTE_TABLES
 from meterline.usage.rows import AccountRow, Counted, SliceId
 
 _MISSING = Counted(0, 0)
@@ -28,11 +30,21 @@ class SliceDifference:
     slice_id: SliceId
     found_at_ms: int
     tables: tuple[TableDifference, ...]
+    first_minute: int | None = field(default=None, compare=False)  # of its usage, while it is found
 
     @property
     def place(self) -> str:
         """The slice, as an audit names it."""
         return ".".join(map(str, self.slice_id))
+
+
+def of_kept(difference: SliceDifference, dropped: Iterable[Dropped]) -> SliceDifference | None:
+    """What is left of it where usage by minute may be gone; None: nothing is."""
+    before, first = dropped_before(one for one in dropped if one.gone), difference.first_minute
+    if first is None or first >= before:
+        return difference
+    tables = tuple(it for it in difference.tables if it.table not in MINUTE_TABLES)
+    return replace(difference, tables=tables) if tables else None
 
 
 def table_differences(

@@ -25,7 +25,10 @@ from meterline.usage import (
     Seal,
     SealedEnd,
     SealedRows,
+    SliceDifference,
+    SliceId,
     Stretch,
+    TableDifference,
     counted_from,
 )
 
@@ -165,6 +168,30 @@ async def test_minutes_go_once_blocks_have_them_and_blocks_are_withdrawn_until_t
     assert await blocks.kept([2, 3], MONTH_MS // 60_000)
     assert await blocks.withdraw(1, [3], BEHIND_MS), "it has only late rows of before"
     assert not await blocks.kept([3], MONTH_MS // 60_000)
+
+
+async def test_a_slice_does_not_differ_by_minutes_that_may_be_gone(
+    stores: Stores, control_database: Database
+) -> None:
+    usage = TableDifference(TALLIES, "2 rows", "1 rows")
+    events = TableDifference("events", "2 rows", "1 rows")
+    minute, reach = MONTH_MS // 60_000, Reach({0: 11}, 0)
+
+    def differing(slice_: int, first_minute: int, *tables: TableDifference) -> SliceDifference:
+        return SliceDifference(SliceId(1, 0, slice_), BEHIND_MS, tables, first_minute)
+
+    record = stores.progress.record_difference
+    assert await record(differing(1, minute - 1, usage)), "all are kept"
+    await _readable(SqlBlockLedger(control_database), _block(1, 0, 20, 0, BEHIND_MS))
+    assert isinstance(await stores.ledger.give_notice(JANUARY, reach, 1, 100), Notice)
+    assert await record(differing(2, minute - 1, usage)), "the drop has not begun"
+    assert await stores.ledger.begin_drop(JANUARY, reach, 1, 200)
+    assert not await record(differing(3, minute - 1, usage))
+    assert await record(differing(4, minute, usage)), "its minutes are kept"
+    assert await record(differing(5, minute - 1, usage, events))
+    there = await stores.progress.differences_between(1, 0, 0, 10)
+    told = [(it.slice_id.slice, [table.table for table in it.tables]) for it in there]
+    assert told == [(1, [TALLIES]), (2, [TALLIES]), (4, [TALLIES]), (5, ["events"])]
 
 
 async def test_minutes_that_no_log_but_another_has_are_kept(

@@ -7,10 +7,17 @@ from sqlalchemy import func, select, update
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import put
+from meterline.backends.control_store.meters.kept_events import notices
 from meterline.backends.control_store.progress.erasures import was_erased_from
 from meterline.backends.control_store.store import fetch_int, json_text
 from meterline.backends.control_store.tables.meters import slice_differences
-from meterline.usage import SliceDifference, SliceId, TableDifference
+from meterline.usage import (
+    SliceDifference,
+    SliceId,
+    TableDifference,
+    dropped_of,
+    of_kept,
+)
 
 _those = slice_differences.c
 _TABLES: Final = msgspec.json.Decoder(tuple[TableDifference, ...])
@@ -20,10 +27,13 @@ async def record(connection: Connection, difference: SliceDifference) -> bool:
     """See `ProgressStore.record_difference`."""
     if await was_erased_from(connection, difference.slice_id):
         return False
+    kept = of_kept(difference, dropped_of(await notices(connection)))
+    if kept is None:
+        return False
     row = {
-        **difference.slice_id._asdict(),
-        "found_at_ms": difference.found_at_ms,
-        "differing": json_text(difference.tables),
+        **kept.slice_id._asdict(),
+        "found_at_ms": kept.found_at_ms,
+        "differing": json_text(kept.tables),
         "mended_at_ms": None,
     }
     await put(connection, slice_differences, [row])

@@ -50,7 +50,8 @@ class Outstanding:
             since = "" if health.failing_since_ms is None else _since(health.failing_since_ms)
             return (
                 f"The receiver is down{since} ({health.reason}). One delivery at a time tests it,"
-                f" the next at {rfc3339(health.probe_at_ms)}. The others wait and use no attempt."
+                f" the next not before {rfc3339(health.probe_at_ms)}. The others wait and use no"
+                " attempt."
             )
         if not self.retrying:
             return ""

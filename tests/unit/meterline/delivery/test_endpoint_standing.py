@@ -36,8 +36,8 @@ REASON = "the receiver answered 500"
             Standing.DOWN,
             (
                 "The receiver is down since 2026-02-02T02:40:01Z (no connection). One delivery at a"
-                " time tests it, the next at 2026-02-02T02:40:09Z. The others wait and use no"
-                " attempt."
+                " time tests it, the next not before 2026-02-02T02:40:09Z. The others wait and use"
+                " no attempt."
             ),
         ),
     ],

@@ -101,7 +101,8 @@ SCALE: Final = 18  # decimal digits kept behind the point
 INTEGER_DIGITS_MAX: Final = 20  # digits before the point
 
 # --- queries ---
-QUERY_TOP_MAX: Final = 10_000  # rows with the most usage: bounds what is kept while all are read
+QUERY_TOP_MAX: Final = 1_000  # rows with the most usage: bounds what is kept while all are read
+QUERY_TOP_HELD: Final = 8_192  # rows besides these, before all but the largest are let go
 QUERY_ROWS_MAX: Final = 1_000_000  # of one answer: bounds memory; ask for less, then
 ANSWER_PIECE_BYTES: Final = 64 * 1024  # read from the store at once: bounds memory, and one step
 ANSWER_ROWS_AT_ONCE: Final = 200  # rendered on the loop, below a millisecond; more are in a thread

@@ -206,8 +206,11 @@ class StoreAuditor:
         if not span.repair or not (found or recorded) or slices.gone:
             return recorded_findings(recorded) + found
         places = {one.place for one in found} | suspects
-        for seal in slices.seals:
-            await self._repair.mend(slices, seal, places)
+        anew = {
+            slices.place(seal.slice)
+            for seal in slices.seals
+            if await self._repair.mend(slices, seal, places)
+        }
         bounds = (slices.chunk.log, slices.chunk.partition, slices.chunk.first, slices.chunk.end)
         accounts = await self._usage.accounts_between(*bounds)
         own = tuple(one for one in accounts if one.slice in slices.chunk.slices)
@@ -215,7 +218,9 @@ class StoreAuditor:
         left = await self._slices.findings(
             again, AuditStep(), payloads=span.payloads, suspects=suspects
         )
-        settled = await self._recorded.settled(recorded, {one.place for one in left})
+        # Of what was not written anew nobody knows more than when it was recorded.
+        still = {one.place for one in left} | {one.place for one in recorded} - anew
+        settled = await self._recorded.settled(recorded, still)
         return settled + _mended(found, left)
 
     async def _tail_findings(

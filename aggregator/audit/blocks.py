@@ -54,12 +54,15 @@ class BlockAudit:
         dropped = await self._ledger.dropped_minutes()
         return all(may_be_made_again(it, dropped) for it in there if it.number in numbers)
 
-    async def withdraw(self, slice_id: SliceId) -> None:
-        """The blocks with this slice are not read any more: its rows changed."""
+    async def withdraw(self, slice_id: SliceId) -> bool:
+        """The blocks with this slice are not read any more: its rows changed. False where they are,
+        since they could not be made again.
+        """
         there = await self._ledger.blocks(slice_id.log)
         numbers = covering(there, slice_id.partition, slice_id.slice)
-        if numbers:
-            await self._ledger.withdraw(slice_id.log, numbers, self.clock.now_ms())
+        if not numbers:
+            return True
+        return await self._ledger.withdraw(slice_id.log, numbers, self.clock.now_ms())
 
     async def _differences(self, block: Block) -> list[tuple[str, str, str]]:
         """What differs. A revision that is dropped during a recount would look like a difference,

@@ -39,20 +39,22 @@ class SliceRepair:
         self._evidence = evidence
         self._audit = audit
 
-    async def mend(self, slices: Slices, seal: Seal, places: set[str]) -> None:
-        """Mend one slice as far as it can be; `places` are those with findings. Audit it again."""
+    async def mend(self, slices: Slices, seal: Seal, places: set[str]) -> bool:
+        """Mend one slice as far as it can be; `places` are those with findings. Whether all of it
+        was written anew, and nobody reads a block of what it was. Audit it again.
+        """
         if slices.place(seal.slice) not in places:
-            return
+            return False
         slice_id = SliceId(seal.log, seal.partition, seal.slice)
         if not await self._blocks.may_change(slice_id):
-            return
+            return False
         if not await self._proved(slices.chunk, seal):
-            return
+            return False
         await self._mend_account(slices, seal)
         for meter, chunk in slices.meters:
             if seal.slice in chunk.slices:
                 await self.rebuild(slice_id, meter)
-        await self._blocks.withdraw(slice_id)
+        return await self._blocks.withdraw(slice_id)
 
     async def rebuild(self, slice_id: SliceId, meter: Meter) -> None:
         """Write a meter's rows of a slice anew, by the code of backfill, then delete all others."""

@@ -43,16 +43,17 @@ class Turns:
         return True
 
 
-async def claim_for_ever(
-    housekeeping: Housekeeping, clock: Clock, standing: Standing | None = None
-) -> None:
-    """Until cancelled. `standing` is told where counting is. Whatever is not of the world ends it,
-    and is the worker's to raise.
-    """
+async def look_for_ever(housekeeping: Housekeeping, standing: Standing) -> None:
+    """Until cancelled. `standing` is told where counting is, whatever else takes long."""
     while True:
         await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
-        if standing is not None:
-            standing.look(*housekeeping.progress(), asyncio.get_running_loop().time())
+        standing.look(*housekeeping.progress(), asyncio.get_running_loop().time())
+
+
+async def claim_for_ever(housekeeping: Housekeeping, clock: Clock) -> None:
+    """Until cancelled. Whatever is not of the world ends it, and is the worker's to raise."""
+    while True:
+        await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
         try:
             await housekeeping.claim(clock.now_ms())
         except Unavailable as error:
@@ -82,7 +83,10 @@ def beside(
     housekeeping: Housekeeping, clock: Clock, standing: Standing | None
 ) -> list["asyncio.Task[None]"]:
     """What runs beside counting, as tasks. None of them ends by itself but by an error."""
-    return [
-        asyncio.create_task(claim_for_ever(housekeeping, clock, standing)),
+    tasks = [
+        asyncio.create_task(claim_for_ever(housekeeping, clock)),
         asyncio.create_task(fill_for_ever(housekeeping.backfill, clock)),
     ]
+    if standing is not None:
+        tasks.append(asyncio.create_task(look_for_ever(housekeeping, standing)))
+    return tasks

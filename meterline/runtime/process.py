@@ -19,6 +19,7 @@ from aiohttp.typedefs import Middleware
 from meterline.http import SERVER_OPTIONS, problem_middleware, with_request_id
 from meterline.http.connections import Runner
 from meterline.ports import Clock, Unsuitable
+from meterline.runtime.workers.worker import is_worker
 
 T = TypeVar("T")
 # Rows live for a second or for minutes: collecting often only walks over them.
@@ -46,14 +47,19 @@ def configure_logs(level: str) -> None:
 
 
 def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
-    """Run `main` until SIGINT or SIGTERM sets its event; its result. A second one ends the process
-    at once.
+    """Run `main` until SIGINT, SIGTERM or SIGHUP sets its event; its result. A second one ends the
+    process at once. A worker leaves SIGHUP to its parent, which replaces it.
     """
 
     async def guarded() -> T:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if is_worker():
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        else:
+            numbers.append(signal.SIGHUP)  # a terminal that is closed: drain, as for the others
+        for number in numbers:
             loop.add_signal_handler(number, _stop, stop, loop, number)
         return await main(stop)
 

@@ -111,6 +111,19 @@ def erased_from(erasures: Iterable[Erasure], slice_id: SliceId) -> dict[str, str
     return found
 
 
+def still_hidden(before: Iterable[Hidden], now: Iterable[Hidden]) -> bool:
+    """Whether what is hidden `now` is what was `before`, but for erasures that are done since: no
+    row under their names was left when they were settled.
+    """
+    was, there = ({it.namespace: it for it in those} for those in (before, now))
+    for namespace in was.keys() | there.keys():
+        old = was.get(namespace, Hidden(namespace, (), (), ()))
+        new = there.get(namespace, Hidden(namespace, (), (), ()))
+        if old.pseudonyms != new.pseudonyms or not set(new.erased) <= set(old.erased):
+            return False
+    return True
+
+
 class Masks:
     """Which rows of cells are hidden, as the control store says it at the moment."""
 
@@ -128,9 +141,9 @@ class Masks:
     async def confirm(self, revisions: Collection[int], before: Sequence[Hidden]) -> None:
         """Told after an answer came: what was read then is what is read now. Raises `Unavailable`
         where an erasure was switched meanwhile: the answer may have counted rows twice, or lacked
-        some.
+        some. One that is done since has no rows left to read.
         """
-        if await self.of(revisions) != tuple(before):
+        if not still_hidden(before, await self.of(revisions)):
             raise Unavailable("usage store: a subject was erased while it was read: ask again")
 
 

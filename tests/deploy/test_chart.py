@@ -283,6 +283,7 @@ def test_walls_are_around_every_pod() -> None:
     }
     stores = {53, 9092, 8443, 5432}
     assert left.pop("dispatch") == stores | {443}
+    assert left.pop("control") == stores | {443}, "it sends test deliveries"
     assert all(ports == stores for ports in left.values())
     assert not [one for one in rendered(ONE) if one["kind"] == "NetworkPolicy"]
 

@@ -19,7 +19,7 @@ from tests.journey.processes import PROGRAM, run_command
 from tests.journey.setups import Servers, SetUp, distributed, embedded, telling
 
 V3: Final = "/api/v3/metering"
-KEEP: Final = {"METERLINE_KEEP_MINUTES_DAYS": "90"}
+KEEP: Final = {"METERLINE_KEEP_MINUTES_DAYS": "92"}
 METER: Final = {
     "key": "calls",
     "name": "Calls",

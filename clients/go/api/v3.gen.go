@@ -5919,7 +5919,7 @@ type ClientInterface interface {
 	//
 	// Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
 	//
-	// Scope: `reports:read`.
+	// Scope: `usage:read`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5930,7 +5930,7 @@ type ClientInterface interface {
 	//
 	// Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
 	//
-	// Scope: `reports:read`.
+	// Scope: `usage:read`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7595,7 +7595,7 @@ func (c *Client) CancelReplay(ctx context.Context, replayID string, reqEditors .
 //
 // Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
 //
-// Scope: `reports:read`.
+// Scope: `usage:read`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -7616,7 +7616,7 @@ func (c *Client) PreviewNewReportWithBody(ctx context.Context, params *PreviewNe
 //
 // Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
 //
-// Scope: `reports:read`.
+// Scope: `usage:read`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -12805,7 +12805,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
 	//
-	// Scope: `reports:read`.
+	// Scope: `usage:read`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -12816,7 +12816,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
 	//
-	// Scope: `reports:read`.
+	// Scope: `usage:read`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -17788,7 +17788,7 @@ func (c *ClientWithResponses) CancelReplayWithResponse(ctx context.Context, repl
 //
 // Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
 //
-// Scope: `reports:read`.
+// Scope: `usage:read`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17805,7 +17805,7 @@ func (c *ClientWithResponses) PreviewNewReportWithBodyWithResponse(ctx context.C
 //
 // Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
 //
-// Scope: `reports:read`.
+// Scope: `usage:read`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

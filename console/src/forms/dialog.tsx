@@ -23,13 +23,15 @@ interface Form {
 
 /** A button that opens a dialog with a form. What a field has wrong stands at that field. */
 export function FormDialog(form: Form) {
+  // While it is done it stays open: what it answers, such as a secret, is shown once.
+  const [busy, setBusy] = useState(false);
   return (
     <DialogTrigger onOpenChange={(is) => is && form.opened?.()}>
       <Button className="button">{form.open}</Button>
-      <ModalOverlay className="overlay middle">
+      <ModalOverlay className="overlay middle" isKeyboardDismissDisabled={busy}>
         <Modal className="ask">
           <Dialog role={form.danger ? "alertdialog" : "dialog"} className="panel-inner">
-            {({ close }) => <Inside form={form} close={close} />}
+            {({ close }) => <Inside form={form} close={close} busy={busy} setBusy={setBusy} />}
           </Dialog>
         </Modal>
       </ModalOverlay>
@@ -37,9 +39,15 @@ export function FormDialog(form: Form) {
   );
 }
 
-function Inside({ form, close }: { form: Form; close: () => void }) {
+interface Opened {
+  readonly form: Form;
+  readonly close: () => void;
+  readonly busy: boolean;
+  readonly setBusy: (busy: boolean) => void;
+}
+
+function Inside({ form, close, busy, setBusy }: Opened) {
   const [error, setError] = useState<unknown>(null);
-  const [busy, setBusy] = useState(false);
   const [over, setOver] = useState(false);
   const inside = useRef<HTMLFormElement>(null);
   const faults = faultsOf(error);
@@ -90,7 +98,7 @@ function Inside({ form, close }: { form: Form; close: () => void }) {
             >
               {form.submit}
             </button>
-            <Button className="button" onPress={close}>
+            <Button className="button" isDisabled={busy} onPress={close}>
               Cancel
             </Button>
           </div>

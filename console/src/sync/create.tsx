@@ -132,7 +132,7 @@ function usePreview(draft: Draft, meter: Meter | undefined) {
         }),
       ),
     undefined,
-    settled && may("reports:read"),
+    settled && may("usage:read"),
   );
   const faults: Faults = settled ? faultsOf(found.error, "report.") : new Map();
   return { found, faults, windows, place, setPlace, setAfter, settled };
@@ -141,10 +141,10 @@ function usePreview(draft: Draft, meter: Meter | undefined) {
 function PreviewOf({ preview }: { preview: ReturnType<typeof usePreview> }) {
   const { found, faults, windows, place, setPlace, setAfter, settled } = preview;
   const may = useMay();
-  if (!may("reports:read"))
+  if (!may("usage:read"))
     return (
       <p className="muted">
-        A preview needs the scope <code>reports:read</code>.
+        A preview needs the scope <code>usage:read</code>.
       </p>
     );
   if (!settled)

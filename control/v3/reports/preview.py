@@ -213,7 +213,7 @@ class V3ReportPreview(OfReports, tag="Reports"):
         summary="Preview what a new report would send",
         description="Show the exact bodies that a report would send if you created it, as "
         "`preview-report` does for one that exists. Nothing is created, stored or sent.",
-        scope=Scope.REPORTS_READ,
+        scope=Scope.USAGE_READ,
         asks=Asks.MUCH,
         parameters=PageParameters,
         body=json_body(NewReportPreviewBody, _NEW),

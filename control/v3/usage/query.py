@@ -1,10 +1,10 @@
 """Usage in API v3, as in OpenMeter: exact decimals, and up to when they are complete."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 from heapq import nlargest
-from itertools import chain
 from operator import attrgetter
 from typing import Annotated, Any, Final, Literal, NotRequired, Self
 
@@ -47,6 +47,7 @@ from meterline.limits import (
     QUERY_FILTER_VALUES_MAX,
     QUERY_FILTERS_MAX,
     QUERY_GROUP_BY_MAX,
+    QUERY_TOP_HELD,
     QUERY_TOP_MAX,
 )
 from meterline.number import text
@@ -276,8 +277,15 @@ async def _most(ask: Callable[[], Blocks], top: int) -> Blocks:
     kept: list[UsageRow] = []
     async with aclosing(ask()) as blocks:
         async for block in blocks:
-            kept = nlargest(top, chain(kept, block), key=attrgetter("value"))
-    yield kept
+            kept += block
+            if len(kept) >= top + QUERY_TOP_HELD:
+                kept = await asyncio.to_thread(_largest, kept, top)
+    yield _largest(kept, top)
+
+
+def _largest(rows: Sequence[UsageRow], top: int) -> list[UsageRow]:
+    """Those with the most usage; of equal ones the first."""
+    return nlargest(top, rows, key=attrgetter("value"))
 
 
 def rows_form(head: bytes, headers: dict[str, str]) -> Form:

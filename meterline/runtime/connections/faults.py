@@ -17,6 +17,8 @@ from meterline.ports import AccessRefused, Unavailable
 _LOGIN: Final = (IllegalSaslStateError, SaslAuthenticationFailed, UnsupportedSaslMechanismError)
 # The other side went away in the middle of it: that says nothing of certificates.
 _GONE: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+# What a server without TLS answers is no record of TLS.
+_NO_TLS: Final = ("wrong version number", "http request", "record layer failure")
 
 
 class TlsRefused(AccessRefused):
@@ -41,6 +43,8 @@ def tls_fault(error: BaseException) -> str | None:
             return f"TLS: the server's certificate is not accepted: {one.verify_message}"
         if isinstance(one, ssl.SSLError) and not isinstance(one, _GONE):
             reason = (one.reason or str(one)).lower().replace("_", " ")
+            if reason in _NO_TLS:
+                return "the server does not speak TLS on this port: correct the address"
             if "alert" in reason:  # what the other side said of us
                 word = reason.rpartition("alert ")[2]
                 return f"TLS: the server refuses the certificate of this process ({word})"

@@ -69,6 +69,8 @@ def checked_log_url(url: str) -> str:
     if url == LOG_EMBEDDED:
         return url
     servers = url.removeprefix("kafka://")
+    if "@" in url:  # not shown: it may hold a password, and this URL is in log lines
+        raise ValueError("holds no login: set log_sasl, log_user and log_password_file")
     if servers == url:
         raise ValueError("must be sqlite or start with kafka://")
     for server in servers.split(","):

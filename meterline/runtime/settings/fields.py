@@ -294,7 +294,7 @@ class Settings(BaseSettings):
     probe_pause_s: fields.ProbePause = limits.PROBE_PAUSE_S
     endpoint_per_second: fields.EndpointPerSecond = None
     delivery_timeout_s: fields.DeliveryTimeout = limits.DELIVERY_TIMEOUT_S
-    delivery_bytes_days: int = Field(
+    delivery_bytes_days: retention.RevisedDays = Field(
         default=limits.REVISED_DAYS,
         ge=1,
         le=retention.DAYS_MAX,

@@ -119,7 +119,8 @@ def _line(details: ErrorDetails, origin: str) -> str:
         f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner if part != "[key]"
     )
     wrong = details["msg"].removeprefix("Value error, ")
-    shown = "" if name in NEVER_SHOWN else f" (it is {_short(details['input'])})"
+    hidden = name in NEVER_SHOWN or (name == "log_url" and "@" in str(details["input"]))
+    shown = "" if hidden else f" (it is {_short(details['input'])})"
     variable = _variable(str(name))
     example = _example(str(name))
     return f"{name}{where} (variable {variable}), from {origin}: {wrong}{shown}. Example: {example}"

@@ -8,6 +8,8 @@ from meterline.limits import SUPERSEDED_KEPT_MS
 from meterline.window import DAY_MS
 
 SUPERSEDED_DAYS_MIN: Final = SUPERSEDED_KEPT_MS // DAY_MS
+# A window is decided after it ends, and may be revised for so long after that.
+MINUTES_DAYS_MIN: Final = SUPERSEDED_DAYS_MIN + 2
 DAYS_MAX: Final = 3_660  # ten years: beyond it a number was meant as something else
 
 
@@ -68,7 +70,7 @@ KeepRefusalsDays = Annotated[
 KeepMinutesDays = Annotated[
     int | None,
     Field(
-        ge=SUPERSEDED_DAYS_MIN,
+        ge=MINUTES_DAYS_MIN,
         le=DAYS_MAX,
         description="How long usage by minute is kept, by the time of usage; then it is told by "
         "hour and day. For ever if absent. Whole months go, and cannot be had back. Set it to save "
@@ -76,6 +78,16 @@ KeepMinutesDays = Annotated[
         examples=[400],
     ),
 ]
+
+
+def _checked_revised(days: int, info: ValidationInfo) -> int:
+    kept = info.data.get("keep_minutes_days")
+    if kept is not None and days > kept - 2:
+        raise ValueError(f"must be at most keep_minutes_days - 2 = {kept - 2}: runs are revised")
+    return days
+
+
+RevisedDays = Annotated[int, AfterValidator(_checked_revised)]
 KeepSupersededDays = Annotated[
     int | None,
     Field(

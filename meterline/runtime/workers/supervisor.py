@@ -82,6 +82,7 @@ class Supervisor:
         self._of_metrics: list[socket.socket] = []
         self._children: list[Child] = []  # that have not ended
         self._serving: dict[int, Child] = {}  # the newest of each number that is ready
+        self._changing = [asyncio.Lock() for _ in range(settings.workers)]  # one place each
         self._tasks: set[asyncio.Task[Any]] = set()
         self._failed: asyncio.Future[int] | None = None
 
@@ -123,11 +124,9 @@ class Supervisor:
     async def _replace_all(self) -> None:
         logger.info("workers_replaced", action="begins", workers=self._settings.workers)
         for number in range(self._settings.workers):
-            old = self._serving.get(number)
             if self._stop.is_set():
                 return
-            new = await self._start(number)
-            if new is None:
+            if not await self._replace(number):
                 logger.error(
                     "workers_replaced",
                     action="failed",
@@ -136,9 +135,17 @@ class Supervisor:
                     " again",
                 )
                 return
+        logger.info("workers_replaced", action="done", workers=self._settings.workers)
+
+    async def _replace(self, number: int) -> bool:
+        """Whether there is a new worker; the one before is told to go."""
+        async with self._changing[number]:
+            old = self._serving.get(number)
+            if await self._start(number) is None:
+                return False
             if old is not None:
                 old.channel.send(Kind.RETIRE)
-        logger.info("workers_replaced", action="done", workers=self._settings.workers)
+            return True
 
     async def _start(self, number: int) -> Child | None:
         """A worker that takes requests; None where it ended before it did."""
@@ -160,10 +167,13 @@ class Supervisor:
             return  # it was replaced
         logger.error("worker_ended", worker=child.number, code=code)
         backoff = Backoff(WORKER_BACKOFF_MIN_S, WORKER_BACKOFF_MAX_S)
-        while not self._stop.is_set() and self._serving.get(child.number) is child:
+        while not self._stop.is_set():
             await asyncio.sleep(backoff.next_s())
-            if await self._start(child.number) is not None:
-                return
+            async with self._changing[child.number]:
+                if self._serving.get(child.number) is not child:
+                    return  # it was replaced meanwhile
+                if await self._start(child.number) is not None:
+                    return
 
     async def _spawn(self, number: int) -> Child:
         ours, theirs = socket.socketpair()
@@ -258,7 +268,8 @@ def _listening(host: str, port: int, sockets: int) -> list[socket.socket]:
 
 def same_command() -> list[str]:
     """This program with its options, as a worker runs it."""
-    return [sys.executable, "-m", "meterline.runtime", *sys.argv[1:]]
+    # -P: not what lies in the working folder, which may be a checkout of another release.
+    return [sys.executable, "-P", "-m", "meterline.runtime", *sys.argv[1:]]
 
 
 def of_gateways(settings: Settings) -> Callable[[asyncio.Event], Coroutine[Any, Any, int]]:

@@ -385,7 +385,7 @@ async def test_what_was_read_of_blocks_that_were_dropped_is_not_passed_on(
     known = await BlockSnapshot(blocks.ledger, log).coverage({total.revision})
     assert await maker.step(), "all become one"
     usage.read_blocks(StandingStill(blocks, known))
-    with pytest.raises(Unavailable, match="replaced while they were read"):
+    with pytest.raises(Unavailable, match="replaced, or minutes dropped, while they were read"):
         await usage.usage(UsageQuery(total))
     usage.read_blocks(None)
     await blocks.check(total)

@@ -860,7 +860,7 @@ export interface paths {
          * Preview what a new report would send
          * @description Show the exact bodies that a report would send if you created it, as `preview-report` does for one that exists. Nothing is created, stored or sent.
          *
-         *     Scope: `reports:read`.
+         *     Scope: `usage:read`.
          */
         post: operations["preview-new-report"];
         delete?: never;

@@ -1,6 +1,7 @@
 """`UsageEvidence` on ClickHouse and chDB."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -127,7 +128,7 @@ class ClickHouseEvidence:
         rows = await self._asked(*recount_sql.tallies_statement(chunk, meter, limit))
         made.unsettled = tuple(sorted(row[0] for row in rows if row[3]))
         settled = tuple(slice_ for slice_ in chunk.slices if slice_ not in made.unsettled)
-        rest = Chunk(chunk.log, chunk.partition, settled, chunk.first, chunk.end, chunk.upto)
+        rest = replace(chunk, slices=settled)
         for slice_, events, cells, _, _, differences in rows:
             made.events += events
             made.cells += cells

@@ -60,6 +60,7 @@ async def lacking(
             _erased(gone, SliceId(log, partition, seal.slice)),
         )
         for seal in found
+        if pairs[seal.slice]  # somebody else may have filled it since it was found
     ]
 
 
@@ -146,7 +147,7 @@ async def _pairs(
 ) -> _Pairs:
     """By slice, those of the revisions (ascending) that it is not counted for."""
     if not found or not revisions:
-        return {}
+        return {seal.slice: () for seal in found}
     own = fill_bounds.c
     bounds = await connection.execute(
         select(own.revision, own.filled_end).where(

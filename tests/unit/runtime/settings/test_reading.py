@@ -137,6 +137,8 @@ def test_variables_of_the_tests_and_empty_ones_are_passed_over(
         ("log_url", "kafka://", "is not host:port"),
         ("log_url", "kafka://a:9092,b", "'b' is not host:port"),
         ("log_url", "redis://a", "must be sqlite or start with kafka://"),
+        ("log_url", "kafka://app:word@a:9092", "set log_sasl, log_user and log_password_file"),
+        ("keep_minutes_days", 91, "greater than or equal to 92"),
         ("usage_url", "clickhouse://a", "must be chdb or an http://"),
         ("control_url", "mysql://a/b", "must be sqlite or a postgresql://"),
         ("keep_events_days", 34, "must be at least horizon_days = 35"),

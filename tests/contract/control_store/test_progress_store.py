@@ -90,6 +90,7 @@ async def test_the_backfill_list_names_older_seals_without_a_mark(store: Progres
     assert await store.unfilled(1, 0, 3, 10) == [_seal(0, 2), _seal(20, 1), _seal(30, 2)]
     assert await store.unfilled(1, 0, 3, 2) == [_seal(0, 2), _seal(20, 1)]
     assert await store.unfilled(1, 0, 2, 10) == [_seal(20, 1)]
+    await store.mark_filled(1, 0, [20], [])  # a rival has filled it since it was looked for
     await store.mark_filled(1, 0, [20], [3])
     await store.mark_filled(1, 0, [20], [3])
     assert await store.unfilled(1, 0, 3, 10) == [_seal(0, 2), _seal(30, 2)]

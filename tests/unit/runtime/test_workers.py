@@ -10,8 +10,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from meterline.backends.prometheus import PrometheusRecorder
 from meterline.ports import metrics
 from meterline.runtime.drain import Drain
+from meterline.runtime.settings.reading import Settings
 from meterline.runtime.workers.channel import Channel, Kind
 from meterline.runtime.workers.families import exposition, plain
+from meterline.runtime.workers.supervisor import Child, Supervisor
 
 
 async def test_messages_arrive_in_order_and_the_end_is_told() -> None:
@@ -84,3 +86,61 @@ async def test_one_that_is_replaced_stays_ready_and_ends_with_its_last_connectio
         port.connections = 0
         await running
     assert drain.ended.is_set()
+
+
+class Sent:
+    """A channel to a worker that is not there."""
+
+    def __init__(self) -> None:
+        self.kinds: list[Kind] = []
+
+    def send(self, kind: Kind, _number: int = 0, _body: object = None) -> None:
+        self.kinds.append(kind)
+
+
+class Lives:
+    """A process that ends when it is told to."""
+
+    def __init__(self) -> None:
+        self.end = asyncio.Event()
+
+    async def wait(self) -> int:
+        await self.end.wait()
+        return 1
+
+
+class OnePlace(Supervisor):
+    """A parent whose workers are such processes: ready once `opened` is set."""
+
+    def __init__(self) -> None:
+        super().__init__(Settings(workers=1), [], asyncio.Event())
+        self.opened = asyncio.Event()
+        self.lives: list[tuple[Lives, Sent]] = []
+
+    async def _spawn(self, number: int) -> Child:
+        life, sent = Lives(), Sent()
+        self.lives.append((life, sent))
+        child = Child(number, life, sent)  # type: ignore[arg-type]
+        await self.opened.wait()
+        child.ready.set()
+        return child
+
+    async def run_both(self) -> None:
+        """A worker dies; while another one starts in its place, all are to be replaced."""
+        self.opened.set()
+        await self._start(0)
+        self.opened.clear()
+        self.lives[0][0].end.set()
+        while len(self.lives) < 2:  # noqa: ASYNC110 - it is begun after a pause
+            await asyncio.sleep(0.01)
+        replacing = asyncio.create_task(self._replace_all())
+        await asyncio.sleep(0)
+        self.opened.set()
+        await replacing
+
+
+async def test_a_place_has_one_worker_though_one_died_while_all_are_replaced() -> None:
+    parent = OnePlace()
+    await parent.run_both()
+    alive = [sent.kinds for life, sent in parent.lives if not life.end.is_set()]
+    assert alive == [[Kind.RETIRE], []], "the older one was told to go"

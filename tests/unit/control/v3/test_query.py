@@ -5,6 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from meterline.limits import QUERY_TOP_HELD
 from meterline.meter.measure import encode_groups
 from meterline.number import UNIT
 from meterline.usage import Filter, Operator, RejectedRow, Seal, UsageRow
@@ -88,6 +89,14 @@ async def test_top_keeps_the_rows_with_the_most_usage(api: Api) -> None:
     assert shown == [("b", "5"), ("d", "5"), ("c", "3")]
     few = await api.json("POST", PATH, json=body | {"top": 10})
     assert [row["value"] for row in few["data"]] == ["5", "5", "3", "1", "-2"]
+
+
+async def test_top_of_very_many_rows_is_that_of_all(api: Api) -> None:
+    count = 3 * QUERY_TOP_HELD
+    api.usage.rows = [_row(number * 7_919 % count * UNIT, f"s{number}") for number in range(count)]
+    body = {"group_by_dimensions": ["subject"], "top": 4}
+    answer = await api.json("POST", PATH, json=body)
+    assert [int(row["value"]) for row in answer["data"]] == [count - 1 - at for at in range(4)]
 
 
 @pytest.mark.parametrize("top", [0, 1_001, "3", None, 1.5])

@@ -57,7 +57,7 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
         numbers = [signal.SIGINT, signal.SIGTERM]
         if is_worker():
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        else:
+        elif signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` sets it
             numbers.append(signal.SIGHUP)  # a terminal that is closed: drain, as for the others
         for number in numbers:
             loop.add_signal_handler(number, _stop, stop, loop, number)

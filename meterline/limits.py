@@ -106,6 +106,7 @@ QUERY_TOP_HELD: Final = 8_192  # rows besides these, before all but the largest 
 QUERY_ROWS_MAX: Final = 1_000_000  # of one answer: bounds memory; ask for less, then
 ANSWER_PIECE_BYTES: Final = 64 * 1024  # read from the store at once: bounds memory, and one step
 ANSWER_ROWS_AT_ONCE: Final = 200  # rendered on the loop, below a millisecond; more are in a thread
+ANSWER_READINGS_MAX: Final = 3  # of one answer: an erasure or a merger falls into few of them
 BESIDE_ROWS_MAX: Final = (
     2_048  # of minutes that are read beside blocks; of more all is read at once
 )

@@ -19,6 +19,10 @@ class Unavailable(Exception):
     """
 
 
+class ChangedMeanwhile(Unavailable):
+    """What was read changed while it was read: nothing is wrong, ask again at once."""
+
+
 class OutdatedMeters(Unavailable):
     """What was counted by old meters cannot be taken any more: count it again by newer ones."""
 

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from meterline.access import COMMAND
 from meterline.event import PSEUDONYM_PREFIX
 from meterline.limits import ERASURE_PARTS_MS
-from meterline.ports import Unavailable
+from meterline.ports import ChangedMeanwhile
 from meterline.usage.block import Renewal
 from meterline.usage.cells import Hidden, concerning
 from meterline.usage.rows import SliceId
@@ -144,7 +144,7 @@ class Masks:
         some. One that is done since has no rows left to read.
         """
         if not still_hidden(before, await self.of(revisions)):
-            raise Unavailable("usage store: a subject was erased while it was read: ask again")
+            raise ChangedMeanwhile("usage store: a subject was erased while it was read: ask again")
 
 
 def may_finish(erasure: Erasure, begins: Mapping[int, int], now_ms: int) -> bool:

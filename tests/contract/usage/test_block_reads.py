@@ -18,8 +18,9 @@ from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clickhouse.usage.answer import answer
 from meterline.backends.clickhouse.usage.snapshot import Asking, Reader
 from meterline.event import Event, Record, RecordKind
-from meterline.limits import SLICE_SPAN_MS
+from meterline.limits import ANSWER_READINGS_MAX, SLICE_SPAN_MS
 from meterline.meter import Aggregation, Catalogue, Measure, Meter, measures_of
+from meterline.ports import ChangedMeanwhile
 from meterline.usage import (
     Block,
     BlockState,
@@ -264,6 +265,38 @@ async def test_two_statements_tell_what_one_does(
             found = [row async for part in parts for row in part]
         assert found == world.expected(query), query
     assert reader.asking.count == others
+
+
+class Changing(FixedBlocks):
+    """What is read changes so many times while it is read."""
+
+    def __init__(self, log: int, columns: Sequence[Column], times: int) -> None:
+        super().__init__(log, columns)
+        self._left = times
+
+    async def confirm(self, coverage: Coverage, revisions: Collection[int]) -> None:
+        await super().confirm(coverage, revisions)
+        if self._left:
+            self._left -= 1
+            raise ChangedMeanwhile("usage store: a subject was erased while it was read")
+
+
+async def test_what_changes_while_it_is_read_is_read_again(
+    usage_store: ClickHouseUsageStore, fresh_numbers: Iterator[int]
+) -> None:
+    world = World(fresh_numbers, random.Random(29))
+    await world.write(usage_store)
+    rows = ClickHouseBlockRows(usage_store.connection)
+    block = await readable(rows, world.block(0, 4))
+    query = replace(world.query(), meter=world.meters[0])
+    for times in range(ANSWER_READINGS_MAX + 1):
+        blocks = Changing(world.log, columns_of([block]), times)
+        usage_store.read_blocks(blocks)  # type: ignore[arg-type]
+        if times < ANSWER_READINGS_MAX:
+            assert await usage_store.usage(query) == world.expected(query)
+        else:
+            with pytest.raises(ChangedMeanwhile):
+                await usage_store.usage(query)
 
 
 @pytest.mark.parametrize("zone", ["Asia/Kolkata", "Australia/Lord_Howe"])

@@ -20,10 +20,12 @@ from meterline.backends.clickhouse.usage.statement import Minutes, Part
 from meterline.limits import (
     ANSWER_PART_PIECES,
     ANSWER_PART_ROWS,
+    ANSWER_READINGS_MAX,
     QUERY_ROWS_MAX,
     RUN_ROWS_READ,
 )
 from meterline.meter import pieces
+from meterline.ports import ChangedMeanwhile
 from meterline.usage import (
     Life,
     RowMaker,
@@ -44,9 +46,30 @@ async def answer(
     """Rows by window, subject, groups, a part of them at a time. Raises `Problem` where the answer
     would be beyond its bounds; with `rows_max` None it may have any number of rows. With `life`
     only that life of the store answers.
+
+    A subject may be erased, or blocks be replaced, while it is read. Then it is read again, unless
+    some of it was passed on; at last `ChangedMeanwhile` is raised.
     """
     if life is not None:
         reader = reader.of(life)
+    for left in reversed(range(ANSWER_READINGS_MAX)):
+        begun = False
+        try:
+            async with aclosing(_read(reader, query, rows_max)) as parts:
+                async for part in parts:
+                    begun = True
+                    yield part
+        except ChangedMeanwhile:
+            if begun or not left:
+                raise
+        else:
+            return
+
+
+async def _read(
+    reader: Reader, query: UsageQuery, rows_max: int | None
+) -> AsyncGenerator[list[UsageRow], None]:
+    """The same, read once."""
     parts, cuts = await pieces_of(reader, query)
     revisions = {part.meter.revision for part in parts}
     coverage = await reader.coverage(revisions)

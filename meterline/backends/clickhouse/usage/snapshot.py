@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from meterline.backends.clickhouse.connection import QUERY_SETTINGS, Connection, Rows
 from meterline.backends.clickhouse.usage.cache import BlockCache
 from meterline.limits import BESIDE_ROWS_MAX, BLOCK_SNAPSHOT_S
-from meterline.ports import Unavailable
+from meterline.ports import ChangedMeanwhile, Unavailable
 from meterline.usage import (
     BlockLedger,
     Column,
@@ -89,7 +89,7 @@ class BlockSnapshot:
 
     async def _kept(self, coverage: Coverage) -> None:
         if not await self._ledger.kept(coverage.blocks, dropped_before(coverage.dropped)):
-            raise Unavailable(
+            raise ChangedMeanwhile(
                 "usage store: its blocks were replaced, or minutes dropped, while they were read:"
                 " ask again"
             )

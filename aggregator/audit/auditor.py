@@ -89,7 +89,7 @@ class StoreAuditor:
         self._horizon_ms = terms.horizon_ms
         self._minutes_from = 0  # as the control store said it last
         self._slices = SliceAudit(usage, usage_evidence)
-        self._recorded = RecordedDifferences(progress, blocks.clock)
+        self._recorded = RecordedDifferences(progress, blocks)
         self._repair = SliceRepair(log, usage, usage_evidence, self._slices, blocks)
 
     async def step(self, span: AuditSpan, cursor: str | None) -> AuditStep:

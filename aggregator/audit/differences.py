@@ -5,9 +5,9 @@ they still do, it finds out as of all slices; only then are they told as mended.
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from aggregator.audit.blocks import BlockAudit
 from aggregator.audit.slices import Slices
 from meterline.audit import Finding
-from meterline.ports import Clock
 from meterline.usage import ProgressStore, SliceDifference
 from meterline.window import rfc3339
 
@@ -15,9 +15,9 @@ from meterline.window import rfc3339
 class RecordedDifferences:
     """Differences that workers have recorded."""
 
-    def __init__(self, progress: ProgressStore, clock: Clock) -> None:
+    def __init__(self, progress: ProgressStore, blocks: BlockAudit) -> None:
         self._progress = progress
-        self._clock = clock
+        self._blocks = blocks
 
     async def of(self, slices: Slices) -> list[SliceDifference]:
         """Those of these slices that were not mended since."""
@@ -41,7 +41,7 @@ class RecordedDifferences:
         for one in recorded:
             mended = one.place not in left
             if mended:
-                await self._progress.mark_mended(one, self._clock.now_ms())
+                await self._progress.mark_mended(one, self._blocks.clock.now_ms())
             found += [replace(it, mended=mended) for it in recorded_findings([one])]
         return found
 

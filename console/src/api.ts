@@ -16,7 +16,9 @@ const ANSWER_WITHIN_MS = 60_000;
 /** Raised where no server answered. */
 export class Unreached extends Error {
   constructor() {
-    super("The server does not answer. Check that it runs. What is shown is asked for again by itself. Something that you sent may have been done: look before you send it again.");
+    super(
+      "The server does not answer. Check that it runs. What is shown is asked for again by itself. Something that you sent may have been done: look before you send it again.",
+    );
     this.name = "Unreached";
   }
 }

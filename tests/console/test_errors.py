@@ -146,7 +146,8 @@ def test_a_slow_answer_is_awaited_and_other_pages_work(watched: Watched) -> None
 
     watched.page.route(asked, hold)
     page = watched.open("/meters", "Meters")
-    expect(page.get_by_role("status")).to_contain_text("The server takes long to answer")
+    told = "The server takes long to answer"
+    expect(page.get_by_role("status")).to_contain_text(told, timeout=PATIENCE_MS)
     page.get_by_role("link", name="Subjects").click()
     expect(page.get_by_role("link", name="globex")).to_be_visible()
     page.get_by_role("link", name="Meters").click()

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from playwright.sync_api import ConsoleMessage, Error, Locator, Page, Request
+from playwright.sync_api import ConsoleMessage, Error, Locator, Page, Request, expect
 
 from clients.openapi.tools import ROOT, npm_packages
 
@@ -24,6 +24,7 @@ class Watched:
 
     def __post_init__(self) -> None:
         self.page.set_default_timeout(WITHIN_MS)
+        expect.set_options(timeout=WITHIN_MS)  # a machine may do much else
         self.page.on("console", self._said)
         self.page.on("pageerror", self._broke)
         self.page.on("request", self._asked)

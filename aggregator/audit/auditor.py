@@ -87,7 +87,6 @@ class StoreAuditor:
         self._usage = usage_evidence
         self._control = control_evidence
         self._horizon_ms = terms.horizon_ms
-        self._minutes_from = 0  # as the control store said it last
         self._slices = SliceAudit(usage, usage_evidence)
         self._recorded = RecordedDifferences(progress, blocks)
         self._repair = SliceRepair(log, usage, usage_evidence, self._slices, blocks)
@@ -135,7 +134,7 @@ class StoreAuditor:
             found += await sum_findings(self._usage, sums[0], step)
             return found, SlicePlace(place.log, place.partition, sums[0].end)
         notices = await self._control.notices()
-        kept, self._minutes_from = kept_of(notices), dropped_before(dropped_of(notices))
+        kept, minutes_from = kept_of(notices), dropped_before(dropped_of(notices))
         seals = _alike(_bounded(await self._control.seals(place, span, AUDIT_SLICES_MAX)), kept)
         if not seals:
             return found + await self._tail_findings(span, place, catalogue, step), None
@@ -144,7 +143,7 @@ class StoreAuditor:
         accounts = await self._usage.accounts_between(place.log, place.partition, first, end)
         sealed = {seal.slice for seal in seals}
         unsealed = [account for account in accounts if account.slice not in sealed]
-        slices = await self._sealed(seals, first, accounts, catalogue, step)
+        slices = await self._sealed(seals, first, accounts, catalogue, step, minutes_from)
         slices = self._lessened(slices, kept, step)
         found += await self._audited(slices, span, step)
         for account in unsealed:
@@ -161,11 +160,15 @@ class StoreAuditor:
         accounts: Sequence[AccountRow],
         catalogue: Catalogue,
         step: AuditStep,
+        minutes_from: int,
     ) -> Slices:
-        """What is known of sealed slices, and the meters that they must hold."""
+        """What is known of sealed slices, and the meters that they must hold. Of their usage by
+        minute is read what is kept: from `minutes_from` on.
+        """
         log, partition, *_ = seals[0]
         names = tuple(seal.slice for seal in seals)
-        chunk = self._chunk(log, partition, names, first, seals[-1].end)
+        end = seals[-1].end
+        chunk = Chunk(log, partition, names, first, end, minutes_from=minutes_from)
         filled = await self._control.filled(log, partition, names)
         meters = []
         for meter in catalogue.meters:
@@ -176,7 +179,7 @@ class StoreAuditor:
             )
             step.unfilled += len(names) - len(held)
             if held:
-                meters.append((meter, self._chunk(log, partition, held, first, chunk.end)))
+                meters.append((meter, replace(chunk, slices=held)))
         own = tuple(account for account in accounts if account.slice in names)
         known = frozenset(names) | {account.slice for account in accounts}
         step.slices += len(names)
@@ -243,17 +246,15 @@ class StoreAuditor:
         self, account: AccountRow, catalogue: Catalogue, span: AuditSpan, step: AuditStep
     ) -> list[Finding]:
         log, partition, slice_, version = account[:4]
-        self._minutes_from = dropped_before(dropped_of(await self._control.notices()))
-        upto_max = min(version, NEVER - 1)
-        chunk = self._chunk(log, partition, (slice_,), slice_, offset_of(version) + 1, upto_max)
+        minutes_from = dropped_before(dropped_of(await self._control.notices()))
+        bounds = (slice_, offset_of(version) + 1, min(version, NEVER - 1))
+        chunk = Chunk(log, partition, (slice_,), *bounds, minutes_from)
         meters = []
         for meter in catalogue.meters:
             ends = await self._progress.flushed_ends(log, meter.revision)
             counted = position(ends.get(partition, 0), 0) - 1
             if counted > position(slice_, 0) - 1:
-                upto = min(chunk.upto, counted)
-                of = self._chunk(log, partition, (slice_,), slice_, chunk.end, upto)
-                meters.append((meter, of))
+                meters.append((meter, replace(chunk, upto=min(chunk.upto, counted))))
         slices = Slices(chunk, (), (account,), frozenset({slice_}), tuple(meters))
         step.events += account.new
         return await self._slices.findings(slices, step, payloads=span.payloads)
@@ -330,13 +331,6 @@ class StoreAuditor:
             texts = (f"{counted} or before: it is not counted", str(begin))
             found.append(Finding("log", place, "begin", *texts))
         return found
-
-    def _chunk(
-        self, log: int, partition: int, slices: tuple[int, ...], first: int, end: int,
-        upto: int = NEVER,
-    ) -> Chunk:  # fmt: skip
-        """A chunk, of whose usage by minute is read what is kept."""
-        return Chunk(log, partition, slices, first, end, upto, self._minutes_from)
 
     # --- blocks ---
 

@@ -9,9 +9,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests.console.filling import fill
 from tests.console.watched import Watched
-from tests.journey.client import Server
-from tests.journey.processes import role_process
-from tests.services.local import free_port
+from tests.journey.setups import embedded, started
 
 APT_WITHIN_S = 600
 NEEDED = (
@@ -37,15 +35,9 @@ def chromium() -> str:
 @pytest.fixture(scope="package")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of an embedded server with usage, refusals and a sync whose receiver is away."""
-    folder = tmp_path_factory.mktemp("console")
-    settings = {"METERLINE_DATA_DIR": str(folder / "data")}
-    server = role_process("up", ["up"], folder / "up", free_port(), settings)
-    server.start()
-    try:
-        fill(Server(server.url))
-        yield server.url
-    finally:
-        server.kill()
+    with started(embedded(tmp_path_factory.mktemp("console"))) as setup:
+        fill(setup.control)
+        yield setup.control.url
 
 
 @pytest.fixture(scope="package")

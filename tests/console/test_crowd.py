@@ -5,7 +5,6 @@ METERLINE_TEST_CROWD=50 makes it a million subjects and a hundred thousand deliv
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +14,7 @@ from tests.console.filling import API, AWAY, BATCH
 from tests.console.watched import Watched
 from tests.journey.client import Server
 from tests.journey.deadline import until
-from tests.journey.processes import role_process
-from tests.services.local import free_port
+from tests.journey.setups import embedded, started
 
 FACTOR = int(os.environ.get("METERLINE_TEST_CROWD", "1"))
 METERS, SUBJECTS, DELIVERIES = 260, 20_000 * FACTOR, 2_000 * FACTOR
@@ -68,15 +66,9 @@ def fill(server: Server) -> None:
 
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder: Path = tmp_path_factory.mktemp("crowd")
-    settings = {**QUICK, "METERLINE_DATA_DIR": str(folder / "data")}
-    server = role_process("up", ["up"], folder / "up", free_port(), settings)
-    server.start()
-    try:
-        fill(Server(server.url))
-        yield server.url
-    finally:
-        server.kill()
+    with started(embedded(tmp_path_factory.mktemp("crowd"), QUICK)) as setup:
+        fill(setup.control)
+        yield setup.control.url
 
 
 @pytest.fixture

@@ -1,9 +1,10 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useRef, useState } from "react";
+import { useState } from "react";
 import { useLocation } from "wouter";
 
 import { api, unwrap } from "../api.js";
-import { Field, Needs, Rest, useFocusOnFault } from "../forms/fields.js";
+import { AskForm } from "../forms/ask-form.js";
+import { Field, Needs } from "../forms/fields.js";
 import { faultAt, faultsOf, together } from "../forms/faults.js";
 import { Link, Page } from "../parts/basics.js";
 import { measured, type Definition } from "../rules/draft.js";
@@ -35,7 +36,6 @@ function keyOf(name: string): string {
 function Form() {
   const [, navigate] = useLocation();
   const client = useQueryClient();
-  const form = useRef<HTMLFormElement>(null);
   const [name, setName] = useState("");
   const [ownKey, setKey] = useState<string>();
   const [description, setDescription] = useState("");
@@ -53,19 +53,16 @@ function Form() {
       navigate(`/meters/${meter.key}`);
     },
   });
-  useFocusOnFault(form, create.error);
   const faults = together(faultsOf(create.error), preview.faults);
   return (
     <div className="workbench">
-      <form
-        ref={form}
+      <AskForm
+        ask={create}
+        submit="Create the meter"
+        refused={faultsOf(create.error)}
+        fields={FIELDS}
         className="card form"
-        noValidate
-        onChange={() => create.isError && create.reset()}
-        onSubmit={(event) => {
-          event.preventDefault();
-          create.mutate();
-        }}
+        hint="It also counts events that were sent before, as far as they are kept."
       >
         <Field
           label="Name"
@@ -98,16 +95,7 @@ function Form() {
           error={faultAt(faults, "description")}
           rows={2}
         />
-        <Rest error={create.error} faults={faultsOf(create.error)} fields={FIELDS} />
-        <div className="row">
-          <button type="submit" className="button main" disabled={create.isPending}>
-            Create the meter
-          </button>
-        </div>
-        <p className="hint">
-          It also counts events that were sent before, as far as they are kept.
-        </p>
-      </form>
+      </AskForm>
       <div className="beside">
         <Preview of={preview} sample={sample} />
       </div>

@@ -1,9 +1,10 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useRef, useState } from "react";
+import { useState } from "react";
 import { useLocation, useParams } from "wouter";
 
 import { api, unwrap, type Schemas } from "../api.js";
-import { Needs, Rest, useFocusOnFault } from "../forms/fields.js";
+import { AskForm } from "../forms/ask-form.js";
+import { Needs } from "../forms/fields.js";
 import { faultsOf, together } from "../forms/faults.js";
 import { Answer, Link, Name, Page } from "../parts/basics.js";
 import { measured, type Definition } from "../rules/draft.js";
@@ -44,7 +45,6 @@ export default function ReviseMeter() {
 function Form({ meter }: { meter: Meter }) {
   const [, navigate] = useLocation();
   const client = useQueryClient();
-  const form = useRef<HTMLFormElement>(null);
   const [definition, setDefinition] = useState<Definition>(() => ({
     aggregation: meter.aggregation,
     eventType: meter.event_type,
@@ -67,19 +67,16 @@ function Form({ meter }: { meter: Meter }) {
       navigate(`/meters/${meter.key}/revisions/${made.revision}`);
     },
   });
-  useFocusOnFault(form, propose.error);
   const refused = faultsOf(propose.error);
   return (
     <div className="workbench">
-      <form
-        ref={form}
+      <AskForm
+        ask={propose}
+        submit="Propose the revision"
+        refused={refused}
+        fields={DEFINITION_FIELDS}
         className="card form"
-        noValidate
-        onChange={() => propose.isError && propose.reset()}
-        onSubmit={(event) => {
-          event.preventDefault();
-          propose.mutate();
-        }}
+        hint="Nothing changes for readers and reports until you switch to it."
       >
         <DefinitionFields
           of={definition}
@@ -89,14 +86,7 @@ function Form({ meter }: { meter: Meter }) {
           paths={sample?.paths ?? []}
           fixed
         />
-        <Rest error={propose.error} faults={refused} fields={DEFINITION_FIELDS} />
-        <div className="row">
-          <button type="submit" className="button main" disabled={propose.isPending}>
-            Propose the revision
-          </button>
-        </div>
-        <p className="hint">Nothing changes for readers and reports until you switch to it.</p>
-      </form>
+      </AskForm>
       <div className="beside">
         <Preview of={preview} sample={sample} />
       </div>

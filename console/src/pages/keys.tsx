@@ -1,10 +1,11 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useRef, useState } from "react";
+import { useState } from "react";
 
 import { api, unwrap, type Schemas } from "../api.js";
+import { AskForm } from "../forms/ask-form.js";
 import { FormDialog } from "../forms/dialog.js";
 import { faultAt, faultsOf } from "../forms/faults.js";
-import { Boxes, Field, Rest, Select, useFocusOnFault } from "../forms/fields.js";
+import { Boxes, Field, Select } from "../forms/fields.js";
 import { Secret } from "../forms/secret.js";
 import { Ask } from "../parts/ask.js";
 import {
@@ -136,7 +137,6 @@ function SecretAge({ of }: { of: Key }) {
 function Create() {
   const may = useMay();
   const client = useQueryClient();
-  const form = useRef<HTMLFormElement>(null);
   const [name, setName] = useState("");
   const [scopes, setScopes] = useState<readonly string[]>([]);
   const [days, setDays] = useState("");
@@ -156,19 +156,14 @@ function Create() {
       await client.invalidateQueries({ queryKey: ["keys"] });
     },
   });
-  useFocusOnFault(form, create.error);
   const faults = faultsOf(create.error);
   return (
     <Card title="New key">
-      <form
-        ref={form}
-        className="form"
-        noValidate
-        onChange={() => create.isError && create.reset()}
-        onSubmit={(event) => {
-          event.preventDefault();
-          create.mutate();
-        }}
+      <AskForm
+        ask={create}
+        submit="Create the key"
+        refused={faults}
+        fields={["name", "scopes", "expires_at"]}
       >
         <div className="cards">
           <Field
@@ -201,13 +196,7 @@ function Create() {
           hint="A key gives no scope that it does not have."
           error={faultAt(faults, "scopes")}
         />
-        <Rest error={create.error} faults={faults} fields={["name", "scopes", "expires_at"]} />
-        <div className="row">
-          <button type="submit" className="button main" disabled={create.isPending}>
-            Create the key
-          </button>
-        </div>
-      </form>
+      </AskForm>
       {create.data && <Secret label="The new key" text={create.data.key} once />}
     </Card>
   );

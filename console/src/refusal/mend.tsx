@@ -1,9 +1,10 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useRef, useState } from "react";
+import { useState } from "react";
 
 import { ProblemError, api, unwrap, type Schemas } from "../api.js";
+import { AskForm } from "../forms/ask-form.js";
 import { FormDialog } from "../forms/dialog.js";
-import { Field, Rest, useFocusOnFault } from "../forms/fields.js";
+import { Field } from "../forms/fields.js";
 import { faultAt, faultsOf, together } from "../forms/faults.js";
 import { Link } from "../parts/basics.js";
 import { eventLink } from "../parts/event-name.js";
@@ -24,7 +25,6 @@ function sentOf(refusal: Contents): unknown {
 /** Mend what was refused, and send it anew. It is judged and counted as any other event. */
 export function Mend({ refusal }: { refusal: Contents }) {
   const client = useQueryClient();
-  const form = useRef<HTMLFormElement>(null);
   const [draft, setDraft] = useState<EventDraft>(() => draftOf(sentOf(refusal)));
   const made = eventOf(draft);
   const send = useMutation({
@@ -43,7 +43,6 @@ export function Mend({ refusal }: { refusal: Contents }) {
       await client.invalidateQueries({ queryKey: ["refusal", refusal.id] });
     },
   });
-  useFocusOnFault(form, send.error);
   const told = faultsOf(send.error, "event.");
   const own = new Map("fault" in made ? [["data", made.fault]] : []);
   const faults = together(own, told);
@@ -51,15 +50,12 @@ export function Mend({ refusal }: { refusal: Contents }) {
   const stored = refusal.kind === "conflict" || refusal.kind === "value";
   const again = stored && draft.id === refusal.event?.id;
   return (
-    <form
-      ref={form}
-      className="form"
-      noValidate
-      onChange={() => send.isError && send.reset()}
-      onSubmit={(event) => {
-        event.preventDefault();
-        send.mutate();
-      }}
+    <AskForm
+      ask={send}
+      submit="Send the mended event"
+      refused={told}
+      fields={FIELDS}
+      error={send.error instanceof ProblemError ? send.error : null}
     >
       <div className="cards">
         <div className="form">
@@ -119,17 +115,7 @@ export function Mend({ refusal }: { refusal: Contents }) {
           code
         />
       </div>
-      <Rest
-        error={send.error instanceof ProblemError ? send.error : null}
-        faults={told}
-        fields={FIELDS}
-      />
-      <div className="row">
-        <button type="submit" className="button main" disabled={send.isPending}>
-          Send the mended event
-        </button>
-      </div>
-    </form>
+    </AskForm>
   );
 }
 

@@ -1,8 +1,9 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useRef, useState } from "react";
+import { useState } from "react";
 
 import { api, unwrap, type Schemas } from "../api.js";
-import { Needs, Rest, useFocusOnFault } from "../forms/fields.js";
+import { AskForm } from "../forms/ask-form.js";
+import { Needs } from "../forms/fields.js";
 import { faultsOf, together, type Faults } from "../forms/faults.js";
 import { Secret } from "../forms/secret.js";
 import { useStill } from "../forms/still.js";
@@ -48,7 +49,6 @@ function useMeters(text: string): readonly Meter[] {
 
 function Form({ made }: { made: (sync: Schemas["ReportWithSecret"]) => void }) {
   const client = useQueryClient();
-  const form = useRef<HTMLFormElement>(null);
   const [draft, setDraft] = useState<Draft>(NEW);
   const still = useStill(draft);
   const meters = useMeters(still.meter);
@@ -66,19 +66,16 @@ function Form({ made }: { made: (sync: Schemas["ReportWithSecret"]) => void }) {
       void client.invalidateQueries({ queryKey: ["reports"] });
     },
   });
-  useFocusOnFault(form, create.error);
   const refused = faultsOf(create.error);
   return (
     <div className="workbench">
-      <form
-        ref={form}
+      <AskForm
+        ask={create}
+        submit="Create the sync"
+        refused={refused}
+        fields={SYNC_FIELDS}
         className="card form"
-        noValidate
-        onChange={() => create.isError && create.reset()}
-        onSubmit={(event) => {
-          event.preventDefault();
-          create.mutate();
-        }}
+        hint="Its first window is the first that ends after this. The signing secret comes next, once."
       >
         <SyncFields
           draft={draft}
@@ -87,16 +84,7 @@ function Form({ made }: { made: (sync: Schemas["ReportWithSecret"]) => void }) {
           meters={meters.map((one) => one.key)}
           dimensions={meter === undefined ? [] : Object.keys(meter.dimensions)}
         />
-        <Rest error={create.error} faults={refused} fields={SYNC_FIELDS} />
-        <div className="row">
-          <button type="submit" className="button main" disabled={create.isPending}>
-            Create the sync
-          </button>
-        </div>
-        <p className="hint">
-          Its first window is the first that ends after this. The signing secret comes next, once.
-        </p>
-      </form>
+      </AskForm>
       <div className="beside">
         <Card title="What it would send">
           <PreviewOf preview={preview} />

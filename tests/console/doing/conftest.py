@@ -8,9 +8,8 @@ from tests.console.doing.keyboard import Keyboard
 from tests.console.filling import fill
 from tests.console.watched import Watched
 from tests.journey.client import Server
-from tests.journey.processes import role_process
 from tests.journey.receiver import Receiver, receiving
-from tests.services.local import free_port
+from tests.journey.setups import embedded, started
 
 
 @pytest.fixture(scope="package")
@@ -18,18 +17,10 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of an embedded server with usage, refusals and a sync whose receiver is away.
     Late usage is told after a second.
     """
-    folder = tmp_path_factory.mktemp("doing")
-    settings = {
-        "METERLINE_DATA_DIR": str(folder / "data"),
-        "METERLINE_REVISION_PAUSE_S": "1",
-    }
-    server = role_process("up", ["up"], folder / "up", free_port(), settings)
-    server.start()
-    try:
-        fill(Server(server.url))
-        yield server.url
-    finally:
-        server.kill()
+    soon = {"METERLINE_REVISION_PAUSE_S": "1"}
+    with started(embedded(tmp_path_factory.mktemp("doing"), soon)) as setup:
+        fill(setup.control)
+        yield setup.control.url
 
 
 @pytest.fixture(scope="package")

@@ -101,6 +101,10 @@ class Housekeeping:
         reached = {number: it.flushed_end for number, it in partitions.items()}
         return reached, self._completeness.ends
 
+    def behind_ms(self, now_ms: int) -> int:
+        """For how long counting has been behind the log."""
+        return self._completeness.behind_ms(now_ms)
+
     async def _drop(self, now_ms: int) -> None:
         """Let the usage store drop what is not kept; whoever holds the first partition does."""
         if self._retention is None or 0 not in self._aggregator.partitions:

@@ -141,6 +141,8 @@ BLOCK_STEP_S_MAX: Final = 1_800  # of one statement: merging the largest takes m
 BLOCK_TALLIES_MAX: Final = 500_000  # of one new block: some seconds of one core
 BLOCK_SLICES_MAX: Final = 1_000  # of one partition in a new block: bounds a statement of the ledger
 BLOCK_LOOK_S: Final = 10  # between two looks for what is due
+BLOCK_BEHIND_S: Final = 5  # counting is behind the log for so long: the making of blocks gives way
+BLOCK_BEHIND_RESTS: Final = 19  # then it rests so many times as long as it worked: a twentieth
 BLOCK_SWEEP_S: Final = 60  # between two looks for rows that nobody reads
 BLOCK_KEPT_MS: Final = 20 * 60 * 1_000  # of a replaced block: longer than any reader may read
 BLOCK_MAKING_MS: Final = 6 * 60 * 60 * 1_000  # whoever began so long ago is gone
@@ -153,6 +155,7 @@ BLOCK_ROWS_MAX: Final = 1 << 28  # of one block, all tables: its merging takes m
 # What blocks answered is kept for whoever asks again: a month by day of 10,000 customers and more.
 BLOCK_CACHE_BYTES_MAX: Final = 32 * 1024 * 1024  # of one process: embedded it has 1.2 GB in all
 BLOCK_CACHE_ANSWER_BYTES_MAX: Final = 512 * 1024  # of one question: some ms to decode it each time
+BLOCK_ENDS_KEPT_MAX: Final = 4_096  # questions for the first and last minute of blocks: about 1 MB
 BLOCK_CACHE_RUN_SHARE: Final = BLOCK_FAN // 2  # of the largest: smaller columns are merged sooner
 QUERY_WINDOWS_MAX: Final = 100_000  # windows of one answer: eleven years of hours
 QUERY_SUBJECTS_MAX: Final = 1_000

@@ -9,7 +9,8 @@ None of this is reachable from production.
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ import aggregator.slice.border
 import meterline.usage.erasure
 from aggregator.blocks import BlockMaker
 from aggregator.drivers import block_loop
-from aggregator.drivers.block_loop import Driver, WithBlocks
+from aggregator.drivers.block_loop import BesideCounting, Driver, WithBlocks
 from dispatcher.runs.planner import PlanTerms
 from dispatcher.sending.attempt import SendTerms
 from meterline.backends.clickhouse.blocks.erasure import ClickHouseErasedRows
@@ -229,14 +230,9 @@ class SnaredErasureStore(SqlErasureStore):
 class BusyMaker(WithBlocks):
     """Every worker makes blocks, not only one, and hardly ever rests."""
 
-    def __init__(
-        self,
-        driver: Driver,
-        maker: BlockMaker,
-        _holds: Callable[[], bool],
-        before: Callable[[], Awaitable[None]],
-    ) -> None:
-        super().__init__(driver, maker, lambda: True, before)
+    def __init__(self, driver: Driver, maker: BlockMaker, counted: BesideCounting) -> None:
+        always = replace(counted, holds=lambda: True, behind_s=lambda: 0.0)
+        super().__init__(driver, maker, always)
 
 
 def _hurry_blocks() -> None:

@@ -129,7 +129,7 @@ class RememberedEnd(Completeness):
         for number in numbers:
             partition = self._aggregator.partitions.get(number)
             if partition is not None and number not in self._probes:
-                self._probes[number] = Probe(now_ms - self._lag_ms, partition.next_offset)
+                self._probes[number] = Probe(now_ms - self._lag_ms, partition.next_offset, now_ms)
 
 
 class _Anything(int):

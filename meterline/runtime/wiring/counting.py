@@ -7,7 +7,7 @@ from typing import Any
 
 from aggregator.blocks import BlockMaker
 from aggregator.completeness import Completeness
-from aggregator.drivers.block_loop import WithBlocks
+from aggregator.drivers.block_loop import BesideCounting, WithBlocks
 from aggregator.drivers.poll_worker import PollWorker
 from aggregator.drivers.standing import Standing
 from aggregator.drivers.stuck_guard import StuckGuard
@@ -133,7 +133,11 @@ def aggregation_worker(settings: Settings, opened: Opened, watch: InboxWatch | N
         await eraser.turn()
         await revisions.turn()
 
-    worker = WithBlocks(driver, maker, lambda: 0 in step.partitions, before)
+    def behind_s() -> float:
+        return housekeeping.behind_ms(CLOCK.now_ms()) / 1_000
+
+    counted = BesideCounting(lambda: 0 in step.partitions, before, behind_s)
+    worker = WithBlocks(driver, maker, counted)
     return Counting(worker, step, standing)
 
 

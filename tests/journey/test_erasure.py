@@ -108,7 +108,7 @@ def _prepared(setup: SetUp, receiver: Receiver) -> None:
     source.unlink()
     run = setup.control.made(f"{V3}/reports/daily/runs", WINDOW)
     path = f"{V3}/reports/daily/runs/{run['id']}"
-    until("the run is over", 90, lambda: setup.control.get(path).json["state"] == "succeeded")
+    until("the run is over", 240, lambda: setup.control.get(path).json["state"] == "succeeded")
 
 
 def _totals(setup: SetUp) -> dict[str, float]:

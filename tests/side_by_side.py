@@ -29,7 +29,6 @@ TOGETHER: Final = {
         ),
         "flights",
     ),
-    # Rewrites whole tables of the store that its process has: ten times as long once that is large.
     "unit/aggregator": "unit/aggregator",
     "contract/usage": "contract/usage",
     "contract/reports": "contract/reports",
@@ -50,11 +49,13 @@ APART: Final = frozenset({"simulation/test_worlds.py"})
 # Begun in this order: what takes the longest comes first. What is not here follows, then whatever
 # goes test by test.
 LONGEST: Final = (
+    # Rewrites whole tables of the store that its process has: ten times as long once that is large,
+    # so no process does this after contract/usage.
+    "unit/aggregator",
     "flights",
+    "contract/usage",
     "faults/test_faults.py",
     "journey/test_crashes.py",
-    "contract/usage",
-    "unit/aggregator",
     "conformance",
     "console/doing",
     "console",

@@ -16,8 +16,8 @@ DELIVERIES ?= 10000
 SECRETS ?= deploy/.env
 
 BIN := .venv/bin
-# Two tests at once; tests/side_by_side.py says which may run side by side.
-PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadscope --no-loadscope-reorder
+# How many tests at once stands at each target; tests/side_by_side.py says which may.
+PYTEST := $(BIN)/pytest --dist loadscope --no-loadscope-reorder --numprocesses
 INSTALLED := .venv/.installed
 UV := $(BIN)/uv
 
@@ -61,15 +61,15 @@ needs: ## say what is missing for `make check`, `make test` and `make test-all`
 	fi
 
 quick: install ## run the quick tests: rules and steps, no servers (a minute)
-	$(PYTEST) --tier quick $(TESTS)
+	$(PYTEST) 2 --tier quick $(TESTS)
 
 test: needs install ## run quick and standard tests; fetches and starts Kafka, ClickHouse and PostgreSQL
 	$(BIN)/python -m tests.services fetch
-	$(PYTEST) --tier standard $(TESTS)
+	$(PYTEST) 3 --tier standard $(TESTS)
 
-test-all: needs install ## run all tests, as CI does (40 minutes)
+test-all: needs install ## run all tests, as CI does (30 minutes)
 	$(BIN)/python -m tests.services fetch
-	$(PYTEST) --tier long $(TESTS)
+	$(PYTEST) 3 --tier long $(TESTS)
 
 check: needs install ## lint, types, layers, deployment files
 	$(BIN)/ruff check .

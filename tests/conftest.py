@@ -16,6 +16,7 @@ from meterline.backends.clickhouse.connection import Connection
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.control_store.engine import open_database
 from meterline.backends.control_store.migrate import migrate
+from tests.deploy.image import Image, build
 from tests.scratch import memory_folder
 from tests.services.choose import open_service
 from tests.services.service import Service, ServiceError
@@ -59,7 +60,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out higher tiers. Begin with what takes the longest where tests run side by side."""
+    """Leave out higher tiers. Where tests run side by side, begin with what takes the longest."""
     asked = asked_tier(config)
     higher = [item for item in items if _tier(item) > asked]
     items[:] = [item for item in items if _tier(item) <= asked]
@@ -155,6 +156,14 @@ def chdb_url(tmp_path_factory: pytest.TempPathFactory) -> str:
     Take a log number and meter revisions of your own (`fresh_numbers`).
     """
     return f"chdb:{tmp_path_factory.mktemp('chdb')}"
+
+
+@pytest.fixture(scope="session")
+def image() -> Iterator[Image]:
+    """The tree of the image, built by the commands of the Dockerfile."""
+    with tempfile.TemporaryDirectory(prefix="image-", dir=memory_folder()) as folder:
+        Path(folder).chmod(0o755)  # its user goes through it
+        yield build(Path(folder))
 
 
 @pytest.fixture(scope="session")

@@ -1,44 +1,93 @@
-"""What may run side by side: `make test` runs two tests at once, each in a process of its own."""
+"""What may run side by side: `make test` and `make test-all` run three tests at once, each in a
+process of its own. Two of three are waiting at most times, and there are two cores.
+"""
 
+from pathlib import PurePosixPath
 from typing import Final
 
 from xdist.scheduler import LoadScopeScheduling
 
-# What shares something that is dear to start: the three servers, or an installation. Contract tests
-# go by port: all of them one after the other took longer than everything else together.
-# Begun in this order, for these take the longest; other modules follow, each by itself.
+# What shares something dear to start. A module that is not here, nor a folder above it, is by
+# itself: the three servers are started once for each process.
 TOGETHER: Final = {
-    "disk": "processes",
-    "journey": "processes",
-    "faults": "processes",
-    # Rewrites whole tables of the store that its process has: ten times as long once that is large.
+    # One year of flights through both set-ups, and what comes due by itself meanwhile.
+    **dict.fromkeys(
+        (
+            f"journey/test_{name}.py"
+            for name in (
+                "flights",
+                "inbox",
+                "many_readers",
+                "metrics",
+                "redrives",
+                "refusals",
+                "report",
+                "same_answers",
+                "verdicts",
+                "by_schedule",  # last: nearly all of it is waiting, which began with the first
+            )
+        ),
+        "flights",
+    ),
     "unit/aggregator": "unit/aggregator",
     "contract/usage": "contract/usage",
     "contract/reports": "contract/reports",
     "contract/control_store": "contract/control_store",
-    "conformance": "conformance",
-    "clients": "clients",
-    "deploy": "deploy",  # helm is built once
-    "console": "console",
-    "simulation": "simulation",
     "contract/log": "contract/log",
     "contract/connections": "contract/log",  # the doctor asks all three servers
     "contract/webhook": "contract/webhook",
+    "conformance": "conformance",
+    "clients": "clients",
+    "deploy": "deploy",  # helm is built once
+    "journey/test_image.py": "deploy",
+    "console": "console",
+    "console/doing": "console/doing",
+    "console/test_crowd.py": "console/test_crowd.py",
 }
-LONGEST: Final = (*dict.fromkeys(TOGETHER.values()),)
+# Each test of these is by itself: they share nothing, and fill what is left in the end.
+APART: Final = frozenset({"simulation/test_worlds.py"})
+# Begun in this order: what takes the longest comes first. What is not here follows, then whatever
+# goes test by test.
+LONGEST: Final = (
+    # Rewrites whole tables of the store that its process has: ten times as long once that is large,
+    # so no process does this after contract/usage.
+    "unit/aggregator",
+    "flights",
+    "contract/usage",
+    "faults/test_faults.py",
+    "journey/test_crashes.py",
+    "conformance",
+    "console/doing",
+    "console",
+    "contract/reports",
+    "contract/control_store",
+    "contract/log",
+    "clients",
+    "deploy",
+)
 
 
 def group(nodeid: str) -> str:
-    """Whatever has the same group runs in one process: modules, but for those of `TOGETHER`."""
-    module = nodeid.split("::", 1)[0]
-    folder, *below = module.removeprefix("tests/").split("/", 2)
-    return TOGETHER.get(folder) or TOGETHER.get("/".join((folder, *below[:1])), module)
+    """Whatever has the same group runs in one process, in its order."""
+    module = nodeid.split("::", 1)[0].removeprefix("tests/")
+    if module in APART:
+        return nodeid
+    places = (module, *map(str, PurePosixPath(module).parents))
+    return next((TOGETHER[place] for place in places if place in TOGETHER), module)
 
 
-def turn(nodeid: str) -> int:
+def turn(nodeid: str) -> tuple[int, int]:
     """The place of a test among the others."""
+    module = nodeid.split("::", 1)[0].removeprefix("tests/")
     name = group(nodeid)
-    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+    among = _AMONG.get(module, 0)
+    if name in LONGEST:
+        return LONGEST.index(name), among
+    return len(LONGEST) + (module in APART), among
+
+
+_AMONG: Final = {module: place for place, module in enumerate(TOGETHER) if "/test_" in module}
+"""The order in which modules are named is that in which they run, where they run together."""
 
 
 class SideBySide(LoadScopeScheduling):

@@ -4,6 +4,7 @@ Versions are pinned by the lock files beside them; what is built lies in `.cache
 `node_modules/`.
 """
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -51,11 +52,14 @@ def npm_packages(folder: Path) -> Path:
     lock = hashlib.sha256((folder / "package-lock.json").read_bytes()).hexdigest()
     modules = folder / "node_modules"
     stamp = modules / ".installed"
-    if not stamp.exists() or stamp.read_text() != lock:
-        sys.stderr.write(f"clients: npm ci in {folder.relative_to(ROOT)}\n")
-        # scripts of packages are not run: none of these needs one
-        run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
-        stamp.write_text(lock)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "npm.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # tests run side by side, each in a process of its own
+        if not stamp.exists() or stamp.read_text() != lock:
+            sys.stderr.write(f"clients: npm ci in {folder.relative_to(ROOT)}\n")
+            # scripts of packages are not run: none of these needs one
+            run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
+            stamp.write_text(lock)
     return modules / ".bin"
 
 

@@ -11,7 +11,7 @@ DAYS: Final = 5
 LONG: Final = "customer-" + "x" * 81  # 90 characters
 SCRIPT: Final = "<script>document.title = 'broken'</script>"
 ARABIC: Final = "عميل الاختبار"
-FILLED_WITHIN_S: Final = 60.0
+FILLED_WITHIN_S: Final = 180.0
 AWAY: Final = "http://127.0.0.1:9/"  # nothing listens at the discard port
 
 

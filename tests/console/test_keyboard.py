@@ -92,7 +92,7 @@ def test_a_wide_table_is_scrolled(watched: Watched) -> None:
         page.wait_for_timeout(50)
         return bool(table.evaluate("(one) => one.scrollLeft > 0"))
 
-    until("the table is scrolled", 10, scrolled)
+    until("the table is scrolled", 60, scrolled)
 
 
 def test_the_theme_is_switched(watched: Watched) -> None:

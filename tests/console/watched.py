@@ -9,7 +9,7 @@ from playwright.sync_api import ConsoleMessage, Error, Locator, Page, Request, e
 from clients.openapi.tools import ROOT, npm_packages
 
 CONSOLE: Final = ROOT / "console"
-WITHIN_MS: Final = 20_000
+WITHIN_MS: Final = 60_000
 TABS_MAX: Final = 80
 FOCUSED: Final = "(one) => one === document.activeElement"
 

@@ -59,8 +59,8 @@ class Nursery:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._process.kill()
-        self._process.wait()
+        with self._process as process:  # which closes its pipes
+            process.kill()
 
 
 def main(out: Path) -> None:

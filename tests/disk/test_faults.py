@@ -4,12 +4,14 @@
 the test.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.disk.disk import Calls, Disk, Kind
-from tests.disk.trial import live, tried
+from tests.disk.nursery import Nursery
+from tests.disk.trial import live, meet
 
 CASES = [
     ("log", Kind.FULL, 48),
@@ -32,9 +34,23 @@ CASES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Disk, Nursery]]:
+    """A disk, and lives on it that need not load everything anew."""
+    folder = tmp_path_factory.mktemp("faults")
+    disk = Disk(folder / "disk", folder / "beside")
+    with Nursery(disk, folder / "beside") as one:
+        yield disk, one
+    disk.close()
+
+
 @pytest.mark.parametrize(("store", "kind", "call"), CASES)
-def test_a_store_that_met_a_fault_starts_again_whole(store: str, kind: Kind, call: int) -> None:
-    tried(store, kind, call, fresh=True)
+def test_a_store_that_met_a_fault_starts_again_whole(
+    nursery: tuple[Disk, Nursery], store: str, kind: Kind, call: int
+) -> None:
+    disk, lives = nursery
+    disk.clear()
+    meet(store, kind, call, disk, lives.live, fresh=True)
 
 
 def test_a_usage_store_that_starts_on_a_full_disk_starts_again_with_all_it_had(

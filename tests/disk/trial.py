@@ -4,9 +4,7 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 
 from tests.disk.disk import FOR_EVER, Calls, Disk, Kind
 from tests.disk.lived import Lived
@@ -46,14 +44,6 @@ def length(store: str, kind: Kind, disk: Disk, live: Live = live, *, fresh: bool
     disk.plan(kind, FOR_EVER - 1, 1, calls_of(kind))
     live(store, disk, "second", frozenset())
     return disk.calls
-
-
-def tried(store: str, kind: Kind, call: int, *, fresh: bool) -> None:
-    """Meet the fault at this call, on a disk of its own; see `meet`."""
-    with tempfile.TemporaryDirectory() as scratch:
-        disk = Disk(Path(scratch) / store, Path(scratch) / "beside")
-        meet(store, kind, call, disk, fresh=fresh)
-        disk.close()
 
 
 def meet(store: str, kind: Kind, call: int, disk: Disk, live: Live = live, *, fresh: bool) -> None:

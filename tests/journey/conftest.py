@@ -13,6 +13,7 @@ from tests.journey.receiver import Receiver, receiving
 from tests.journey.scheduled import Scheduled, moved_boxes
 from tests.journey.setups import Servers, SetUp, distributed, embedded, telling
 from tests.services.service import Service
+from tests.side_by_side import group
 
 SETUPS = ("embedded", "distributed")
 
@@ -85,19 +86,27 @@ def journey(request: pytest.FixtureRequest) -> Journey:
     return went
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="session")
+def waiting(request: pytest.FixtureRequest) -> frozenset[str]:
+    """The groups in which a test looks at what comes due by itself."""
+    items = request.session.items
+    return frozenset(group(one.nodeid) for one in items if one.path.name == "test_by_schedule.py")
+
+
+@pytest.fixture(autouse=True)
+def begun(request: pytest.FixtureRequest, waiting: frozenset[str]) -> None:
+    """What comes due by itself is begun with the first test that runs in one process with it."""
+    if group(request.node.nodeid) in waiting:
+        request.getfixturevalue("scheduled")
+
+
+@pytest.fixture(scope="package")
 def scheduled(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    receiver: Receiver, servers: Servers, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Mapping[str, Future[Scheduled]]]:
-    """Both set-ups on their way through minutes, hours and days, begun before the first test of
-    this folder: nearly all of it is waiting, and the others go on meanwhile. None where no test
-    looks at them.
+    """Both set-ups on their way through minutes, hours and days: nearly all of it is waiting, and
+    other tests go on meanwhile.
     """
-    if not any(item.path.name == "test_by_schedule.py" for item in request.session.items):
-        yield {}
-        return
-    receiver: Receiver = request.getfixturevalue("receiver")
-    servers: Servers = request.getfixturevalue("servers")
     clocks = {name: MovedClock(tmp_path_factory.mktemp(f"clock-{name}")) for name in SETUPS}
     folder = tmp_path_factory.mktemp("scheduled")
     setups = {

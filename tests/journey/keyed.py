@@ -179,7 +179,7 @@ def houses(keyed: Keyed, receiver: Receiver) -> tuple[House, House]:
 
     def house(namespace: str, worth: int, rights: Sequence[str]) -> House:
         admin = keyed.created("--name", "admin", "--namespace", namespace, *rights)
-        until("a new key is known", 10, lambda: passes(admin))
+        until("a new key is known", 60, lambda: passes(admin))
         admin.made("/meters", METER)
         answer = admin.send(*(event(number, "acme", worth) for number in range(CALLS)))
         assert answer.status == 202, answer.body

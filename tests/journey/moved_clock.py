@@ -1,21 +1,26 @@
 """`python -m tests.journey.moved_clock FILE ROLE ...`: the command `meterline` on a clock that is
 ahead of the machine's by the milliseconds that stand in FILE.
 
-Who writes the file moves the time of every process that reads it, while it runs. All else is the
-product as it is, and nothing of this is reachable from production.
+Who writes the file moves the time of every process that reads it, while it runs. A broker has a
+clock of its own, so slices can be made shorter: a test need not wait five minutes until one ends.
+All else is the product as it is, and nothing of this is reachable from production.
 """
 
+import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
-from meterline.backends import clock
-from meterline.runtime import cli
+from meterline import limits
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 NS_PER_MS: Final = 1_000_000
+SPAN_VARIABLE: Final = "METERLINE_TEST_SLICE_SPAN_MS"
+SHORT_SLICES: Final[Mapping[str, str]] = MappingProxyType({SPAN_VARIABLE: "15000"})
+"""For all processes of a set-up whose broker cuts the slices: all of them must cut alike."""
 
 
 class MovedTime:
@@ -57,6 +62,12 @@ class MovedClock:
 def main(arguments: Sequence[str]) -> None:
     """Be `meterline` with these arguments, on the clock of the file named first."""
     ahead, *rest = arguments
+    if span_ms := os.environ.get(SPAN_VARIABLE):
+        limits.__dict__["SLICE_SPAN_MS"] = int(span_ms)
+    # Only now: whoever is imported takes the limit as it is then.
+    from meterline.backends import clock  # noqa: PLC0415
+    from meterline.runtime import cli  # noqa: PLC0415
+
     clock.__dict__["time"] = MovedTime(Path(ahead))
     cli.main(rest, prog_name="meterline")
 

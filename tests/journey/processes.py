@@ -14,8 +14,8 @@ from tests.services.local import LocalService
 
 PROGRAM = Path(sys.executable).with_name("meterline")
 COMMAND_WITHIN_S = 600.0  # most of it for a machine that does something else too
-START_WITHIN_S = 60.0
-PROBE_S = 5.0
+START_WITHIN_S = 180.0
+PROBE_S = 15.0
 
 
 def role_process(

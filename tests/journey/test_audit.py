@@ -88,7 +88,7 @@ def setup(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Itera
             run_command(["send", str(source), "--to", made.ingest.url, "--wait"], made.folder, {})
             run = made.control.made(f"{V3}/reports/daily/runs", WINDOW)
             path = f"{V3}/reports/daily/runs/{run['id']}"
-            until("the run is decided", 60, lambda: "deliveries" in str(_get(made.control, path)))
+            until("the run is decided", 180, lambda: "deliveries" in str(_get(made.control, path)))
         yield made
     finally:
         made.kill()

@@ -173,7 +173,7 @@ def _assert_asked(told: list[str], api: Server) -> None:
         run = api.get("/api/v3/metering/reports/tokens-daily/runs").json["data"][0]
         return (run["state"], run["delivered"]) == ("succeeded", 2)
 
-    until("the run has succeeded", 60, succeeded)
+    until("the run has succeeded", 180, succeeded)
 
 
 def _assert_received(told: list[str], folder: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.journey.deadline import until
 from tests.journey.everywhere import delete_records, everywhere
-from tests.journey.moved_clock import MovedClock
+from tests.journey.moved_clock import SHORT_SLICES, MovedClock
 from tests.journey.processes import PROGRAM, run_command
 from tests.journey.receiver import Receiver
 from tests.journey.setups import Servers, SetUp, distributed, embedded, telling
@@ -88,7 +88,7 @@ def embedded_setup(tmp_path: Path, clock: MovedClock) -> Iterator[SetUp]:
 
 @pytest.fixture
 def distributed_setup(tmp_path: Path, servers: Servers, clock: MovedClock) -> Iterator[SetUp]:
-    made = distributed(tmp_path, servers, program=clock.program)
+    made = distributed(tmp_path, servers, SHORT_SLICES, program=clock.program)
     yield made
     made.kill()
 
@@ -108,7 +108,7 @@ def _prepared(setup: SetUp, receiver: Receiver) -> None:
     source.unlink()
     run = setup.control.made(f"{V3}/reports/daily/runs", WINDOW)
     path = f"{V3}/reports/daily/runs/{run['id']}"
-    until("the run is over", 90, lambda: setup.control.get(path).json["state"] == "succeeded")
+    until("the run is over", 240, lambda: setup.control.get(path).json["state"] == "succeeded")
 
 
 def _totals(setup: SetUp) -> dict[str, float]:
@@ -198,8 +198,8 @@ def _files_with(folder: Path) -> list[str]:
 def test_distributed_no_store_has_anything_of_it(
     distributed_setup: SetUp, servers: Servers, receiver: Receiver, clock: MovedClock
 ) -> None:
-    """The broker has a clock of its own, so a slice takes its time; and its records are deleted
-    here, as its retention would.
+    """The broker has a clock of its own, so slices are short; and its records are deleted here, as
+    its retention would.
     """
     setup = distributed_setup
     with telling(setup):

@@ -6,12 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.conftest import image
 from tests.deploy.image import Image
 from tests.journey.deadline import until
 from tests.journey.setups import Servers, SetUp, distributed, started
-
-__all__ = ["image"]
 
 EVENTS, METERS = "/api/v3/metering/events", "/api/v3/metering/meters"
 METER = {"key": "calls", "name": "Calls", "aggregation": "count", "event_type": "call"}

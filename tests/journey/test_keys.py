@@ -259,7 +259,7 @@ def refused_at_ms(caller: Caller) -> float:
         assert status in (202, 401)
         return time.time() * 1_000 if status == 401 else None
 
-    return until("it is refused", 30, refused)
+    return until("it is refused", 120, refused)
 
 
 def revoked_at_ms(admin: Caller, key_id: str) -> int:

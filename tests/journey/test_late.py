@@ -93,7 +93,7 @@ class Reported:
 
 
 def _arrived(box: Mailbox, count: int) -> None:
-    until("deliveries arrive", 60, lambda: len(box.delivered) == count)
+    until("deliveries arrive", 180, lambda: len(box.delivered) == count)
 
 
 def _report(name: str, box: Mailbox) -> dict[str, Any]:

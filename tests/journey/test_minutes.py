@@ -14,7 +14,7 @@ import pytest
 
 from tests.journey.conftest import SETUPS
 from tests.journey.deadline import until
-from tests.journey.moved_clock import MovedClock
+from tests.journey.moved_clock import SHORT_SLICES, MovedClock
 from tests.journey.processes import PROGRAM, run_command
 from tests.journey.setups import Servers, SetUp, distributed, embedded, telling
 
@@ -31,7 +31,7 @@ EVENTS: Final = 400
 SPAN_MS: Final = 300_000
 LOOK_MS: Final = 3_700_000  # so often it looks for what is old
 DAY_MS: Final = 86_400_000
-NOTICED_WITHIN_S: Final = 600.0  # a slice takes its time, by the clock of the broker
+NOTICED_WITHIN_S: Final = 600.0
 DAY: Final = {"from": "2026-01-31T00:00:00Z", "to": "2026-02-01T00:00:00Z"}
 DROPPED: Final = re.compile(r"dropped\b.*\b(tallies|members)\b|\b(tallies|members)\b.*dropped\b")
 
@@ -61,7 +61,7 @@ def setup(request: pytest.FixtureRequest, tmp_path: Path, clock: MovedClock) -> 
         made = embedded(tmp_path, KEEP, clock.program)
     else:
         servers: Servers = request.getfixturevalue("servers")
-        made = distributed(tmp_path, servers, KEEP, program=clock.program)
+        made = distributed(tmp_path, servers, {**KEEP, **SHORT_SLICES}, program=clock.program)
     yield made
     made.kill()
 

@@ -21,7 +21,7 @@ import psutil
 from tests.services.service import ServiceError
 
 POLL_S = 0.05
-STOP_WITHIN_S = 10.0
+STOP_WITHIN_S = 60.0
 LOG_TAIL_BYTES = 4000
 TETHER = Path(__file__).with_name("tether.py")
 
@@ -93,7 +93,7 @@ class LocalService:
     command: Sequence[str]
     problem: Callable[[], str | None]
     stop_signal: signal.Signals = signal.SIGTERM
-    start_within_s: float = 60.0
+    start_within_s: float = 180.0
     user: str | None = None
     environment: dict[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None

@@ -3,6 +3,8 @@ however far the blocks are.
 """
 
 import random
+import secrets
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -50,7 +52,16 @@ BEGIN_MS: Final = 1_774_828_800_000  # 2026-03-30T00:00:00Z, after a change of c
 SLICES: Final = 8
 PARTITIONS: Final = 2
 ZONES: Final = ("UTC", "Europe/Berlin", "Asia/Kathmandu", "Australia/Lord_Howe", "America/Denver")
-QUERIES: Final = 60
+QUERIES: Final = 40
+FRESH: Final = -1  # in place of a seed: one that nobody has tried before
+
+
+def chance(seed: int) -> random.Random:
+    """What a seed deals; a fresh one is told, and a failure can be had again by it."""
+    if seed == FRESH:
+        seed = secrets.randbelow(1 << 40)
+        sys.stdout.write(f"seed {seed}\n")
+    return random.Random(seed)
 
 
 class FixedBlocks:
@@ -197,11 +208,11 @@ async def _check(store: ClickHouseUsageStore, world: World, blocks: Sequence[Blo
         assert await store.usage(query) == world.expected(query), query
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, FRESH])
 async def test_answers_through_blocks_are_those_of_the_events(
     usage_store: ClickHouseUsageStore, fresh_numbers: Iterator[int], seed: int
 ) -> None:
-    world = World(fresh_numbers, random.Random(seed))
+    world = World(fresh_numbers, chance(seed))
     await world.write(usage_store)
     rows = ClickHouseBlockRows(usage_store.connection)
     await _check(usage_store, world, [])

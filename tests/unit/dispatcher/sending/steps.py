@@ -63,7 +63,7 @@ async def the_run(rig: Rig, run: Run) -> Run:
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await condition():  # noqa: ASYNC110 - a store has no event to wait for
             await asyncio.sleep(0.02)
 
@@ -86,7 +86,7 @@ async def working(rig: Rig, idle_s: float = 0.02) -> AsyncIterator[Dispatcher]:
         yield dispatcher
     finally:
         dispatcher.stop()
-        async with asyncio.timeout(30):  # longer than an attempt may take
+        async with asyncio.timeout(60):  # longer than an attempt may take
             await task
 
 

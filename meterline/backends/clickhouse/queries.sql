@@ -175,9 +175,12 @@ SELECT table, name, path, bytes_on_disk FROM system.parts
 WHERE active AND database = currentDatabase() AND table IN {tables:Array(String)};
 
 -- name: schema
--- What the database has of tables, columns and indexes.
+-- What the database has of tables, columns and indexes, and the settings that tables have of their own.
 SELECT 'table' AS what, name AS of, '' AS named FROM system.tables WHERE database = currentDatabase()
 UNION ALL
 SELECT 'column', table, name FROM system.columns WHERE database = currentDatabase()
 UNION ALL
 SELECT 'index', table, name FROM system.data_skipping_indices WHERE database = currentDatabase()
+UNION ALL
+SELECT 'setting', name, arrayJoin(extractAll(extract(engine_full, 'SETTINGS (.*)'), '(\\w+) = ')) FROM system.tables
+WHERE database = currentDatabase()

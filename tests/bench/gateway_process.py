@@ -21,8 +21,8 @@ from ingest.gateway import Gateway, routes
 from ingest.publisher import Publisher
 from meterline.backends.clock import SystemClock
 from meterline.backends.kafka.log import open_kafka_log
-from meterline.backends.prometheus import PrometheusRecorder
 from meterline.backends.sqlite_log import open_sqlite_log
+from meterline.backends.telemetry.prometheus import PrometheusRecorder
 from meterline.event import Log
 from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate

@@ -6,7 +6,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from meterline.backends.clock import SystemClock
-from meterline.backends.prometheus import PrometheusRecorder
+from meterline.backends.telemetry.prometheus import PrometheusRecorder
 from meterline.http import problem_middleware
 from meterline.http.scrape import OPERATION, Scrape, measuring
 from meterline.ports import Unavailable, metrics

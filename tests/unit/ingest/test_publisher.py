@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.publisher import Publisher
-from meterline.backends.prometheus import PrometheusRecorder
+from meterline.backends.telemetry.prometheus import PrometheusRecorder
 from meterline.event import Record, RecordKind
 from meterline.limits import PACK_EVENTS_MAX
 from meterline.ports import Unavailable

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ingest.admission import Admitted
 from meterline.event import traces_of, with_trace
 from meterline.http.tracing import RequestTrace
-from meterline.limits import TRACED_EVENTS_MAX
+from meterline.limits import TRACE_EVENTS_MAX
 from meterline.ports import Span, TraceContext, Work
 
 
@@ -35,8 +35,8 @@ def appending(
 
 
 def carrying(admitted: Sequence[Admitted], context: TraceContext) -> list[Admitted]:
-    """The events, of which the first `TRACED_EVENTS_MAX` carry a context."""
+    """The events, of which the first `TRACE_EVENTS_MAX` carry a context."""
     first = [
-        (partition, with_trace(text, context)) for partition, text in admitted[:TRACED_EVENTS_MAX]
+        (partition, with_trace(text, context)) for partition, text in admitted[:TRACE_EVENTS_MAX]
     ]
-    return [*first, *admitted[TRACED_EVENTS_MAX:]]
+    return [*first, *admitted[TRACE_EVENTS_MAX:]]

@@ -451,7 +451,7 @@ STUCK_STOP_S: Final = 10.0  # for a good end of one that is stuck; then the proc
 
 # --- traces: each bound is of one process ---
 TRACE_LINKS_MAX: Final = 32  # of a span, to other traces: a page shows no more
-TRACED_EVENTS_MAX: Final = 16  # of a request: 73 bytes each in the log
+TRACE_EVENTS_MAX: Final = 16  # of a request: 73 bytes each in the log
 TRACE_STATE_CHARS_MAX: Final = 512  # W3C 3.3.1.5: at least so much is passed on
 TRACE_ATTRIBUTE_CHARS_MAX: Final = 256
 SPANS_PER_SECOND_MAX: Final = 1_000  # whatever callers ask for: a tenth of a core to encode

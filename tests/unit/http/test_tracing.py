@@ -21,7 +21,7 @@ from meterline.event import Event, decode_record, trace_of
 from meterline.http import SERVER_OPTIONS, problem_middleware
 from meterline.http.gate import Gate
 from meterline.http.tracing import tracing, with_trace_id
-from meterline.limits import TRACED_EVENTS_MAX
+from meterline.limits import TRACE_EVENTS_MAX
 from meterline.ports import TraceContext, Work
 from tests.traced.book import Book, Page
 
@@ -123,10 +123,10 @@ async def test_what_is_not_sampled_leaves_no_trace(traced: Traced) -> None:
 
 
 async def test_of_a_large_request_the_first_events_are_traced(traced: Traced) -> None:
-    many = TRACED_EVENTS_MAX + 5
+    many = TRACE_EVENTS_MAX + 5
     assert await traced.post(*[{}] * many, traceparent=CALLER.traceparent) == 202
     found = [trace_of(it.text) is not None for it in await traced.events()]
-    assert found == [True] * TRACED_EVENTS_MAX + [False] * 5
+    assert found == [True] * TRACE_EVENTS_MAX + [False] * 5
 
 
 async def test_neither_subjects_nor_payloads_are_in_spans(traced: Traced) -> None:

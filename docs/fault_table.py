@@ -17,7 +17,7 @@ NAME: Final = "faults"
 
 
 def rows() -> Iterator[str]:
-    """The lines of the table, one for each fault: the metric, the alert, how long it has to last."""
+    """The lines of the table, one for each fault: metric, alert, how long it must last."""
     yield "| fault | metric | alert | fires if it lasts |"
     yield "|---|---|---|---|"
     for name in (*CASES, *ENDS):

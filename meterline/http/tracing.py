@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from meterline.http.answers import REQUEST_ID
-from meterline.http.scrape import OPERATION
+from meterline.http.scrape import OPERATION, TRACE_ID
 from meterline.ports import (
     TRACEPARENT,
     TRACESTATE,
@@ -38,11 +38,6 @@ class RequestTrace:
     def _begin(self, parent: TraceContext | None, *links: TraceContext) -> None:
         self.span = self.tracer.begin(Work.REQUEST, parent, links, self._since_ns)
         _current.set("" if self.span is None else self.span.context.trace)
-
-    @property
-    def trace_id(self) -> str:
-        """For whoever asks where a request is seen; empty where nowhere."""
-        return "" if self.span is None else self.span.context.trace
 
     def of_events(self, contexts: list[TraceContext]) -> None:
         """Its events bring these, all sampled. Where the request says nothing, it belongs to the
@@ -85,6 +80,7 @@ def tracing(tracer: Tracer) -> Middleware:
         finally:
             _current.set("")  # the next request of this connection is another one
             if it.span is not None and OPERATION in request:
+                request[TRACE_ID] = it.span.context.trace
                 _end(it.span, request, status)
 
     return trace

@@ -195,6 +195,7 @@ def test_openmetrics_is_answered_where_it_is_asked_for(setup: SetUp) -> None:
     answer = setup.control.get("/metrics", asked)
     assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
     assert answer.body.endswith(b"# EOF\n")
+    assert f'trace_id="{TRACE}"'.encode() in answer.body, "an exemplar of what was traced"
 
 
 def test_no_declared_metric_is_dead(journey: Journey) -> None:

@@ -10,7 +10,7 @@ from meterline.backends.telemetry.prometheus import PrometheusRecorder
 from meterline.http import problem_middleware
 from meterline.http.scrape import OPERATION, Scrape, measuring
 from meterline.ports import Unavailable, metrics
-from tests.unit.backends.test_prometheus import values
+from tests.unit.backends.telemetry.test_prometheus import values
 
 
 async def test_stores_are_asked_once_in_a_while() -> None:

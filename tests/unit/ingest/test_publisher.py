@@ -15,7 +15,7 @@ from meterline.event import Record, RecordKind
 from meterline.limits import PACK_EVENTS_MAX
 from meterline.ports import Unavailable
 from meterline.problem import Problem, ProblemType
-from tests.unit.backends.test_prometheus import values
+from tests.unit.backends.telemetry.test_prometheus import values
 
 
 @dataclass(slots=True)

@@ -197,7 +197,8 @@ LIMIT 1 BY log, partition, offset, place
 LIMIT {rows:UInt64};
 
 -- name: traced
-SELECT subject, text
+-- A row may be there twice, until it is merged.
+SELECT DISTINCT subject, text
 FROM events
 PREWHERE namespace = {namespace:String} AND type = {type:String}
     AND time_ms >= {from_ms:Int64} AND time_ms < {to_ms:Int64}

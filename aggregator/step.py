@@ -18,6 +18,7 @@ from aggregator.catch_up import (
     start_of,
 )
 from aggregator.slice.partition import Partition
+from aggregator.slice.tracing import CountedTraces
 from aggregator.slice.writer import Reached, Writer
 from meterline.event import Log, Record, decode_record
 from meterline.limits import (
@@ -84,6 +85,7 @@ class Aggregator:
         self._open_seen = open_seen
         self._horizon_ms = horizon_ms
         self._measures = measures_of(self.catalogue)
+        self.traces = CountedTraces()
         self._writer = Writer(usage, progress, recorder)
 
     # --- partitions ---
@@ -158,6 +160,7 @@ class Aggregator:
             if partition.next_offset < follows:
                 return False
         partition.absorb(record, items, self._measures, self._horizon_ms)
+        self.traces.take_in(record, items)
         return True
 
     async def _renew_seen(self, partition: Partition) -> None:
@@ -253,7 +256,7 @@ class Aggregator:
             if partition.recorded != (version, end):
                 reached.append(Reached(partition, partition.epoch, end))
         if reached:
-            self._writer.start(rows, reached, version)
+            self._writer.start(rows, reached, version, self.traces)
         return bool(reached)
 
     def _tell_lookups(self, partition: Partition) -> None:

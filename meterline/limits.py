@@ -452,6 +452,24 @@ STALLED_AFTER_S: Final = 120  # lag without progress for so long ends the proces
 STUCK_LOOK_S: Final = 5  # how often a worker is looked at for that
 STUCK_STOP_S: Final = 10.0  # for a good end of one that is stuck; then the process ends without
 
+# --- traces: each bound is of one process ---
+TRACE_LINKS_MAX: Final = 32  # of a span, to other traces: a page shows no more
+TRACE_EVENTS_MAX: Final = 16  # of a request: 73 bytes each in the log
+TRACE_STATE_CHARS_MAX: Final = 512  # W3C 3.3.1.5: at least so much is passed on
+TRACE_ATTRIBUTE_CHARS_MAX: Final = 256
+SPANS_PER_SECOND_MAX: Final = 1_000  # whatever callers ask for: a tenth of a core to encode
+SPANS_QUEUED_MAX: Final = 4_096  # of 2 kB: 8 MB while the collector is away
+SPANS_EXPORTED_MAX: Final = 512  # at once
+SPANS_EXPORT_S: Final = 5.0  # for the collector to answer; then they are given up
+SPANS_EXPORT_EVERY_MS: Final = 2_000
+SPANS_STOP_S: Final = 2.0  # a process that ends waits so long for its last spans
+TRACED_RUNS_REMEMBERED_MAX: Final = 256
+TRACED_OF_RUN_MAX: Final = 1_000  # events that are read for their traces,
+TRACED_OF_SUBJECT_MAX: Final = 8  # and of one subject: the links of a delivery
+TRACED_BODY_BYTES_MAX: Final = 65_536  # a larger body is not read for what it reports
+TRACE_LOOK_S: Final = 2.0  # in the usage store, for the events behind a run
+TRACE_LOOK_ROWS_MAX: Final = 2_000_000  # as of a search of a second
+
 # --- the console ---
 CONSOLE_ASSET_AGE_S: Final = 365 * 24 * 60 * 60  # its name changes when it does
 CONSOLE_GZIP_BYTES_MIN: Final = 1_024  # below, a packet carries it either way

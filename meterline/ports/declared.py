@@ -73,6 +73,15 @@ HTTP_SECONDS: Final = Metric(
     _LONG_SECONDS,
 )
 
+TRACE_SPANS: Final = Metric(
+    "meterline_trace_spans_total",
+    Kind.COUNTER,
+    "Spans of traces, while these are on. `failed`: the collector did not take them. `dropped`: too"
+    " many a second, or too many waited.",
+    _ALL,
+    (Label("outcome", ("exported", "failed", "dropped")),),
+)
+
 # --- the gateway ---
 INGEST_EVENTS: Final = Metric(
     "meterline_ingest_events_total",

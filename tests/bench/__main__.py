@@ -24,6 +24,7 @@ from tests.bench import (
     bench_metrics,
     bench_reads,
     bench_sick,
+    bench_traces,
     bench_year,
 )
 
@@ -33,6 +34,7 @@ BENCHES: Final[dict[str, Callable[[], None]]] = {
     "exactness": bench_exactness.main,
     "materialize": bench_materialize.main,
     "metrics": bench_metrics.main,
+    "traces": bench_traces.main,
     "groups": bench_groups.main,
     "answers": bench_answers.main,
     "crowd": bench_crowd.main,

@@ -40,7 +40,13 @@ from meterline.runtime.settings.checks import (
     default_seen_dir,
     is_loopback,
 )
-from meterline.runtime.settings.operating_fields import DrainS, MetricsPort, Workers
+from meterline.runtime.settings.operating_fields import (
+    DrainS,
+    MetricsPort,
+    TracesRatio,
+    TracesUrl,
+    Workers,
+)
 from meterline.runtime.settings.text import decoded
 
 ENV_PREFIX: Final = "METERLINE_"
@@ -77,6 +83,8 @@ class Settings(BaseSettings):
         examples=[8888],
     )
     metrics_port: MetricsPort = None
+    traces_url: TracesUrl = None
+    traces_ratio: TracesRatio = 0.01
     drain_s: DrainS = 0
     log_url: Annotated[str, AfterValidator(checked_log_url)] = Field(
         default=LOG_EMBEDDED,

@@ -13,8 +13,8 @@ import msgspec
 
 from aggregator.catch_up import check_same_log
 from meterline.audit import AuditSpan, Finding
-from meterline.backends.clickhouse.usage.whole import ClickHouseArchive
 from meterline.backends.clickhouse.holdings import ClickHouseHoldings
+from meterline.backends.clickhouse.usage.whole import ClickHouseArchive
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import Database
 from meterline.backends.control_store.migrate import migrate, migrate_to, newest, number_of

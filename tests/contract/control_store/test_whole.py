@@ -27,7 +27,7 @@ MANY = ARCHIVE_ROWS * 2 + 1
 PAIRS = [(one, other) for one in DATABASES for other in DATABASES]
 
 
-@pytest.fixture(params=PAIRS, ids=lambda pair: "-to-".join(pair))
+@pytest.fixture(params=PAIRS, ids="-to-".join)
 async def pair(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> AsyncIterator[tuple[Database, Database]]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
 from meterline.backends.clickhouse.usage.whole import ClickHouseArchive
-from meterline.meter import Aggregation
+from meterline.meter import Aggregation, Meter
 from meterline.usage import Flush, SliceId
 from tests.contract.usage.slices import event, folded, meter
 
@@ -39,15 +39,14 @@ async def written(
     ]
     sizes: dict[str, int] = {}
     for number in range(SLICES):
+        kinds: list[tuple[Meter, dict[str, object]]] = [
+            (meters[0], {"v": "-1234567890123456789.5", "g": "a\n\\N"}),
+            (meters[0], {"v": "no number", "g": ""}),
+            (meters[1], {"v": "\0é"}),
+        ]
         events = [
             event(of, number * 10 + at, f"2026-01-0{number + 1}T00:0{at}:00Z", data, "s\t'\\")
-            for at, (of, data) in enumerate(
-                [
-                    (meters[0], {"v": "-1234567890123456789.5", "g": "a\n\\N"}),
-                    (meters[0], {"v": "no number", "g": ""}),
-                    (meters[1], {"v": "\0é"}),
-                ]
-            )
+            for at, (of, data) in enumerate(kinds)
         ]
         flush: Flush = folded(log, meters, events, offset=number * 10).take()
         await store.write(flush)

@@ -480,3 +480,12 @@ SESSION_REMEMBERED_MS: Final = 2_000  # signing out is known to every process so
 SESSIONS_REMEMBERED_MAX: Final = 10_000  # in a process: some MB
 SIGN_IN_REFUSALS_MAX: Final = 30  # wrong keys in SIGN_IN_WINDOW_S: people mistype, machines search
 SIGN_IN_WINDOW_S: Final = 60
+
+# --- archives ---
+ARCHIVE_PIECE_BYTES: Final = 4 * 1024 * 1024  # of lines read, and inserted, at once: bounds memory
+ARCHIVE_ROWS: Final = 500  # of the control store, in one statement
+ARCHIVE_BODIES: Final = 16  # of deliveries in one statement: each may have some MB
+ARCHIVE_RECORDS: Final = 1_000  # of the log, read at once; 16 MB at most
+ARCHIVE_TRIES: Final = 3  # a block that is replaced meanwhile, or an erasure, begins a backup anew
+ARCHIVE_MS_MAX: Final = 20 * 60 * 60 * 1_000  # well below RETENTION_NOTICE_MS
+ARCHIVE_ORDER_BYTES_MAX: Final = 64 * 1024  # what is asked of a server, and each line of its answer

@@ -69,7 +69,8 @@ class FaustWorker:
         self._clock = clock
         self._record_of = record_of
         self._lock = asyncio.Lock()
-        self._held: dict[int, deque[Any]] = defaultdict(deque)  # events not yet sealed, in order
+        # events not yet sealed, in order, with the offsets of their records
+        self._held: dict[int, deque[tuple[int, Any]]] = defaultdict(deque)
         # offset after the last record that Faust brought, or should have
         self._fed_end: dict[int, int] = {}
         self._revoked: set[int] = set()
@@ -135,7 +136,7 @@ class FaustWorker:
         event.value = event.message.value = None  # it is held for minutes, without its bytes
         number = record.partition
         self._lag.received(self._clock.now_ms())
-        self._held[number].append(event)
+        self._held[number].append((record.offset, event))
         turns = Turns()
         while not await turns.take(self._absorb(record)):
             self._lag.reset()
@@ -155,8 +156,8 @@ class FaustWorker:
         """Let Faust commit what lies in sealed slices: committed offsets are always borders."""
         held = self._held[number]
         partition = self._aggregator.partitions.get(number)
-        while held and partition is not None and held[0].message.offset < partition.sealed_end:
-            held.popleft().ack()
+        while held and partition is not None and held[0][0] < partition.sealed_end:
+            held.popleft()[1].ack()
 
     async def _tick_for_ever(self) -> None:
         turns = Turns()

@@ -27,6 +27,8 @@ from meterline.http.gate import Gate
 from meterline.http.scrape import measuring
 from meterline.http.tracing import tracing
 from meterline.ports import SILENT, Recorder
+from meterline.runtime.archive.making import make_backup
+from meterline.runtime.archive.serving import serve_backups
 from meterline.runtime.commands import documents
 from meterline.runtime.drain import Drain, draining
 from meterline.runtime.process import serve
@@ -74,6 +76,9 @@ async def up(settings: Settings, stop: asyncio.Event) -> None:
         guards = session_guard(gate)
         data = str(settings.data_dir)
         await _serve(stack, settings, "all", api, measured, drain, guards, data=data)
+        await serve_backups(
+            stack, settings.data_dir, lambda to, tell: make_backup(to, opened, tell)
+        )
         replayer = reports.replayer(opened, dispatcher)
         await _until_stopped(drain.ended, counted.worker, dispatcher, replayer)
 

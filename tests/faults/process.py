@@ -31,7 +31,7 @@ from meterline.backends.control_store.progress.blocks import SqlBlockLedger
 from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.progress import SqlProgressStore
 from meterline.backends.control_store.report_store import SqlReportStore
-from meterline.backends.kafka.log import kafka_record
+from meterline.backends.kafka.record import kafka_record
 from meterline.backends.rocksdb import RocksSeenStore, Seen
 from meterline.backends.webhook.sender import HttpWebhookSender
 from meterline.delivery import Answer, AttemptEnd, DeliveryDraft, EndpointChange, HealthTerms

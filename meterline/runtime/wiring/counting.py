@@ -26,7 +26,7 @@ from meterline.backends.control_store.progress.dropped_revisions import SqlRevis
 from meterline.backends.control_store.progress.erasures import SqlErasureStore
 from meterline.backends.control_store.progress.retention import SqlRetention
 from meterline.backends.kafka.inbox import InboxWatch
-from meterline.backends.kafka.log import kafka_record
+from meterline.backends.kafka.record import kafka_record
 from meterline.backends.kafka.topic import renew_password
 from meterline.backends.rocksdb import RocksSeenStore
 from meterline.backends.sqlite_log import SqliteLog
@@ -207,7 +207,7 @@ def _driver(
     def record_of(message: Any) -> Record:
         return kafka_record(
             message.partition,
-            message.offset,
+            log.first_of(message.partition) + message.offset,
             round(message.timestamp * 1000),
             message.headers,
             message.value,

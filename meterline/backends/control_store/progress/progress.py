@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import msgspec
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -118,6 +119,15 @@ class SqlProgressStore(SqlStore):
             if number is not None:
                 return number
         raise AssertionError("every try lost its number to another new log")
+
+    @reads
+    async def log_firsts(self, connection: Connection, number: int) -> tuple[int, ...]:
+        """By partition, the offset that the first record of a topic counts as; empty where offsets
+        are the topic's own.
+        """
+        question = select(logs.c.firsts).where(logs.c.number == number)
+        firsts = (await connection.execute(question)).scalar_one_or_none()
+        return () if firsts is None else tuple(msgspec.json.decode(firsts, type=list[int]))
 
     @writes
     async def seal(self, connection: Connection, seal: Seal) -> None:

@@ -86,6 +86,9 @@ logs: Final = table(
     key("number", Integer, "Short name of the log in other tables, from 1."),
     required("id", Text, "Identity of the log; another topic has another one."),
     required("partitions", Integer, "Number of partitions; it never changes."),
+    optional(
+        "firsts", Text, "JSON array: by partition, what the first record of the topic counts as."
+    ),
     UniqueConstraint("id"),
 )
 

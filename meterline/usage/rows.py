@@ -94,6 +94,25 @@ class SeenRow(NamedTuple):
     check: bytes
 
 
+class SeenSpan(NamedTuple):
+    """Seen rows of one partition: of offsets in [first, end), appended in [from_ms, to_ms)."""
+
+    log: int
+    partition: int
+    first: int
+    end: int
+    from_ms: int
+    to_ms: int
+
+
+class SeenExtent(NamedTuple):
+    """How many rows a span has, copies among them, and when the first and the last was appended."""
+
+    rows: int
+    first_ms: int
+    last_ms: int
+
+
 class TallyRow(NamedTuple):
     """The absolute tally of a cell in a slice, up to `version` (a position). Numbers are scaled
     integers.

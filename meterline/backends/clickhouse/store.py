@@ -50,7 +50,9 @@ from meterline.usage import (
     RawEvent,
     RejectedRow,
     RejectRow,
+    SeenExtent,
     SeenRow,
+    SeenSpan,
     SliceId,
     Stretch,
     TallyRow,
@@ -226,6 +228,16 @@ class ClickHouseUsageStore:
             if len(rows) < SEEN_CHUNK_ROWS:
                 return
             offset, place = rows[-1][2], rows[-1][3]
+
+    async def seen_extent(self, span: SeenSpan) -> SeenExtent:
+        """Rows of a span. What takes long gives way to what is counted."""
+        rows = await self._upkeep.query(QUERIES["seen_extent"], span._asdict())
+        return SeenExtent._make(rows[0])
+
+    async def seen_keys(self, span: SeenSpan, low: int, high: int) -> bytes:
+        """Keys of a span, as they are put into files."""
+        parameters = {**span._asdict(), "low": low, "high": high}
+        return await self._upkeep.packed(QUERIES["seen_keys"], parameters)
 
     async def usage(self, query: UsageQuery) -> list[UsageRow]:
         """Whole minutes from tallies and members, cut minutes from raw events."""

@@ -11,7 +11,7 @@ from aggregator.drivers.standing import Standing
 from aggregator.drivers.turns import Turns
 from aggregator.slice.partition import Partition
 from aggregator.step import Aggregator
-from meterline.limits import CATCH_UP_TELL_S
+from meterline.limits import CATCH_UP_LOG_S
 
 logger = structlog.get_logger()
 
@@ -88,7 +88,7 @@ class Openings:
     async def _tell(self, number: int) -> None:
         """What takes longer than anybody expects is told, every few seconds."""
         while True:
-            await asyncio.sleep(CATCH_UP_TELL_S)
+            await asyncio.sleep(CATCH_UP_LOG_S)
             at = self._aggregator.catching_up.get(number, CatchUp())
             logger.info(
                 "partition_catches_up", partition=number, keys=at.keys, of=at.keys_total or None

@@ -133,6 +133,7 @@ from meterline.usage.row_hash import TEXTS, counted, seen_bytes, together
 from meterline.usage.rows import (
     NO_POSITION,
     AccountRow,
+    CatchingUp,
     Counted,
     EventRow,
     Filling,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from meterline.usage.integrity.difference import SliceDifference
-from meterline.usage.rows import Filling, Lacking, Seal, SeenRow
+from meterline.usage.rows import CatchingUp, Filling, Lacking, Seal, SeenRow
 
 
 class SeenStore(Protocol):
@@ -152,6 +152,16 @@ class ProgressStore(Protocol):
 
     async def fillings(self, log: int) -> list[Filling]:
         """How far partitions are filled in, of those for which that was ever needed."""
+        ...
+
+    async def tell_catch_ups(
+        self, log: int, going: Sequence[CatchingUp], ended: Sequence[int]
+    ) -> None:
+        """Keep in mind how far seen stores are, and that those of other partitions are done."""
+        ...
+
+    async def catch_ups(self, log: int) -> list[CatchingUp]:
+        """What was told, by partition: also by workers that ended before it was done."""
         ...
 
     async def complete(self, log: int, catalogue: int, until_ms: Mapping[int, int]) -> None:

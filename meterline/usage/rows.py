@@ -251,6 +251,16 @@ class Lacking(NamedTuple):
     erased: tuple[tuple[str, str, str], ...] = ()
 
 
+class CatchingUp(NamedTuple):
+    """How far the seen store of a partition is, that a worker is about to take on."""
+
+    partition: int
+    begun_ms: int
+    seen_ms: int  # when it was last told
+    keys: int
+    keys_total: int  # at least; 0: not known yet
+
+
 class Filling(NamedTuple):
     """How far a partition is filled in. A slice, and an event, counts once for each revision that
     lacks it. All is 0 where nothing was ever filled in.

@@ -17,7 +17,7 @@ from aggregator.step import Aggregator
 from meterline.limits import SEEN_SHARE_KEYS
 from meterline.meter import Aggregation
 from meterline.ports import Unavailable
-from meterline.usage import SeenExtent, SeenSpan
+from meterline.usage import CatchingUp, SeenExtent, SeenSpan
 from tests.unit.aggregator.world import PARTITIONS, Meters, World, numbered
 
 HORIZON_MS = 1_000_000
@@ -135,9 +135,14 @@ async def test_others_are_counted_while_one_catches_up(
     await until(lambda: reached() == [False] + [True] * (PARTITIONS - 1))
     assert 0 not in worker.partitions
     assert worker.catching_up[0].keys_total > 0
+    await housekeeping.claim(world.clock.at_ms)
+    (told,) = await world.progress.catch_ups(world.log.number)
+    assert told == CatchingUp(0, told.begun_ms, told.seen_ms, 0, worker.catching_up[0].keys_total)
     watching.free.set()
     await until(lambda: all(reached()))
     assert not worker.catching_up
+    await housekeeping.claim(world.clock.at_ms)
+    assert await world.progress.catch_ups(world.log.number) == []
     assert await world.value(meter) == 200
     stop.set()
     await running

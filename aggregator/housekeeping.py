@@ -60,7 +60,7 @@ class Housekeeping:
         self._reached: tuple[int, dict[int, int]] = (-1, {})  # catalogue, and offsets
         self._trimmed_ms = 0
         self._switched_ms = 0
-        self._told_ms = 0
+        self._reported_ms = 0
         self._catching_up: dict[int, int] = {}  # partitions that were told of, since when
 
     async def tick(self, now_ms: int) -> bool:
@@ -92,7 +92,9 @@ class Housekeeping:
         """How far seen stores are, and which ones are done."""
         it = self._aggregator
         ended = self._catching_up.keys() - it.catching_up.keys()
-        if not ended and not (it.catching_up and passed(now_ms, self._told_ms, CATCH_UP_TELL_MS)):
+        if not ended and not (
+            it.catching_up and passed(now_ms, self._reported_ms, CATCH_UP_TELL_MS)
+        ):
             return
         begun_ms = {n: self._catching_up.get(n, now_ms) for n in it.catching_up}
         going = [
@@ -100,7 +102,7 @@ class Housekeeping:
             for n, at in it.catching_up.items()
         ]
         await it.progress.tell_catch_ups(it.log.number, going, sorted(ended))
-        self._catching_up, self._told_ms = begun_ms, now_ms
+        self._catching_up, self._reported_ms = begun_ms, now_ms
 
     def _claim_pause_ms(self, now_ms: int) -> int:
         """Seldom where nothing moves. What moved is waited for as long as it takes to tell."""

@@ -144,10 +144,11 @@ class Careless(Aggregator):
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
         self._losses_accepted = defaultdict(_Anything)
+        self._preparation._losses_accepted = self._losses_accepted  # noqa: SLF001
 
-    async def open(self, number: int) -> Partition:
+    async def prepared(self, number: int) -> Partition:
         self._losses_accepted[number]
-        return await super().open(number)
+        return await super().prepared(number)
 
 
 class SealOfNewest(Lying):

@@ -24,9 +24,11 @@ class CatchUpShown(TypedDict):
     ]
 
 
-def catch_up_shown(told: Sequence[CatchingUp], partition: int, now_ms: int) -> CatchUpShown | None:
+def catch_up_shown(
+    progress: Sequence[CatchingUp], partition: int, now_ms: int
+) -> CatchUpShown | None:
     """Null where nobody has told of it lately. The end is expected as if it went on as fast."""
-    one = next((one for one in told if one.partition == partition), None)
+    one = next((one for one in progress if one.partition == partition), None)
     if one is None or now_ms - one.seen_ms > CATCH_UP_STALE_MS:
         return None
     took_ms, left = one.seen_ms - one.begun_ms, one.keys_total - one.keys

@@ -296,20 +296,6 @@ class Connection:
         self._recorder.count(metrics.ROWS_READ, int(found.summary.get("read_rows", 0)), lane)
         return rows
 
-    async def packed(self, sql: str, parameters: dict[str, Any]) -> bytes:
-        """The rows of a query whose values are all of one width, one behind the other; numbers
-        little-endian.
-        """
-        _, bounds = self._bounds(QUERY_SETTINGS)
-        began_s = asyncio.get_running_loop().time()
-
-        def work(client: Client) -> bytes:
-            return bytes(client.raw_query(sql, parameters, bounds, fmt="RowBinary"))
-
-        found = await self.run(work)
-        self._took(began_s)
-        return found
-
     def _took(self, began_s: float) -> None:
         """A statement that reads has its first rows."""
         took_s = asyncio.get_running_loop().time() - began_s

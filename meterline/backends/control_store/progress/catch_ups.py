@@ -22,7 +22,7 @@ async def tell(
         await connection.execute(delete(catch_up_progress).where(*those))
 
 
-async def told(connection: Connection, log: int) -> list[CatchingUp]:
+async def all_of(connection: Connection, log: int) -> list[CatchingUp]:
     """See `ProgressStore.catch_ups`."""
     columns = [catch_up_progress.c[name] for name in CatchingUp._fields]
     question = select(*columns).where(catch_up_progress.c.log == log)

@@ -222,7 +222,7 @@ class SqlProgressStore(SqlStore):
 
     fillings = read_by(fills.fillings)
     tell_catch_ups = written_by(catch_ups.tell)
-    catch_ups = read_by(catch_ups.told)
+    catch_ups = read_by(catch_ups.all_of)
 
     @writes
     async def complete(

@@ -29,6 +29,7 @@ from meterline.limits import (
     FAUST_SESSION_TIMEOUT_S,
     FAUST_STOP_TIMEOUT_S,
     HOUSEKEEPING_INTERVAL_S,
+    REREAD_ALONE_S,
     REREAD_TURN_S,
 )
 from meterline.ports import Clock
@@ -182,7 +183,7 @@ class FaustWorker:
         turns = Turns()
         try:
             while True:
-                await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
+                await asyncio.sleep(self._pause_s())
                 if not await turns.take(self._tick_alone()):
                     self._lag.reset()
         except Exception as error:  # noqa: BLE001 - reported by `run`
@@ -222,13 +223,29 @@ class FaustWorker:
         time.
         """
         aggregator = self._aggregator
-        ends = asyncio.get_running_loop().time() + REREAD_TURN_S
+        ends = asyncio.get_running_loop().time() + self._turn_s()
         while aggregator.partitions[number].next_offset < self._fed_end.get(number, 0):
             if not await aggregator.read_some(number) or number not in aggregator.partitions:
                 return
             if asyncio.get_running_loop().time() > ends:
                 return
         self._behind.discard(number)
+
+    def _turn_s(self) -> float:
+        """How long a partition is read again at a time: longer where nobody else waits."""
+        held = self._aggregator.partitions.keys()
+        if held - self._behind:
+            return REREAD_TURN_S
+        return max(REREAD_TURN_S, REREAD_ALONE_S / max(1, len(held)))
+
+    def _pause_s(self) -> float:
+        """Until the next turn. Where partitions are read again, others get about as long as that
+        takes, if there are any.
+        """
+        held = self._aggregator.partitions.keys()
+        if not self._behind & held:
+            return HOUSEKEEPING_INTERVAL_S
+        return REREAD_TURN_S if held - self._behind else REREAD_TURN_S / 10
 
     def _client(self) -> Any:
         """The client of Faust's consumer, which lives in a thread of Faust's; None before it is."""

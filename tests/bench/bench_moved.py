@@ -33,7 +33,7 @@ from meterline.runtime.settings.reading import load_settings
 from meterline.runtime.wiring import adapters
 from meterline.window import DAY_MS
 from tests.bench.aged_seen import RECORD_KEYS, SeenKeys, appended, rows_made, sealed
-from tests.bench.bench_aggregator import METERS, event_text, role, say, services
+from tests.bench.bench_aggregator import METERS, event_text, ready, role, say, services
 
 KEYS: Final = 20_000_000
 BEFORE_KEYS: Final = 500_000  # that are brought one row after the other, as it was before
@@ -95,14 +95,20 @@ class Moved:
         """A worker with a name of its own. Its folder outlives it."""
         return role("aggregate", self.variables, self.folder, PORT)
 
-    async def counts(self, process: subprocess.Popen[bytes], looks: Looks, beyond: int) -> float:
-        """Seconds until the old partition is beyond an offset; the others are looked at."""
+    async def counts(
+        self, process: subprocess.Popen[bytes], looks: Looks, beyond: int
+    ) -> tuple[float, float]:
+        """Seconds until the old partition is beyond an offset, from the start of the process, and
+        from when it was ready. The others are looked at meanwhile.
+        """
         begun_s = time.monotonic()
+        getting_ready = asyncio.create_task(ready_s(process))
         while looks.ends.get(OLD, 0) <= beyond:
             assert process.poll() is None, "the worker ended; its words are above"
             assert time.monotonic() - begun_s < WITHIN_S
             await self.look(looks)
-        return time.monotonic() - begun_s
+        there_s = time.monotonic()
+        return there_s - begun_s, there_s - min(there_s, await getting_ready)
 
     async def look(self, looks: Looks) -> None:
         """How far all is."""
@@ -115,6 +121,12 @@ class Moved:
         until_s = time.monotonic() + for_s
         while time.monotonic() < until_s:
             await self.look(looks)
+
+
+async def ready_s(process: subprocess.Popen[bytes]) -> float:
+    """When it is ready."""
+    await ready(f"http://127.0.0.1:{PORT}", process)
+    return time.monotonic()
 
 
 async def rows_one_by_one(usage: ClickHouseUsageStore, of: SeenKeys, folder: Path) -> float:
@@ -164,14 +176,14 @@ async def taken_on(moved: Moved, keys: int, before_s: float) -> None:
     """By a worker with an empty folder; then it is killed, and comes back."""
     looks, process = Looks(), moved.worker()
     try:
-        took_s = await moved.counts(process, looks, -(-keys // RECORD_KEYS))
+        took_s, after_ready_s = await moved.counts(process, looks, -(-keys // RECORD_KEYS))
         memory = psutil.Process(process.pid).memory_info().rss
         steady = Looks()
         await moved.quiet(looks, 2)
         await moved.quiet(steady, 10)
         say(
             f"a partition with {keys:,} keys, worker with an empty folder: counts after"
-            f" {took_s:.1f} s from the start of the process ({before_s * keys / 1e6:,.0f} s one row"
+            f" {took_s:.1f} s, {after_ready_s:.1f} s after it was ready ({before_s * keys / 1e6:,.0f} s one row"
             f" after the other, as before, from {BEFORE_KEYS:,}); its other partitions stood for"
             f" {looks.longest_s():.2f} s at most, and later, when nothing catches up,"
             f" {steady.longest_s():.2f} s; {memory / 2**20:,.0f} MiB resident"
@@ -180,8 +192,11 @@ async def taken_on(moved: Moved, keys: int, before_s: float) -> None:
         process.send_signal(signal.SIGKILL)
         process.wait()
         process = moved.worker()
-        took_s = await moved.counts(process, Looks(), looks.ends[OLD])
-        say(f"the same worker after kill -9, with its disk: counts after {took_s:.1f} s")
+        took_s, after_ready_s = await moved.counts(process, Looks(), looks.ends[OLD])
+        say(
+            f"the same worker after kill -9, with its disk: counts after {took_s:.1f} s,"
+            f" {after_ready_s:.1f} s after it was ready"
+        )
     finally:
         process.terminate()
         process.wait(30)

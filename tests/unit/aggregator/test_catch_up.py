@@ -3,13 +3,17 @@
 import asyncio
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from aggregator.catch_up import generations, shares
 from aggregator.completeness import Completeness
+from aggregator.drivers.faust_worker import FaustWorker, Membership
 from aggregator.drivers.openings import Openings
 from aggregator.drivers.poll_worker import PollWorker
 from aggregator.housekeeping import Housekeeping, Intervals
@@ -72,6 +76,18 @@ class Watching:
             raise Unavailable("the usage store is away")
         keys: bytes = await self._usage.seen_keys(span, low, high)
         return keys
+
+
+@dataclass(slots=True)
+class Brought:
+    """An event of Faust's."""
+
+    message: Any
+    value: bytes | None = b""
+    acked: bool = False
+
+    def ack(self) -> None:
+        self.acked = True
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -146,6 +162,55 @@ async def test_others_are_counted_while_one_catches_up(
     assert await world.value(meter) == 200
     stop.set()
     await running
+
+
+class Assigned(FaustWorker):
+    """A worker of all partitions, whose records a test brings."""
+
+    def _assigned(self) -> set[int]:
+        return set(range(PARTITIONS))
+
+    async def brought(self, world: World) -> list[Brought]:
+        """What Faust would bring, in its order."""
+        ends = [await world.log.end(number) for number in range(PARTITIONS)]
+        return [
+            Brought(SimpleNamespace(record=record, value=b"", offset=record.offset))
+            for number, end in enumerate(ends)
+            for record in await world.log.read(number, 0, end)
+        ]
+
+
+async def test_what_faust_brings_for_a_partition_that_is_not_open_is_read_later(
+    world: World, fresh_numbers: Iterator[int], tmp_path: Path
+) -> None:
+    meters = Meters(0)
+    meter = meters.add(Aggregation.COUNT, next(fresh_numbers))
+    watching = await counted(world, meters)
+    watching.held = {0}
+    await world.send(numbered(120, 200))
+    aggregator = world.worker(meters, horizon_ms=HORIZON_MS)
+    housekeeping = Housekeeping(aggregator, Completeness(aggregator, 0), Intervals(0, 1, 0))
+    membership = Membership("group", "127.0.0.1:9", "topic", str(tmp_path / "faust"))
+    worker = Assigned(
+        aggregator, housekeeping, world.clock, lambda message: message.record, membership
+    )
+
+    async def opened(*numbers: int) -> None:
+        while aggregator.partitions.keys() != set(numbers):
+            await worker._tick()  # noqa: SLF001 - Faust is not started
+            await asyncio.sleep(0.01)
+
+    await opened(*range(1, PARTITIONS))
+    events = await worker.brought(world)
+    for event in events:
+        await worker._take(event)  # noqa: SLF001 - as its agent does
+    assert not any(event.acked for event in events if event.message.record.partition == 0)
+    watching.free.set()
+    await opened(*range(PARTITIONS))
+    await worker._tick()  # noqa: SLF001 - it is read from the log
+    await aggregator.flush()
+    assert await world.value(meter) == 200
+    await aggregator.close_all()
 
 
 async def test_a_partition_that_is_taken_away_meanwhile_is_let_go_and_can_come_back(

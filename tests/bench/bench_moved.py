@@ -185,8 +185,8 @@ async def taken_on(moved: Moved, keys: int, before_s: float) -> None:
             f"a partition with {keys:,} keys, worker with an empty folder: counts after"
             f" {took_s:.1f} s, {after_ready_s:.1f} s after it was ready (to bring the keys one row"
             f" after the other, as before, takes {before_s * keys / 1e6:,.0f} s). Its other"
-            f" partitions stood for {looks.longest_s():.2f} s at most, and later, when nothing catches up,"
-            f" {steady.longest_s():.2f} s; {memory / 2**20:,.0f} MiB resident"
+            f" partitions stood for {looks.longest_s():.2f} s at most, and later, when nothing"
+            f" catches up, {steady.longest_s():.2f} s; {memory / 2**20:,.0f} MiB resident"
         )
         await moved.look(looks)
         process.send_signal(signal.SIGKILL)

@@ -11,6 +11,7 @@ from aggregator.retention import Retention
 from aggregator.step import Aggregator
 from meterline.event import encode_pack
 from meterline.limits import (
+    CATCH_UP_TELL_MS,
     CLAIM_IDLE_MS,
     CLAIM_INTERVAL_MS,
     CLAIM_MOVED_MS,
@@ -20,7 +21,7 @@ from meterline.limits import (
     TRIM_INTERVAL_MS,
 )
 from meterline.meter import CatalogueStore
-from meterline.usage import ProgressStore
+from meterline.usage import CatchingUp, ProgressStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ class Housekeeping:
         self._reached: tuple[int, dict[int, int]] = (-1, {})  # catalogue, and offsets
         self._trimmed_ms = 0
         self._switched_ms = 0
+        self._reported_ms = 0
+        self._catching_up: dict[int, int] = {}  # partitions that were told of, since when
 
     async def tick(self, now_ms: int) -> bool:
         """Do what is due at `now_ms`; True where it did something."""
@@ -75,6 +78,7 @@ class Housekeeping:
             await self._completeness.probe(list(self._aggregator.partitions), now_ms)
             self._probed_ms = now_ms
         await self._completeness.claim()
+        await self._tell_catch_ups(now_ms)
         await self._switch_if_due(now_ms)
         if passed(now_ms, self._trimmed_ms, TRIM_INTERVAL_MS):
             await self._trim(now_ms)
@@ -83,6 +87,22 @@ class Housekeeping:
                 await self._retention.sum_turn(now_ms)
             self._trimmed_ms = now_ms
         await self._drop(now_ms)
+
+    async def _tell_catch_ups(self, now_ms: int) -> None:
+        """How far seen stores are, and which ones are done."""
+        it = self._aggregator
+        ended = self._catching_up.keys() - it.catching_up.keys()
+        if not ended and not (
+            it.catching_up and passed(now_ms, self._reported_ms, CATCH_UP_TELL_MS)
+        ):
+            return
+        begun_ms = {n: self._catching_up.get(n, now_ms) for n in it.catching_up}
+        going = [
+            CatchingUp(n, begun_ms[n], now_ms, at.keys, at.keys_total)
+            for n, at in it.catching_up.items()
+        ]
+        await it.progress.tell_catch_ups(it.log.number, going, sorted(ended))
+        self._catching_up, self._reported_ms = begun_ms, now_ms
 
     def _claim_pause_ms(self, now_ms: int) -> int:
         """Seldom where nothing moves. What moved is waited for as long as it takes to tell."""

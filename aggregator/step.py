@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from aggregator.catch_up import (
+    CatchUp,
+    Preparation,
     another_log,
-    caught_up_seen,
     check_nothing_lost,
-    check_same_log,
-    start_of,
 )
 from aggregator.slice.partition import Partition
 from aggregator.slice.tracing import CountedTraces
@@ -76,13 +75,16 @@ class Aggregator:
         self.now_ms = 0  # as of the latest turn of whoever drives it
         self._recorder = recorder
         self._losses_accepted = losses_accepted or {}
+        self._preparation = Preparation(
+            log, usage, progress, open_seen, horizon_ms, self._losses_accepted
+        )
         self.log = log
         self.usage = usage
         self.progress = progress
         self.catalogue = Catalogue(-1, ())
         self.partitions: dict[int, Partition] = {}
+        self._first_catalogue = asyncio.Lock()
         self.catalogue_store = catalogue_store
-        self._open_seen = open_seen
         self._horizon_ms = horizon_ms
         self._measures = measures_of(self.catalogue)
         self.traces = CountedTraces()
@@ -91,27 +93,29 @@ class Aggregator:
     # --- partitions ---
 
     async def open(self, number: int) -> Partition:
-        """Take a partition on: find its start, bring its seen store up to it."""
-        if number in self.partitions:
-            return self.partitions[number]
-        if self.catalogue.version < 0:
-            await self.refresh_catalogue()
-        seal = await self.progress.last_seal(self.log.number, number)
-        counted = (await self.progress.flushed_ends(self.log.number, 0)).get(number, 0)
-        seen = self._open_seen(number)
-        try:
-            reached = max(seen.applied, 0 if seal is None else seal.end)
-            await check_same_log(self.log, number, seal, max(reached, counted))
-            start = await start_of(self.log, self.usage, number, reached, self._losses_accepted)
-            await caught_up_seen(self.usage, self.log.number, number, seen, start)
-        except BaseException:
-            seen.close()
-            raise
-        partition = Partition(self.log.number, number, start, seen)
-        partition.append_ms = 0 if seal is None else seal.append_ms
-        self.partitions[number] = partition
+        """Take a partition on, and wait until that is done."""
+        if number not in self.partitions:
+            self.take_on(await self.prepared(number))
+        return self.partitions[number]
+
+    async def prepared(self, number: int) -> Partition:
+        """A partition that can be taken on. Until it is, nothing changes for others, so this may
+        run beside everything else. Raises `Unavailable`: call again.
+        """
+        async with self._first_catalogue:  # a later one is taken on between records only
+            if self.catalogue.version < 0:
+                await self.refresh_catalogue()
+        return await self._preparation.prepared(number)
+
+    @property
+    def catching_up(self) -> Mapping[int, CatchUp]:
+        """Partitions that will be taken on, whose seen stores are being brought up."""
+        return self._preparation.catching_up
+
+    def take_on(self, partition: Partition) -> None:
+        """Count a partition that was prepared, from now on."""
+        self.partitions[partition.number] = partition
         self._recorder.count(metrics.REBALANCES, 1, "taken")
-        return partition
 
     def close(self, number: int) -> None:
         """Let go of a partition; its open slice is somebody else's to read again."""
@@ -134,7 +138,8 @@ class Aggregator:
         again then.
 
         `follows` says that no record lies between that offset and this record. False means that
-        records are missing before it (a slice was dropped): read them from the log first.
+        records are missing before it (a slice was dropped): read them from the log first. It is
+        also False where the partition had to be given back: take it on again.
         """
         partition = self.partitions[record.partition]
         if record.offset < partition.next_offset:
@@ -144,10 +149,9 @@ class Aggregator:
         if record.log_id not in ("", self.log.id):
             raise another_log(record, self.log.id)
         try:
-            await self._catch_up(partition)  # also where a new seen store was left behind
             return await self._taken(partition, record, follows)
         except SeenDamaged:
-            await self._renew_seen(partition)
+            self._give_back(partition)
             return False
 
     async def _taken(self, partition: Partition, record: Record, follows: int) -> bool:
@@ -163,18 +167,13 @@ class Aggregator:
         self.traces.take_in(record, items)
         return True
 
-    async def _renew_seen(self, partition: Partition) -> None:
-        """A damaged seen store gives way to a new one; the open slice is read again."""
+    def _give_back(self, partition: Partition) -> None:
+        """A damaged seen store gives way to a new one: the partition is prepared anew, and its open
+        slice read again. Until then it is not this worker's.
+        """
         partition.drop_slice()
         partition.seen.discard()
-        partition.seen = self._open_seen(partition.number)
-        await self._catch_up(partition)
-
-    async def _catch_up(self, partition: Partition) -> None:
-        """Bring a new seen store up to the border where the next slice begins."""
-        border, seen = partition.next_offset, partition.seen
-        if partition.slice is None and seen.applied < border:
-            await caught_up_seen(self.usage, self.log.number, partition.number, seen, border)
+        del self.partitions[partition.number]
 
     async def read_some(self, number: int) -> int:
         """Feed the next records from the log itself; how many there were."""

@@ -93,7 +93,7 @@ FLUSH_MONTHS_MAX: Final = 50  # ClickHouse refuses an insert that spans over 100
 HORIZON_DAYS: Final = 35  # deduplication horizon: a month and a grace
 REJECTED_VALUE_CHARS_MAX: Final = 256  # of a value that is listed as rejected
 REJECT_TEXT_BYTES_MAX: Final = 128 * 1024  # kept of what is invalid; as JSON six times as long
-SEEN_CHUNK_ROWS: Final = 50_000  # rows of one step of catch-up
+SEEN_CHUNK_ROWS: Final = 50_000  # rows read at a time, of the seen table
 COUNT_BACK_TRIES_MAX: Final = 5  # a slice that differs so often is a fault to be looked at
 
 # --- numbers (docs/architecture.md, "Tallies") ---
@@ -386,6 +386,10 @@ RANK_WAIT_MS: Final = 10  # a block of a reader waits for counting, which under 
 # --- the seen store: one per partition, so each number counts sixteen times ---
 SEEN_CACHE_BYTES: Final = 8 * 1024 * 1024
 SEEN_WRITE_BUFFER_BYTES: Final = 8 * 1024 * 1024
+SEEN_SHARE_KEYS: Final = 1_000_000  # read and written at a time to catch up: 40 MB, half a second
+SEEN_BULKS_MAX: Final = 2  # partitions of one process that catch up at once
+SEEN_TURN_KEYS: Final = 1_000  # written before others get the interpreter: half a millisecond,
+SEEN_PAUSE_S: Final = 0.000_05  # and the least pause that makes the writing thread let it go
 SEEN_ASIDE_MAX: Final = 3  # damaged copies of one partition kept for a person to look at
 
 # --- a start ---
@@ -437,6 +441,9 @@ RETENTION_NOTICE_MS: Final = 24 * 60 * 60 * 1_000
 IDLE_SLICE_MS: Final = 60 * 60 * 1_000  # then a slice is closed: far below any retention
 POLL_BUSY_S: Final = 0.05  # until the embedded worker looks again while it has rows to write
 POLL_IDLE_S: Final = 1.0  # and while nothing moves: an append wakes it, a new meter is seen so soon
+CATCH_UP_LOG_S: Final = 5.0  # how far a partition is that catches up is logged so often,
+CATCH_UP_TELL_MS: Final = 1_000  # and told to the control store, for the status
+CATCH_UP_STALE_MS: Final = 60_000  # after so long nobody is at it any more: the worker ended
 HOUSEKEEPING_INTERVAL_S: Final = 0.1
 WORKER_BACKOFF_MIN_S: Final = 0.2
 WORKER_BACKOFF_MAX_S: Final = 10.0
@@ -444,7 +451,8 @@ FAUST_BUFFER_RECORDS_MAX: Final = 32  # Faust's default of 4,096 packs would be 
 FAUST_SESSION_TIMEOUT_S: Final = 30.0
 FAUST_STOP_TIMEOUT_S: Final = 10.0  # well below the 30 s that containers are given to stop
 FAUST_METADATA_MAX_AGE_MS: Final = 5_000  # a broker that just started may not know the topic yet
-REREAD_TURN_S: Final = 0.05  # of reading a dropped slice again, between other work
+REREAD_TURN_S: Final = 0.05  # of reading a dropped slice again, between other work,
+REREAD_ALONE_S: Final = 0.5  # and of all partitions together, where no other one is counted
 BACKFILL_YIELD_EVENTS: Final = 500  # events folded before others on the loop get their turn
 SILENT_AFTER_S: Final = 5  # lag without progress for so long: the log is read past Faust
 SILENT_BESIDE_OTHERS_AFTER_S: Final = 30  # while it brings others: it brings one after another

@@ -240,6 +240,18 @@ PARTITIONS_HELD: Final = Metric(
     "Partitions that this process counts.",
     _COUNTING,
 )
+CATCH_UP_PARTITIONS: Final = Metric(
+    "meterline_catch_up_partitions",
+    Kind.GAUGE,
+    "Partitions that this process is about to count: it brings up what detects their duplicates.",
+    _COUNTING,
+)
+CATCH_UP_KEYS: Final = Metric(
+    "meterline_catch_up_keys_left",
+    Kind.GAUGE,
+    "Keys of earlier events that such partitions still lack.",
+    _COUNTING,
+)
 REBALANCES: Final = Metric(
     "meterline_partition_moves_total",
     Kind.COUNTER,

@@ -97,6 +97,25 @@ ORDER BY offset, place
 LIMIT 1 BY offset, place
 LIMIT {rows:UInt64};
 
+-- name: seen_extent
+SELECT count(), min(append_ms), max(append_ms)
+FROM seen
+WHERE log = {log:UInt16} AND partition = {partition:UInt16}
+    AND offset >= {first:UInt64} AND offset < {end:UInt64}
+    AND append_ms >= {from_ms:Int64} AND append_ms < {to_ms:Int64};
+
+-- name: seen_keys
+-- Numbers are big-endian, as the seen store keeps them. Copies of a row are the same bytes.
+SELECT key, byteSwap(bitOr(bitShiftLeft(offset, 10), toUInt64(place))), byteSwap(toUInt64(append_ms)), check
+FROM seen
+WHERE log = {log:UInt16} AND partition = {partition:UInt16}
+    AND offset >= {first:UInt64} AND offset < {end:UInt64}
+    AND append_ms >= {from_ms:Int64} AND append_ms < {to_ms:Int64}
+    AND reinterpretAsUInt16(reverse(substring(key, 1, 2))) >= {low:UInt32}
+    AND reinterpretAsUInt16(reverse(substring(key, 1, 2))) < {high:UInt32}
+ORDER BY key, offset DESC, place DESC
+LIMIT 1 BY key;
+
 -- name: cut_begun
 -- Whether there is an event of one type in a part of a minute.
 SELECT 1 FROM events

@@ -59,6 +59,10 @@ class Telemetry:
             begun_ms = [one.begun_ms for one in slices if one.border.events]
             age_ms = max(0, self.clock.now_ms() - min(begun_ms)) if begun_ms else 0
             self.recorder.set(metrics.PARTITIONS_HELD, len(held))
+            lacking = list(step.catching_up.values())
+            self.recorder.set(metrics.CATCH_UP_PARTITIONS, len(lacking))
+            left = sum(max(0, one.keys_total - one.keys) for one in lacking)
+            self.recorder.set(metrics.CATCH_UP_KEYS, left)
             self.recorder.set(metrics.OPEN_CELLS, sum(one.cells for one in slices))
             self.recorder.set(metrics.SEAL_AGE, age_ms / 1_000)
             now_s = asyncio.get_running_loop().time()

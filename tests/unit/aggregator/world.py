@@ -184,7 +184,7 @@ class World:
         for number in range(PARTITIONS):
             await worker.open(number)
             while await worker.read_some(number):
-                pass
+                await worker.open(number)  # again, where it was given back
         await worker.flush()
         for number in range(PARTITIONS):
             partition = worker.partitions[number]

@@ -23,7 +23,7 @@ from sqlalchemy.sql import ColumnElement
 
 from meterline.backends.control_store.connection import Connection
 from meterline.backends.control_store.engine import insert, put
-from meterline.backends.control_store.progress import differences, filling, fills
+from meterline.backends.control_store.progress import catch_ups, differences, filling, fills
 from meterline.backends.control_store.progress.dropped_revisions import mind_catalogue
 from meterline.backends.control_store.progress.erasures import is_erased_from
 from meterline.backends.control_store.progress.seal_sums import summed_end
@@ -231,6 +231,8 @@ class SqlProgressStore(SqlStore):
         await fills.mark(connection, log, partition, slices, revisions, now_ms)
 
     fillings = read_by(fills.fillings)
+    tell_catch_ups = written_by(catch_ups.tell)
+    catch_ups = read_by(catch_ups.all_of)
 
     @writes
     async def complete(

@@ -180,6 +180,17 @@ fill_progress: Final = table(
     required("events_left", BigInteger, "New events in those that are left."),
 )
 
+# Partitions that a worker is about to take on: how far their seen stores are, for people.
+catch_up_progress: Final = table(
+    "catch_up_progress",
+    key("log", Integer, "Number of the log."),
+    key("partition", Integer, "Partition of the log."),
+    required("begun_ms", BigInteger, "When it began."),
+    required("seen_ms", BigInteger, "When it was last told."),
+    required("keys", BigInteger, "Keys of events that are in."),
+    required("keys_total", BigInteger, "Keys that were missing; 0: not known yet."),
+)
+
 # Up to which instant the usage of a partition is complete.
 completeness: Final = table(
     "completeness",

@@ -8,6 +8,7 @@ from aggregator.backfill.filler import Backfill
 from aggregator.catalogue_debounce import CatalogueDebounce, passed
 from aggregator.completeness import Completeness
 from aggregator.retention import Retention
+from aggregator.slice.flush_due import FlushBounds, flush_due
 from aggregator.step import Aggregator
 from meterline.event import encode_pack
 from meterline.limits import (
@@ -25,10 +26,9 @@ from meterline.usage import ProgressStore
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """When a flush is due, whichever comes first, and how long the log keeps what is counted."""
+    """When a flush is due, and how long the log keeps what is counted."""
 
-    flush_interval_ms: int
-    flush_events: int
+    flush: FlushBounds
     retention_ms: int
 
 
@@ -133,9 +133,8 @@ class Housekeeping:
 
     async def _flush_if_due(self, now_ms: int) -> bool:
         aggregator = self._aggregator
-        late = passed(now_ms, self._flushed_ms, self._intervals.flush_interval_ms)
-        due = aggregator.unflushed_events >= self._intervals.flush_events
-        if not due and not (late and aggregator.has_news):
+        bounds, held = self._intervals.flush, aggregator.unflushed
+        if not flush_due(bounds, held, self._flushed_ms, now_ms, has_news=aggregator.has_news):
             return False
         self._flushed_ms = now_ms
         return await aggregator.flush_soon()

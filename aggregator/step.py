@@ -17,6 +17,7 @@ from aggregator.catch_up import (
     check_same_log,
     start_of,
 )
+from aggregator.slice.flush_due import Unflushed
 from aggregator.slice.partition import Partition
 from aggregator.slice.writer import Reached, Writer
 from meterline.event import Log, Record, decode_record
@@ -24,7 +25,6 @@ from meterline.limits import (
     COUNT_BACK_TRIES_MAX,
     LOG_READ_RECORDS_MAX,
     UNFLUSHED_BYTES_MAX,
-    UNFLUSHED_EVENTS_MAX,
 )
 from meterline.meter import Catalogue, CatalogueStore, measures_of
 from meterline.ports import (
@@ -149,8 +149,7 @@ class Aggregator:
             return False
 
     async def _taken(self, partition: Partition, record: Record, follows: int) -> bool:
-        unflushed_bytes = sum([p.untaken_bytes for p in self.partitions.values()])
-        if unflushed_bytes >= UNFLUSHED_BYTES_MAX or self.unflushed_events >= UNFLUSHED_EVENTS_MAX:
+        if sum([p.untaken_bytes for p in self.partitions.values()]) >= UNFLUSHED_BYTES_MAX:
             await self.flush()  # the store is slower than the log: wait, memory is bounded
         items = decode_record(record)
         if partition.closes_with(record, items):
@@ -226,11 +225,13 @@ class Aggregator:
         return self._begin_flush()
 
     @property
-    def unflushed_events(self) -> int:
-        """Taken in and in no flush yet. Counted by partition: what is dropped with a slice, or
-        given up with its partition, is not waited for.
+    def unflushed(self) -> Unflushed:
+        """Counted by partition: what is dropped with a slice, or given up with its partition, is
+        not waited for.
         """
-        return sum([partition.untaken_events for partition in self.partitions.values()])
+        held = self.partitions.values()
+        events, size = [it.untaken_events for it in held], [it.untaken_bytes for it in held]
+        return Unflushed(sum(events), sum(size))
 
     @property
     def has_news(self) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from aggregator.slice.open_slice import OpenSlice
 from meterline.event import Event, Record, Unreadable
+from meterline.limits import EVENT_ROWS_BYTES
 from meterline.meter import Measures
 from meterline.usage import SeenStore, SliceId
 
@@ -25,7 +26,7 @@ class Partition:
         self.epoch = 0  # grows whenever a slice is dropped
         self.taken_end = start  # everything below is in a flush, on its way or durable
         self.untaken_events = 0  # of the open slice, in no flush yet
-        self.untaken_bytes = 0
+        self.untaken_bytes = 0  # of memory, about
         self.looked_up = self.found = 0  # identities in the seen store, since they were told
         self.recorded: tuple[int, int] | None = None  # catalogue and end last told to the world
         self.left = 0  # slices that somebody else had sealed, maybe by an older catalogue
@@ -60,7 +61,7 @@ class Partition:
         self.slice.absorb(record, append_ms, items, stored, horizon_ms)
         self.next_offset = record.offset + 1
         self.untaken_events += len(items)
-        self.untaken_bytes += len(record.value)
+        self.untaken_bytes += len(record.value) + EVENT_ROWS_BYTES * len(items)
 
     def drop_slice(self) -> None:
         """Forget the open slice: it is read again from its first record, like after a crash."""

@@ -24,6 +24,7 @@ from tests.bench import (
     bench_metrics,
     bench_reads,
     bench_sick,
+    bench_steady,
     bench_year,
 )
 
@@ -48,6 +49,7 @@ BENCHES: Final[dict[str, Callable[[], None]]] = {
     "idle": bench_idle.main,
     "aged": bench_aged.main,
     "backfill": bench_backfill.main,
+    "steady": bench_steady.main,
 }
 
 

@@ -182,11 +182,11 @@ async def test_what_a_lost_partition_had_unflushed_is_not_waited_for(
     for number in range(PARTITIONS):
         await worker.open(number)
         await worker.read_some(number)
-    assert worker.unflushed_events == 40
+    assert worker.unflushed.events == 40
     worker.close(0)
-    assert 0 < worker.unflushed_events < 40
+    assert 0 < worker.unflushed.events < 40
     worker.close(1)
-    assert worker.unflushed_events == 0
+    assert worker.unflushed.events == 0
     await worker.close_all()
 
 

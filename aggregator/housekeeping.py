@@ -93,6 +93,12 @@ class Housekeeping:
         idle = passed(now_ms, self._moved_ms, CLAIM_MOVED_MS)
         return CLAIM_IDLE_MS if idle else CLAIM_INTERVAL_MS
 
+    async def read_ahead(self) -> bool:
+        """Read what open slices lack of newer meters; False where there is nothing to do for now.
+        It may run beside everything else, in one task.
+        """
+        return await self._aggregator.read_ahead()
+
     def progress(self) -> tuple[dict[int, int], dict[int, int]]:
         """By partition, up to where it is durable in the usage store, and an end of the log that is
         yet to be reached.
@@ -110,18 +116,13 @@ class Housekeeping:
             await self._retention.turn(now_ms)
 
     async def _refresh_if_due(self, now_ms: int) -> bool:
-        """Take on a newer catalogue; changes that follow each other are taken together, or counting
-        would never get on.
-        """
+        """Begin to take on a newer catalogue; changes that follow each other are taken together."""
         aggregator = self._aggregator
-        reached = {number: it.next_offset for number, it in aggregator.partitions.items()}
-        if not self._catalogue.due(now_ms, reached):
+        if not self._catalogue.due(now_ms, adopting=aggregator.is_adopting):
             return False
-        if await aggregator.refresh_catalogue():
-            self._catalogue.changed(now_ms, reached)
-            return True
-        self._catalogue.looked(now_ms)
-        return False
+        begun = await aggregator.refresh_catalogue()
+        self._catalogue.looked(now_ms, adopting=begun)
+        return begun
 
     async def _switch_if_due(self, now_ms: int) -> None:
         if passed(now_ms, self._switched_ms, SWITCH_CHECK_MS):

@@ -399,9 +399,8 @@ START_REFUSALS_MAX: Final = 4
 
 # --- the aggregator's shells ---
 CATALOGUE_POLL_MS: Final = 1_000  # a new meter is seen so soon
-CATALOGUE_PAUSE_MS: Final = 5_000  # after a change, which costs reading open slices again
-REREADS_PER_CATALOGUE: Final = 5  # the pause is at least so many times what that reading took
-CATALOGUE_PAUSE_MS_MAX: Final = 300_000  # a clock that jumped while it was read must not hold it up
+CATALOGUE_PAUSE_MS_MAX: Final = 60_000  # a clock that jumped meanwhile must not hold a new one up
+ADOPT_LOOKED_EVENTS: Final = 16  # folded for a new meter, before it is looked who else has work
 CLAIM_INTERVAL_MS: Final = 500  # completeness is asked for so often,
 CLAIM_IDLE_MS: Final = 2_000  # and so seldom while nothing moves: each asking is a transaction
 # After something moved: whoever waits for it waits the produce deadline and the skew of clocks.

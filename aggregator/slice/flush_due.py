@@ -20,7 +20,7 @@ class Unflushed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FlushBounds:
-    """How often counts are written, and how much may wait for it before they are written earlier."""
+    """How often counts are written, and how much may wait for it before it is done earlier."""
 
     interval_ms: int
     events: int

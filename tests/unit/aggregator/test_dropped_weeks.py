@@ -23,7 +23,7 @@ from meterline.meter import Aggregation
 from meterline.ports import StoreLost
 from meterline.usage import EVENTS, Period, RetentionTerms, UsageIntegrity, counted_from
 from meterline.window import DAY_MS
-from tests.unit.aggregator.world import AT_ONCE, PARTITIONS, Meters, World, numbered
+from tests.unit.aggregator.world import AT_ONCE, PARTITIONS, Meters, World, numbered, taken_on
 
 WEEK_MS = 7 * DAY_MS
 WEEKS, EACH = 12, 30
@@ -89,7 +89,7 @@ async def test_old_weeks_are_dropped_and_nothing_that_is_kept_needs_them(
 
     # A meter that is made now counts what is kept, and it is known from when on.
     count = meters.add(Aggregation.COUNT, next(fresh_numbers))
-    await worker.refresh_catalogue()
+    await taken_on(worker)
     await world.fill(worker)
     assert await world.value(count) == left
     notices = await SqlRetention(world.database).notices()

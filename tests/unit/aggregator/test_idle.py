@@ -9,7 +9,7 @@ from aggregator.housekeeping import Housekeeping
 from aggregator.step import Aggregator
 from meterline.limits import CLAIM_IDLE_MS, CLAIM_INTERVAL_MS, CLAIM_MOVED_MS
 from meterline.meter import Aggregation
-from tests.unit.aggregator.world import AT_ONCE, PARTITIONS, Meters, World, numbered
+from tests.unit.aggregator.world import AT_ONCE, PARTITIONS, Meters, World, numbered, taken_on
 
 NEVER_S = 3_600.0
 
@@ -79,7 +79,7 @@ async def test_while_nothing_moves_it_is_told_seldom_how_far_all_is_counted(
     later = rested_ms + 20 * CLAIM_IDLE_MS + 2 * CLAIM_MOVED_MS
     await within(later, CLAIM_IDLE_MS)
     meters.add(Aggregation.SUM, next(fresh_numbers))
-    assert await worker.refresh_catalogue()
+    assert await taken_on(worker)
     await world.run(worker)
     assert len(await within(later + CLAIM_IDLE_MS, 10 * CLAIM_INTERVAL_MS)) == 10, "a new meter"
     await worker.close_all()

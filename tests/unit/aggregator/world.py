@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from aggregator.backfill.background import Background
 from aggregator.backfill.filler import FillStores, backfilled_some
 from aggregator.housekeeping import Intervals
+from aggregator.slice.background import Background
 from aggregator.slice.flush_due import FlushBounds
 from aggregator.step import Aggregator
 from meterline.backends.clickhouse.store import ClickHouseUsageStore
@@ -27,6 +27,15 @@ from meterline.usage import EventRow, SliceId, UsageQuery
 HORIZON_MS = 35 * 86_400_000
 PARTITIONS = 2
 AT_ONCE = Intervals(FlushBounds(0, 1, FLUSH_BYTES), 0)  # flushed whenever something was taken in
+
+
+async def taken_on(worker: Aggregator) -> bool:
+    """Take on a newer catalogue, to the end; false where there is none."""
+    begun = await worker.refresh_catalogue()
+    while worker.is_adopting:
+        await worker.flush()
+        await worker.read_ahead()
+    return begun
 
 
 class Killed(BaseException):
